@@ -1,0 +1,60 @@
+"""Frozen settings, read once. Unknown or impossible values are refused here, before anything runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mpfedxgb.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """What all roles of one session have in common, and how long each of them waits.
+
+    Parameters
+    ----------
+    session : str
+        Name of the session; part of every key and frame.
+    attempt : int
+        Grows by one at every restart of the session.
+    parameters_digest : str
+        Digest of the public parameters; the handshake compares it.
+    deadline : float
+        Seconds that the active participant waits for a peer. The others wait half as long again, so that the
+        one who is waited for directly is the one who gets named.
+    max_frame_bytes : int
+        Largest frame that is accepted.
+    max_queued_bytes : int
+        Back-pressure: how many bytes may wait for one receiver before the sender has to wait.
+    insecure_seed : int or None
+        Makes a demonstration repeatable. Whoever knows it knows every mask: never for real data.
+    """
+
+    session: str = "local"
+    attempt: int = 1
+    parameters_digest: str = ""
+    deadline: float = 600.0
+    max_frame_bytes: int = 1 << 30
+    max_queued_bytes: int = 1 << 28
+    insecure_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        if not self.session or len(self.session) > 200:
+            raise SettingsError(f"session must be a name of 1 to 200 characters, not {self.session!r}")
+        if self.attempt < 1:
+            raise SettingsError(f"attempt must be 1 or more, not {self.attempt}")
+        if not (math.isfinite(self.deadline) and self.deadline > 0):
+            raise SettingsError(f"deadline must be a positive number of seconds, not {self.deadline}")
+        if self.max_frame_bytes < 1024:
+            raise SettingsError(f"max_frame_bytes must be at least 1024, not {self.max_frame_bytes}")
+        if self.max_queued_bytes < 1024:
+            raise SettingsError(f"max_queued_bytes must be at least 1024, not {self.max_queued_bytes}")
+        if self.insecure_seed is not None and self.insecure_seed < 0:
+            raise SettingsError(f"insecure_seed must be 0 or more, not {self.insecure_seed}")
+
+    @property
+    def patience(self) -> float:
+        """Seconds that everyone but the active participant waits."""
+        return 1.5 * self.deadline

@@ -1,0 +1,76 @@
+"""The key schedule: one stream key per step and participant, never the same twice.
+
+A step's key is HKDF(seed; session, attempt, roster, a fresh nonce of every participant | step label, announcements so
+far). The coordinator has every participant's seed and so derives every stream; a participant derives its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.errors import KeyReuseError
+from mpfedxgb.party.roster import Roster
+from mpfedxgb.ring.prg import Source, Stream, digest, expand, extract, os_entropy
+
+NONCE_BYTES = 16
+
+MakeSource = Callable[[int, str, bytes], Source]
+"""Turns (participant, label, key) into a stream; tests put enumerated randomness here."""
+
+
+def context_digest(settings: SessionSettings, roster: Roster, nonces: Sequence[bytes]) -> bytes:
+    """Return the digest that ties all keys of an attempt to its session, roster and everyone's nonces."""
+    return digest(
+        b"mpfedxgb key context 1",
+        settings.session.encode(),
+        str(settings.attempt).encode(),
+        roster.coordinator.encode(),
+        *(name.encode() for name in roster.participants),
+        *nonces,
+    )
+
+
+def entropy_of(role: str, settings: SessionSettings) -> Callable[[int], bytes]:
+    """Return where a role takes its seeds and nonces from: the operating system, or `insecure_seed` if one is set."""
+    if settings.insecure_seed is None:
+        return os_entropy
+    state = digest(b"insecure", str(settings.insecure_seed).encode(), str(settings.attempt).encode(), role.encode())
+    drawn = 0
+
+    def repeatable(count: int) -> bytes:
+        nonlocal drawn
+        drawn += 1
+        return expand(state, str(drawn).encode())[:count]
+
+    return repeatable
+
+
+class Keyring:
+    """The streams a role may derive: `seeds` holds its own seed, or at the coordinator everyone's, by participant."""
+
+    def __init__(self, seeds: dict[int, bytes], context: bytes, make_source: MakeSource | None = None) -> None:
+        self._keys = {participant: extract(context, seed) for participant, seed in seeds.items()}
+        self._make_source = make_source
+        self._used: set[tuple[int, str]] = set()
+        self._announced = digest(b"mpfedxgb announcements 1")
+
+    def __repr__(self) -> str:
+        return f"Keyring(participants={sorted(self._keys)})"
+
+    def announce(self, name: str, values: bytes) -> None:
+        """Make all later keys depend on a public announcement."""
+        self._announced = digest(self._announced, name.encode(), values)
+
+    def source(self, participant: int, label: str, after_announcements: bool = True) -> Source:
+        """Return the stream of a step.
+
+        A label serves once per participant; a second request raises KeyReuseError. Labels that are known ahead of the
+        announcements (the masks of left children) may leave those out of the key.
+        """
+        if (participant, label) in self._used:
+            raise KeyReuseError(f"the key of step {label!r} has been used; a mask never hides two values")
+        self._used.add((participant, label))
+        info = digest(label.encode(), self._announced if after_announcements else b"")
+        key = expand(self._keys[participant], info)
+        return Stream(key) if self._make_source is None else self._make_source(participant, label, key)

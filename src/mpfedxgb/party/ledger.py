@@ -1,0 +1,44 @@
+"""The ledger: every value that a role may learn, by name, receiver and count. What is not here stays secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reveal:
+    """`count` values were revealed to `receiver` under one name."""
+
+    name: str
+    receiver: str
+    count: int
+
+
+class Ledger:
+    """Reveals of one run, added up by name and receiver, in the order of their first appearance.
+
+    All roles run the same program, so all keep the same ledger; a test compares them.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def record(self, name: str, receiver: str, count: int) -> None:
+        """Write down that `count` values go to a receiver."""
+        self._counts[name, receiver] = self._counts.get((name, receiver), 0) + count
+
+    def __iter__(self) -> Iterator[Reveal]:
+        for (name, receiver), count in self._counts.items():
+            yield Reveal(name, receiver, count)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ledger) and self._counts == other._counts
+
+    __hash__ = None  # type: ignore[assignment] # a ledger grows
+
+    def __repr__(self) -> str:
+        return f"Ledger({list(self)})"

@@ -1,0 +1,172 @@
+"""Every role as a thread of this process, over the memory transport: simulation runs the code that deployment runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.errors import FederationError, PeerFailedError, UserError, public_reason
+from mpfedxgb.party.handshake import shake_hands
+from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.ledger import Ledger
+from mpfedxgb.party.meter import Meter
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.post import Post
+from mpfedxgb.party.roster import Roster
+from mpfedxgb.ring import kernels
+from mpfedxgb.transport.memory import MemoryHub, Tap
+from mpfedxgb.transport.transport import Transport
+
+T = TypeVar("T")
+Program = Callable[..., T]
+
+
+@dataclass(slots=True)
+class Outcome(Generic[T]):
+    """How one role's run ended: with a result, or with an error."""
+
+    role: str
+    meter: Meter
+    ledger: Ledger
+    result: T | None = None
+    error: BaseException | None = None
+    ended: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRun(Generic[T]):
+    """What a successful run leaves: per role, the coordinator first, results, meters and ledgers."""
+
+    roster: Roster
+    results: list[T]
+    meters: list[Meter]
+    ledgers: list[Ledger]
+
+
+def run_role(
+    program: Program[T],
+    private: Sequence[Any],
+    transport: Transport,
+    roster: Roster,
+    role: int,
+    settings: SessionSettings,
+    make_source: MakeSource | None = None,
+) -> Outcome[T]:
+    """Run one role from handshake to end over any transport; tell the peers if it fails."""
+    meter = Meter()
+    post = Post(transport, roster, role, settings, meter)
+    outcome: Outcome[T] = Outcome(roster.name(role), meter, Ledger())
+    try:
+        party = Party(post, shake_hands(post, make_source))
+        outcome.ledger = party.ledger
+        outcome.result = program(party, *private)
+    except BaseException as error:
+        outcome.error, outcome.ended = error, time.monotonic()
+        post.abort(error, public_reason(error))
+    finally:
+        transport.close()
+    return outcome
+
+
+def run_roles(
+    program: Program[T],
+    roster: Roster | int,
+    private: Sequence[Sequence[Any]] | None = None,
+    settings: SessionSettings | None = None,
+    tap: Tap | None = None,
+    make_source: MakeSource | None = None,
+) -> list[Outcome[T]]:
+    """Run all roles as threads and return how each of them ended, the coordinator first.
+
+    Parameters
+    ----------
+    program : callable
+        Called as program(party, *private[role]) in every role.
+    roster : Roster or int
+        The roles, or just the number of participants.
+    private : one sequence of arguments per role, the coordinator's first; none if None
+    settings : SessionSettings or None
+        Deadlines, limits, `insecure_seed`.
+    tap, make_source : for tests: see everything that is sent; replace the key streams
+    """
+    roster = Roster.numbered(roster) if isinstance(roster, int) else roster
+    settings = SessionSettings() if settings is None else settings
+    arguments = [()] * len(roster.roles) if private is None else list(private)
+    if len(arguments) != len(roster.roles):
+        raise UserError(f"private has {len(arguments)} entries; it takes one per role, {len(roster.roles)} in all")
+    kernels.warm_up()
+    hub = MemoryHub(roster.links(), settings.max_queued_bytes, tap)
+    outcomes: dict[int, Outcome[T]] = {}
+    changed = threading.Condition()
+
+    def run(role: int) -> None:
+        outcome = run_role(program, arguments[role], hub.end(role), roster, role, settings, make_source)
+        with changed:
+            outcomes[role] = outcome
+            changed.notify()
+
+    threads = [threading.Thread(target=run, args=(role,), name=roster.name(role), daemon=True) for role in roster.roles]
+    for thread in threads:
+        thread.start()
+    try:
+        _wait_for_all(threads, outcomes, changed, settings.patience)
+    finally:
+        for role in roster.roles:  # an interrupted main thread lets nobody wait in vain
+            hub.close(role)
+    return [outcomes.get(role) or _stuck(roster.name(role)) for role in roster.roles]
+
+
+def _wait_for_all(
+    threads: list[threading.Thread],
+    outcomes: dict[int, Outcome[T]],
+    changed: threading.Condition,
+    grace: float,
+) -> None:
+    """Wait until all roles have ended; after the first failure, not longer than `grace` seconds."""
+    end = float("inf")
+    with changed:
+        while len(outcomes) < len(threads):
+            if end == float("inf") and any(o.error is not None for o in outcomes.values()):
+                end = time.monotonic() + grace
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            changed.wait(None if left == float("inf") else left)
+    for thread in threads:
+        thread.join()
+
+
+def _stuck(role: str) -> Outcome[Any]:
+    error = FederationError(f"{role} did not stop after another role had failed; its thread is left to itself")
+    return Outcome(role, Meter(), Ledger(), error=error, ended=time.monotonic())
+
+
+def run_locally(
+    program: Program[T],
+    roster: Roster | int,
+    private: Sequence[Sequence[Any]] | None = None,
+    settings: SessionSettings | None = None,
+    tap: Tap | None = None,
+    make_source: MakeSource | None = None,
+) -> LocalRun[T]:
+    """Run all roles as threads (see `run_roles`); raise the first error that any of them met."""
+    outcomes = run_roles(program, roster, private, settings, tap, make_source)
+    failed = sorted(
+        (o for o in outcomes if o.error is not None),
+        key=lambda o: (isinstance(o.error, PeerFailedError), o.ended),
+    )
+    if failed:
+        error = failed[0].error
+        assert error is not None
+        error.add_note(f"in the program of {failed[0].role}")
+        raise error
+    return LocalRun(
+        Roster.numbered(roster) if isinstance(roster, int) else roster,
+        [o.result for o in outcomes],  # type: ignore[misc] # no error, so there is a result
+        [o.meter for o in outcomes],
+        [o.ledger for o in outcomes],
+    )

@@ -1,0 +1,176 @@
+"""One role in the run of a program that all roles run alike (section 3.1; the dealer of section 3.3's triples).
+
+A participant works on masked values and on its own shares of the masks. The coordinator runs the same lines on whole
+masks, and on hidden arrays where a participant has values. What differs between the roles is in the verbs below,
+three cases side by side; protocols are written once, in terms of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.errors import FrameError
+from mpfedxgb.party.keys import Keyring
+from mpfedxgb.party.ledger import Ledger
+from mpfedxgb.party.post import Array, Post
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.bits import unpack_data
+from mpfedxgb.ring.prg import Source
+from mpfedxgb.ring.ring import BIT, Ring, Shape
+from mpfedxgb.transport.frame import Kind
+
+ALL = -1
+"""As the receiver of a reveal: every participant."""
+
+Spec = tuple[Ring, Shape]
+
+
+class Party:
+    """What a program is given as its first argument: identity, masks, corrections, messages, meter and ledger."""
+
+    def __init__(self, post: Post, keys: Keyring) -> None:
+        self.post = post
+        self.keys = keys
+        self.meter = post.meter
+        self.ledger = Ledger()
+        self.roster: Roster = post.roster
+        self.role = post.role
+        self._scope: tuple[str, ...] = ()
+        self._sources: dict[int, Source] = {}
+
+    def __repr__(self) -> str:
+        return f"Party({self.name}, step {self.post.step})"
+
+    @property
+    def name(self) -> str:
+        """Name of this role."""
+        return self.roster.name(self.role)
+
+    @property
+    def is_coordinator(self) -> bool:
+        """Whether this is C."""
+        return self.role == COORDINATOR
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this is P_1, who adds the public terms."""
+        return self.role == ACTIVE
+
+    @property
+    def others(self) -> range:
+        """The auxiliary participants, as P_1 addresses them."""
+        return self.roster.auxiliaries
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Name what happens inside: in the meter, in the step labels, and so in the keys."""
+        outer = self._scope
+        self._scope = (*outer, name)
+        try:
+            with self.meter.phase(name):
+                yield
+        finally:
+            self._scope = outer
+
+    def step(self, operation: str) -> None:
+        """Begin the next step of the program: new label, new keys."""
+        self.post.advance("/".join((*self._scope, operation)))
+        self._sources.clear()
+
+    def _source(self, participant: int) -> Source:
+        source = self._sources.get(participant)
+        if source is None:
+            source = self._sources[participant] = self.keys.source(participant, f"{self.post.step}:{self.post.label}")
+        return source
+
+    def fresh(self, ring: Ring, shape: Shape) -> RingArray:
+        """Return a fresh mask: a participant its own random share, the coordinator the sum of all shares."""
+        if not self.is_coordinator:
+            return self._source(self.role).elements(ring, shape)
+        whole = self._source(ACTIVE).elements(ring, shape)
+        for m in self.others:
+            whole = whole + self._source(m).elements(ring, shape)
+        return whole
+
+    def fresh_of(self, owner: int, ring: Ring, shape: Shape) -> RingArray:
+        """Return a fresh mask that is one participant's alone; everyone else's share of it is zero."""
+        if self.role in (owner, COORDINATOR):
+            return self._source(owner).elements(ring, shape)
+        return RingArray.zeros(ring, shape)
+
+    def source_of(self, owner: int, label: str) -> Source | None:
+        """Return a stream that a participant has in common with the coordinator, for those two; None for the others."""
+        if self.role in (owner, COORDINATOR):
+            return self.keys.source(owner, f"{self.post.step}:{self.post.label}/{label}")
+        return None
+
+    def deal(self, specs: Sequence[Spec], compute: Callable[[], Sequence[RingArray]]) -> list[RingArray]:
+        """Return shares of values that the coordinator computes from masks; at the coordinator, the values.
+
+        The auxiliaries expand their shares, the coordinator corrects the active participant's: one message, to P_1.
+        """
+        if self.is_coordinator:
+            values = list(compute())
+            corrections = []
+            for (ring, shape), value in zip(specs, values, strict=True):
+                assert (value.ring, value.shape) == (ring, shape), (value, ring, shape)
+                rest = value
+                for m in self.others:
+                    rest = rest - self._source(m).elements(ring, shape)
+                corrections.append(rest)
+            self.send([ACTIVE], corrections)
+            return values
+        if self.is_active:
+            return self.receive(COORDINATOR, specs)
+        return [self._source(self.role).elements(ring, shape) for ring, shape in specs]
+
+    def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
+        """Send ring elements to peers, in one message each."""
+        self.post.send(peers, [_to_wire(array) for array in arrays])
+
+    def receive(self, peer: int, specs: Sequence[Spec]) -> list[RingArray]:
+        """Return ring elements from a peer; anything but the expected rings and shapes is an error."""
+        arrays = self.post.receive(peer)
+        if len(arrays) != len(specs):
+            raise FrameError(f"{self.roster.name(peer)} sent {len(arrays)} arrays where {len(specs)} were expected")
+        return [_from_wire(array, *spec) for array, spec in zip(arrays, specs, strict=True)]
+
+    def announce(self, name: str, values: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
+        """Tell everyone, the coordinator included, a public value that all participants know already.
+
+        Rounds: 0 among the participants; one hop to the coordinator. Reveals: `name` to all roles.
+        """
+        self.step(f"announce {name}")
+        if self.is_coordinator:
+            (public,) = self.post.receive(ACTIVE, Kind.ANNOUNCE)
+            if public.dtype != np.int64:
+                raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} as {public.dtype} instead of int64")
+        else:
+            public = np.asarray(values, np.int64)
+            if self.is_active:
+                self.post.send([COORDINATOR], [public], Kind.ANNOUNCE)
+        self.keys.announce(name, np.ascontiguousarray(public).tobytes())
+        self.ledger.record(name, "everyone", public.size)
+        return public
+
+
+def _to_wire(x: RingArray) -> Array:
+    return np.packbits(x.data, bitorder="little") if x.ring == BIT else x.data
+
+
+def _from_wire(array: Array, ring: Ring, shape: Shape) -> RingArray:
+    size = int(np.prod(shape, dtype=np.int64))
+    expected = (-(-size // 8),) if ring == BIT else shape + ring.tail
+    if array.dtype != ring.dtype or array.shape != expected:
+        raise FrameError(f"an array of {array.dtype}{list(array.shape)} came where {ring}{list(shape)} was expected")
+    if ring == BIT:
+        return RingArray(BIT, unpack_data(array, size).reshape(shape))
+    data = ring.reduce(array)
+    if data is not array and not np.array_equal(data, array):
+        raise FrameError(f"an array came with values outside {ring}")
+    return RingArray(ring, data)

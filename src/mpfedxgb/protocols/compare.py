@@ -1,0 +1,118 @@
+"""Comparisons: is a public number less than one the coordinator knows? Hence the sign of any secret.
+
+Both numbers are cut into digits of four bits. The coordinator deals each digit of its number as a shared one-hot table,
+in which everyone looks up its shares of "equal" and "less" at the public digit. From the top,
+t_i = 2 * (number of digits above i that differ) + less_i is 1 at the deciding digit only. t_i is opened under a mask
+rho_i, and a second dealt table, one-hot in rho_i, turns "t_i = 1" into a shared bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from mpfedxgb.party.party import Party
+from mpfedxgb.protocols.opening import open_shares
+from mpfedxgb.protocols.secret import Secret, Shares, public_shares
+from mpfedxgb.ring import kernels
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.bits import low_digits, top_bit
+from mpfedxgb.ring.kernels import I64, U8
+from mpfedxgb.ring.ring import BIT, PACKED, Ring, Shape
+
+DIGIT = 4
+"""Bits per digit: 16 entries per one-hot table balance dealer bytes against the number of digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Sizes for comparing numbers of a given width: number of digits, and per digit the table of t_i and its place."""
+
+    digits: int
+    base: int
+    ring: Ring
+    sizes: U8
+    places: I64
+    packed: int
+
+    @property
+    def clip(self) -> U8:
+        """Per digit, the mask that reduces modulo its table size."""
+        return (self.sizes - np.uint8(1)).astype(np.uint8)
+
+
+@lru_cache(maxsize=64)
+def _plan(bits: int, digit: int) -> _Plan:
+    """Lay the tables out: t_i <= 2 i + 1 at the i-th digit from the top, so its table has the next power of two."""
+    count = -(-bits // digit)
+    sizes = np.array([1 << (2 * i + 1).bit_length() for i in range(count)], np.int64)
+    places = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    modulus = Ring(int(sizes[-1]).bit_length() - 1)
+    return _Plan(count, 1 << digit, modulus, sizes.astype(np.uint8), places, -(-int(sizes.sum()) // 8))
+
+
+def negative(party: Party, x: Secret, digit: int = DIGIT) -> Shares:
+    """Return shared bits, 1 where x < 0, for |x| < 2^(k-1).
+
+    With m = x + r: the top bit of x is top(m) ^ top(r) ^ [low(m) < low(r)]. The mask of any secret serves as r.
+
+    Rounds: 1. Sent: one byte per digit by each auxiliary. Reveals: nothing.
+    """
+    flip = top_bit(x.mask) if party.is_coordinator else RingArray.hidden(BIT, x.shape)
+    less = less_than(party, x, x.ring.bits - 1, flip, digit)
+    return less + public_shares(party, top_bit(x.masked))
+
+
+def less_than(party: Party, x: Secret, bits: int, flip: RingArray | None = None, digit: int = DIGIT) -> Shares:
+    """Return shared bits, 1 where the low `bits` bits of x's masked value are less than those of its mask.
+
+    1. The coordinator deals the one-hot digits of the mask and, for a fresh rho_i per digit, the one-hot bits of rho_i.
+    2. Everyone looks up its share of t_i, adds its share of rho_i, reduces modulo the size of the i-th table *before*
+       anything is sent (an opened number is never wider than its mask), and the sums tau_i are opened.
+    3. Everyone looks up its share of [rho_i = tau_i - 1] and adds over the digits.
+
+    `flip` (the coordinator's) is added to the answer on the way. Rounds: 1. Sent: one byte per digit by each auxiliary.
+    Reveals: nothing.
+    """
+    party.step("less than")
+    plan, shape = _plan(bits, digit), x.shape
+    party.meter.now.comparisons += prod(shape)
+    rho = party.fresh(plan.ring, (*shape, plan.digits))
+
+    def tables() -> list[RingArray]:
+        return [_one_hot_digits(x.mask, bits, digit, plan), _one_hot_masks(rho, flip, plan)]
+
+    one_hot, look_up = party.deal(
+        [(plan.ring, (*shape, plan.digits, plan.base)), (PACKED, (*shape, plan.packed))], tables
+    )
+    if party.is_coordinator:
+        return Shares(RingArray.hidden(BIT, shape))
+    digits = low_digits(x.masked, bits, digit).reshape(-1, plan.digits)
+    t = np.empty(digits.shape, np.uint8)
+    kernels.digit_terms(digits, one_hot.data.reshape(-1, plan.digits, plan.base), int(party.is_active), t)
+    part = (t + rho.data.reshape(t.shape)) & plan.clip
+    (tau,) = open_shares(party, [RingArray(plan.ring, part.reshape(rho.shape))])
+    places = ((tau.data.reshape(t.shape) - np.uint8(1)) & plan.clip).astype(np.int64) + plan.places
+    bit = np.empty(len(t), np.uint8)
+    kernels.look_up_bits(look_up.data.reshape(-1, plan.packed), places, bit)
+    return Shares(RingArray(BIT, bit.reshape(shape)))
+
+
+def _one_hot_digits(mask: RingArray, bits: int, digit: int, plan: _Plan) -> RingArray:
+    digits = low_digits(mask, bits, digit)
+    table = (digits[..., None] == np.arange(plan.base, dtype=np.uint8)).astype(np.uint8)
+    return RingArray(plan.ring, table)
+
+
+def _one_hot_masks(rho: RingArray, flip: RingArray | None, plan: _Plan) -> RingArray:
+    shape: Shape = rho.shape[:-1]
+    places = (rho.data.reshape(-1, plan.digits) & plan.clip).astype(np.int64) + plan.places
+    table = np.zeros((len(places), plan.packed), np.uint8)
+    kernels.flip_bits(table, places)
+    if flip is not None:
+        # The first table has two entries, and exactly one entry of it is looked up: flipping both flips the answer.
+        table[:, 0] ^= flip.data.reshape(-1) * np.uint8(3)
+    return RingArray(PACKED, table.reshape(*shape, plan.packed))

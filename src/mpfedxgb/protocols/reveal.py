@@ -1,0 +1,52 @@
+"""The one door through which a value becomes known: every reveal has a name and a receiver, and is in the ledger."""
+
+from __future__ import annotations
+
+from mpfedxgb.party.party import ALL, Party
+from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.protocols.opening import open_shares
+from mpfedxgb.protocols.secret import Secret, Shares, to_shares
+from mpfedxgb.ring.array import RingArray
+
+
+def reveal(party: Party, x: Secret | Shares, to: int, name: str) -> RingArray:
+    """Return a secret's value to one participant, or to ALL of them; hidden for every other role.
+
+    1. Everyone adds its part of a fresh sharing of zero (the auxiliaries expand theirs, the coordinator corrects the
+       active participant's): bare shares of a sum would give away its summands.
+    2. The parts are added up on their way: by the active participant, and by the receiver, who never sends its own.
+
+    Rounds: 1. Sent: size elements by each auxiliary but the receiver. Reveals: `name` to the receiver.
+    """
+    party.step(f"reveal {name}")
+    receiver = "participants" if to == ALL else party.roster.name(to)
+    party.ledger.record(name, receiver, RingArray.hidden(x.ring, x.shape).size)
+    spec = (x.ring, x.shape)
+    (zero,) = party.deal([spec], lambda: [RingArray.zeros(*spec)])
+    if party.is_coordinator:
+        return RingArray.hidden(*spec)
+    part = (to_shares(party, x) if isinstance(x, Secret) else x).part + zero
+    if to == ALL:
+        return open_shares(party, [part])[0]
+    return _collect(party, part, to)
+
+
+def _collect(party: Party, part: RingArray, to: int) -> RingArray:
+    spec = (part.ring, part.shape)
+    party.meter.now.rounds += 1
+    party.meter.now.hops += 1 if to == ACTIVE else 2
+    if party.is_active:
+        total = part
+        for m in party.others:
+            if m != to:
+                (theirs,) = party.receive(m, [spec])
+                total = total + theirs
+        if to == ACTIVE:
+            return total
+        party.send([to], [total])
+        return RingArray.hidden(*spec)
+    if party.role == to:
+        (rest,) = party.receive(ACTIVE, [spec])
+        return part + rest
+    party.send([ACTIVE], [part])
+    return RingArray.hidden(*spec)

@@ -1,0 +1,6 @@
+"""Integers modulo 2^k, random streams and compiled kernels; no party, no network."""
+
+from mpfedxgb.ring.array import RingArray, concatenate, stack
+from mpfedxgb.ring.ring import BIT, PACKED, VECTOR, Ring, wide
+
+__all__ = ["BIT", "PACKED", "VECTOR", "Ring", "RingArray", "concatenate", "stack", "wide"]

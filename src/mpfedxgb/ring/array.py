@@ -1,0 +1,250 @@
+"""Arrays over a ring, and their absence.
+
+A `RingArray` is a shaped block of ring elements with wrapping `+`, `-` and `*`. One that is *hidden* has a ring and
+a shape but no content: it stands, in the coordinator's run of the program, for what the coordinator must not know.
+Arithmetic with something hidden is hidden; asking for the content is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.errors import DoesNotFitError, SecretError
+from mpfedxgb.ring.ring import Data, Ring, Shape
+
+Index = Any
+Integers = npt.NDArray[Any]
+
+
+class RingArray:
+    """A block of elements of one ring; never changed after it is made."""
+
+    __slots__ = ("_data", "ring", "shape")
+
+    def __init__(self, ring: Ring, data: Data) -> None:
+        self.ring = ring
+        self._data: Data | None = data
+        self.shape: Shape = data.shape[:-1] if ring.limbs else data.shape
+
+    @staticmethod
+    def hidden(ring: Ring, shape: Shape) -> RingArray:
+        """Return an array whose content this role does not have."""
+        array = RingArray.__new__(RingArray)
+        array.ring, array.shape, array._data = ring, shape, None
+        return array
+
+    @staticmethod
+    def zeros(ring: Ring, shape: Shape) -> RingArray:
+        """Return zeros; they take no memory."""
+        return RingArray(ring, ring.zeros(shape))
+
+    @staticmethod
+    def encode(ring: Ring, values: npt.ArrayLike) -> RingArray:
+        """Return public integers as ring elements; negative ones wrap.
+
+        Raises DoesNotFitError for what is not an integer, or lies outside [-2^(k-1), 2^k).
+        """
+        array = np.asarray(values)
+        if array.dtype == bool:
+            array = array.astype(np.uint8)
+        if array.size == 0:
+            array = array.astype(np.int64)
+        if array.dtype.kind not in "iuO":
+            raise DoesNotFitError(f"only integers have a place in a ring, not {array.dtype}")
+        _check_range(array, ring)
+        if ring.limbs:
+            return RingArray(ring, _to_limbs(array, ring.limbs))
+        if array.dtype.kind == "O":
+            array = np.array([int(v) % (1 << 64) for v in array.flat], np.uint64).reshape(array.shape)
+        # The detour over 64 bits makes negative numbers wrap instead of raising.
+        return RingArray(ring, ring.reduce(array.astype(np.uint64).astype(ring.dtype)))
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether this role lacks the content."""
+        return self._data is None
+
+    @property
+    def data(self) -> Data:
+        """The raw content; raises where it is hidden."""
+        if self._data is None:
+            raise SecretError("the coordinator does not hold this value; it only follows its shape")
+        return self._data
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def ndim(self) -> int:
+        """Number of logical axes."""
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"RingArray({self.ring}, shape={self.shape}{', hidden' if self.is_hidden else ''})"
+
+    def __reduce__(self) -> Any:
+        raise SecretError("ring elements are not pickled; send them in a frame")
+
+    def __bool__(self) -> bool:
+        raise SecretError("ring elements have no truth value")
+
+    __hash__ = None  # type: ignore[assignment] # arrays compare element by element, so they cannot be keys
+
+    def __add__(self, other: RingArray | int) -> RingArray:
+        return self._combine(other, self.ring.add)
+
+    def __sub__(self, other: RingArray | int) -> RingArray:
+        return self._combine(other, self.ring.sub)
+
+    def __mul__(self, other: RingArray | int) -> RingArray:
+        return self._combine(other, self.ring.mul)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rsub__(self, other: int) -> RingArray:
+        return RingArray(self.ring, self.ring.constant(other)) - self
+
+    def __neg__(self) -> RingArray:
+        return 0 - self
+
+    def _combine(self, other: RingArray | int, operation: Any) -> RingArray:
+        if isinstance(other, RingArray):
+            if other.ring is not self.ring and other.ring != self.ring:
+                raise DoesNotFitError(f"cannot combine {self.ring} with {other.ring}; cast one of them first")
+            if self._data is None or other._data is None:
+                shape = self.shape
+                if other.shape != shape:
+                    shape = np.broadcast_shapes(shape, other.shape)
+                return RingArray.hidden(self.ring, shape)
+            return RingArray(self.ring, operation(self._data, other._data))
+        if not isinstance(other, (int, np.integer)):
+            return NotImplemented
+        if self._data is None:
+            return self
+        return RingArray(self.ring, operation(self._data, self.ring.constant(int(other))))
+
+    def __getitem__(self, index: Index) -> RingArray:
+        """Return part of the array, by any NumPy index over the logical axes."""
+        if self._data is None:
+            return RingArray.hidden(self.ring, np.broadcast_to(np.uint8(0), self.shape)[index].shape)
+        if self.ring.limbs:
+            index = index if isinstance(index, tuple) else (index,)
+            rest: EllipsisType | slice = slice(None) if any(i is Ellipsis for i in index) else Ellipsis
+            index = (*index, rest)
+        return RingArray(self.ring, np.asarray(self._data[index]))
+
+    def sum(self, axis: int = -1) -> RingArray:
+        """Return the sum along one axis."""
+        axis %= self.ndim
+        if self._data is None:
+            return RingArray.hidden(self.ring, self.shape[:axis] + self.shape[axis + 1 :])
+        return RingArray(self.ring, self.ring.total(self._data, axis))
+
+    def reshape(self, *shape: int) -> RingArray:
+        """Return the same elements in another shape (-1 as in NumPy)."""
+        if self._data is None:
+            return RingArray.hidden(self.ring, np.broadcast_to(np.uint8(0), self.shape).reshape(shape).shape)
+        # NumPy cannot infer -1 beside the limb axis when there are no elements, so the logical shape settles it.
+        logical = np.broadcast_to(np.uint8(0), self.shape).reshape(shape).shape if -1 in shape else shape
+        return RingArray(self.ring, self._data.reshape(logical + self.ring.tail))
+
+    def broadcast_to(self, shape: Shape) -> RingArray:
+        """Return a read-only view in a larger shape."""
+        if self.shape == shape:
+            return self
+        if self._data is None:
+            return RingArray.hidden(self.ring, np.broadcast_shapes(self.shape, shape))
+        data = self._data
+        if self.ring.limbs:  # keep the limb axis last while the logical axes grow on the left
+            data = data.reshape((1,) * (len(shape) - self.ndim) + data.shape)
+        return RingArray(self.ring, np.broadcast_to(data, shape + self.ring.tail))
+
+    def cast(self, ring: Ring) -> RingArray:
+        """Return the elements, read as numbers in [0, 2^k), in another ring (reduced where it is narrower)."""
+        if ring == self.ring:
+            return self
+        if self._data is None:
+            return RingArray.hidden(ring, self.shape)
+        data = self._data
+        if ring.limbs:
+            out = np.zeros((*self.shape, ring.limbs), np.uint64)
+            if self.ring.limbs:
+                shared = min(ring.limbs, self.ring.limbs)
+                out[..., :shared] = data[..., :shared]
+            else:
+                out[..., 0] = data
+            return RingArray(ring, out)
+        low = data[..., 0] if self.ring.limbs else data
+        return RingArray(ring, ring.reduce(low.astype(ring.dtype)))
+
+    def decode(self) -> Integers:
+        """Return the elements as signed integers in [-2^(k-1), 2^(k-1)) (bits as 0 and 1).
+
+        int64 for rings of up to 64 bits, Python integers in an object array beyond.
+        """
+        data, bits = self.data, self.ring.bits
+        if self.ring.bitwise or bits == 1:
+            return data.astype(np.int64)
+        if self.ring.limbs:
+            return _from_limbs(data, bits)
+        if bits == 64:
+            return data.astype(np.int64)
+        signed = data.astype(np.int64)
+        return np.asarray(signed - ((signed >> (bits - 1)) << bits))
+
+
+def _check_range(array: Integers, ring: Ring) -> None:
+    if array.size == 0:
+        return
+    low, high = int(array.min()), int(array.max())
+    if low < -(1 << (ring.bits - 1)) or high >= 1 << ring.bits or (ring.bitwise and low < 0):
+        raise DoesNotFitError(f"an integer of {max(low.bit_length(), high.bit_length())} bits does not fit {ring}")
+
+
+def _to_limbs(array: Integers, limbs: int) -> Data:
+    out = np.empty((*array.shape, limbs), np.uint64)
+    if array.dtype.kind == "O":
+        width = 8 * limbs
+        blob = b"".join((int(v) % (1 << (8 * width))).to_bytes(width, "little") for v in array.flat)
+        out[...] = np.frombuffer(blob, "<u8").reshape(out.shape)
+        return out
+    out[..., 0] = array.astype(np.uint64)
+    negative = array < 0 if array.dtype.kind == "i" else np.zeros(array.shape, bool)
+    out[..., 1:] = np.where(negative, np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0))[..., None]
+    return out
+
+
+def _from_limbs(data: Data, bits: int) -> Integers:
+    out = np.empty(data.shape[:-1], object)
+    raw = np.ascontiguousarray(data).astype("<u8").tobytes()
+    width = bits // 8
+    for i in range(out.size):
+        out.flat[i] = int.from_bytes(raw[i * width : (i + 1) * width], "little", signed=True)
+    return out
+
+
+def concatenate(arrays: Sequence[RingArray], axis: int = -1) -> RingArray:
+    """Join arrays of one ring along an existing logical axis."""
+    ring, axis = arrays[0].ring, axis % arrays[0].ndim
+    if any(a.is_hidden for a in arrays):
+        shape = np.concatenate([np.broadcast_to(np.uint8(0), a.shape) for a in arrays], axis=axis).shape
+        return RingArray.hidden(ring, shape)
+    return RingArray(ring, np.concatenate([a.data for a in arrays], axis=axis))
+
+
+def stack(arrays: Sequence[RingArray], axis: int = 0) -> RingArray:
+    """Join arrays of one ring and shape along a new logical axis."""
+    ring, axis = arrays[0].ring, axis % (arrays[0].ndim + 1)
+    if any(a.is_hidden for a in arrays):
+        shape = list(arrays[0].shape)
+        shape.insert(axis, len(arrays))
+        return RingArray.hidden(ring, tuple(shape))
+    return RingArray(ring, np.stack([a.data for a in arrays], axis=axis))

@@ -1,0 +1,236 @@
+"""The compiled loops: everything that would be too slow, or impossible, as a NumPy expression.
+
+All of them release the GIL, are compiled at first use and cached beside this file (or in the user's cache
+folder where this one is read-only), so an installation compiles once. Arithmetic wraps modulo 2^64.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+U64 = npt.NDArray[np.uint64]
+U8 = npt.NDArray[np.uint8]
+I64 = npt.NDArray[np.int64]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+
+DENSE_ROWS = 1024
+"""Rows per tile of the dense kernel: two matrix rows and two vectors of a tile fit the first-level cache."""
+
+
+def _compiled(function: _F) -> _F:
+    return cast(_F, numba.njit(nogil=True, cache=True)(function))
+
+
+@_compiled
+def wide_add(a: U64, b: U64, out: U64) -> None:
+    """Write a + b, element by element over little-endian limbs; all arrays (n, L)."""
+    for i in range(out.shape[0]):
+        carry = _ZERO
+        for j in range(out.shape[1]):
+            s = a[i, j] + carry
+            c1 = _ONE if s < carry else _ZERO
+            t = s + b[i, j]
+            c2 = _ONE if t < s else _ZERO
+            out[i, j] = t
+            carry = c1 + c2
+
+
+@_compiled
+def wide_sub(a: U64, b: U64, out: U64) -> None:
+    """Write a - b, element by element over little-endian limbs; all arrays (n, L)."""
+    for i in range(out.shape[0]):
+        borrow = _ZERO
+        for j in range(out.shape[1]):
+            s = a[i, j] - borrow
+            b1 = _ONE if a[i, j] < borrow else _ZERO
+            t = s - b[i, j]
+            b2 = _ONE if s < b[i, j] else _ZERO
+            out[i, j] = t
+            borrow = b1 + b2
+
+
+@_compiled
+def wide_mul(a: U64, b: U64, out: U64) -> None:
+    """Write a * b modulo 2^(64 L), schoolbook over limbs; all arrays (n, L)."""
+    limbs = out.shape[1]
+    for i in range(out.shape[0]):
+        for j in range(limbs):
+            out[i, j] = _ZERO
+        for j in range(limbs):
+            x0 = a[i, j] & _LOW
+            x1 = a[i, j] >> _HALF
+            carry = _ZERO
+            for k in range(limbs - j):
+                y0 = b[i, k] & _LOW
+                y1 = b[i, k] >> _HALF
+                p00 = x0 * y0
+                p01 = x0 * y1
+                p10 = x1 * y0
+                middle = (p00 >> _HALF) + (p01 & _LOW) + (p10 & _LOW)
+                low = (p00 & _LOW) | (middle << _HALF)
+                high = x1 * y1 + (p01 >> _HALF) + (p10 >> _HALF) + (middle >> _HALF)
+                s = out[i, j + k] + low
+                c1 = _ONE if s < low else _ZERO
+                t = s + carry
+                c2 = _ONE if t < carry else _ZERO
+                out[i, j + k] = t
+                carry = high + c1 + c2
+
+
+@_compiled
+def wide_sum(a: U64, out: U64) -> None:
+    """Add up the middle axis: a (n, m, L) into out (n, L)."""
+    limbs = out.shape[1]
+    for i in range(a.shape[0]):
+        for j in range(limbs):
+            out[i, j] = _ZERO
+        for k in range(a.shape[1]):
+            carry = _ZERO
+            for j in range(limbs):
+                s = out[i, j] + carry
+                c1 = _ONE if s < carry else _ZERO
+                t = s + a[i, k, j]
+                c2 = _ONE if t < s else _ZERO
+                out[i, j] = t
+                carry = c1 + c2
+
+
+@_compiled
+def dense_add(matrix: U64, vectors: U64, out: U64) -> None:
+    """Add vectors @ matrix.T modulo 2^64 to out.
+
+    matrix (C, N), vectors (V, N), out (V, C). Tiled over N, two matrix rows by two vectors in registers.
+    """
+    columns, rows = matrix.shape
+    count = vectors.shape[0]
+    for low in range(0, rows, DENSE_ROWS):
+        high = min(rows, low + DENSE_ROWS)
+        for c in range(0, columns, 2):
+            c1 = min(c + 1, columns - 1)
+            for v in range(0, count, 2):
+                v1 = min(v + 1, count - 1)
+                s00 = _ZERO
+                s01 = _ZERO
+                s10 = _ZERO
+                s11 = _ZERO
+                for i in range(low, high):
+                    p = matrix[c, i]
+                    q = matrix[c1, i]
+                    x = vectors[v, i]
+                    y = vectors[v1, i]
+                    s00 += p * x
+                    s01 += p * y
+                    s10 += q * x
+                    s11 += q * y
+                out[v, c] += s00
+                if v1 != v:
+                    out[v1, c] += s01
+                if c1 != c:
+                    out[v, c1] += s10
+                    if v1 != v:
+                        out[v1, c1] += s11
+
+
+@_compiled
+def histogram_add(bins: npt.NDArray[np.unsignedinteger[Any]], vectors: U64, out: U64) -> None:
+    """Add, for every feature and bin, the sum of each vector over the rows in that bin, modulo 2^64.
+
+    bins (F, N), vectors (N, V) row by row so that one row's values share a cache line, out (F, K, V).
+    """
+    for f in range(bins.shape[0]):
+        for i in range(bins.shape[1]):
+            k = bins[f, i]
+            for v in range(vectors.shape[1]):
+                out[f, k, v] += vectors[i, v]
+
+
+@_compiled
+def digit_terms(digits: U8, tables: U8, constant: int, out: U8) -> None:
+    """Write one role's share of t_i = 2 sum_{j above i} (1 - eq_j) + lt_i for every digit, modulo 256.
+
+    digits (n, D) of the public number, most significant first; tables (n, D, B) this role's share of the
+    one-hot digits of the hidden number; constant 1 for the role that adds public terms, else 0; out (n, D).
+    """
+    base = tables.shape[2]
+    for i in range(digits.shape[0]):
+        above = np.uint8(0)
+        for j in range(digits.shape[1]):
+            d = digits[i, j]
+            less = np.uint8(0)
+            for v in range(d + 1, base):
+                less += tables[i, j, v]
+            out[i, j] = np.uint8(2 * above + less)
+            above = np.uint8(above + constant - tables[i, j, d])
+
+
+@_compiled
+def look_up_bits(tables: U8, places: I64, out: U8) -> None:
+    """Write the XOR of the bits of each packed table at the given places: tables (n, W/8), places (n, D), out (n)."""
+    for i in range(places.shape[0]):
+        bit = np.uint8(0)
+        for j in range(places.shape[1]):
+            place = places[i, j]
+            bit ^= (tables[i, place >> 3] >> np.uint8(place & 7)) & np.uint8(1)
+        out[i] = bit
+
+
+@_compiled
+def flip_bits(tables: U8, places: I64) -> None:
+    """Flip the bits of each packed table at the given places, in place: tables (n, W/8), places (n, D)."""
+    for i in range(places.shape[0]):
+        for j in range(places.shape[1]):
+            place = places[i, j]
+            tables[i, place >> 3] ^= np.uint8(1) << np.uint8(place & 7)
+
+
+_warm = threading.Lock()
+_is_warm = False
+
+
+def warm_up() -> None:
+    """Compile or load every kernel now, once per process; say so in the log if it takes longer than a second."""
+    global _is_warm
+    with _warm:
+        if _is_warm:
+            return
+        notice = threading.Timer(1.0, _say_compiling)
+        notice.daemon = True
+        notice.start()
+        try:
+            _touch_every_kernel()
+        finally:
+            notice.cancel()
+            notice.join()
+        _is_warm = True
+
+
+def _say_compiling() -> None:
+    logging.getLogger("mpfedxgb").warning(
+        "compiling the arithmetic kernels for this machine; this happens once per installation and takes some seconds"
+    )
+
+
+def _touch_every_kernel() -> None:
+    a = np.ones((1, 2), np.uint64)
+    for kernel in (wide_add, wide_sub, wide_mul):
+        kernel(a, a, np.empty_like(a))
+    wide_sum(np.ones((1, 1, 2), np.uint64), np.empty_like(a))
+    dense_add(a, a, np.zeros((1, 1), np.uint64))
+    for kind in (np.uint8, np.uint16):
+        histogram_add(np.zeros((1, 1), kind), np.ones((1, 1), np.uint64), np.zeros((1, 1, 1), np.uint64))
+    b = np.zeros((1, 1), np.uint8)
+    digit_terms(b, np.zeros((1, 1, 2), np.uint8), 1, np.empty_like(b))
+    look_up_bits(b, np.zeros((1, 1), np.int64), np.empty(1, np.uint8))
+    flip_bits(b, np.zeros((1, 1), np.int64))

@@ -1,0 +1,92 @@
+"""The one door for randomness: OS entropy for seeds, AES-CTR key streams for everything that is expanded."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import os
+from typing import Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.bits import unpack_data
+from mpfedxgb.ring.kernels import U8
+from mpfedxgb.ring.ring import BIT, Ring, Shape
+
+SEED_BYTES = 32
+KEY_BYTES = 32
+_CHUNK = 1 << 16
+_ZEROS = memoryview(bytes(_CHUNK))
+
+
+class Source(Protocol):
+    """Something that gives uniformly random ring elements, in order."""
+
+    def elements(self, ring: Ring, shape: Shape) -> RingArray:
+        """Return the next elements."""
+        ...
+
+    def again(self) -> Source:
+        """Return the same stream from its beginning."""
+        ...
+
+
+class Stream:
+    """The key stream of one step: AES-128 in counter mode under a key that serves no other purpose."""
+
+    __slots__ = ("_encryptor", "_key")
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._encryptor = Cipher(algorithms.AES(key[:16]), modes.CTR(key[16:])).encryptor()
+
+    def __repr__(self) -> str:
+        return "Stream()"
+
+    def again(self) -> Stream:
+        """Return the same stream from its beginning: the coordinator expands the mask of a matrix many times."""
+        return Stream(self._key)
+
+    def octets(self, count: int) -> U8:
+        """Return the next `count` bytes."""
+        out = np.empty(count, np.uint8)
+        view, update = out.data, self._encryptor.update_into
+        for start in range(0, count, _CHUNK):
+            stop = min(count, start + _CHUNK)
+            update(_ZEROS[: stop - start], view[start:stop])
+        return out
+
+    def elements(self, ring: Ring, shape: Shape) -> RingArray:
+        """Return the next elements of a ring, uniform and independent."""
+        size = math.prod(shape)
+        if ring == BIT:
+            return RingArray(BIT, unpack_data(self.octets(-(-size // 8)), size).reshape(shape))
+        raw = self.octets(size * ring.element_bytes)
+        return RingArray(ring, ring.reduce(raw.view(ring.dtype).reshape(shape + ring.tail)))
+
+
+def os_entropy(count: int) -> bytes:
+    """Return fresh bytes from the operating system."""
+    return os.urandom(count)
+
+
+def extract(salt: bytes, secret: bytes) -> bytes:
+    """HKDF-Extract with SHA-256 (RFC 5869)."""
+    return hmac.digest(salt, secret, "sha256")
+
+
+def expand(pseudorandom_key: bytes, info: bytes) -> bytes:
+    """HKDF-Expand with SHA-256 to its first 32 bytes (RFC 5869)."""
+    return hmac.digest(pseudorandom_key, info + b"\x01", "sha256")
+
+
+def digest(*parts: bytes) -> bytes:
+    """Return SHA-256 over parts, each with its length, so that no two lists of parts collide."""
+    state = hashlib.sha256()
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little"))
+        state.update(part)
+    return state.digest()

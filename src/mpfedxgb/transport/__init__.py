@@ -1,0 +1,7 @@
+"""Bytes between roles: the frame, what a transport must offer, and the in-process one."""
+
+from mpfedxgb.transport.frame import Frame, Kind, decode, encode
+from mpfedxgb.transport.memory import MemoryHub, MemoryTransport
+from mpfedxgb.transport.transport import Transport
+
+__all__ = ["Frame", "Kind", "MemoryHub", "MemoryTransport", "Transport", "decode", "encode"]

@@ -1,0 +1,144 @@
+"""The one message format: a small header, then arrays as dtype, shape and bytes.
+
+Layout, all integers little-endian:
+
+    magic "MPFX" | version u8 | kind u8 | sender u16 | step u64 | session 16 bytes | label length u8 | arrays u8
+    label (UTF-8) | per array: dtype u8, axes u8, length of each axis u64 | the arrays' bytes, one after the other
+
+The header bounds everything that follows, so a decoder allocates nothing on a stranger's word. There is no pickle
+and no field whose meaning depends on its content.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.errors import FrameError
+
+Array = npt.NDArray[Any]
+
+MAGIC = b"MPFX"
+VERSION = 1
+SESSION_BYTES = 16
+MAX_ARRAYS = 64
+MAX_AXES = 8
+MAX_LABEL_BYTES = 255
+
+_FIXED = struct.Struct("<4sBBHQ16sBB")
+_ARRAY = struct.Struct("<BB")
+_DTYPES = (np.dtype("<u1"), np.dtype("<u8"), np.dtype("<i8"))
+_CODES = {dtype: code for code, dtype in enumerate(_DTYPES)}
+
+
+class Kind(enum.IntEnum):
+    """What a frame is for."""
+
+    DATA = 1
+    """Masked values, shares and corrections, in step."""
+    HELLO = 2
+    """The handshake."""
+    ANNOUNCE = 3
+    """Public announcements to the coordinator."""
+    ABORT = 4
+    """The sender stops; the label is the step it had reached, the arrays the origin and the reason as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One decoded message.
+
+    `session` identifies session and attempt, `step` counts the sender's program, `label` says it in words.
+    """
+
+    kind: Kind
+    sender: int
+    session: bytes
+    step: int
+    label: str
+    arrays: tuple[Array, ...]
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the arrays, without the header."""
+        return sum(array.nbytes for array in self.arrays)
+
+
+def encode(kind: Kind, sender: int, session: bytes, step: int, label: str, arrays: Sequence[Array] = ()) -> bytes:
+    """Return the bytes of a frame; the arrays are copied."""
+    name = label.encode()[:MAX_LABEL_BYTES]
+    parts = [_FIXED.pack(MAGIC, VERSION, kind, sender, step, session, len(name), len(arrays)), name]
+    for array in arrays:
+        parts.append(_ARRAY.pack(_CODES[array.dtype], array.ndim))
+        parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
+    assert len(arrays) <= MAX_ARRAYS, len(arrays)
+    parts.extend(np.ascontiguousarray(array).tobytes() for array in arrays)
+    return b"".join(parts)
+
+
+def decode(blob: bytes, max_bytes: int) -> Frame:
+    """Return the frame in a block of bytes; its arrays are read-only views of the block.
+
+    Raises FrameError, naming what is wrong, for anything that `encode` could not have written.
+    """
+    if len(blob) > max_bytes:
+        raise FrameError(f"a frame of {len(blob)} bytes is larger than the {max_bytes} allowed")
+    if len(blob) < _FIXED.size:
+        raise FrameError(f"a frame of {len(blob)} bytes is shorter than its header")
+    magic, version, kind, sender, step, session, label_bytes, count = _FIXED.unpack_from(blob)
+    if magic != MAGIC:
+        raise FrameError("the bytes do not begin like a frame of this protocol")
+    if version != VERSION:
+        raise FrameError(f"the frame is of format version {version}, this side speaks {VERSION}")
+    if kind not in Kind.__members__.values():
+        raise FrameError(f"there is no frame of kind {kind}")
+    if count > MAX_ARRAYS:
+        raise FrameError(f"a frame carries at most {MAX_ARRAYS} arrays, not {count}")
+    place = _FIXED.size + label_bytes
+    if place > len(blob):
+        raise FrameError("the frame is truncated inside its label")
+    try:
+        label = blob[_FIXED.size : place].decode()
+    except UnicodeDecodeError:
+        raise FrameError("the frame's label is not text") from None
+    shapes, place = _decode_shapes(blob, place, count)
+    arrays = []
+    for dtype, shape in shapes:
+        size = math.prod(shape)
+        end = place + size * dtype.itemsize
+        if end > len(blob):
+            raise FrameError("the frame is truncated inside its arrays")
+        arrays.append(np.frombuffer(blob, dtype, size, place).reshape(shape))
+        place = end
+    if place != len(blob):
+        raise FrameError(f"the frame has {len(blob) - place} bytes too many")
+    return Frame(Kind(kind), sender, session, step, label, tuple(arrays))
+
+
+def _decode_shapes(blob: bytes, place: int, count: int) -> tuple[list[tuple[np.dtype[Any], tuple[int, ...]]], int]:
+    shapes = []
+    for _ in range(count):
+        if place + _ARRAY.size > len(blob):
+            raise FrameError("the frame is truncated inside its list of arrays")
+        code, axes = _ARRAY.unpack_from(blob, place)
+        place += _ARRAY.size
+        if code >= len(_DTYPES):
+            raise FrameError(f"there is no array type {code}")
+        if axes > MAX_AXES:
+            raise FrameError(f"an array has at most {MAX_AXES} axes, not {axes}")
+        if place + 8 * axes > len(blob):
+            raise FrameError("the frame is truncated inside a shape")
+        shape = struct.unpack_from(f"<{axes}Q", blob, place)
+        place += 8 * axes
+        # Each axis is bounded by itself too: an axis of length 0 must not hide an absurd one beside it.
+        if max(shape, default=0) > len(blob) or math.prod(shape) > len(blob):
+            raise FrameError("an array is said to be larger than its frame")
+        shapes.append((_DTYPES[code], shape))
+    return shapes, place

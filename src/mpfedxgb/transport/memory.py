@@ -1,0 +1,125 @@
+"""The in-process transport: one bounded queue per ordered pair of roles that are connected.
+
+Blocks are copied into bytes by the sender, so no role ever holds another's memory.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError
+
+Tap = Callable[[int, int, bytes], None]
+"""Called with (sender, receiver, block) for every block handed over; tests record views with it."""
+
+
+class _Queue:
+    """Blocks on their way from one role to another, at most `capacity` bytes of them unless there is only one."""
+
+    def __init__(self, sender: int, receiver: int, capacity: int) -> None:
+        self.sender, self.receiver, self.capacity = sender, receiver, capacity
+        self.blocks: deque[bytes] = deque()
+        self.bytes = 0
+        self.closed: set[int] = set()
+        self.changed = threading.Condition()
+
+    def put(self, block: bytes, timeout: float) -> None:
+        with self.changed:
+            self._wait(self.sender, lambda: not self.blocks or self.bytes + len(block) <= self.capacity, timeout)
+            if self.receiver in self.closed:
+                raise PeerFinishedError(f"role {self.receiver} has closed its connection")
+            self.blocks.append(block)
+            self.bytes += len(block)
+            self.changed.notify_all()
+
+    def get(self, timeout: float) -> bytes:
+        with self.changed:
+            self._wait(self.receiver, lambda: bool(self.blocks), timeout)
+            if not self.blocks:
+                raise PeerFinishedError(f"role {self.sender} has closed its connection")
+            block = self.blocks.popleft()
+            self.bytes -= len(block)
+            self.changed.notify_all()
+            return block
+
+    def close(self, role: int) -> None:
+        with self.changed:
+            self.closed.add(role)
+            self.changed.notify_all()
+
+    def _wait(self, waiting: int, ready: Callable[[], bool], timeout: float) -> None:
+        """Wait until `ready` or until the other end is closed."""
+        other = self.sender + self.receiver - waiting
+        end = time.monotonic() + timeout
+        while True:
+            if waiting in self.closed:
+                raise FederationError("this role has closed its own connections")
+            if ready() or other in self.closed:
+                return
+            left = end - time.monotonic()
+            if left <= 0:
+                raise PeerTimeoutError(f"role {other} did not answer for {timeout:g} seconds")
+            self.changed.wait(left)
+
+
+class MemoryHub:
+    """All connections of one in-process federation.
+
+    Parameters
+    ----------
+    links : pairs of roles that are connected, each in both directions
+    capacity : int
+        Bytes that may wait for one receiver from one sender.
+    tap : callable or None
+        Sees every block; for tests.
+    """
+
+    def __init__(self, links: Iterable[tuple[int, int]], capacity: int, tap: Tap | None = None) -> None:
+        self._queues: dict[tuple[int, int], _Queue] = {}
+        self.tap = tap
+        for a, b in links:
+            self._queues[a, b] = _Queue(a, b, capacity)
+            self._queues[b, a] = _Queue(b, a, capacity)
+
+    def queue(self, sender: int, receiver: int) -> _Queue:
+        """Return the queue between two roles; raises where they are not connected."""
+        try:
+            return self._queues[sender, receiver]
+        except KeyError:
+            raise FederationError(f"roles {sender} and {receiver} are not connected") from None
+
+    def end(self, role: int) -> MemoryTransport:
+        """Return one role's end."""
+        return MemoryTransport(self, role)
+
+    def close(self, role: int) -> None:
+        """Close every connection of a role, at its end."""
+        for pair, queue in self._queues.items():
+            if role in pair:
+                queue.close(role)
+
+
+class MemoryTransport:
+    """One role's end of a `MemoryHub`."""
+
+    def __init__(self, hub: MemoryHub, role: int) -> None:
+        self._hub = hub
+        self._role = role
+
+    def send(self, peer: int, block: bytes, timeout: float) -> None:
+        """Hand a block over (see Transport)."""
+        queue = self._hub.queue(self._role, peer)
+        if self._hub.tap is not None:
+            self._hub.tap(self._role, peer, block)
+        queue.put(block, timeout)
+
+    def receive(self, peer: int, timeout: float) -> bytes:
+        """Return the next block (see Transport)."""
+        return self._hub.queue(peer, self._role).get(timeout)
+
+    def close(self) -> None:
+        """Release this end (see Transport)."""
+        self._hub.close(self._role)
