@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup test check bench clean
+.PHONY: setup demo test check bench parity clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 
@@ -13,6 +13,9 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $(STAMP)
+
+demo: $(STAMP)  ## train a federation of four, compare with xgboost, show what was revealed
+	$(BIN)/mpfedxgb demo $(ARGS)
 
 test: $(STAMP)  ## run the tests
 	$(BIN)/python -m pytest -q -n 2 $(ARGS)

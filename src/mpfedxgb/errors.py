@@ -3,6 +3,7 @@
 MpfedxgbError
 ├── UserError (also ValueError)       what a caller passed
 │   ├── SettingsError                 a setting is missing, unknown or out of range
+│   ├── DataError                     a table or label cannot be used; its text quotes data and stays with its role
 │   └── DoesNotFitError               a number does not fit the ring or the scale asked for
 ├── SecretError (also TypeError)      a secret was tested, printed, pickled or looked at by the wrong role
 ├── KeyReuseError                     a mask would have been used for a second value
@@ -15,7 +16,8 @@ MpfedxgbError
     ├── PeerFinishedError             a peer ended its program while something was still expected of it
     └── PeerFailedError               a peer failed, and said why
 
-The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data.
+The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data. The
+one exception is DataError, of which other roles are told the type only, as of errors that are not ours.
 """
 
 from __future__ import annotations
@@ -31,6 +33,10 @@ class UserError(MpfedxgbError, ValueError):
 
 class SettingsError(UserError):
     """A setting is missing, unknown or out of range."""
+
+
+class DataError(UserError):
+    """A table, label or weight cannot be used; the message may quote column and value, so it stays with its role."""
 
 
 class DoesNotFitError(UserError):
@@ -83,7 +89,7 @@ class PeerFailedError(FederationError):
 
 
 def public_reason(error: BaseException) -> str:
-    """Return what other roles may be told of an error: our own errors whole, any other by its type only."""
-    if isinstance(error, MpfedxgbError):
+    """Return what other roles may be told of an error: our own errors whole, unless they quote data; else the type."""
+    if isinstance(error, MpfedxgbError) and not isinstance(error, DataError):
         return f"{type(error).__name__}: {error}"
     return type(error).__name__

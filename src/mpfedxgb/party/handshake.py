@@ -39,7 +39,7 @@ def shake_hands(post: Post, make_source: MakeSource | None = None) -> Keyring:
     else:
         nonces, seed = _participant(post, entropy)
         seeds = {post.role: seed}
-    return Keyring(seeds, context_digest(settings, roster, nonces), make_source)
+    return Keyring(seeds, context_digest(settings, roster, nonces), make_source, entropy(SEED_BYTES))
 
 
 def _participant(post: Post, entropy: Callable[[int], bytes]) -> tuple[list[bytes], bytes]:
@@ -78,7 +78,7 @@ def _nonce(post: Post, peer: int) -> bytes:
     try:
         theirs, nonce = (array.tobytes() for array in arrays)
         greeting: dict[str, Any] = dict(json.loads(theirs))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise HandshakeError(f"{name} sent a greeting that cannot be read") from None
     for key, value in json.loads(_greeting(post)).items():
         if greeting.get(key) != value:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import KeyReuseError
 from mpfedxgb.party.roster import Roster
-from mpfedxgb.ring.prg import Source, Stream, digest, expand, extract, os_entropy
+from mpfedxgb.ring.prg import KEY_BYTES, Source, Stream, digest, expand, extract, os_entropy
 
 NONCE_BYTES = 16
 
@@ -49,9 +49,13 @@ def entropy_of(role: str, settings: SessionSettings) -> Callable[[int], bytes]:
 class Keyring:
     """The streams a role may derive: `seeds` holds its own seed, or at the coordinator everyone's, by participant."""
 
-    def __init__(self, seeds: dict[int, bytes], context: bytes, make_source: MakeSource | None = None) -> None:
+    def __init__(
+        self, seeds: dict[int, bytes], context: bytes, make_source: MakeSource | None = None, private: bytes = b""
+    ) -> None:
+        self._private = private or os_entropy(KEY_BYTES)
         self._keys = {participant: extract(context, seed) for participant, seed in seeds.items()}
         self._make_source = make_source
+        self.run_name = digest(b"run name", context).hex()[:32]
         self._used: set[tuple[int, str]] = set()
         self._announced = digest(b"mpfedxgb announcements 1")
 
@@ -61,6 +65,13 @@ class Keyring:
     def announce(self, name: str, values: bytes) -> None:
         """Make all later keys depend on a public announcement."""
         self._announced = digest(self._announced, name.encode(), values)
+
+    def private_stream(self, label: str) -> Stream:
+        """Return random choices that are this role's alone, unknown to the coordinator; the same for the same label.
+
+        For choices, such as coins and samples, that a resumed run has to repeat; never for masks.
+        """
+        return Stream(expand(self._private, digest(b"private choice", label.encode())))
 
     def source(self, participant: int, label: str, after_announcements: bool = True) -> Source:
         """Return the stream of a step.

@@ -26,7 +26,8 @@ class Ledger:
 
     def record(self, name: str, receiver: str, count: int) -> None:
         """Write down that `count` values go to a receiver."""
-        self._counts[name, receiver] = self._counts.get((name, receiver), 0) + count
+        if count:
+            self._counts[name, receiver] = self._counts.get((name, receiver), 0) + count
 
     def __iter__(self) -> Iterator[Reveal]:
         for (name, receiver), count in self._counts.items():

@@ -40,6 +40,7 @@ class Party:
         self.ledger = Ledger()
         self.roster: Roster = post.roster
         self.role = post.role
+        self.notice: Callable[[str], None] = _say_nothing
         self._scope: tuple[str, ...] = ()
         self._sources: dict[int, Source] = {}
 
@@ -50,6 +51,11 @@ class Party:
     def name(self) -> str:
         """Name of this role."""
         return self.roster.name(self.role)
+
+    @property
+    def training(self) -> str:
+        """What tells this run from every other, known to all its roles."""
+        return self.keys.run_name
 
     @property
     def is_coordinator(self) -> bool:
@@ -141,9 +147,9 @@ class Party:
         return [_from_wire(array, *spec) for array, spec in zip(arrays, specs, strict=True)]
 
     def announce(self, name: str, values: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
-        """Tell everyone, the coordinator included, a public value that all participants know already.
+        """Tell the coordinator a public value that all participants know already, and return it.
 
-        Rounds: 0 among the participants; one hop to the coordinator. Reveals: `name` to all roles.
+        Rounds: 0 among the participants; one hop to the coordinator. Reveals: `name` to the coordinator.
         """
         self.step(f"announce {name}")
         if self.is_coordinator:
@@ -155,8 +161,56 @@ class Party:
             if self.is_active:
                 self.post.send([COORDINATOR], [public], Kind.ANNOUNCE)
         self.keys.announce(name, np.ascontiguousarray(public).tobytes())
-        self.ledger.record(name, "everyone", public.size)
+        self.ledger.record(name, self.roster.coordinator, public.size)
         return public
+
+    def broadcast(self, name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Return a public value that only the active participant has so far (the others' is ignored).
+
+        Rounds: 1. Sent: the value by the active participant. Reveals: `name` to everyone.
+        """
+        self.step(f"broadcast {name}")
+        public = np.asarray(values, np.int64)
+        if not self.is_coordinator:
+            self.meter.now.rounds += 1
+            self.meter.now.hops += 1
+            if self.is_active:
+                self.post.send(self.others, [public])
+            else:
+                public = self._numbers(ACTIVE, name, public.shape)
+        public = self.announce(name, None if self.is_coordinator else public)
+        self.ledger.record(name, "participants", public.size)
+        return public
+
+    def tell_everyone(self, name: str, mine: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
+        """Return the public numbers of every participant, (M, count): each tells its own, the coordinator listens.
+
+        Rounds: 1. Sent: count numbers by each auxiliary. Reveals: `name` to everyone.
+        """
+        self.step(f"tell {name}")
+        if not self.is_coordinator:
+            self.meter.now.rounds += 1
+            self.meter.now.hops += 2
+        rows = np.asarray([] if mine is None else mine, np.int64)
+        if self.is_active:
+            rows = np.stack([rows, *(self._numbers(m, name, rows.shape) for m in self.others)])
+            self.post.send(self.others, [rows])
+        elif not self.is_coordinator:
+            self.post.send([ACTIVE], [rows])
+            rows = self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
+        everyone = self.announce(name, None if self.is_coordinator else rows)
+        self.ledger.record(name, "participants", everyone.size)
+        return everyone
+
+    def _numbers(self, peer: int, name: str, shape: Shape) -> npt.NDArray[np.int64]:
+        arrays = self.post.receive(peer)
+        if len(arrays) != 1 or arrays[0].dtype != np.int64 or arrays[0].shape != shape:
+            raise FrameError(f"{self.roster.name(peer)} told {name} in another form than expected")
+        return arrays[0]
+
+
+def _say_nothing(what: str) -> None:
+    """Take notice of progress without showing it."""
 
 
 def _to_wire(x: RingArray) -> Array:

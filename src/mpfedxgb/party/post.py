@@ -11,6 +11,7 @@ import numpy.typing as npt
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import (
     AlienFrameError,
+    FederationError,
     FrameError,
     OutOfStepError,
     PeerFailedError,
@@ -20,7 +21,7 @@ from mpfedxgb.errors import (
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.ring.prg import digest
-from mpfedxgb.transport.frame import SESSION_BYTES, Frame, Kind, decode, encode
+from mpfedxgb.transport.frame import SESSION_BYTES, Frame, Kind, decode, encode, short_label
 from mpfedxgb.transport.transport import Transport
 
 Array = npt.NDArray[Any]
@@ -48,7 +49,7 @@ class Post:
     def advance(self, label: str) -> None:
         """Enter the next step of the program."""
         self.step += 1
-        self.label = label
+        self.label = short_label(label)
 
     def send(self, peers: Iterable[int], arrays: Sequence[Array], kind: Kind = Kind.DATA) -> None:
         """Send the same arrays to each peer."""
@@ -93,7 +94,7 @@ class Post:
             ) from None
         frame = decode(block, self.settings.max_frame_bytes)
         if frame.session != self._session:
-            raise AlienFrameError(f"{self.roster.name(peer)} sent a frame of another session or attempt")
+            raise self._alien(peer)
         if frame.sender != peer:
             raise AlienFrameError(f"a frame from {self.roster.name(peer)} claims to be sent by role {frame.sender}")
         self.meter.received(self.roster.name(peer), frame.payload_bytes, len(block))
@@ -111,7 +112,7 @@ class Post:
         for peer in self.roster.neighbours(self.role):
             try:
                 self.transport.send(peer, block, min(1.0, self.settings.deadline / 4))
-            except (PeerTimeoutError, PeerFinishedError):
+            except FederationError:  # a slow peer, one that has ended, or this role's own closed connections
                 continue
 
     def _last_words(self, peer: int) -> Exception:
@@ -119,13 +120,16 @@ class Post:
         try:
             while True:
                 frame = decode(self.transport.receive(peer, 0), self.settings.max_frame_bytes)
-                if frame.kind is Kind.ABORT and frame.session == self._session and frame.sender == peer:
-                    return _failure(frame)
+                if frame.kind is Kind.ABORT and frame.sender == peer:
+                    return _failure(frame) if frame.session == self._session else self._alien(peer)
         except (PeerTimeoutError, PeerFinishedError, FrameError):
             return PeerFinishedError(
                 f"{self.roster.name(peer)} ended while {self.roster.name(self.role)} had something for it at step "
                 f"{self.step} ({self.label})"
             )
+
+    def _alien(self, peer: int) -> AlienFrameError:
+        return AlienFrameError(f"{self.roster.name(peer)} sent a frame of another session or attempt")
 
     def _silence(self, peer: int, what: str) -> str:
         return f"{self.roster.name(peer)} {what} for {self._wait:g} seconds at step {self.step} ({self.label})"

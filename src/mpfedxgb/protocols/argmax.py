@@ -76,7 +76,7 @@ def _stage(party: Party, value: Secret, tag: Secret, size: int) -> tuple[Secret,
     bits = _winning_bits(later_wins, pairs.tolist(), size)
     value, tag = gated_sums(
         party,
-        [Gated(bits, x[..., 1:] - x[..., :1], x[..., 0], summed=True) for x in (value, tag)],
+        [Gated(bits, x[..., 1:] - x[..., :1], x[..., 0], axis=-1) for x in (value, tag)],
         name="select winners",
     )
     return value, tag

@@ -25,10 +25,10 @@ from mpfedxgb.ring.ring import BIT, Ring, Shape
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bit:
-    """Masked bits; where one participant alone knows the mask, `owner` is its number and saves the dealer a share."""
+    """Masked bits. Where each mask is one participant's alone (`owned`), the dealer is saved a share."""
 
     secret: Secret
-    owner: int | None = None
+    owned: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -36,11 +36,11 @@ class Bit:
         return self.secret.shape
 
     def __getitem__(self, index: object) -> Bit:
-        return Bit(self.secret[index], self.owner)
+        return Bit(self.secret[index], self.owned)
 
     def __invert__(self) -> Bit:
         """Return 1 - b: the same mask over the flipped public bit. Local."""
-        return Bit(self.secret + 1, self.owner)
+        return Bit(self.secret + 1, self.owned)
 
 
 def open_bit(party: Party, shares: Shares) -> Bit:
@@ -57,7 +57,7 @@ def share_bit(party: Party, owner: int, shape: Shape, values: RingArray | None =
 
     Rounds: 1. Sent: one bit each by the owner (passed on by the active participant). Reveals: nothing.
     """
-    return Bit(share(party, owner, BIT, shape, values), owner)
+    return Bit(share(party, owner, BIT, shape, values), owned=True)
 
 
 def both(party: Party, x: Secret, y: Secret) -> Secret:
@@ -70,12 +70,12 @@ def both(party: Party, x: Secret, y: Secret) -> Secret:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gated:
-    """base + value where all `bits` are 1; added up along the last axis if `summed`. Shapes broadcast."""
+    """base + value where all `bits` are 1; the latter added up along `axis`, if one is given. Shapes broadcast."""
 
     bits: tuple[Bit, ...]
     value: Secret
     base: Secret | None = None
-    summed: bool = False
+    axis: int | None = None
 
 
 def gated_sums(party: Party, batch: Sequence[Gated], name: str = "gated sum") -> list[Secret]:
@@ -87,6 +87,15 @@ def gated_sums(party: Party, batch: Sequence[Gated], name: str = "gated sum") ->
 
     Rounds: 1. Sent: one element per result by each auxiliary. Reveals: nothing.
     """
+    shares = gated_shares(party, batch, name)
+    return open_masked_batch(party, shares)
+
+
+def gated_shares(party: Party, batch: Sequence[Gated], name: str = "gated sum") -> list[Shares]:
+    """Return base + (product of bits) * value as additive shares: `gated_sums` without its opening.
+
+    Rounds: 0. Sent: nothing. Reveals: nothing.
+    """
     party.step(name)
     rhos = _Rhos(batch)
     rhos.dealt = party.deal(rhos.specs, rhos.compute)
@@ -95,12 +104,12 @@ def gated_sums(party: Party, batch: Sequence[Gated], name: str = "gated sum") ->
         shape = np.broadcast_shapes(gated.value.shape, *(b.shape for b in gated.bits))
         part = RingArray.hidden(gated.value.ring, shape) if party.is_coordinator else rhos.part(party, gated)
         party.meter.now.products += part.size * len(gated.bits)
-        if gated.summed:
-            part = part.sum()
+        if gated.axis is not None:
+            part = part.sum(gated.axis)
         if gated.base is not None:
             part = part + to_shares(party, gated.base).part
         parts.append(Shares(part))
-    return open_masked_batch(party, parts)
+    return parts
 
 
 def select(party: Party, bit: Bit, pairs: Sequence[tuple[Secret, Secret]]) -> list[Secret]:
@@ -128,7 +137,8 @@ class _Rhos:
         self._recipes: list[tuple[Ring, tuple[Bit, ...], Secret | None]] = []
         self._where: dict[tuple[object, ...], int] = {}
         for gated in batch:
-            for bits in _subsets(gated.bits):
+            for places in _subsets(len(gated.bits)):
+                bits = tuple(gated.bits[i] for i in places)
                 if not _is_owned(bits):
                     self._want(gated.value.ring, bits, None)
                 self._want(gated.value.ring, bits, gated.value)
@@ -156,9 +166,10 @@ class _Rhos:
         signs = [1 - (p + p) for p in publics]
         plain = value.masked - value.mask if party.is_active else -value.mask
         part = plain * reduce(mul, publics)
-        for bits in _subsets(gated.bits):
+        for places in _subsets(len(gated.bits)):
+            bits = tuple(gated.bits[i] for i in places)
             alone = bits[0].secret.mask.cast(ring) if _is_owned(bits) else self._share(ring, bits, None)
-            factors = [s if b in bits else p for b, p, s in zip(gated.bits, publics, signs, strict=True)]
+            factors = [s if i in places else p for i, (p, s) in enumerate(zip(publics, signs, strict=True))]
             part = part + (alone * value.masked - self._share(ring, bits, value)) * reduce(mul, factors)
         return part
 
@@ -167,13 +178,13 @@ class _Rhos:
 
 
 def _is_owned(bits: tuple[Bit, ...]) -> bool:
-    return len(bits) == 1 and bits[0].owner is not None
+    return len(bits) == 1 and bits[0].owned
 
 
 def _key(ring: Ring, bits: tuple[Bit, ...], value: Secret | None) -> tuple[object, ...]:
-    return (ring.bits, *(id(b) for b in bits), None if value is None else id(value))
+    return (ring, *(id(b) for b in bits), None if value is None else id(value))
 
 
-def _subsets(bits: tuple[Bit, ...]) -> list[tuple[Bit, ...]]:
-    """Return all subsets but the empty one."""
-    return [subset for n in range(1, len(bits) + 1) for subset in combinations(bits, n)]
+def _subsets(count: int) -> list[tuple[int, ...]]:
+    """Return all subsets of places but the empty one (of places, since a bit may stand at two of them)."""
+    return [subset for n in range(1, count + 1) for subset in combinations(range(count), n)]

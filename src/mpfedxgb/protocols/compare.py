@@ -14,6 +14,7 @@ from math import prod
 
 import numpy as np
 
+from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.opening import open_shares
 from mpfedxgb.protocols.secret import Secret, Shares, public_shares
@@ -25,6 +26,9 @@ from mpfedxgb.ring.ring import BIT, PACKED, Ring, Shape
 
 DIGIT = 4
 """Bits per digit: 16 entries per one-hot table balance dealer bytes against the number of digits."""
+
+_MAX_DIGITS = 128
+"""t_i <= 2 i + 1 has to fit a byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class _Plan:
 def _plan(bits: int, digit: int) -> _Plan:
     """Lay the tables out: t_i <= 2 i + 1 at the i-th digit from the top, so its table has the next power of two."""
     count = -(-bits // digit)
+    if not 1 <= count <= _MAX_DIGITS:
+        raise DoesNotFitError(f"a comparison has 1 to {_MAX_DIGITS} digits, not {count} ({bits} bits by {digit})")
     sizes = np.array([1 << (2 * i + 1).bit_length() for i in range(count)], np.int64)
     places = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     modulus = Ring(int(sizes[-1]).bit_length() - 1)
@@ -70,8 +76,8 @@ def less_than(party: Party, x: Secret, bits: int, flip: RingArray | None = None,
     """Return shared bits, 1 where the low `bits` bits of x's masked value are less than those of its mask.
 
     1. The coordinator deals the one-hot digits of the mask and, for a fresh rho_i per digit, the one-hot bits of rho_i.
-    2. Everyone looks up its share of t_i, adds its share of rho_i, reduces modulo the size of the i-th table *before*
-       anything is sent (an opened number is never wider than its mask), and the sums tau_i are opened.
+    2. Everyone looks up its share of t_i and adds its share of rho_i; the sums tau_i are opened. Shares and sums are
+       reduced modulo the size of the i-th table *before* they are sent: an opened number is never wider than its mask.
     3. Everyone looks up its share of [rho_i = tau_i - 1] and adds over the digits.
 
     `flip` (the coordinator's) is added to the answer on the way. Rounds: 1. Sent: one byte per digit by each auxiliary.
@@ -93,12 +99,16 @@ def less_than(party: Party, x: Secret, bits: int, flip: RingArray | None = None,
     digits = low_digits(x.masked, bits, digit).reshape(-1, plan.digits)
     t = np.empty(digits.shape, np.uint8)
     kernels.digit_terms(digits, one_hot.data.reshape(-1, plan.digits, plan.base), int(party.is_active), t)
-    part = (t + rho.data.reshape(t.shape)) & plan.clip
-    (tau,) = open_shares(party, [RingArray(plan.ring, part.reshape(rho.shape))])
+    part = RingArray(plan.ring, (t + rho.data.reshape(t.shape)).reshape(rho.shape))
+    (tau,) = open_shares(party, [_clipped(part, plan)], lambda total: _clipped(total, plan))
     places = ((tau.data.reshape(t.shape) - np.uint8(1)) & plan.clip).astype(np.int64) + plan.places
     bit = np.empty(len(t), np.uint8)
     kernels.look_up_bits(look_up.data.reshape(-1, plan.packed), places, bit)
     return Shares(RingArray(BIT, bit.reshape(shape)))
+
+
+def _clipped(digits: RingArray, plan: _Plan) -> RingArray:
+    return RingArray(plan.ring, digits.data & plan.clip)
 
 
 def _one_hot_digits(mask: RingArray, bits: int, digit: int, plan: _Plan) -> RingArray:

@@ -23,6 +23,8 @@ def reciprocal(party: Party, d: Secret, bound: int, fraction_bits: int, iteratio
     f, width = fraction_bits, bound.bit_length()
     if 2 * f + 2 > d.ring.bits - 2 or width + f + 2 > d.ring.bits - 2:
         raise DoesNotFitError(f"{f} fraction bits and a bound of {width} bits do not fit {d.ring}")
+    if min(3 * f, 3 * f - width + iterations) + 1 > d.ring.bits - 2:  # x (2 - d x) reaches 2^(3 f) / d
+        raise DoesNotFitError(f"with {f} fraction bits, {iterations} iterations on d = 1 overflow {d.ring}")
     if width > 2 * f:
         raise DoesNotFitError(f"a bound of {width} bits leaves nothing of its reciprocal in {f} fraction bits")
     with party.phase("reciprocal"):

@@ -6,7 +6,7 @@ the caller has put there; values that mean something go through `reveal`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -32,10 +32,13 @@ def open_masked_batch(party: Party, batch: Sequence[Shares]) -> list[Secret]:
     return [Secret(total, mask) for total, mask in zip(sums, masks, strict=True)]
 
 
-def open_shares(party: Party, parts: Sequence[RingArray]) -> list[RingArray]:
+def open_shares(
+    party: Party, parts: Sequence[RingArray], clip: Callable[[RingArray], RingArray] | None = None
+) -> list[RingArray]:
     """Return the sums of what the participants hold, to all participants; hidden at the coordinator.
 
-    The caller has masked every part with a share of a mask that is uniform in the same ring.
+    The caller has masked every part with a share of a mask that is uniform in the same ring; where masks are narrower
+    than the ring, `clip` reduces the sums to their width before the others get them.
     """
     if party.is_coordinator:
         return [RingArray.hidden(part.ring, part.shape) for part in parts]
@@ -48,5 +51,7 @@ def open_shares(party: Party, parts: Sequence[RingArray]) -> list[RingArray]:
     sums = list(parts)
     for m in party.others:
         sums = [total + part for total, part in zip(sums, party.receive(m, specs), strict=True)]
+    if clip is not None:
+        sums = [clip(total) for total in sums]
     party.send(party.others, sums)
     return sums

@@ -7,7 +7,7 @@ share, and a dense product of the coordinator, dealt. A is never held: it is exp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -63,9 +63,9 @@ class PrivateMatrix:
     owner: int
     columns: int
     rows: int
-    difference: U64 | None
-    source: Source | None
-    plain: Matrix | None
+    difference: U64 | None = field(repr=False)
+    source: Source | None = field(repr=False)
+    plain: Matrix | None = field(repr=False)
 
 
 def publish_matrix(party: Party, owner: int, columns: int, rows: int, plain: Matrix | None = None) -> PrivateMatrix:

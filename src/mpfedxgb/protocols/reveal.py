@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.opening import open_shares
@@ -18,6 +19,8 @@ def reveal(party: Party, x: Secret | Shares, to: int, name: str) -> RingArray:
 
     Rounds: 1. Sent: size elements by each auxiliary but the receiver. Reveals: `name` to the receiver.
     """
+    if to != ALL and not ACTIVE <= to <= party.roster.size:
+        raise UserError(f"{name} is revealed to ALL or to a participant 1..{party.roster.size}, not to role {to}")
     party.step(f"reveal {name}")
     receiver = "participants" if to == ALL else party.roster.name(to)
     party.ledger.record(name, receiver, RingArray.hidden(x.ring, x.shape).size)

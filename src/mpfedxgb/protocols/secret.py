@@ -27,6 +27,8 @@ class Guarded:
     ring: Ring
     shape: Shape
 
+    __array_ufunc__ = None  # NumPy would otherwise make an array of secrets out of array * secret
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.ring}, shape={self.shape})"
 
@@ -77,7 +79,8 @@ class Secret(Guarded):
     def __mul__(self, factor: int) -> Secret:
         """Multiply by an integer that all roles know, the coordinator too; products of secrets talk: see `multiply`."""
         if not isinstance(factor, int):
-            raise SecretError(f"only an integer scales a secret locally, not {factor!r}; call multiply(party, x, y)")
+            kind = type(factor).__name__
+            raise SecretError(f"only an int scales a secret locally, not a {kind}; call multiply(party, x, y)")
         return Secret(self.masked * factor, self.mask * factor)
 
     __radd__ = __add__

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.protocols.secret import Secret
-from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.array import RingArray, stack
 from mpfedxgb.ring.ring import Ring, Shape
 
 
@@ -47,3 +49,40 @@ def publish(party: Party, owner: int, value: RingArray) -> RingArray:
         if rest:
             party.send(rest, [received])
     return received
+
+
+def share_each(
+    party: Party, owners: Sequence[int], ring: Ring, shape: Shape, values: Mapping[int, RingArray] | None = None
+) -> Secret:
+    """Return one secret array per entry of `owners`, each known to that owner only, stacked: (len(owners), *shape).
+
+    `values` maps an entry's place to its values, for the entries this role owns. One round for all of them.
+
+    Rounds: 1. Sent: size elements per entry by its owner; the active participant sends each auxiliary what is not its
+    own. Reveals: nothing.
+    """
+    party.step("share each")
+    masks = stack([party.fresh_of(owner, ring, shape) for owner in owners])
+    if party.is_coordinator:
+        return Secret(RingArray.hidden(ring, masks.shape), masks)
+    places = {m: [i for i, owner in enumerate(owners) if owner == m] for m in set(owners)}
+    mine = {i: (values or {})[i] + masks[i] for i in places.get(party.role, [])}
+    party.meter.now.rounds += 1
+    party.meter.now.hops += 1 if set(owners) == {ACTIVE} else 2
+    if party.is_active:
+        for m in party.others:
+            if m in places:
+                (theirs,) = party.receive(m, [(ring, (len(places[m]), *shape))])
+                mine.update({i: theirs[k] for k, i in enumerate(places[m])})
+        for m in party.others:
+            rest = [mine[i] for i, owner in enumerate(owners) if owner != m]
+            if rest:
+                party.send([m], [stack(rest)])
+    else:
+        if mine:
+            party.send([ACTIVE], [stack(list(mine.values()))])
+        wanted = [i for i, owner in enumerate(owners) if owner != party.role]
+        if wanted:
+            (rest_of_it,) = party.receive(ACTIVE, [(ring, (len(wanted), *shape))])
+            mine.update({i: rest_of_it[k] for k, i in enumerate(wanted)})
+    return Secret(stack([mine[i] for i in range(len(owners))]), masks)

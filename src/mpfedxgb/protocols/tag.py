@@ -15,10 +15,14 @@ import numpy.typing as npt
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import ALL, Party
+from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.reveal import reveal
 from mpfedxgb.protocols.secret import Secret, concatenate
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import VECTOR, Ring, Shape
+
+OWN_SPLIT = "own split"
+"""Ledger name of the index that only a winner's owner can read off the opened tag."""
 
 NOBODY = 0
 """The owner of a candidate that is nobody's, such as "no split"."""
@@ -67,12 +71,14 @@ def open_tags(party: Party, tags: Tags, winner: Secret, name: str) -> Opened:
     """Reveal the winning tags (...) to all participants, and the owners to the coordinator too.
 
     Rounds: 1, and an announcement to the coordinator. Sent: one element per winner by each auxiliary. Reveals: `name`,
-    the owners to everyone, the local index to its owner.
+    the owners, to everyone; OWN_SPLIT, the local index, to its owner.
     """
-    value = reveal(party, winner, ALL, f"{name} (blinded)")
+    value = reveal(party, winner, ALL, name)
     owner = party.announce(name, None if party.is_coordinator else value.decode() & (_OWNER - 1))
+    for m in range(ACTIVE, party.roster.size + 1):
+        party.ledger.record(OWN_SPLIT, party.roster.name(m), int((owner == m).sum()))
     local = np.full(owner.shape, -1, np.int64)
     if not party.is_coordinator and party.role in tags.kappa:
         index = (value - tags.kappa[party.role] * _OWNER).decode() >> 8
-        local = np.where(owner == party.role, index, -1)
+        local = np.where(owner == party.role, index, -1).astype(np.int64)
     return Opened(owner, local)

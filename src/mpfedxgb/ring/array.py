@@ -50,12 +50,18 @@ class RingArray:
         Raises DoesNotFitError for what is not an integer, or lies outside [-2^(k-1), 2^k).
         """
         array = np.asarray(values)
+        if array.dtype.kind == "f" and not isinstance(values, np.ndarray):
+            array = np.asarray(values, object)  # NumPy turns [2**63, -1] into floats; true floats are refused below
         if array.dtype == bool:
             array = array.astype(np.uint8)
         if array.size == 0:
             array = array.astype(np.int64)
         if array.dtype.kind not in "iuO":
             raise DoesNotFitError(f"only integers have a place in a ring, not {array.dtype}")
+        if array.dtype.kind == "O":
+            foreign = {type(v).__name__ for v in array.flat if not isinstance(v, (int, np.integer))}
+            if foreign:
+                raise DoesNotFitError(f"only integers have a place in a ring, not {', '.join(sorted(foreign))}")
         _check_range(array, ring)
         if ring.limbs:
             return RingArray(ring, _to_limbs(array, ring.limbs))
@@ -96,6 +102,7 @@ class RingArray:
         raise SecretError("ring elements have no truth value")
 
     __hash__ = None  # type: ignore[assignment] # arrays compare element by element, so they cannot be keys
+    __array_ufunc__ = None  # NumPy arrays have to be encoded first; otherwise x * array were an array of RingArrays
 
     def __add__(self, other: RingArray | int) -> RingArray:
         return self._combine(other, self.ring.add)
@@ -143,7 +150,7 @@ class RingArray:
 
     def sum(self, axis: int = -1) -> RingArray:
         """Return the sum along one axis."""
-        axis %= self.ndim
+        axis = range(self.ndim)[axis]
         if self._data is None:
             return RingArray.hidden(self.ring, self.shape[:axis] + self.shape[axis + 1 :])
         return RingArray(self.ring, self.ring.total(self._data, axis))
@@ -161,7 +168,8 @@ class RingArray:
         if self.shape == shape:
             return self
         if self._data is None:
-            return RingArray.hidden(self.ring, np.broadcast_shapes(self.shape, shape))
+            dummy = np.broadcast_to(np.uint8(0), self.shape)
+            return RingArray.hidden(self.ring, np.broadcast_to(dummy, shape).shape)
         data = self._data
         if self.ring.limbs:  # keep the limb axis last while the logical axes grow on the left
             data = data.reshape((1,) * (len(shape) - self.ndim) + data.shape)
@@ -233,7 +241,7 @@ def _from_limbs(data: Data, bits: int) -> Integers:
 
 def concatenate(arrays: Sequence[RingArray], axis: int = -1) -> RingArray:
     """Join arrays of one ring along an existing logical axis."""
-    ring, axis = arrays[0].ring, axis % arrays[0].ndim
+    ring, axis = arrays[0].ring, range(arrays[0].ndim)[axis]
     if any(a.is_hidden for a in arrays):
         shape = np.concatenate([np.broadcast_to(np.uint8(0), a.shape) for a in arrays], axis=axis).shape
         return RingArray.hidden(ring, shape)
@@ -242,7 +250,7 @@ def concatenate(arrays: Sequence[RingArray], axis: int = -1) -> RingArray:
 
 def stack(arrays: Sequence[RingArray], axis: int = 0) -> RingArray:
     """Join arrays of one ring and shape along a new logical axis."""
-    ring, axis = arrays[0].ring, axis % (arrays[0].ndim + 1)
+    ring, axis = arrays[0].ring, range(arrays[0].ndim + 1)[axis]
     if any(a.is_hidden for a in arrays):
         shape = list(arrays[0].shape)
         shape.insert(axis, len(arrays))

@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from mpfedxgb.errors import DoesNotFitError
 
-_LARGEST = 2.0**62
+_LARGEST = 1 << 62
+_INT64 = (1 << 63) - 1
 
 
 def encode_fixed(values: npt.ArrayLike, fraction_bits: int, limit: int | None = None) -> npt.NDArray[np.int64]:
@@ -29,11 +30,12 @@ def encode_fixed(values: npt.ArrayLike, fraction_bits: int, limit: int | None = 
     array = np.asarray(values, np.float64)
     if not np.isfinite(array).all():
         raise DoesNotFitError("a value is not a finite number, so it has no fixed-point form")
-    scaled = np.rint(np.ldexp(array, fraction_bits))
-    bound = _LARGEST if limit is None else float(limit)
+    with np.errstate(over="ignore"):  # infinity is refused below
+        scaled = np.rint(np.ldexp(array, fraction_bits))
+    bound = _LARGEST if limit is None else min(limit, _INT64)
     if scaled.size and float(np.abs(scaled).max()) > bound:
         raise DoesNotFitError(
-            f"with {fraction_bits} fraction bits a value needs more than the {int(bound).bit_length()} bits there are; "
+            f"with {fraction_bits} fraction bits a value needs more than the {bound.bit_length()} bits there are; "
             "use fewer fraction bits or scale the values down"
         )
     return scaled.astype(np.int64)

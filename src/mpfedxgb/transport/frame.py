@@ -31,6 +31,7 @@ SESSION_BYTES = 16
 MAX_ARRAYS = 64
 MAX_AXES = 8
 MAX_LABEL_BYTES = 255
+MAX_ELEMENTS = 1 << 40
 
 _FIXED = struct.Struct("<4sBBHQ16sBB")
 _ARRAY = struct.Struct("<BB")
@@ -71,14 +72,20 @@ class Frame:
         return sum(array.nbytes for array in self.arrays)
 
 
+def short_label(label: str) -> str:
+    """Return as much of a label as a frame has room for, in whole characters."""
+    return label.encode()[:MAX_LABEL_BYTES].decode(errors="ignore")
+
+
 def encode(kind: Kind, sender: int, session: bytes, step: int, label: str, arrays: Sequence[Array] = ()) -> bytes:
     """Return the bytes of a frame; the arrays are copied."""
-    name = label.encode()[:MAX_LABEL_BYTES]
+    if len(arrays) > MAX_ARRAYS or any(array.ndim > MAX_AXES for array in arrays):
+        raise FrameError(f"a frame carries at most {MAX_ARRAYS} arrays of at most {MAX_AXES} axes; split the batch")
+    name = short_label(label).encode()
     parts = [_FIXED.pack(MAGIC, VERSION, kind, sender, step, session, len(name), len(arrays)), name]
     for array in arrays:
         parts.append(_ARRAY.pack(_CODES[array.dtype], array.ndim))
         parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
-    assert len(arrays) <= MAX_ARRAYS, len(arrays)
     parts.extend(np.ascontiguousarray(array).tobytes() for array in arrays)
     return b"".join(parts)
 
@@ -137,8 +144,8 @@ def _decode_shapes(blob: bytes, place: int, count: int) -> tuple[list[tuple[np.d
             raise FrameError("the frame is truncated inside a shape")
         shape = struct.unpack_from(f"<{axes}Q", blob, place)
         place += 8 * axes
-        # Each axis is bounded by itself too: an axis of length 0 must not hide an absurd one beside it.
-        if max(shape, default=0) > len(blob) or math.prod(shape) > len(blob):
+        # An axis of length 0 must not hide absurd ones beside it, which NumPy would not take.
+        if math.prod(shape) > len(blob) or math.prod(length or 1 for length in shape) > MAX_ELEMENTS:
             raise FrameError("an array is said to be larger than its frame")
         shapes.append((_DTYPES[code], shape))
     return shapes, place

@@ -1,0 +1,96 @@
+"""Models of a whole simulated federation: score, export, save and load all participants' parts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.boosting.model import PartialModel, join
+from mpfedxgb.boosting.objectives import Floats
+from mpfedxgb.boosting.xgboost_json import to_xgboost_json
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.data.table import Table
+from mpfedxgb.errors import UserError
+from mpfedxgb.party.local import run_locally
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import Roster
+from mpfedxgb.report.record import RunRecord, record_run
+from mpfedxgb.tree.leaf import WEIGHT_BITS
+from mpfedxgb.tree.predict import Scorer, secure_predict
+
+SUFFIX = ".mpfedxgb.json"
+
+
+def predict_margins(
+    models: Sequence[PartialModel], tables: dict[str, Table], settings: SessionSettings
+) -> tuple[Floats, RunRecord]:
+    """Score tables with all participants' models in this process; return margins (trees per round, rows) and the record."""
+    active = models[0]
+    names = active.participants
+    roster = Roster(names, coordinator=free_name(names))
+    classes = active.params.trees_per_round
+    private: list[tuple[Any, ...]] = [(None,)]
+    for model in models:
+        features = [f.name for f in model.features]
+        known = {f.name: f.categories for f in model.features if f.categories is not None}
+        private.append((Scorer(model.trees, tables[model.name].match(features, known)),))
+    rounds = None if active.best_iteration is None else active.best_iteration + 1
+
+    def program(party: Party, scorer: Scorer | None) -> npt.NDArray[np.int64] | None:
+        return secure_predict(party, classes, scorer, rounds if party.is_active else None)
+
+    started = time.perf_counter()
+    run = run_locally(program, roster, private, settings)
+    seconds = time.perf_counter() - started
+    sums = run.results[1]
+    assert sums is not None
+    assert active.base_margin is not None
+    margins = np.ldexp(sums.astype(np.float64), -WEIGHT_BITS) + np.array(active.base_margin)[:, None]
+    record = record_run(
+        "predict", active.params.to_dict(), seconds, len(active.trees), settings, roster, run.meters, run.ledgers[0]
+    )
+    return margins, record
+
+
+def to_booster(models: Sequence[PartialModel]) -> Any:
+    """Return the joined model as an `xgboost.Booster`."""
+    try:
+        import xgboost
+    except ImportError:
+        raise UserError("to_xgboost needs the xgboost package; pip install xgboost") from None
+    return xgboost.Booster(model_file=bytearray(to_xgboost_json(join(models)).encode()))
+
+
+def save_models(models: Sequence[PartialModel], folder: Path) -> list[Path]:
+    """Write one file per participant into a folder and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for model in models:
+        path = folder / f"{_file_name(model.name)}{SUFFIX}"
+        model.save(path)
+        paths.append(path)
+    return paths
+
+
+def load_models(folder: Path) -> list[PartialModel]:
+    """Return all participants' models from a folder, the active one's first; raises UserError if they do not fit."""
+    paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+    if not paths:
+        raise UserError(f"there are no partial models (*{SUFFIX}) in {folder}")
+    models = sorted((PartialModel.load(path) for path in paths), key=lambda m: m.participant)
+    join(models)
+    return models
+
+
+def _file_name(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
+
+
+def free_name(taken: Iterable[str]) -> str:
+    """Return a name for the coordinator that no participant has."""
+    return "coordinator" if "coordinator" not in taken else "the coordinator"

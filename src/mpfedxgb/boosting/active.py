@@ -1,0 +1,146 @@
+"""What the active participant does alone between the secure steps: gradients, leaf weights, metrics, stopping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.boosting import numbers
+from mpfedxgb.boosting.metrics import DEFAULT, METRICS, is_better
+from mpfedxgb.boosting.objectives import CustomObjective, Floats, base_margin, gradients, transform
+from mpfedxgb.boosting.sampling import row_sample
+from mpfedxgb.config import TrainParams
+from mpfedxgb.errors import UserError
+from mpfedxgb.party.party import Party
+from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.tree.grow import Grown
+from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight
+from mpfedxgb.tree.level import Shape
+from mpfedxgb.tree.nodes import GrownLeaf
+
+_LARGEST_MARGIN = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """What only the active participant has: labels, weights, and how it judges progress."""
+
+    y: Floats
+    weight: Floats | None = None
+    eval_y: Sequence[Floats] = ()
+    eval_weight: Sequence[Floats | None] = ()
+    eval_metrics: Sequence[str] = ()
+    early_stopping_rounds: int | None = None
+    base_score: float | None = None
+    custom: CustomObjective | None = None
+    callbacks: Sequence[Callable[[RoundReport], Any]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """What callbacks are told after each round: its number, the metrics so far, rounds and bytes of this role."""
+
+    iteration: int
+    iterations: int
+    metrics: dict[str, dict[str, list[float]]]
+    communication_rounds: int
+    bytes_sent: int
+
+
+class Active:
+    """The active participant between rounds: margins, gradients, weights, metrics, early stopping."""
+
+    def __init__(
+        self, party: Party, params: TrainParams, plan: numbers.Plan, labels: Labels, shape: Shape, sample_key: str
+    ) -> None:
+        self.party, self.params, self.plan, self.labels, self.shape = party, params, plan, labels, shape
+        self.sample_key = sample_key
+        k = params.trees_per_round
+        self.base = base_margin(params.objective, labels.y, labels.weight, labels.base_score, k)
+        start = encode_fixed(self.base, WEIGHT_BITS)
+        self.margins = np.repeat(start[:, None], shape.all_rows, axis=1)
+        self.scale = numbers.Scale(0, 0, 0, 0, 0)
+        self.metrics: dict[str, dict[str, list[float]]] = {}
+        self.best_iteration: int | None = None
+        self._best = float("nan")
+        self._gh: npt.NDArray[np.int64] = np.empty((k, 2, 0), np.int64)
+        self.names = list(labels.eval_metrics) or [DEFAULT[params.objective]]
+
+    def integers(self, t: int) -> npt.NDArray[np.int64]:
+        """Return g~ and h~ of the round, (trees, 2, rows): the single rounding of the whole training."""
+        margins = np.ldexp(self.margins[:, : self.shape.rows].astype(np.float64), -WEIGHT_BITS)
+        g, h = gradients(self.params.objective, self.labels.y, margins, self.labels.custom)
+        if self.labels.weight is not None:
+            g, h = g * self.labels.weight, h * self.labels.weight
+        if self.params.subsample < 1:
+            inside = row_sample(self.party, self.params.subsample, self.shape.rows, self.sample_key, t)
+            g, h = g * inside, h * inside
+        if not (np.isfinite(g).all() and np.isfinite(h).all()):
+            raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
+        self.scale = numbers.choose_scale(self.params, self.plan, g, h, self.shape.rows)
+        g_int = encode_fixed(g, self.scale.f_g, self.plan.g_cap)
+        h_int = encode_fixed(h, self.scale.f_h, self.plan.h_cap)
+        if self.scale.lam == 0 and (h_int.sum(axis=1) < 1).any():
+            raise UserError("all hessians have become zero and reg_lambda=0; set reg_lambda or train fewer rounds")
+        self._gh = np.stack([g_int, h_int], axis=1)
+        return self._gh
+
+    def update(self, grown: Grown, members: npt.NDArray[np.uint8]) -> list[int]:
+        """Return the weight of every leaf, by place, and add it to the margins of the rows inside."""
+        weights = [0] * len(members)
+        for k, tree in enumerate(grown.trees):
+            for node in tree.nodes:
+                if isinstance(node, GrownLeaf):
+                    inside = members[node.place].astype(bool)
+                    G, H = (int(v) for v in self._gh[k][:, inside[: self.shape.rows]].sum(axis=1))
+                    w = leaf_weight(
+                        G, H, self.scale.f_g, self.scale.f_h, self.params.reg_lambda, self.params.learning_rate
+                    )
+                    if abs(w) > _LARGEST_MARGIN:
+                        raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
+                    weights[node.place] = w
+                    self.margins[k, inside] += w
+        if np.abs(self.margins).max() > _LARGEST_MARGIN:
+            raise UserError("a margin is beyond 2^30; rescale the labels or lower the learning rate")
+        return weights
+
+    def report(self, t: int) -> bool:
+        """Evaluate, tell the callbacks, and return whether another round should follow."""
+        self._evaluate()
+        done = RoundReport(
+            t,
+            self.params.n_estimators,
+            self.metrics,
+            self.party.meter.total().rounds,
+            self.party.meter.total().bytes_sent,
+        )
+        stop = [callback(done) for callback in self.labels.callbacks]
+        if any(stop):
+            return False
+        patience = self.labels.early_stopping_rounds
+        if patience is None or self.best_iteration is None:
+            return True
+        return t - self.best_iteration < patience
+
+    def _evaluate(self) -> None:
+        if not self.labels.eval_y:
+            return
+        first = self.shape.rows
+        value = float("nan")
+        for i, y in enumerate(self.labels.eval_y):
+            rows = slice(first, first + len(y))
+            margins = np.ldexp(self.margins[:, rows].astype(np.float64), -WEIGHT_BITS)
+            predictions = transform(self.params.objective, margins)
+            weight = self.labels.eval_weight[i] if self.labels.eval_weight else None
+            for name in self.names:
+                value = METRICS[name](y, predictions, np.ones(len(y)) if weight is None else weight)
+                self.metrics.setdefault(f"validation_{i}", {}).setdefault(name, []).append(value)
+            first += len(y)
+        # As XGBoost does, the last metric of the last evaluation set decides.
+        if self.best_iteration is None or is_better(self.names[-1], value, self._best):
+            last = self.metrics[f"validation_{len(self.labels.eval_y) - 1}"][self.names[-1]]
+            self.best_iteration, self._best = len(last) - 1, value

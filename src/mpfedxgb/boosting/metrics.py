@@ -1,0 +1,105 @@
+"""Evaluation metrics by their XGBoost names, computed by the active participant alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mpfedxgb.boosting.objectives import Floats
+from mpfedxgb.errors import UserError
+
+Metric = Callable[[Floats, Floats, Floats], float]
+"""Called with labels (rows,), predictions (trees, rows) and weights (rows,)."""
+
+
+def _mean(values: Floats, weight: Floats) -> float:
+    return float(np.average(values, weights=weight)) if weight.sum() > 0 else float("nan")
+
+
+def logloss(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the mean negative log-likelihood of 0/1 labels."""
+    q = np.clip(p[0], 1e-16, 1 - 1e-16)
+    return _mean(-(y * np.log(q) + (1 - y) * np.log1p(-q)), weight)
+
+
+def error(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the share of rows on the wrong side of 0.5."""
+    return _mean((p[0] > 0.5) != (y > 0.5), weight)
+
+
+def auc(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the area under the ROC curve; 0.5 for ties, NaN if only one class is there."""
+    order = np.argsort(p[0], kind="stable")
+    scores, positive, negative = p[0][order], (weight * (y > 0.5))[order], (weight * (y <= 0.5))[order]
+    if positive.sum() == 0 or negative.sum() == 0:
+        return float("nan")
+    starts = np.flatnonzero(np.r_[True, scores[1:] != scores[:-1]])
+    pos, neg = np.add.reduceat(positive, starts), np.add.reduceat(negative, starts)
+    below = np.cumsum(neg) - neg
+    return float((pos * (below + neg / 2)).sum() / (positive.sum() * negative.sum()))
+
+
+def rmse(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the root of the mean squared error."""
+    return float(np.sqrt(_mean((y - p[0]) ** 2, weight)))
+
+
+def mae(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the mean absolute error."""
+    return _mean(np.abs(y - p[0]), weight)
+
+
+def mlogloss(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the mean negative log-likelihood of classes."""
+    return _mean(-np.log(np.maximum(p[y.astype(np.int64), np.arange(len(y))], 1e-16)), weight)
+
+
+def merror(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the share of rows whose likeliest class is wrong."""
+    return _mean(p.argmax(axis=0) != y, weight)
+
+
+def poisson_nloglik(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the mean negative log-likelihood of counts, up to the term of the labels."""
+    mean = np.maximum(p[0], 1e-16)
+    return _mean(mean - y * np.log(mean), weight)
+
+
+METRICS: dict[str, Metric] = {
+    "logloss": logloss,
+    "error": error,
+    "auc": auc,
+    "rmse": rmse,
+    "mae": mae,
+    "mlogloss": mlogloss,
+    "merror": merror,
+    "poisson-nloglik": poisson_nloglik,
+}
+
+DEFAULT = {
+    "binary:logistic": "logloss",
+    "multi:softprob": "mlogloss",
+    "reg:squarederror": "rmse",
+    "count:poisson": "poisson-nloglik",
+    "custom": "rmse",
+}
+
+_MULTICLASS = ("mlogloss", "merror")
+_BINARY = ("logloss", "error", "auc")
+
+
+def is_better(name: str, new: float, old: float) -> bool:
+    """Return whether a value of a metric improves on another; the area under the curve is the one that grows."""
+    return new > old if name == "auc" else new < old
+
+
+def check_metrics(names: list[str], objective: str) -> None:
+    """Refuse unknown metrics and those that do not go with the objective."""
+    for name in names:
+        if name not in METRICS:
+            raise UserError(f"eval_metric={name!r} is not known; it is one of {', '.join(METRICS)}")
+        if (name in _MULTICLASS) != (objective == "multi:softprob"):
+            raise UserError(f"eval_metric={name!r} does not go with objective={objective!r}")
+        if name in _BINARY and objective not in ("binary:logistic", "custom"):
+            raise UserError(f"eval_metric={name!r} does not go with objective={objective!r}")

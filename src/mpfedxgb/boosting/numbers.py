@@ -1,0 +1,136 @@
+"""Which integers a training needs: scales of g and h, the widths that hold every product, the secret constants.
+
+After one rounding, g~ = rint(g 2^f_g) and h~ = rint(h 2^f_h), everything is exact. The wide ring is chosen from public
+bounds in Python integers. Where the gradients have no public bound (squared error) or weights come in, the active
+participant picks private powers of two, and the constants that depend on them are its secrets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.config import TrainParams
+from mpfedxgb.errors import DoesNotFitError
+
+SMALLEST_GAMMA = 1e-6
+"""XGBoost splits on gains above this, whatever gamma says."""
+
+_LIMBS = (2, 3, 4)
+_SUM_BITS = 62
+_F = 24
+_F_SQUARED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The public part: limbs of the wide ring, caps on |g~|, h~, lambda~ and gamma~, and the scales where public."""
+
+    limbs: int
+    g_cap: int
+    h_cap: int
+    lam_cap: int
+    gam_cap: int
+    f_g: int | None
+    f_h: int | None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the active participant chooses a scale for itself."""
+        return self.f_g is None or self.f_h is None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """One tree's scales and constants; public, or the active participant's, as the plan says."""
+
+    f_g: int
+    f_h: int
+    lam: int
+    gam: int
+    mcw: int
+
+
+def bits_needed(rows: int, g_cap: int, h_cap: int, lam: int, gam: int) -> int:
+    """Return the width of the largest product that a comparison of two candidates can meet, sign included."""
+    a = g_cap**2 * (h_cap * rows**3 // 4 + 1 + lam * rows**2)
+    b = ((rows * h_cap + 2 * lam) // 2 + 1) ** 2
+    a0 = rows**2 * g_cap**2 + gam * (rows * h_cap + lam)
+    b0 = rows * h_cap + lam
+    return 1 + max(a * b, a * b0, a0 * b).bit_length()
+
+
+def plan(params: TrainParams, rows: int) -> Plan:
+    """Return the public widths of a training; raises DoesNotFitError for tables that no wide ring holds."""
+    bounded = params.objective in ("binary:logistic", "multi:softprob") and not params.weighted
+    if bounded:
+        h_cap = 1 << (_F - (2 if params.objective == "binary:logistic" else 1))
+        lam, g_cap = round(Fraction(params.reg_lambda) * (1 << _F)), 1 << _F
+        gam = _gamma(params, _F, _F, g_cap, rows)
+        for limbs in _LIMBS:
+            if bits_needed(rows, g_cap, h_cap, lam, gam) <= 64 * limbs and rows * g_cap < 1 << _SUM_BITS:
+                return Plan(limbs, g_cap, h_cap, lam, gam, _F, _F)
+        raise DoesNotFitError(f"a table of {rows} rows needs numbers wider than 256 bits; train on fewer rows")
+    if params.objective == "reg:squarederror" and not params.weighted:
+        f_h: int | None = _F_SQUARED
+        h_cap, lam = 1 << _F_SQUARED, max(1, round(Fraction(params.reg_lambda) * (1 << _F_SQUARED)))
+    else:
+        f_h, h_cap = None, 1 << _F
+        lam = max(1, round(Fraction(params.reg_lambda))) << (_F + max(0, rows.bit_length() - 1))
+    for limbs, enough in ((3, 32), (4, 24)):
+        bits = 0
+        while _fits(rows, 1 << (bits + 1), h_cap, lam, limbs):
+            bits += 1
+        if bits >= enough:
+            return Plan(limbs, 1 << bits, h_cap, lam, _gain_cap(rows, 1 << bits), None, f_h)
+    raise DoesNotFitError(f"a table of {rows} rows needs numbers wider than 256 bits; train on fewer rows")
+
+
+def _fits(rows: int, g_cap: int, h_cap: int, lam: int, limbs: int) -> bool:
+    wide = bits_needed(rows, g_cap, h_cap, lam, _gain_cap(rows, g_cap)) <= 64 * limbs
+    return wide and rows * g_cap < 1 << _SUM_BITS
+
+
+def _gain_cap(rows: int, g_cap: int) -> int:
+    """Return more than any gain can be: a sum of squares over a denominator of at least one."""
+    return rows**2 * g_cap**2 + 1
+
+
+def _gamma(params: TrainParams, f_g: int, f_h: int, g_cap: int, rows: int) -> int:
+    exact = Fraction(max(params.gamma, SMALLEST_GAMMA)) * Fraction(2) ** (2 * f_g - f_h)
+    return min(max(1, round(exact)), _gain_cap(rows, g_cap))
+
+
+def scale(params: TrainParams, public: Plan, rows: int, f_g: int, f_h: int) -> Scale:
+    """Return the constants at given scales."""
+    factor = Fraction(2) ** f_h
+    lam = round(Fraction(params.reg_lambda) * factor)
+    if params.reg_lambda > 0:
+        lam = max(1, lam)
+    mcw = min(math.ceil(Fraction(params.min_child_weight) * factor), rows * public.h_cap + 1)
+    if params.reg_lambda == 0:
+        mcw = max(1, mcw)  # an empty side would make 0 / 0
+    return Scale(f_g, f_h, lam, _gamma(params, f_g, f_h, public.g_cap, rows), mcw)
+
+
+def choose_scale(
+    params: TrainParams, public: Plan, g: npt.NDArray[np.float64], h: npt.NDArray[np.float64], rows: int
+) -> Scale:
+    """Return the finest scales under which this tree's g and h fit (the active participant's own choice)."""
+    f_g = public.f_g if public.f_g is not None else _finest(float(np.abs(g).max(initial=0)), public.g_cap)
+    f_h = public.f_h
+    if f_h is None:
+        f_h = min(_finest(float(h.max(initial=0)), public.h_cap), _finest(params.reg_lambda, public.lam_cap))
+    return scale(params, public, rows, f_g, f_h)
+
+
+def _finest(largest: float, cap: int) -> int:
+    """Return the largest f with largest * 2^f <= cap."""
+    if largest == 0:
+        return 0
+    _, exponent = math.frexp(largest)  # largest < 2^exponent
+    return cap.bit_length() - 1 - exponent

@@ -1,0 +1,92 @@
+"""Losses, computed by the active participant alone: gradients g, hessians h, starting margins (section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.errors import UserError
+
+Floats = npt.NDArray[np.float64]
+Gradients = tuple[Floats, Floats]
+CustomObjective = Callable[[Floats, Floats], Any]
+
+_SMALLEST_HESSIAN = 1e-16
+
+
+def gradients(objective: str, y: Floats, margins: Floats, custom: CustomObjective | None = None) -> Gradients:
+    """Return g and h of every tree of the round and every row: margins (trees, rows) to two arrays (trees, rows)."""
+    if objective == "binary:logistic":
+        p = sigmoid(margins)
+        return p - y, np.maximum(p * (1 - p), _SMALLEST_HESSIAN)
+    if objective == "multi:softprob":
+        p = softmax(margins)
+        hit = np.arange(len(margins))[:, None] == y
+        return p - hit, np.maximum(2 * p * (1 - p), _SMALLEST_HESSIAN)
+    if objective == "reg:squarederror":
+        return margins - y, np.ones_like(margins)
+    if objective == "count:poisson":
+        mean = np.exp(margins)
+        return mean - y, mean
+    assert custom is not None
+    return _custom(custom, y, margins)
+
+
+def _custom(objective: CustomObjective, y: Floats, margins: Floats) -> Gradients:
+    try:
+        g, h = (np.asarray(part, np.float64).reshape(margins.shape) for part in objective(y, margins[0]))
+    except (TypeError, ValueError) as error:
+        raise UserError(f"a custom objective returns (g, h), one number each per row: {error}") from error
+    if not (np.isfinite(g).all() and np.isfinite(h).all()):
+        raise UserError("the custom objective returned numbers that are not finite")
+    if (h < 0).any():
+        raise UserError("the custom objective returned a negative hessian; the loss has to be convex")
+    return g, h
+
+
+def base_margin(objective: str, y: Floats, weight: Floats | None, base_score: float | None, num_class: int) -> Floats:
+    """Return the margin that boosting starts from, per tree of a round, as XGBoost derives it from base_score."""
+    if objective == "multi:softprob":
+        if base_score is not None:
+            return np.full(num_class, float(np.float32(base_score)))
+        shares = np.bincount(y.astype(np.int64), weights=weight, minlength=num_class) / (
+            len(y) if weight is None else weight.sum()
+        )
+        logs = np.log(np.maximum(shares, 1e-16))
+        return np.asarray(np.float32(logs - logs.mean()), np.float64)
+    if base_score is None:
+        base_score = 0.0 if objective == "custom" else float(np.average(y, weights=weight))
+    score = float(np.float32(base_score))
+    if objective == "binary:logistic":
+        if not 0 < score < 1:
+            raise UserError(f"base_score={base_score} is not a probability between 0 and 1")
+        return np.array([-np.log(1 / score - 1)])
+    if objective == "count:poisson":
+        if score <= 0:
+            raise UserError(f"base_score={base_score} is not a positive mean")
+        return np.array([np.log(score)])
+    return np.array([score])
+
+
+def transform(objective: str, margins: Floats) -> Floats:
+    """Return predictions from margins (trees, rows): probabilities, means, or the margins themselves."""
+    if objective == "binary:logistic":
+        return sigmoid(margins)
+    if objective == "multi:softprob":
+        return softmax(margins)
+    return np.exp(margins) if objective == "count:poisson" else margins
+
+
+def sigmoid(margins: Floats) -> Floats:
+    """Return 1 / (1 + exp(-margin)) without overflow."""
+    small = np.exp(-np.abs(margins))
+    return np.where(margins >= 0, 1 / (1 + small), small / (1 + small))
+
+
+def softmax(margins: Floats) -> Floats:
+    """Return the shares of exp(margin) along the first axis, without overflow."""
+    powers = np.exp(margins - margins.max(axis=0))
+    return np.asarray(powers / powers.sum(axis=0))

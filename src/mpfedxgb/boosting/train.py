@@ -1,0 +1,158 @@
+"""SecureTrain: the loop over rounds (Algorithm 1), and what the active participant does between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mpfedxgb.boosting import numbers
+from mpfedxgb.boosting.active import Active, Labels
+from mpfedxgb.boosting.model import Feature, PartialModel, keep_trees
+from mpfedxgb.boosting.sampling import column_sample
+from mpfedxgb.config import TrainParams
+from mpfedxgb.data.binning import bin_table
+from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.table import Table
+from mpfedxgb.errors import UserError
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.protocols.bits import Bit, share_bit
+from mpfedxgb.protocols.private_matrix import publish_matrix
+from mpfedxgb.protocols.secret import Secret, concatenate, public_secret
+from mpfedxgb.protocols.share import share
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.ring import BIT, VECTOR, Ring, wide
+from mpfedxgb.tree.grow import grow
+from mpfedxgb.tree.leaf import reveal_leaves
+from mpfedxgb.tree.level import Constants, Round, Shape, SplitData, TreeRules
+
+TABLE_SIZES = "rows, evaluation rows and candidate columns"
+NUMBER_OF_TREES = "number of trees"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainData:
+    """One participant's input: its training table, its evaluation tables, and the labels at the active one."""
+
+    table: Table
+    evaluation: Sequence[Table] = ()
+    labels: Labels | None = None
+    sample_key: str = ""
+
+
+@dataclass(slots=True)
+class TrainResult:
+    """What a participant has after a training; the metrics are the active participant's."""
+
+    model: PartialModel
+    candidates: Candidates
+    metrics: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    best_iteration: int | None = None
+
+
+def secure_train(party: Party, params: TrainParams, data: TrainData | None) -> TrainResult | None:
+    """Train on the joined tables of all participants; every role runs this, the coordinator without data (Alg. 1)."""
+    with party.phase("setup"):
+        split_data, candidates = _set_up(party, params, data)
+    plan = numbers.plan(params, split_data.shape.rows)
+    rules = TreeRules(
+        params.max_depth,
+        wide(plan.limbs),
+        params.min_child_weight > 0 or params.reg_lambda == 0,
+        params.gamma <= numbers.SMALLEST_GAMMA,
+        params.first_layer_mask,
+    )
+    active = None
+    if data is not None and data.labels is not None:
+        active = Active(party, params, plan, data.labels, split_data.shape, data.sample_key)
+    kept = []
+    with party.phase("train"):
+        for t in range(params.n_estimators):  # 5
+            gh, constants = _share_gradients(party, params, plan, rules.ring, active, split_data.shape, t)
+            allowed = _share_sample(party, params, split_data, data, t)
+            grown = grow(party, split_data, gh, Round(str(t), constants, allowed), rules)  # 6
+            members = reveal_leaves(party, grown, split_data.shape)  # 7
+            weights = active.update(grown, members) if active is not None and members is not None else None  # 8-10
+            kept += keep_trees(party.role, grown.trees, candidates, weights)  # 11
+            goes_on = active.report(t) if active is not None else True
+            if params.may_stop_early and not party.broadcast(NUMBER_OF_TREES, [goes_on])[0]:
+                break
+    if data is None or candidates is None:
+        return None
+    model = PartialModel(
+        training=party.training,
+        participant=party.role,
+        participants=party.roster.participants,
+        params=params,
+        features=tuple(Feature(c.name, c.categories) for c in data.table.columns),
+        trees=tuple(kept),
+        base_margin=None if active is None else tuple(active.base.tolist()),
+        best_iteration=None if active is None else active.best_iteration,
+    )
+    if active is None:
+        return TrainResult(model, candidates)
+    return TrainResult(model, candidates, active.metrics, active.best_iteration)
+
+
+def _set_up(party: Party, params: TrainParams, data: TrainData | None) -> tuple[SplitData, Candidates | None]:
+    """Bin the own table, tell the sizes, publish the candidate columns."""
+    candidates, mine = None, None
+    if data is not None:
+        candidates = Candidates(bin_table(data.table, params.max_bin))
+        mine = [data.table.rows, sum(t.rows for t in data.evaluation), len(candidates)]
+    sizes = party.tell_everyone(TABLE_SIZES, mine)
+    rows, eval_rows, columns = sizes.T.tolist()
+    for what, counts in (("training", rows), ("evaluation", eval_rows)):
+        if len(set(counts)) > 1:
+            told = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, counts, strict=True))
+            raise UserError(f"the participants bring different numbers of {what} rows ({told}); align the tables first")
+    shape = Shape(rows[0], eval_rows[0], tuple(columns))
+    matrices = tuple(
+        publish_matrix(party, m, shape.columns[m - 1], shape.rows, candidates if party.role == m else None)
+        for m in shape.owners
+    )
+    return SplitData(shape, matrices, candidates, tuple(data.evaluation) if data is not None else ()), candidates
+
+
+def _share_gradients(
+    party: Party, params: TrainParams, plan: numbers.Plan, ring: Ring, active: Active | None, shape: Shape, t: int
+) -> tuple[Secret, Constants]:
+    """Share g and h of the round (Algorithm 2, lines 4-7), and the constants that depend on their scale."""
+    with party.phase("gradients"):
+        values = None if active is None else RingArray.encode(VECTOR, active.integers(t))
+        gh = share(party, ACTIVE, VECTOR, (params.trees_per_round, 2, shape.rows), values)
+        if not plan.is_private:
+            assert plan.f_g is not None
+            assert plan.f_h is not None
+            c = numbers.scale(params, plan, shape.rows, plan.f_g, plan.f_h)
+            return gh, Constants(*(public_secret(party, r, np.array(v, object)) for r, v in _constants(ring, c)))
+        if active is None:
+            return gh, Constants(*(share(party, ACTIVE, r, ()) for r in (ring, ring, VECTOR)))
+        return gh, Constants(
+            *(
+                share(party, ACTIVE, r, (), RingArray.encode(r, np.array(v, object)))
+                for r, v in _constants(ring, active.scale)
+            )
+        )
+
+
+def _constants(ring: Ring, scale: numbers.Scale) -> list[tuple[Ring, int]]:
+    return [(ring, scale.lam), (ring, scale.gam), (VECTOR, scale.mcw)]
+
+
+def _share_sample(
+    party: Party, params: TrainParams, split_data: SplitData, data: TrainData | None, t: int
+) -> Bit | None:
+    """Share which candidates take part in each tree of the round; every owner samples its own features, in private."""
+    if params.colsample_bytree == 1:
+        return None
+    pieces = []
+    for owner in split_data.shape.owners:
+        bits = None
+        if party.role == owner and split_data.candidates is not None and data is not None:
+            bits = RingArray.encode(BIT, column_sample(party, params, split_data.candidates, data.sample_key, t))
+        shape = (params.trees_per_round, split_data.shape.columns[owner - 1])
+        pieces.append(share_bit(party, owner, shape, bits).secret)
+    return Bit(concatenate(pieces), owned=True)

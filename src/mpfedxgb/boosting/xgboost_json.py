@@ -1,0 +1,130 @@
+"""A joined model as an XGBoost model: JSON that the `xgboost` package loads and that predicts the same."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from mpfedxgb.boosting.model import Joined, JoinedSplit, JoinedTree
+from mpfedxgb.boosting.objectives import sigmoid
+from mpfedxgb.tree.leaf import WEIGHT_BITS
+from mpfedxgb.tree.nodes import Leaf
+
+_NO_PARENT = 2147483647
+_LARGEST = float(np.finfo(np.float32).max)
+_VERSION = [3, 0, 0]
+
+_LOSSES: dict[str, dict[str, Any]] = {
+    "binary:logistic": {"reg_loss_param": {"scale_pos_weight": "1"}},
+    "reg:squarederror": {"reg_loss_param": {"scale_pos_weight": "1"}},
+    "count:poisson": {"poisson_regression_param": {"max_delta_step": "0"}},
+}
+
+
+def feature_names(model: Joined) -> list[str]:
+    """Return one name per column; a name that several participants use gets its owner in front."""
+    names = [feature.name for _, feature in model.features]
+    return [
+        f"{model.participants[owner - 1]}.{feature.name}" if names.count(feature.name) > 1 else feature.name
+        for owner, feature in model.features
+    ]
+
+
+def to_xgboost_json(model: Joined) -> str:
+    """Return the model in XGBoost's JSON format, columns in the participants' order.
+
+    XGBoost goes left on x < t, so t is the next float32 above our edge.
+    """
+    place = {(owner, feature.name): i for i, (owner, feature) in enumerate(model.features)}
+    per_round = model.params.trees_per_round
+    objective = "reg:squarederror" if model.params.objective == "custom" else model.params.objective
+    losses = {"softmax_multiclass_param": {"num_class": str(per_round)}} if per_round > 1 else _LOSSES[objective]
+    learner = {
+        "attributes": {} if model.best_iteration is None else {"best_iteration": str(model.best_iteration)},
+        "feature_names": feature_names(model),
+        "feature_types": ["float" if feature.categories is None else "c" for _, feature in model.features],
+        "gradient_booster": {
+            "model": {
+                "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(model.trees))},
+                "iteration_indptr": list(range(0, len(model.trees) + 1, per_round)),
+                "tree_info": [i % per_round for i in range(len(model.trees))],
+                "trees": [_tree(i, tree, place) for i, tree in enumerate(model.trees)],
+            },
+            "name": "gbtree",
+        },
+        "learner_model_param": {
+            "base_score": _base_score(objective, model.base_margin),
+            "boost_from_average": "1",
+            "num_class": str(per_round if per_round > 1 else 0),
+            "num_feature": str(len(model.features)),
+            "num_target": "1",
+        },
+        "objective": {"name": objective, **losses},
+    }
+    return json.dumps({"learner": learner, "version": _VERSION})
+
+
+def _base_score(objective: str, margins: tuple[float, ...]) -> str:
+    values = np.array(margins)
+    if objective == "binary:logistic":
+        values = sigmoid(values)
+    elif objective == "count:poisson":
+        values = np.exp(values)
+    return "[" + ",".join(repr(float(v)) for v in values) + "]"
+
+
+def _tree(number: int, tree: JoinedTree, place: dict[tuple[int, str], int]) -> dict[str, Any]:
+    count = len(tree)
+    parents = [_NO_PARENT] * count
+    out: dict[str, Any] = {
+        "base_weights": [0.0] * count,
+        "categories": [],
+        "categories_nodes": [],
+        "categories_segments": [],
+        "categories_sizes": [],
+        "default_left": [0] * count,
+        "id": number,
+        "left_children": [-1] * count,
+        "loss_changes": [0.0] * count,
+        "parents": parents,
+        "right_children": [-1] * count,
+        "split_conditions": [0.0] * count,
+        "split_indices": [0] * count,
+        "split_type": [0] * count,
+        "sum_hessian": [0.0] * count,
+        "tree_param": {
+            "num_deleted": "0",
+            "num_feature": str(len(place)),
+            "num_nodes": str(count),
+            "size_leaf_vector": "1",
+        },
+    }
+    for i, node in enumerate(tree):
+        if isinstance(node, Leaf):
+            assert node.weight is not None
+            out["split_conditions"][i] = out["base_weights"][i] = math.ldexp(node.weight, -WEIGHT_BITS)
+            continue
+        parents[node.left] = parents[node.right] = i
+        out["left_children"][i], out["right_children"][i] = node.left, node.right
+        out["default_left"][i] = int(node.missing_left)
+        out["split_indices"][i] = place[node.owner, node.feature]
+        _condition(out, i, node)
+    return out
+
+
+def _condition(out: dict[str, Any], i: int, node: JoinedSplit) -> None:
+    if node.category is not None:
+        out["split_type"][i] = 1
+        out["categories_nodes"].append(i)
+        out["categories_segments"].append(len(out["categories"]))
+        out["categories_sizes"].append(1)
+        out["categories"].append(node.category)
+        return
+    assert node.threshold is not None
+    if math.isinf(node.threshold):  # all present values on one side
+        out["split_conditions"][i] = math.copysign(_LARGEST, node.threshold)
+    else:
+        out["split_conditions"][i] = float(np.nextafter(np.float32(node.threshold), np.float32(np.inf)))

@@ -1,0 +1,84 @@
+"""`demo`: four participants and a coordinator on a data set that ships with scikit-learn, beside xgboost itself."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+from rich.console import Console
+from rich.table import Table as RichTable
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.model_selection import train_test_split
+
+from mpfedxgb.api.estimators import FedXGBClassifier
+from mpfedxgb.api.parity import Parity, compare_with_xgboost
+from mpfedxgb.errors import UserError
+from mpfedxgb.report.record import RunRecord
+
+_OWNERS = ("bank", "telecom", "retail", "hospital")
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the partial models.")] = Path("demo-models"),
+    trees: Annotated[int, typer.Option(help="Number of rounds.")] = 20,
+    max_depth: Annotated[int, typer.Option(help="Levels of splits.")] = 3,
+) -> None:
+    """Train four participants and a coordinator, compare with xgboost on the joined table, and write the models."""
+    console = Console(highlight=False)
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=0, stratify=y)
+    parts = np.array_split(np.arange(X.shape[1]), len(_OWNERS))
+    train = {owner: X_train.iloc[:, p] for owner, p in zip(_OWNERS, parts, strict=True)}
+    test = {owner: X_test.iloc[:, p] for owner, p in zip(_OWNERS, parts, strict=True)}
+    held = ", ".join(f"{owner} {len(p)} columns" for owner, p in zip(_OWNERS, parts, strict=True))
+    console.print(f"Breast cancer (scikit-learn), {len(X_train)} training rows: {held}; the label is bank's.")
+    model = FedXGBClassifier(n_estimators=trees, max_depth=max_depth, verbosity=1).fit(train, y_train)
+    try:
+        parity = compare_with_xgboost(model, X_train, y_train)
+    except ImportError:
+        raise UserError("the demo compares with the xgboost package; pip install xgboost") from None
+    scores = model.predict_proba(test)[:, 1]
+    _print_comparison(console, parity, scores, X_test, y_test)
+    _print_costs(console, model.run_)
+    paths = model.save_model(out)
+    console.print(f"\nPartial models: {', '.join(str(path) for path in paths)}")
+    console.print("Look at them with: mpfedxgb show " + str(out))
+    verdict = "same trees" if parity.same_trees else f"DIFFERENT TREES: {parity.difference}"
+    console.print(f"\n[bold]{verdict}[/bold]")
+    if not parity.same_trees:
+        sys.exit(1)
+
+
+def _print_comparison(
+    console: Console, parity: Parity, scores: np.ndarray[Any, Any], X_test: pd.DataFrame, y_test: pd.Series[int]
+) -> None:
+    theirs = parity.predict(X_test)
+    table = RichTable(title="Federated against xgboost on the joined table")
+    for column in ("", "federated", "xgboost"):
+        table.add_column(column)
+    table.add_row("test AUC", f"{roc_auc_score(y_test, scores):.6f}", f"{roc_auc_score(y_test, theirs):.6f}")
+    ours, other = accuracy_score(y_test, scores > 0.5), accuracy_score(y_test, theirs > 0.5)
+    table.add_row("test accuracy", f"{ours:.6f}", f"{other:.6f}")
+    table.add_row("trees", str(parity.trees), "the same" if parity.same_trees else "different")
+    table.add_row("largest difference", f"{np.abs(scores - theirs).max():.1e}", "of a test probability")
+    console.print(table)
+
+
+def _print_costs(console: Console, run: RunRecord) -> None:
+    table = RichTable(title=f"{run.seconds:.2f} s, {run.rounds} rounds ({run.rounds / run.trees:.0f} a tree)")
+    for column in ("role", "sent", "received"):
+        table.add_column(column)
+    for name, counts in run.roles.items():
+        table.add_row(name, f"{counts.bytes_sent / 1e6:.2f} MB", f"{counts.bytes_received / 1e6:.2f} MB")
+    console.print(table)
+    revealed = RichTable(title="What was revealed, to whom")
+    for column in ("value", "to", "count"):
+        revealed.add_column(column)
+    for entry in run.ledger:
+        revealed.add_row(entry.name, entry.receiver, str(entry.count))
+    console.print(revealed)

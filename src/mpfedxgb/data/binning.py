@@ -1,0 +1,102 @@
+"""Equal-frequency bins (section 4.2: SecureAggBucket's split buckets), with a bin of its own for every heavy value.
+
+An edge is the largest value of its bin: x <= edge goes left. Cuts come from training rows only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.data.table import Column, Table
+
+Edges = npt.NDArray[np.float32]
+Codes = npt.NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bins:
+    """A binned table: per column its edges (or categories), and per row the number of its bin.
+
+    `codes` has shape (columns, rows). The bins of column j are 0..counts[j]-1, and counts[j] stands for missing; which
+    columns have missing values among the training rows is in `has_missing`.
+    """
+
+    table: Table
+    edges: tuple[Edges, ...]
+    counts: tuple[int, ...]
+    has_missing: tuple[bool, ...]
+    codes: Codes
+
+
+def cut_points(column: Column, max_bin: int) -> Edges:
+    """Return the sorted edges between at most `max_bin` bins of a column of numbers: one fewer than there are bins.
+
+    Up to max_bin distinct values get one bin each. Beyond that, a value that fills its share of the rows by itself gets
+    a bin of its own, and the others share what remains, so that mostly-zero columns keep their resolution.
+    """
+    values, counts = np.unique(column.values[~np.isnan(column.values)], return_counts=True)
+    if len(values) <= max_bin:
+        return values[:-1]
+    heavy = _heavy(counts, max_bin)
+    low, high = 1, max(1, max_bin - int(heavy.sum()))
+    while low < high:  # the largest number of light bins with which all bins together are few enough
+        middle = (low + high + 1) // 2
+        if _ends(counts, heavy, middle).sum() <= max_bin:
+            low = middle
+        else:
+            high = middle - 1
+    ends = _ends(counts, heavy, low)
+    return values[ends][:-1]
+
+
+def _heavy(counts: npt.NDArray[np.int64], max_bin: int) -> npt.NDArray[np.bool_]:
+    """Return which values fill a bin by themselves, once the heavier ones are taken out; bins must suffice for all."""
+    heavy = np.zeros(len(counts), bool)
+    for value in np.argsort(-counts, kind="stable"):
+        bins = max_bin - int(heavy.sum())
+        if bins < 2 or counts[value] * bins < int(counts[~heavy].sum()):
+            return heavy
+        heavy[value] = True
+        if _ends(counts, heavy, 1).sum() > max_bin:  # its neighbours would need more bins than there are
+            heavy[value] = False
+            return heavy
+    return heavy
+
+
+def _ends(counts: npt.NDArray[np.int64], heavy: npt.NDArray[np.bool_], light_bins: int) -> npt.NDArray[np.bool_]:
+    """Return which values end a bin when the light values are dealt into `light_bins` bins of equal frequency."""
+    light = np.where(heavy, 0, counts)
+    rows = max(1, int(light.sum()))
+    middle = np.cumsum(light) - (light + 1) // 2
+    place = middle * light_bins // rows
+    ends = np.ones(len(counts), bool)
+    ends[:-1] = (place[1:] != place[:-1]) | heavy[1:] | heavy[:-1]
+    return ends
+
+
+def bin_table(table: Table, max_bin: int) -> Bins:
+    """Return the bins of a training table."""
+    edges = tuple(np.empty(0, np.float32) if c.is_categorical else cut_points(c, max_bin) for c in table.columns)
+    counts = tuple(_count(c, e) for c, e in zip(table.columns, edges, strict=True))
+    missing = tuple(bool(np.isnan(c.values).any()) for c in table.columns)
+    kind = np.uint8 if max(counts, default=0) < 255 else np.uint16 if max(counts) < 65535 else np.uint32
+    codes = np.empty((len(counts), table.rows), kind)
+    for j, (column, column_edges, count) in enumerate(zip(table.columns, edges, counts, strict=True)):
+        absent = np.isnan(column.values)
+        if column.is_categorical:
+            code = np.where(absent, count, np.nan_to_num(column.values)).astype(np.int64)
+        else:
+            code = np.where(absent, count, np.searchsorted(column_edges, column.values, side="left"))
+        codes[j] = code
+    return Bins(table, edges, counts, missing, codes)
+
+
+def _count(column: Column, edges: Edges) -> int:
+    """Return the number of bins; a column without a present value has none."""
+    if column.categories is not None:
+        return len(column.categories)
+    return len(edges) + 1 if not np.isnan(column.values).all() else 0

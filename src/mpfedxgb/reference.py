@@ -1,0 +1,110 @@
+"""The oracle: plaintext XGBoost on integers, with exactly the rules of the secure trees. Naive, short, no secure code.
+
+One tree is grown on integer g and h (rows,) over candidate columns of 0/1 bits. The gain of a candidate is compared as
+an exact fraction; ties go to the lower index; "no split" is a candidate like the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Bits = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Integer constants of one tree: lambda~, gamma~, min_child_weight~, and where "no split" stands among ties."""
+
+    max_depth: int
+    lam: int
+    gam: int
+    mcw: int
+    no_split_first: bool
+    first_layer: slice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefLeaf:
+    """A leaf with the rows in it and the sums over them."""
+
+    rows: tuple[int, ...]
+    G: int
+    H: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefSplit:
+    """A split by the candidate of that index."""
+
+    index: int
+    left: RefNode
+    right: RefNode
+
+
+RefNode = RefLeaf | RefSplit
+
+
+def grow(bits: Bits, g: Ints, h: Ints, rules: Rules, allowed: Bits | None = None) -> RefNode:
+    """Return one tree (Algorithm 3 in the clear): bits (candidates, rows), allowed (candidates,) for samples."""
+    columns = bits.astype(np.int64)
+    permitted = np.ones(len(bits), bool) if allowed is None else allowed.astype(bool)
+    return _build(columns, g, h, np.ones(len(g), bool), rules, permitted, 0)
+
+
+def _build(
+    columns: Ints,
+    g: Ints,
+    h: Ints,
+    here: npt.NDArray[np.bool_],
+    rules: Rules,
+    allowed: npt.NDArray[np.bool_],
+    depth: int,
+) -> RefNode:
+    G, H = int(g[here].sum()), int(h[here].sum())
+    if depth < rules.max_depth and len(columns):
+        left = columns @ np.where(here, [g, h], 0).T
+        candidates = slice(None) if depth or rules.first_layer is None else rules.first_layer
+        best = _best([(int(a), int(b)) for a, b in left], G, H, rules, allowed, range(len(columns))[candidates])
+        if best is not None:
+            goes = columns[best].astype(bool)
+            return RefSplit(
+                best,
+                _build(columns, g, h, here & goes, rules, allowed, depth + 1),
+                _build(columns, g, h, here & ~goes, rules, allowed, depth + 1),
+            )
+    return RefLeaf(tuple(int(i) for i in np.flatnonzero(here)), G, H)
+
+
+def _best(
+    left: Sequence[tuple[int, int]], G: int, H: int, rules: Rules, allowed: npt.NDArray[np.bool_], among: range
+) -> int | None:
+    """Return the best candidate, or None for "no split"."""
+    base = H + rules.lam
+    no_split = Fraction(G * G + rules.gam * base, base)
+    best, value = None, no_split if rules.no_split_first else None
+    for index in among:
+        GL, HL = left[index]
+        GR, HR = G - GL, H - HL
+        gain = Fraction(0)  # not allowed: never better than "no split", which is positive
+        if allowed[index] and min(HL, HR) >= rules.mcw:
+            gain = Fraction(GL * GL, HL + rules.lam) + Fraction(GR * GR, HR + rules.lam)
+        if value is None or gain > value:
+            best, value = index, gain
+    if not rules.no_split_first and (value is None or no_split > value):
+        return None
+    return best
+
+
+def leaf_weight(leaf: RefLeaf, f_g: int, f_h: int, reg_lambda: float, learning_rate: float, weight_bits: int) -> int:
+    """Return rint(learning_rate * w * 2^weight_bits), w = -G / (H + lambda) exactly (Eq. 4)."""
+    H = Fraction(leaf.H) / Fraction(2) ** f_h + Fraction(reg_lambda)
+    if H == 0:
+        return 0
+    G = Fraction(leaf.G) / Fraction(2) ** f_g
+    return round(-G / H * Fraction(learning_rate) * (1 << weight_bits))

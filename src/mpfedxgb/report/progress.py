@@ -1,0 +1,74 @@
+"""A progress bar for long work: tree, level, metric, rounds, megabytes, time left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from mpfedxgb.boosting.active import RoundReport
+
+
+class Watcher(Protocol):
+    """What is told how a training goes on."""
+
+    def round_done(self, report: RoundReport) -> None:
+        """Take note of a finished round."""
+        ...
+
+    def notice(self, what: str) -> None:
+        """Take note of a finer step."""
+        ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def round_done(self, report: RoundReport) -> None:
+        """Show nothing."""
+
+    def notice(self, what: str) -> None:
+        """Show nothing."""
+
+
+class Bar:
+    """A line on the terminal that is redrawn."""
+
+    def __init__(self, progress: Progress, rounds: int) -> None:
+        self._progress = progress
+        self._task = progress.add_task("training", total=rounds, level="setup", metric="", cost="")
+
+    def round_done(self, report: RoundReport) -> None:
+        """Move the bar by one round."""
+        metric = "  ".join(
+            f"{name} {values[-1]:.5f}" for names in report.metrics.values() for name, values in names.items()
+        )
+        cost = f"{report.communication_rounds} rounds, {report.bytes_sent / 1e6:.1f} MB"
+        self._progress.update(self._task, advance=1, metric=metric, cost=cost)
+
+    def notice(self, what: str) -> None:
+        """Show the level that is being grown."""
+        self._progress.update(self._task, level=what)
+
+
+@contextmanager
+def watch(verbosity: int, rounds: int) -> Iterator[Watcher]:
+    """Show a bar while a training runs, if `verbosity` is 1 or more; it goes to standard error."""
+    if verbosity < 1:
+        yield Silent()
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[level]}"),
+        TextColumn("{task.fields[metric]}"),
+        TextColumn("{task.fields[cost]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        yield Bar(progress, rounds)

@@ -1,0 +1,119 @@
+"""The record of a run: what was asked for, what it cost, what was revealed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.party.ledger import Ledger, Reveal
+from mpfedxgb.party.meter import Counts, Meter
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One training or scoring run.
+
+    `roles` holds each role's totals, `phases` the active participant's counts by phase, `ledger` every reveal.
+    """
+
+    kind: str
+    params: dict[str, Any]
+    seconds: float
+    trees: int
+    insecure_seed: bool
+    roles: dict[str, Counts]
+    phases: dict[str, Counts]
+    ledger: tuple[Reveal, ...]
+    coordinator: str
+    active: str
+
+    @property
+    def rounds(self) -> int:
+        """Communication rounds among the participants."""
+        return self.roles[self.active].rounds
+
+    @property
+    def dealer_bytes(self) -> int:
+        """Bytes that the coordinator sent to the active participant."""
+        return self.roles[self.active].dealer_bytes
+
+    @property
+    def auxiliaries(self) -> list[str]:
+        """Names of the auxiliary participants."""
+        return [name for name in self.roles if name not in (self.coordinator, self.active)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings and dictionaries."""
+        return {
+            "kind": self.kind,
+            "params": self.params,
+            "seconds": self.seconds,
+            "trees": self.trees,
+            "insecure_seed": self.insecure_seed,
+            "rounds": self.rounds,
+            "messages": {name: sum(c.messages.values()) for name, c in self.roles.items()},
+            "bytes_sent": {name: c.bytes_sent for name, c in self.roles.items()},
+            "dealer_bytes": self.dealer_bytes,
+            "products": self.roles[self.active].products,
+            "comparisons": self.roles[self.active].comparisons,
+            "roles": {name: c.to_dict() for name, c in self.roles.items()},
+            "phases": {name: c.to_dict() for name, c in self.phases.items()},
+            "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in self.ledger],
+        }
+
+    def to_json(self) -> str:
+        """Return the record as JSON text."""
+        return json.dumps(self.to_dict(), indent=1)
+
+    def __str__(self) -> str:
+        """Return the record as a page of text."""
+        lines = [
+            f"{self.kind}: {self.trees} trees in {self.seconds:.2f} s, {self.rounds} rounds, "
+            f"{_mb(self.dealer_bytes)} from the coordinator"
+        ]
+        if self.insecure_seed:
+            lines.append("INSECURE: the masks come from insecure_seed, so whoever knows it knows every secret")
+        lines += ["", f"{'role':24}{'messages':>10}{'sent':>12}{'received':>12}"]
+        for name, c in self.roles.items():
+            lines.append(
+                f"{name[:23]:24}{sum(c.messages.values()):>10}{_mb(c.bytes_sent):>12}{_mb(c.bytes_received):>12}"
+            )
+        lines += ["", f"{'phase':32}{'seconds':>10}{'rounds':>8}{'products':>12}{'comparisons':>13}"]
+        for path, c in self.phases.items():
+            lines.append(f"{path or '(between)':32}{c.seconds:>10.3f}{c.rounds:>8}{c.products:>12}{c.comparisons:>13}")
+        lines += ["", f"{'revealed':46}{'to':16}{'values':>10}"]
+        lines += [f"{r.name:46}{r.receiver:16}{r.count:>10}" for r in self.ledger]
+        return "\n".join(lines)
+
+
+def _mb(count: int) -> str:
+    return f"{count / 1e6:.2f} MB"
+
+
+def record_run(
+    kind: str,
+    params: dict[str, Any],
+    seconds: float,
+    trees: int,
+    settings: SessionSettings,
+    roster: Roster,
+    meters: Sequence[Meter],
+    ledger: Ledger,
+) -> RunRecord:
+    """Return the record of a run from the roles' meters, the coordinator's first, and their common ledger."""
+    return RunRecord(
+        kind=kind,
+        params=params,
+        seconds=seconds,
+        trees=trees,
+        insecure_seed=settings.insecure_seed is not None,
+        roles={roster.name(role): meters[role].total() for role in roster.roles},
+        phases=dict(meters[ACTIVE].phases),
+        ledger=tuple(ledger),
+        coordinator=roster.name(COORDINATOR),
+        active=roster.name(ACTIVE),
+    )

@@ -1,0 +1,49 @@
+"""Partial trees as text: own splits in words, Dummy for the others'."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.tree.leaf import WEIGHT_BITS
+from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
+
+
+def model_text(model: PartialModel) -> str:
+    """Return a participant's partial model as indented text."""
+    role = "active" if model.is_active else "auxiliary"
+    lines = [f"{model.name} ({role}), {len(model.trees)} trees, {model.params.objective}"]
+    for number, tree in enumerate(model.trees):
+        round_, class_ = divmod(number, model.params.trees_per_round)
+        title = f"tree {round_}" + (f", class {class_}" if model.params.trees_per_round > 1 else "")
+        lines += ["", title, *_lines(model, tree, 0, 1)]
+    return "\n".join(lines)
+
+
+def _lines(model: PartialModel, tree: Tree, number: int, depth: int) -> Iterator[str]:
+    node, indent = tree[number], "  " * depth
+    if isinstance(node, Leaf):
+        weight = "secret" if node.weight is None else f"{math.ldexp(node.weight, -WEIGHT_BITS):+.6g}"
+        yield f"{indent}{number}: leaf {weight}"
+        return
+    if isinstance(node, Dummy):
+        yield f"{indent}{number}: Dummy (split of {model.participants[node.owner - 1]})"
+        left, right = node.left, node.right
+    else:
+        yield f"{indent}{number}: {_condition(model, node)}"
+        left, right = (node.right, node.left) if node.flipped else (node.left, node.right)
+    yield from _lines(model, tree, left, depth + 1)
+    yield from _lines(model, tree, right, depth + 1)
+
+
+def _condition(model: PartialModel, node: Split) -> str:
+    missing = "missing first" if node.missing_left else "missing second"
+    if node.category is not None:
+        feature = next(f for f in model.features if f.name == node.feature)
+        assert feature.categories is not None
+        return f"{node.feature} is not {feature.categories[node.category]!r} ({missing})"
+    assert node.threshold is not None
+    if math.isinf(node.threshold):
+        return f"{node.feature} is {'present' if node.threshold > 0 else 'missing'}"
+    return f"{node.feature} <= {node.threshold:.7g} ({missing})"

@@ -1,0 +1,24 @@
+"""One tree: histograms, gains, splits, leaves, prediction. Sees bins and secrets, never labels or raw columns."""
+
+from mpfedxgb.tree.grow import Grown, grow
+from mpfedxgb.tree.level import Constants, Round, Shape, SplitData, TreeRules
+from mpfedxgb.tree.nodes import Dummy, GrownLeaf, GrownNode, GrownSplit, GrownTree, Leaf, Node, Split, Tree
+
+__all__ = [
+    "Constants",
+    "Dummy",
+    "Grown",
+    "GrownLeaf",
+    "GrownNode",
+    "GrownSplit",
+    "GrownTree",
+    "Leaf",
+    "Node",
+    "Round",
+    "Shape",
+    "Split",
+    "SplitData",
+    "Tree",
+    "TreeRules",
+    "grow",
+]

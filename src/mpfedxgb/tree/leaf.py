@@ -1,0 +1,54 @@
+"""SecureLeafWeight in strict form: the active participant learns which of its rows share a leaf, and divides alone.
+
+(The paper restores every row's per-tree prediction at the active participant, which tells it the same partition.)
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.protocols.reveal import reveal
+from mpfedxgb.ring.bits import unpack_data
+from mpfedxgb.tree.grow import Grown
+from mpfedxgb.tree.level import Shape
+from mpfedxgb.tree.nodes import GrownTree
+
+LEAF_MEMBERSHIP = "leaf membership and weight"
+OWN_PATH = "rows of a leaf whose whole path is its own"
+WEIGHT_BITS = 32
+"""Leaf weights and margins are integers in units of 2^-32."""
+
+Members = npt.NDArray[np.uint8]
+
+
+def reveal_leaves(party: Party, grown: Grown, shape: Shape) -> Members | None:
+    """Return which rows are in which leaf, (leaves, rows), to the active participant; None to the others.
+
+    Rounds: 1. Sent: a bit per row and leaf by each auxiliary. Reveals: LEAF_MEMBERSHIP to the active participant; and
+    what the tree's shape implies, OWN_PATH, is written down for the owners of whole paths.
+    """
+    with party.phase("leaves"):
+        value = reveal(party, grown.members, ACTIVE, LEAF_MEMBERSHIP)
+        for tree in grown.trees:
+            _record_own_paths(party, tree)
+        return unpack_data(value.data, shape.all_rows) if party.is_active else None
+
+
+def _record_own_paths(party: Party, tree: GrownTree) -> None:
+    for owners in tree.path_owners().values():
+        if len(owners) == 1 and ACTIVE not in owners:
+            party.ledger.record(OWN_PATH, party.roster.name(min(owners)), 1)
+
+
+def leaf_weight(G: int, H: int, f_g: int, f_h: int, reg_lambda: float, learning_rate: float) -> int:
+    """Return rint(learning_rate * w * 2^32) for w = -G / (H + lambda), exactly (Eq. 4)."""
+    denominator = Fraction(H) / Fraction(2) ** f_h + Fraction(reg_lambda)
+    if denominator == 0:
+        return 0
+    w = -(Fraction(G) / Fraction(2) ** f_g) / denominator
+    return round(w * Fraction(learning_rate) * (1 << WEIGHT_BITS))

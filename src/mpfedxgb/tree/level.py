@@ -1,0 +1,116 @@
+"""What travels from level to level of the trees of one round: all their nodes of one depth, as one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.table import Table
+from mpfedxgb.protocols.bits import Bit
+from mpfedxgb.protocols.private_matrix import PrivateMatrix
+from mpfedxgb.protocols.secret import Secret, Shares
+from mpfedxgb.ring.ring import Ring
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The public sizes: training rows, evaluation rows, candidate columns per participant."""
+
+    rows: int
+    eval_rows: int
+    columns: tuple[int, ...]
+
+    @property
+    def all_rows(self) -> int:
+        """Training and evaluation rows together."""
+        return self.rows + self.eval_rows
+
+    @property
+    def packed(self) -> int:
+        """Bytes that hold one bit per row."""
+        return -(-self.all_rows // 8)
+
+    @property
+    def owners(self) -> list[int]:
+        """Participants that bring candidates, in order."""
+        return [m for m, count in enumerate(self.columns, 1) if count]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRules:
+    """How trees grow, the same for every tree of a training."""
+
+    max_depth: int
+    ring: Ring
+    checks_children: bool
+    no_split_first: bool
+    first_layer_mask: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constants:
+    """lambda~ and gamma~ in the wide ring, min_child_weight~ in the vector ring; one set per tree."""
+
+    lam: Secret
+    gam: Secret
+    mcw: Secret
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """What belongs to the trees of one round: a label, the constants, and the columns left out of the sample, hidden.
+
+    `allowed` has one bit per tree and candidate, (trees, columns), or is None where all columns take part.
+    """
+
+    label: str
+    constants: Constants
+    allowed: Bit | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitData:
+    """The published matrices of all owners and, in a participant's own run, its candidates and evaluation tables."""
+
+    shape: Shape
+    matrices: tuple[PrivateMatrix, ...]
+    candidates: Candidates | None
+    evaluation: tuple[Table, ...] = ()
+
+    def goes_left(self, candidate: int) -> npt.NDArray[np.uint8]:
+        """Return which rows, training and evaluation, go left by one of this participant's own candidates."""
+        assert self.candidates is not None
+        parts = [self.candidates.rows_left(candidate)]
+        parts += [self.candidates.rows_left(candidate, table) for table in self.evaluation]
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """The open nodes of one depth: per node its tree and number, g and h masked row by row, rows inside, bucket sums.
+
+    gh (n, 2, rows) in the vector ring; members (n, packed); sums (n, 2, columns) as shares. On the last level, whose
+    nodes can only become leaves, there are neither gh nor sums.
+    """
+
+    nodes: Sequence[tuple[int, int]]
+    members: Secret
+    gh: Secret | None = None
+    sums: Shares | None = None
+
+
+def select_nodes(level: Level, keep: Sequence[int]) -> Level:
+    """Return part of a level: the nodes that stay in the batch. Local."""
+    if len(keep) == len(level.nodes):
+        return level
+    where = np.array(keep, np.int64)
+    return Level(
+        [level.nodes[i] for i in keep],
+        level.members[where],
+        None if level.gh is None else level.gh[where],
+        None if level.sums is None else level.sums[where],
+    )

@@ -1,0 +1,92 @@
+"""The best split of every node, and the children it makes (Algorithm 3, lines 19-34)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.protocols.argmax import argmax
+from mpfedxgb.protocols.bits import Bit, bit_times, both
+from mpfedxgb.protocols.secret import Secret, concatenate
+from mpfedxgb.protocols.share import share_each
+from mpfedxgb.protocols.tag import NOBODY, Opened, make_tags, open_tags
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.bits import pack, unpack
+from mpfedxgb.ring.ring import PACKED
+from mpfedxgb.tree.gain import gains
+from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules
+from mpfedxgb.tree.nodes import GrownTree
+
+Chosen = tuple[int, int]
+"""Owner of a split and, at the owner, its candidate."""
+
+TREE_SHAPE = "tree shape and split owners"
+"""Ledger name of what everyone learns of a split."""
+
+
+def best_splits(
+    party: Party, data: SplitData, level: Level, around: Round, rules: TreeRules, first_layer: bool
+) -> Opened:
+    """Return the owner of every node's best split (NOBODY where none is worth it), and to the owner which one it is.
+
+    With First-Layer-Mask only the active participant's columns take part in the first layer (section 5.2).
+    """
+    assert level.gh is not None
+    assert level.sums is not None
+    shape, n = data.shape, len(level.nodes)
+    sums, owners, allowed = level.sums, shape.owners, around.allowed
+    if allowed is not None:
+        allowed = allowed[np.array([tree for tree, _ in level.nodes])]
+    if first_layer:
+        width = shape.columns[ACTIVE - 1]
+        sums, owners = sums[..., :width], [ACTIVE] if width else []
+        allowed = None if allowed is None else allowed[..., :width]
+    counts = [(m, shape.columns[m - 1]) for m in owners]
+    nobody = [(NOBODY, 1)]
+    tags = make_tags(party, (n,), nobody + counts if rules.no_split_first else counts + nobody)
+    candidates = gains(party, sums, level.gh.sum(), around.constants, rules, allowed, tags.secret)
+    winner = argmax(party, candidates)
+    with party.phase("open split"):
+        return open_tags(party, tags, winner.tag, TREE_SHAPE)
+
+
+def children(
+    party: Party, data: SplitData, parent: Level, splits: list[Chosen], trees: list[GrownTree], label: str, last: bool
+) -> Level:
+    """Return the next level: both children of every node, all left ones first; `sums` are still the parents'.
+
+    1. Each owner tosses a private coin whether its left is called left, and publishes its rows' sides, masked.
+    2. Rows inside and, unless this was the last layer, g and h of the left child are products; right = parent - left.
+
+    Rounds: 2, or 3 where g and h go on. Sent: a bit per row and split by its owner; a bit and 16 bytes per row and
+    split by each auxiliary. Reveals: nothing.
+    """
+    with party.phase("children"):
+        n, sides = len(parent.nodes), {}
+        nodes = [(0, 0)] * (2 * n)
+        for i in sorted(range(n), key=lambda i: parent.nodes[i]):  # children are numbered as XGBoost does
+            (tree, node), (owner, candidate) = parent.nodes[i], splits[i]
+            flipped = False
+            if party.role == owner:
+                coin = party.keys.private_stream(f"{label}/coin/{tree}/{node}").octets(1)[0] & np.uint8(1)
+                flipped, sides[i] = bool(coin), pack(data.goes_left(candidate) ^ coin)
+            left, right = trees[tree].split(node, owner, candidate, flipped)
+            nodes[i], nodes[n + i] = (tree, left), (tree, right)
+        q = share_each(party, [owner for owner, _ in splits], PACKED, (data.shape.packed,), sides)
+        inside = both(party, parent.members, q)
+        members = concatenate([inside, parent.members - inside], axis=0)
+        if last:
+            return Level(nodes, members)
+        assert parent.gh is not None
+        left_gh = bit_times(party, _per_row(q, data.shape.rows), parent.gh)
+        return Level(nodes, members, concatenate([left_gh, parent.gh - left_gh], axis=0), parent.sums)
+
+
+def _per_row(q: Secret, rows: int) -> Bit:
+    """Return packed sides (n, packed) as one bit per training row, (n, 1, rows). Local."""
+
+    def unpacked(x: RingArray) -> RingArray:
+        return unpack(x, rows).reshape(x.shape[0], 1, rows)
+
+    return Bit(Secret(unpacked(q.masked), unpacked(q.mask)), owned=True)
