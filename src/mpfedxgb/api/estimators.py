@@ -401,7 +401,7 @@ class FedXGBRegressor(RegressorMixin, _FedXGB):  # type: ignore[misc] # scikit-l
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the prediction of every row, (rows,)."""
         margins = self._margins(X)
-        return transform(self.partial_models_[0].params.objective, margins)[0]
+        return np.asarray(transform(self.partial_models_[0].params.objective, margins)[0])
 
 
 def _integer(value: Any) -> Any:

@@ -29,7 +29,7 @@ SUFFIX = ".mpfedxgb.json"
 def predict_margins(
     models: Sequence[PartialModel], tables: dict[str, Table], settings: SessionSettings
 ) -> tuple[Floats, RunRecord]:
-    """Score tables with all participants' models in this process; return margins (trees per round, rows) and the record."""
+    """Score tables with all participants' models in this process; return margins (trees per round, rows) and record."""
     active = models[0]
     names = active.participants
     roster = Roster(names, coordinator=free_name(names))

@@ -1,4 +1,4 @@
-"""Comparison with the `xgboost` package on the same bins: are the trees the same, and if not, where and why?"""
+"""Comparison with the `xgboost` package on the same bins: whether the trees are the same, and if not, where and why."""
 
 from __future__ import annotations
 
@@ -13,37 +13,46 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.boosting.model import Joined, JoinedSplit, JoinedTree, join
+from mpfedxgb.boosting.objectives import Floats, gradients
 from mpfedxgb.boosting.xgboost_json import feature_names
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 
-LEAF_TOLERANCE = 1e-5
 TIE = 1e-6
-"""Relative gap of two gains below which XGBoost's float32 arithmetic cannot tell them apart."""
+"""Relative gap of two scores below which XGBoost's float32 arithmetic cannot tell them apart."""
+
+Edges = Mapping[str, npt.NDArray[np.float32]]
+Rows = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parity:
     """How a federated model compares with `xgboost` on the same bins and parameters.
 
-    `difference` names the first place where the trees part, or is empty. `ties` lists nodes where XGBoost's two best gains
-    are a float32 tie; below such a node nothing is compared.
+    `difference` names the first place where the trees part, or is empty. `ties` names nodes where they part because
+    XGBoost's two best scores are a float32 tie; below such a node, and in later rounds, nothing is compared. Leaf
+    differences are relative; a leaf counts with at least a thousandth of the largest one.
     """
 
     trees: int
-    same_trees: bool
+    compared_trees: int
     difference: str
     ties: list[str]
     max_leaf_difference: float
     max_margin_difference: float
     largest_margin: float
     booster: Any
-    edges: dict[str, npt.NDArray[np.float32]]
+    edges: Edges
     columns: list[str]
+
+    @property
+    def same_trees(self) -> bool:
+        """Whether nothing but float32 ties sets the trees apart."""
+        return not self.difference
 
     def predict(self, X: pd.DataFrame) -> npt.NDArray[Any]:
         """Return xgboost's predictions for raw rows."""
-        return np.asarray(self.booster.predict(_binned(X, self.columns, self.edges)))
+        return np.asarray(self.booster.predict(_matrix(_binned(X, self.columns, self.edges))))
 
 
 def compare_with_xgboost(
@@ -57,30 +66,32 @@ def compare_with_xgboost(
 
     joined = join(model.partial_models_)
     columns = feature_names(joined)
-    flat = [(model.partial_models_[owner - 1].name, f) for owner, f in joined.features]
     edges = {
-        column: model.cut_points_[owner][f.name]
-        for column, (owner, f) in zip(columns, flat, strict=True)
+        column: model.cut_points_[joined.participants[owner - 1]][f.name]
+        for column, (owner, f) in zip(columns, joined.features, strict=True)
         if f.categories is None
     }
     labels = np.searchsorted(model.classes_, y) if isinstance(model, FedXGBClassifier) else np.asarray(y)
-    data = _binned(X, columns, edges)
+    weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+    binned = _binned(X, columns, edges)
+    data = _matrix(binned)
     data.set_label(labels)
-    if sample_weight is not None:
-        data.set_weight(sample_weight)
-    booster = xgboost.train(_parameters(model, joined), data, model.n_estimators)
-    theirs = booster.predict(data, output_margin=True)
-    ours = model.to_xgboost().predict(_raw(X, columns), output_margin=True)
-    comparison = _Comparison(joined, edges, columns)
+    if weight is not None:
+        data.set_weight(weight)
+    booster = xgboost.train(_parameters(model, joined), data, len(joined.trees) // joined.params.trees_per_round)
+    ours = model.to_xgboost()
+    raw = _matrix(X[columns])
+    comparison = _Comparison(joined, columns, edges, binned, labels.astype(np.float64), weight, ours, raw)
     comparison.run(json.loads(booster.save_raw("json").decode()))
+    margins = booster.predict(data, output_margin=True)
     return Parity(
         trees=len(joined.trees),
-        same_trees=not comparison.difference,
+        compared_trees=comparison.compared,
         difference=comparison.difference,
-        ties=[],
-        max_leaf_difference=comparison.leaf_difference,
-        max_margin_difference=float(np.abs(theirs - ours).max()),
-        largest_margin=float(np.abs(theirs).max()),
+        ties=comparison.ties,
+        max_leaf_difference=comparison.leaf_difference(),
+        max_margin_difference=float(np.abs(margins - ours.predict(raw, output_margin=True)).max()),
+        largest_margin=float(np.abs(margins).max()),
         booster=booster,
         edges=edges,
         columns=columns,
@@ -110,83 +121,157 @@ def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> di
     return out
 
 
-def _binned(X: pd.DataFrame, columns: list[str], edges: Mapping[str, npt.NDArray[np.float32]]) -> Any:
-    import xgboost
-
+def _binned(X: pd.DataFrame, columns: list[str], edges: Edges) -> pd.DataFrame:
+    """Return the columns with numbers replaced by the numbers of their bins."""
     frame = {}
     for column in columns:
-        values = X[column]
-        if column not in edges:
-            frame[column] = values
-            continue
-        numbers = values.to_numpy(np.float32, na_value=np.nan)
-        codes = np.searchsorted(edges[column], numbers, side="left").astype(np.float32)
-        frame[column] = pd.Series(np.where(np.isnan(numbers), np.float32(np.nan), codes), index=X.index)
-    return xgboost.DMatrix(pd.DataFrame(frame), enable_categorical=True)
+        frame[column] = X[column]
+        if column in edges:
+            numbers = X[column].to_numpy(np.float32, na_value=np.nan)
+            codes = np.searchsorted(edges[column], numbers, side="left").astype(np.float32)
+            frame[column] = pd.Series(np.where(np.isnan(numbers), np.float32(np.nan), codes), index=X.index)
+    return pd.DataFrame(frame)
 
 
-def _raw(X: pd.DataFrame, columns: list[str]) -> Any:
+def _matrix(frame: pd.DataFrame) -> Any:
     import xgboost
 
-    return xgboost.DMatrix(X[columns], enable_categorical=True)
+    return xgboost.DMatrix(frame, enable_categorical=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """A split on binned columns: rows in the first `bins` bins, or not of `category`, go left."""
+
+    column: int
+    bins: int
+    category: int | None
+    missing_left: bool
 
 
 class _Comparison:
-    """Walks two models side by side until they part."""
+    """Walks two models side by side, and judges where they part."""
 
-    def __init__(self, joined: Joined, edges: Mapping[str, npt.NDArray[np.float32]], columns: list[str]) -> None:
-        self.joined, self.edges, self.columns = joined, edges, columns
+    def __init__(
+        self,
+        joined: Joined,
+        columns: list[str],
+        edges: Edges,
+        binned: pd.DataFrame,
+        y: Floats,
+        weight: Floats | None,
+        ours: Any,
+        raw: Any,
+    ) -> None:
+        self.joined, self.columns, self.edges, self.y, self.weight = joined, columns, edges, y, weight
+        self.ours, self.raw = ours, raw
         self.place = {(owner, f.name): i for i, (owner, f) in enumerate(joined.features)}
+        self.codes = [
+            np.where(c.isna(), np.nan, c.cat.codes) if isinstance(c.dtype, pd.CategoricalDtype) else c.to_numpy()
+            for c in (binned[column] for column in columns)
+        ]
         self.difference = ""
-        self.leaf_difference = 0.0
+        self.ties: list[str] = []
+        self.compared = 0
+        self._leaves: list[tuple[float, float]] = []
 
     def run(self, theirs: dict[str, Any]) -> None:
+        """Compare all trees, or those up to the end of the first round with a tie."""
         trees = theirs["learner"]["gradient_booster"]["model"]["trees"]
         if len(trees) != len(self.joined.trees):
             self.difference = f"{len(self.joined.trees)} trees against {len(trees)}"
             return
+        per_round = self.joined.params.trees_per_round
         for number, (tree, other) in enumerate(zip(self.joined.trees, trees, strict=True)):
-            self._node(number, tree, 0, other, 0)
+            if self.ties and number % per_round == 0:
+                return
+            self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool))
             if self.difference:
                 return
+            self.compared += 1
 
-    def _node(self, number: int, tree: JoinedTree, i: int, other: dict[str, Any], j: int) -> None:
-        node = tree[i]
-        is_leaf = other["left_children"][j] == -1
-        if isinstance(node, Leaf) or is_leaf:
-            if not (isinstance(node, Leaf) and is_leaf):
-                self.difference = self.difference or f"tree {number}, node {i}: a leaf against a split"
-                return
+    def leaf_difference(self) -> float:
+        """Return the largest relative difference of two leaves, none counted below a thousandth of the largest."""
+        if not self._leaves:
+            return 0.0
+        a, b = np.array(self._leaves).T
+        size = np.maximum(np.abs(a), np.abs(b))
+        return float((np.abs(a - b) / np.maximum(size, 1e-3 * size.max() + 1e-30)).max())
+
+    def _node(self, number: int, tree: JoinedTree, i: int, other: dict[str, Any], j: int, rows: Rows) -> None:
+        node, is_leaf = tree[i], other["left_children"][j] == -1
+        if isinstance(node, Leaf) and is_leaf:
             assert node.weight is not None
-            ours, value = np.ldexp(float(node.weight), -WEIGHT_BITS), other["split_conditions"][j]
-            gap = abs(ours - value) / max(abs(ours), abs(value), 1e-9)
-            self.leaf_difference = max(self.leaf_difference, gap)
+            self._leaves.append((float(np.ldexp(float(node.weight), -WEIGHT_BITS)), other["split_conditions"][j]))
             return
-        if not self._same_condition(node, other, j):
-            self.difference = self.difference or (
-                f"tree {number}, node {i}: {node.feature} against {self.columns[other['split_indices'][j]]} "
-                f"< {other['split_conditions'][j]:g}"
-            )
+        mine = None if isinstance(node, Leaf) else self._ours(node)
+        yours = None if is_leaf else self._theirs(other, j)
+        if mine != yours or isinstance(node, Leaf):
+            self._judge(f"tree {number}, node {i}", number, mine, yours, rows)
             return
-        self._node(number, tree, node.left, other, other["left_children"][j])
-        self._node(number, tree, node.right, other, other["right_children"][j])
+        assert mine is not None
+        left = rows & self._left(mine)
+        self._node(number, tree, node.left, other, other["left_children"][j], left)
+        self._node(number, tree, node.right, other, other["right_children"][j], rows & ~left)
 
-    def _same_condition(self, node: JoinedSplit, other: dict[str, Any], j: int) -> bool:
-        place = self.place[node.owner, node.feature]
-        if other["split_indices"][j] != place:
-            return False
+    def _ours(self, node: JoinedSplit) -> _Condition:
+        column = self.place[node.owner, node.feature]
         if node.category is not None:
-            at = other["categories_nodes"].index(j)
-            first, size = other["categories_segments"][at], other["categories_sizes"][at]
-            return bool(other["categories"][first : first + size] == [node.category])
+            return self._condition(column, 0, node.category, node.missing_left)
         assert node.threshold is not None
-        bins_left = _bins_left(self.edges[self.columns[place]], node.threshold)
-        theirs = int(np.ceil(np.float32(other["split_conditions"][j])))
-        return bool(np.clip(theirs, 0, len(self.edges[self.columns[place]]) + 1) == bins_left)
+        edges = self.edges[self.columns[column]]
+        bins = int(np.searchsorted(edges, np.float32(min(node.threshold, 3.4e38)), side="right"))
+        return self._condition(column, len(edges) + 1 if np.isposinf(node.threshold) else bins, None, node.missing_left)
 
+    def _theirs(self, other: dict[str, Any], j: int) -> _Condition:
+        column, missing_left = other["split_indices"][j], bool(other["default_left"][j])
+        if other["split_type"][j]:
+            at = other["categories_nodes"].index(j)
+            return self._condition(column, 0, other["categories"][other["categories_segments"][at]], missing_left)
+        bins = int(np.ceil(np.clip(other["split_conditions"][j], 0, len(self.edges[self.columns[column]]) + 1)))
+        return self._condition(column, bins, None, missing_left)
 
-def _bins_left(edges: npt.NDArray[np.float32], threshold: float) -> int:
-    """Return how many bins lie left of a threshold."""
-    if np.isinf(threshold):
-        return len(edges) + 1 if threshold > 0 else 0
-    return int(np.searchsorted(edges, np.float32(threshold), side="right"))
+    def _condition(self, column: int, bins: int, category: int | None, missing_left: bool) -> _Condition:
+        # Where a column has no missing values in training, the default side means nothing.
+        return _Condition(column, bins, category, missing_left and bool(np.isnan(self.codes[column]).any()))
+
+    def _left(self, condition: _Condition) -> Rows:
+        codes = self.codes[condition.column]
+        present = codes < condition.bins if condition.category is None else codes != condition.category
+        return np.where(np.isnan(codes), condition.missing_left, present)
+
+    def _judge(self, where: str, number: int, mine: _Condition | None, yours: _Condition | None, rows: Rows) -> None:
+        """Decide whether two splits of one node are a float32 tie, by their scores in double precision."""
+        g, h = self._gradients(number)
+        a, b = (self._score(c, g, h, rows) for c in (mine, yours))
+        words = f"{where}: {self._words(mine)} scores {a:.9g}, xgboost's {self._words(yours)} {b:.9g}"
+        if abs(a - b) <= TIE * max(abs(a), abs(b)):
+            self.ties.append(words)
+        else:
+            self.difference = self.difference or words
+
+    def _score(self, condition: _Condition | None, g: Floats, h: Floats, rows: Rows) -> float:
+        params = self.joined.params
+        if condition is None:
+            return float(g[rows].sum() ** 2 / (h[rows].sum() + params.reg_lambda) + max(params.gamma, 1e-6))
+        left = rows & self._left(condition)
+        return float(
+            sum(g[side].sum() ** 2 / (h[side].sum() + params.reg_lambda) for side in (left, rows & ~left) if side.any())
+        )
+
+    def _gradients(self, number: int) -> tuple[Floats, Floats]:
+        """Return g and h of a tree, from the margins before its round."""
+        round_, class_ = divmod(number, self.joined.params.trees_per_round)
+        margins = np.array(self.joined.base_margin)[:, None] + np.zeros(len(self.y))
+        if round_:
+            known = self.ours.predict(self.raw, output_margin=True, iteration_range=(0, round_))
+            margins = np.asarray(known, np.float64).reshape(len(self.y), -1).T
+        g, h = gradients(self.joined.params.objective, self.y, margins)
+        weight = 1.0 if self.weight is None else self.weight
+        return g[class_] * weight, h[class_] * weight
+
+    def _words(self, condition: _Condition | None) -> str:
+        if condition is None:
+            return "leaf"
+        what = f"first {condition.bins} bins" if condition.category is None else f"not category {condition.category}"
+        return f"{self.columns[condition.column]} ({what}{', missing' if condition.missing_left else ''})"

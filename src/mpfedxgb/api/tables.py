@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def _named(groups: list[list[int]]) -> dict[str, list[int]]:
 
 def _by_fractions(columns: int, sizes: list[float]) -> list[list[int]]:
     edges = [round(float(edge) * columns) for edge in np.cumsum([0.0, *sizes])]
-    return [list(range(a, b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [list(range(a, b)) for a, b in pairwise(edges)]
 
 
 def _places(names: list[str], columns: Any) -> list[int]:

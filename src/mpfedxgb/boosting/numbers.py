@@ -124,7 +124,9 @@ def choose_scale(
     f_g = public.f_g if public.f_g is not None else _finest(float(np.abs(g).max(initial=0)), public.g_cap)
     f_h = public.f_h
     if f_h is None:
-        f_h = min(_finest(float(h.max(initial=0)), public.h_cap), _finest(params.reg_lambda, public.lam_cap))
+        f_h = _finest(float(h.max(initial=0)), public.h_cap)
+        if params.reg_lambda > 0:
+            f_h = min(f_h, _finest(params.reg_lambda, public.lam_cap))
     return scale(params, public, rows, f_g, f_h)
 
 

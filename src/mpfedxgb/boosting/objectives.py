@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.errors import UserError
+from mpfedxgb.errors import DataError, UserError
 
 Floats = npt.NDArray[np.float64]
 Gradients = tuple[Floats, Floats]
@@ -39,7 +39,8 @@ def _custom(objective: CustomObjective, y: Floats, margins: Floats) -> Gradients
     try:
         g, h = (np.asarray(part, np.float64).reshape(margins.shape) for part in objective(y, margins[0]))
     except (TypeError, ValueError) as error:
-        raise UserError(f"a custom objective returns (g, h), one number each per row: {error}") from error
+        # A foreign text may quote labels, so it stays with this role.
+        raise DataError(f"a custom objective returns (g, h), one number each per row: {error}") from error
     if not (np.isfinite(g).all() and np.isfinite(h).all()):
         raise UserError("the custom objective returned numbers that are not finite")
     if (h < 0).any():
@@ -62,11 +63,11 @@ def base_margin(objective: str, y: Floats, weight: Floats | None, base_score: fl
     score = float(np.float32(base_score))
     if objective == "binary:logistic":
         if not 0 < score < 1:
-            raise UserError(f"base_score={base_score} is not a probability between 0 and 1")
+            raise DataError(f"base_score={base_score} is not a probability between 0 and 1")
         return np.array([-np.log(1 / score - 1)])
     if objective == "count:poisson":
         if score <= 0:
-            raise UserError(f"base_score={base_score} is not a positive mean")
+            raise DataError(f"base_score={base_score} is not a positive mean")
         return np.array([np.log(score)])
     return np.array([score])
 

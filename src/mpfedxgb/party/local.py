@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from mpfedxgb.config import SessionSettings
@@ -32,8 +32,8 @@ class Outcome(Generic[T]):
     role: str
     meter: Meter
     ledger: Ledger
-    result: T | None = None
-    error: BaseException | None = None
+    result: T | None = field(default=None, repr=False)
+    error: BaseException | None = field(default=None, repr=False)
     ended: float = 0.0
 
 
@@ -42,7 +42,7 @@ class LocalRun(Generic[T]):
     """What a successful run leaves: per role, the coordinator first, results, meters and ledgers."""
 
     roster: Roster
-    results: list[T]
+    results: list[T] = field(repr=False)
     meters: list[Meter]
     ledgers: list[Ledger]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import combinations
-from operator import mul
+from math import prod
+from operator import and_
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from mpfedxgb.protocols.multiply import multiply
 from mpfedxgb.protocols.opening import open_masked, open_masked_batch
 from mpfedxgb.protocols.secret import Secret, Shares, to_shares
 from mpfedxgb.protocols.share import share
+from mpfedxgb.ring import kernels
 from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.kernels import U8
 from mpfedxgb.ring.ring import BIT, Ring, Shape
 
 
@@ -97,19 +99,23 @@ def gated_shares(party: Party, batch: Sequence[Gated], name: str = "gated sum") 
     Rounds: 0. Sent: nothing. Reveals: nothing.
     """
     party.step(name)
-    rhos = _Rhos(batch)
-    rhos.dealt = party.deal(rhos.specs, rhos.compute)
-    parts = []
-    for gated in batch:
-        shape = np.broadcast_shapes(gated.value.shape, *(b.shape for b in gated.bits))
-        part = RingArray.hidden(gated.value.ring, shape) if party.is_coordinator else rhos.part(party, gated)
-        party.meter.now.products += part.size * len(gated.bits)
+    deal = _Deal(batch)
+    dealt = party.deal(deal.specs, deal.compute)
+    shares = []
+    for gated, (alone, with_mask) in zip(batch, deal.places, strict=True):
+        ring, shape = gated.value.ring, deal.specs[with_mask][1][:-1]
+        party.meter.now.products += prod(shape) * len(gated.bits)
+        if party.is_coordinator:
+            part = RingArray.hidden(ring, shape)
+        else:
+            masks = gated.bits[0].secret.mask.cast(ring)[..., None] if alone is None else dealt[alone]
+            part = _local_part(party, gated, masks, dealt[with_mask])
         if gated.axis is not None:
             part = part.sum(gated.axis)
         if gated.base is not None:
             part = part + to_shares(party, gated.base).part
-        parts.append(Shares(part))
-    return parts
+        shares.append(Shares(part))
+    return shares
 
 
 def select(party: Party, bit: Bit, pairs: Sequence[tuple[Secret, Secret]]) -> list[Secret]:
@@ -128,63 +134,67 @@ def bit_times(party: Party, bit: Bit, x: Secret) -> Secret:
     return gated_sums(party, [Gated((bit,), x)], name="bit times")[0]
 
 
-class _Rhos:
-    """The products of bit masks, with and without a value's mask, that a batch needs dealt; each of them once."""
+class _Deal:
+    """What the coordinator deals for a batch: products of bit masks over all subsets of bits, alone and times lam.
+
+    The subsets are the last axis. What gates with the same bits and ring have in common is dealt once.
+    """
 
     def __init__(self, batch: Sequence[Gated]) -> None:
         self.specs: list[Spec] = []
-        self.dealt: list[RingArray] = []
-        self._recipes: list[tuple[Ring, tuple[Bit, ...], Secret | None]] = []
-        self._where: dict[tuple[object, ...], int] = {}
+        self.places: list[tuple[int | None, int]] = []
+        self._recipes: list[Gated | tuple[Ring, tuple[Bit, ...]]] = []
+        known: dict[tuple[object, ...], int] = {}
         for gated in batch:
-            for places in _subsets(len(gated.bits)):
-                bits = tuple(gated.bits[i] for i in places)
-                if not _is_owned(bits):
-                    self._want(gated.value.ring, bits, None)
-                self._want(gated.value.ring, bits, gated.value)
+            ring, shape = gated.value.ring, np.broadcast_shapes(*(b.shape for b in gated.bits))
+            subsets = (1 << len(gated.bits)) - 1
+            alone = None
+            if not (len(gated.bits) == 1 and gated.bits[0].owned):
+                key = (ring, *(id(b) for b in gated.bits))
+                if key not in known:
+                    known[key] = self._want((ring, (*shape, subsets)), (ring, gated.bits))
+                alone = known[key]
+            whole = np.broadcast_shapes(shape, gated.value.shape)
+            self.places.append((alone, self._want((ring, (*whole, subsets)), gated)))
 
-    def _want(self, ring: Ring, bits: tuple[Bit, ...], value: Secret | None) -> None:
-        key = _key(ring, bits, value)
-        if key not in self._where:
-            self._where[key] = len(self.specs)
-            shapes = [b.shape for b in bits] + ([] if value is None else [value.shape])
-            self.specs.append((ring, np.broadcast_shapes(*shapes)))
-            self._recipes.append((ring, bits, value))
+    def _want(self, spec: Spec, recipe: Gated | tuple[Ring, tuple[Bit, ...]]) -> int:
+        self.specs.append(spec)
+        self._recipes.append(recipe)
+        return len(self.specs) - 1
 
     def compute(self) -> list[RingArray]:
         """Return the values to deal (the coordinator's)."""
         values = []
-        for ring, bits, value in self._recipes:
-            product = reduce(mul, [b.secret.mask for b in bits]).cast(ring)
-            values.append(product if value is None else product * value.mask)
+        for recipe in self._recipes:
+            if isinstance(recipe, Gated):
+                rho = _mask_products(recipe.bits)
+                values.append(recipe.value.mask[..., None].where(rho))
+            else:
+                ring, bits = recipe
+                values.append(RingArray(BIT, _mask_products(bits)).cast(ring))
         return values
 
-    def part(self, party: Party, gated: Gated) -> RingArray:
-        """Return this participant's share of (product of bits) * (m - lam)."""
-        ring, value = gated.value.ring, gated.value
-        publics = [b.secret.masked.cast(ring) for b in gated.bits]
-        signs = [1 - (p + p) for p in publics]
-        plain = value.masked - value.mask if party.is_active else -value.mask
-        part = plain * reduce(mul, publics)
-        for places in _subsets(len(gated.bits)):
-            bits = tuple(gated.bits[i] for i in places)
-            alone = bits[0].secret.mask.cast(ring) if _is_owned(bits) else self._share(ring, bits, None)
-            factors = [s if i in places else p for i, (p, s) in enumerate(zip(publics, signs, strict=True))]
-            part = part + (alone * value.masked - self._share(ring, bits, value)) * reduce(mul, factors)
-        return part
 
-    def _share(self, ring: Ring, bits: tuple[Bit, ...], value: Secret | None) -> RingArray:
-        return self.dealt[self._where[_key(ring, bits, value)]]
+def _mask_products(bits: tuple[Bit, ...]) -> U8:
+    """Return the product of the bits' masks over every subset of bits, the empty one left out: (..., 2^k - 1)."""
+    masks = [b.secret.mask.data for b in bits]
+    subsets = range(1, 1 << len(bits))
+    products = [reduce(and_, [m for i, m in enumerate(masks) if s >> i & 1]) for s in subsets]
+    return np.stack(np.broadcast_arrays(*products), axis=-1)
 
 
-def _is_owned(bits: tuple[Bit, ...]) -> bool:
-    return len(bits) == 1 and bits[0].owned
-
-
-def _key(ring: Ring, bits: tuple[Bit, ...], value: Secret | None) -> tuple[object, ...]:
-    return (ring, *(id(b) for b in bits), None if value is None else id(value))
-
-
-def _subsets(count: int) -> list[tuple[int, ...]]:
-    """Return all subsets of places but the empty one (of places, since a bit may stand at two of them)."""
-    return [subset for n in range(1, count + 1) for subset in combinations(range(count), n)]
+def _local_part(party: Party, gated: Gated, alone: RingArray, with_mask: RingArray) -> RingArray:
+    """Return this participant's share of (product of bits) * value."""
+    value, (*shape, subsets) = gated.value, with_mask.shape
+    plain = value.masked - value.mask if party.is_active else -value.mask
+    size, whole, words = prod(shape), tuple(shape), max(1, value.ring.limbs)
+    out = np.empty((size, words), np.uint64)
+    kernels.gate(
+        np.array([np.broadcast_to(b.secret.masked.data, whole).reshape(size) for b in gated.bits], np.uint8),
+        value.masked.broadcast_to(whole).words(),
+        plain.broadcast_to(whole).words(),
+        alone.broadcast_to(with_mask.shape).words().reshape(size, subsets, words),
+        with_mask.words().reshape(size, subsets, words),
+        out,
+    )
+    return RingArray.from_words(value.ring, whole, out)

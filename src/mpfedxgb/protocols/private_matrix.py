@@ -43,7 +43,7 @@ class Matrix(Protocol):
 class BitMatrix:
     """A `Matrix` held as plain 0/1 values (columns, rows)."""
 
-    bits: npt.NDArray[np.uint8]
+    bits: npt.NDArray[np.uint8] = field(repr=False)
 
     def tile(self, first: int, last: int) -> npt.NDArray[np.uint8]:
         """Return some columns (see Matrix)."""

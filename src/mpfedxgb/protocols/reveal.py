@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE
@@ -10,20 +12,21 @@ from mpfedxgb.protocols.secret import Secret, Shares, to_shares
 from mpfedxgb.ring.array import RingArray
 
 
-def reveal(party: Party, x: Secret | Shares, to: int, name: str) -> RingArray:
+def reveal(party: Party, x: Secret | Shares, to: int, name: str, count: int | None = None) -> RingArray:
     """Return a secret's value to one participant, or to ALL of them; hidden for every other role.
 
     1. Everyone adds its part of a fresh sharing of zero (the auxiliaries expand theirs, the coordinator corrects the
        active participant's): bare shares of a sum would give away its summands.
     2. The parts are added up on their way: by the active participant, and by the receiver, who never sends its own.
 
-    Rounds: 1. Sent: size elements by each auxiliary but the receiver. Reveals: `name` to the receiver.
+    `count` is what the ledger counts, where it is not the number of elements. Rounds: 1. Sent: size elements by each
+    auxiliary but the receiver. Reveals: `name` to the receiver.
     """
     if to != ALL and not ACTIVE <= to <= party.roster.size:
         raise UserError(f"{name} is revealed to ALL or to a participant 1..{party.roster.size}, not to role {to}")
     party.step(f"reveal {name}")
     receiver = "participants" if to == ALL else party.roster.name(to)
-    party.ledger.record(name, receiver, RingArray.hidden(x.ring, x.shape).size)
+    party.ledger.record(name, receiver, prod(x.shape) if count is None else count)
     spec = (x.ring, x.shape)
     (zero,) = party.deal([spec], lambda: [RingArray.zeros(*spec)])
     if party.is_coordinator:

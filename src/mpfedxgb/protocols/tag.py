@@ -8,7 +8,7 @@ is uniform to everybody who does not know kappa.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ class Opened:
     """What a role knows of the winners: all owners, and the local index where the winner is its own (-1 elsewhere)."""
 
     owner: npt.NDArray[np.int64]
-    local: npt.NDArray[np.int64]
+    local: npt.NDArray[np.int64] = field(repr=False)
 
 
 def make_tags(party: Party, batch: Shape, counts: Sequence[tuple[int, int]], ring: Ring = VECTOR) -> Tags:

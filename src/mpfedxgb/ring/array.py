@@ -193,6 +193,21 @@ class RingArray:
         low = data[..., 0] if self.ring.limbs else data
         return RingArray(ring, ring.reduce(low.astype(ring.dtype)))
 
+    def where(self, bits: npt.NDArray[np.uint8]) -> RingArray:
+        """Return the elements where a bit is 1, and zero elsewhere; shapes broadcast."""
+        keep = bits.reshape(bits.shape + (1,) * len(self.ring.tail)) != 0
+        return RingArray(self.ring, np.where(keep, self.data, self.ring.dtype.type(0)))
+
+    def words(self) -> npt.NDArray[np.uint64]:
+        """Return the elements as contiguous rows of 64-bit words, (size, words), for a kernel."""
+        data = self.data.astype(np.uint64, copy=False)
+        return np.ascontiguousarray(data).reshape(-1, max(1, self.ring.limbs))
+
+    @staticmethod
+    def from_words(ring: Ring, shape: Shape, words: npt.NDArray[np.uint64]) -> RingArray:
+        """Return what a kernel has written, (size, words), reduced into the ring."""
+        return RingArray(ring, ring.reduce(words.reshape(shape + ring.tail).astype(ring.dtype, copy=False)))
+
     def decode(self) -> Integers:
         """Return the elements as signed integers in [-2^(k-1), 2^(k-1)) (bits as 0 and 1).
 
@@ -214,7 +229,7 @@ def _check_range(array: Integers, ring: Ring) -> None:
         return
     low, high = int(array.min()), int(array.max())
     if low < -(1 << (ring.bits - 1)) or high >= 1 << ring.bits or (ring.bitwise and low < 0):
-        raise DoesNotFitError(f"an integer of {max(low.bit_length(), high.bit_length())} bits does not fit {ring}")
+        raise DoesNotFitError(f"an integer does not fit {ring}")  # how large it is would be told to all roles
 
 
 def _to_limbs(array: Integers, limbs: int) -> Data:

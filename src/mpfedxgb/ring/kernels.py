@@ -195,6 +195,45 @@ def flip_bits(tables: U8, places: I64) -> None:
             tables[i, place >> 3] ^= np.uint8(1) << np.uint8(place & 7)
 
 
+@_compiled
+def gate(bits: U8, masked: U64, plain: U64, alone: U64, with_mask: U64, out: U64) -> None:
+    """Write one role's share of (product of bits) * value, for bits b_i = m_i + (1 - 2 m_i) rho_i, modulo 2^(64 L).
+
+    bits (k, n) are the public m_i; masked and plain (n, L) the public masked value and this role's share of the value;
+    alone and with_mask (n, 2^k - 1, L) its shares of the products of rho over each subset of bits (bit i of the place
+    plus one says whether b_i is in it), and of the same times the value's mask. out (n, L).
+
+    The factor of a subset is the product of m_i outside and 1 - 2 m_i inside it: 0, 1 or -1.
+    """
+    k, n = bits.shape
+    limbs = out.shape[1]
+    full = (1 << k) - 1
+    factor = np.empty((1, limbs), np.uint64)
+    term = np.empty((1, limbs), np.uint64)
+    for e in range(n):
+        ones = 0
+        for i in range(k):
+            ones |= int(bits[i, e]) << i
+        for j in range(limbs):
+            factor[0, j] = _ZERO
+            term[0, j] = plain[e, j] if ones == full else _ZERO
+        for place in range(full):
+            subset = place + 1
+            if (full & ~subset) & ~ones:
+                continue
+            odd = 0
+            for i in range(k):
+                odd ^= (subset & ones) >> i & 1
+            if odd:
+                wide_sub(factor, alone[e, place : place + 1], factor)
+                wide_add(term, with_mask[e, place : place + 1], term)
+            else:
+                wide_add(factor, alone[e, place : place + 1], factor)
+                wide_sub(term, with_mask[e, place : place + 1], term)
+        wide_mul(factor, masked[e : e + 1], out[e : e + 1])
+        wide_add(out[e : e + 1], term, out[e : e + 1])
+
+
 _warm = threading.Lock()
 _is_warm = False
 
@@ -234,3 +273,4 @@ def _touch_every_kernel() -> None:
     digit_terms(b, np.zeros((1, 1, 2), np.uint8), 1, np.empty_like(b))
     look_up_bits(b, np.zeros((1, 1), np.int64), np.empty(1, np.uint8))
     flip_bits(b, np.zeros((1, 1), np.int64))
+    gate(b, a, a, np.ones((1, 1, 2), np.uint64), np.ones((1, 1, 2), np.uint64), np.empty_like(a))

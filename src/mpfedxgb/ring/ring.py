@@ -130,7 +130,9 @@ class Ring:
 def _rows(data: Data, shape: Shape, limbs: int) -> Data:
     if data.shape != shape:
         data = np.broadcast_to(data, shape)
-    return np.ascontiguousarray(data).reshape(-1, limbs)
+    if not data.flags.c_contiguous:
+        data = np.ascontiguousarray(data)
+    return data.reshape(-1, limbs)
 
 
 VECTOR = Ring(64)

@@ -15,7 +15,7 @@ import enum
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,9 @@ class Kind(enum.IntEnum):
     """The sender stops; the label is the step it had reached, the arrays the origin and the reason as text."""
 
 
+_KINDS = {int(kind): kind for kind in Kind}
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One decoded message.
@@ -64,7 +67,7 @@ class Frame:
     session: bytes
     step: int
     label: str
-    arrays: tuple[Array, ...]
+    arrays: tuple[Array, ...] = field(repr=False)
 
     @property
     def payload_bytes(self) -> int:
@@ -104,7 +107,7 @@ def decode(blob: bytes, max_bytes: int) -> Frame:
         raise FrameError("the bytes do not begin like a frame of this protocol")
     if version != VERSION:
         raise FrameError(f"the frame is of format version {version}, this side speaks {VERSION}")
-    if kind not in Kind.__members__.values():
+    if kind not in _KINDS:
         raise FrameError(f"there is no frame of kind {kind}")
     if count > MAX_ARRAYS:
         raise FrameError(f"a frame carries at most {MAX_ARRAYS} arrays, not {count}")
@@ -126,7 +129,7 @@ def decode(blob: bytes, max_bytes: int) -> Frame:
         place = end
     if place != len(blob):
         raise FrameError(f"the frame has {len(blob) - place} bytes too many")
-    return Frame(Kind(kind), sender, session, step, label, tuple(arrays))
+    return Frame(_KINDS[kind], sender, session, step, label, tuple(arrays))
 
 
 def _decode_shapes(blob: bytes, place: int, count: int) -> tuple[list[tuple[np.dtype[Any], tuple[int, ...]]], int]:

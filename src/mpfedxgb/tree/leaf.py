@@ -33,7 +33,7 @@ def reveal_leaves(party: Party, grown: Grown, shape: Shape) -> Members | None:
     what the tree's shape implies, OWN_PATH, is written down for the owners of whole paths.
     """
     with party.phase("leaves"):
-        value = reveal(party, grown.members, ACTIVE, LEAF_MEMBERSHIP)
+        value = reveal(party, grown.members, ACTIVE, LEAF_MEMBERSHIP, len(grown.trees) * shape.all_rows)
         for tree in grown.trees:
             _record_own_paths(party, tree)
         return unpack_data(value.data, shape.all_rows) if party.is_active else None
