@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DATA ?= ../shared/data
 
 .PHONY: setup demo test check bench parity clean
 
@@ -29,6 +30,9 @@ check: $(STAMP)  ## ruff, format, mypy --strict, import-linter, codespell
 
 bench: $(STAMP)  ## rates, rounds and bytes of every protocol, and the kernels against their limits
 	$(BIN)/python benchmarks/bench_protocols.py $(ARGS)
+
+parity: $(STAMP)  ## compare with xgboost on the full-size data sets in DATA (minutes)
+	$(BIN)/python benchmarks/parity.py --data $(DATA) $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

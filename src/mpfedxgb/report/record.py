@@ -17,7 +17,8 @@ from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 class RunRecord:
     """One training or scoring run.
 
-    `roles` holds each role's totals, `phases` the active participant's counts by phase, `ledger` every reveal.
+    `roles` holds each role's totals, `setup` what of them was spent once before the first tree, `phases` the active
+    participant's counts by phase, `ledger` every reveal.
     """
 
     kind: str
@@ -26,6 +27,7 @@ class RunRecord:
     trees: int
     insecure_seed: bool
     roles: dict[str, Counts]
+    setup: dict[str, Counts]
     phases: dict[str, Counts]
     ledger: tuple[Reveal, ...]
     coordinator: str
@@ -60,6 +62,7 @@ class RunRecord:
             "dealer_bytes": self.dealer_bytes,
             "products": self.roles[self.active].products,
             "comparisons": self.roles[self.active].comparisons,
+            "setup_bytes_sent": {name: c.bytes_sent for name, c in self.setup.items()},
             "roles": {name: c.to_dict() for name, c in self.roles.items()},
             "phases": {name: c.to_dict() for name, c in self.phases.items()},
             "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in self.ledger],
@@ -112,6 +115,7 @@ def record_run(
         trees=trees,
         insecure_seed=settings.insecure_seed is not None,
         roles={roster.name(role): meters[role].total() for role in roster.roles},
+        setup={roster.name(role): meters[role].total("setup") for role in roster.roles},
         phases=dict(meters[ACTIVE].phases),
         ledger=tuple(ledger),
         coordinator=roster.name(COORDINATOR),

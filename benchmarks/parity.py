@@ -1,0 +1,153 @@
+"""Federated against xgboost on real tables: same splits, leaf values, margins, tree for tree.
+
+    python benchmarks/parity.py --data DIR [--trees T] [--only NAME] [--json]
+
+DIR holds the data sets (Adult one-hot, Give Me Some Credit, California housing, Dry Bean, Titanic) as gzipped CSV
+files. Each case trains the federation and then `xgboost` (hist, max_bin=256) on the columns binned by the federation's
+own cuts, with the same parameters and base_score. Where XGBoost's two best scores are a float32 tie, the case says so
+with both scores and compares up to that node. Exit code 1 if any case differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.api.parity import Parity, compare_with_xgboost
+from plain_table import table
+
+SHARES = [0.1, 0.2, 0.3, 0.4]
+LEAF_TOLERANCE = 1e-5
+MARGIN_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Case:
+    """One table, label and set of parameters."""
+
+    name: str
+    X: pd.DataFrame
+    y: Any
+    params: dict[str, Any]
+    regression: bool = False
+
+
+def cases(data: Path) -> Iterator[Case]:
+    """Yield the comparisons, small tables first."""
+    titanic = pd.read_csv(data / "titanic.csv.gz")
+    X = titanic[["Pclass", "Age", "SibSp", "Parch", "Fare"]].assign(
+        Sex=titanic["Sex"].astype("category"), Embarked=titanic["Embarked"].astype("category")
+    )
+    yield Case("Titanic, missing values, categories", X, titanic["Survived"], {"max_depth": 4, "gamma": 0.3})
+    housing = pd.read_csv(data / "california_housing.csv.gz")
+    X = housing.drop(columns=["median_house_value", "ocean_proximity"]).assign(
+        ocean_proximity=housing["ocean_proximity"].astype("category")
+    )
+    for depth in (3, 5):
+        yield Case(f"California housing, depth {depth}", X, housing["median_house_value"], {"max_depth": depth}, True)
+    beans = pd.read_csv(data / "dry_bean.csv.gz").sample(frac=1, random_state=0)
+    yield Case("Dry Bean, 7 classes, depth 3", beans.drop(columns="Class"), beans["Class"], {"max_depth": 3})
+    adult = pd.read_csv(data / "adult_onehot108.csv.gz")
+    for depth in (3, 4, 5):
+        yield Case(f"Adult, depth {depth}", adult.drop(columns="label"), adult["label"], {"max_depth": depth})
+    credit = pd.read_csv(data / "give_me_some_credit.csv.gz", index_col=0)
+    for depth in (3, 4, 5):
+        X = credit.dropna().drop(columns="SeriousDlqin2yrs")
+        y = credit.dropna()["SeriousDlqin2yrs"]
+        yield Case(f"Give Me Some Credit, complete rows, depth {depth}", X, y, {"max_depth": depth, "gamma": 0.5})
+    X, y = credit.drop(columns="SeriousDlqin2yrs"), credit["SeriousDlqin2yrs"]
+    yield Case("Give Me Some Credit, missing values, depth 4", X, y, {"max_depth": 4, "min_child_weight": 5})
+
+
+def run(case: Case, trees: int) -> dict[str, Any]:
+    """Return how one case compares."""
+    kind = FedXGBRegressor if case.regression else FedXGBClassifier
+    started = time.perf_counter()
+    model = kind(participants=SHARES, n_estimators=trees, **case.params).fit(case.X, case.y)
+    seconds = time.perf_counter() - started
+    parity = compare_with_xgboost(model, case.X, case.y)
+    return {
+        "case": case.name,
+        "rows": len(case.X),
+        "trees": parity.trees,
+        "compared": parity.compared_trees,
+        "same": parity.same_trees and _values_agree(parity),
+        "difference": parity.difference,
+        "ties": parity.ties,
+        "leaf": parity.max_leaf_difference,
+        "margin": parity.max_margin_difference,
+        "largest_margin": parity.largest_margin,
+        "seconds": seconds,
+    }
+
+
+def _values_agree(parity: Parity) -> bool:
+    if parity.max_leaf_difference > LEAF_TOLERANCE:
+        return False
+    margin = max(MARGIN_TOLERANCE * parity.largest_margin, 1e-4)
+    return bool(parity.ties) or parity.max_margin_difference <= margin
+
+
+def main() -> None:
+    """Run all cases and print one line each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
+    parser.add_argument("--trees", type=int, default=20, help="rounds of each training (default 20)")
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    args = parser.parse_args()
+    if not args.data.is_dir():
+        sys.exit(f"there is no folder {args.data}; give the folder with the data sets")
+    results = []
+    for case in cases(args.data):
+        if args.only.lower() in case.name.lower():
+            results.append(run(case, args.trees))
+            print(_line(results[-1]), file=sys.stderr, flush=True)
+    if args.json:
+        print(json.dumps({"cases": results}))
+    else:
+        print(_page(results))
+    sys.exit(0 if results and all(r["same"] for r in results) else 1)
+
+
+def _line(r: dict[str, Any]) -> str:
+    return f"{'same' if r['same'] else 'DIFFERENT'}: {r['case']} ({r['seconds']:.0f} s) {r['difference']}"
+
+
+def _page(results: list[dict[str, Any]]) -> str:
+    rows = [
+        [
+            r["case"],
+            str(r["rows"]),
+            f"{r['compared']}/{r['trees']}",
+            "same" if r["same"] else "DIFFERENT",
+            f"{r['leaf']:.1e}",
+            f"{r['margin']:.1e} of {r['largest_margin']:.3g}",
+            f"{r['seconds']:.1f}",
+        ]
+        for r in results
+    ]
+    header = ["case", "rows", "trees", "splits", "leaf, relative", "margin", "seconds"]
+    notes = [f"{r['case']}: {tie}" for r in results for tie in r["ties"]]
+    differences = [f"{r['case']}: {r['difference']}" for r in results if r["difference"]]
+    page = table("Federated against xgboost", header, rows)
+    if notes:
+        page += "\n\nfloat32 ties of xgboost:\n" + "\n".join(notes)
+    if differences:
+        page += "\n\ndifferences:\n" + "\n".join(differences)
+    return page
+
+
+if __name__ == "__main__":
+    np.seterr(all="raise", under="ignore")
+    main()
