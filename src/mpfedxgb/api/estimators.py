@@ -214,8 +214,7 @@ class _FedXGB(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no type
             raise DataError(
                 f"X has tables of {', '.join(tables)}, the model was trained by {', '.join(models[0].participants)}"
             )
-        margins, self.predict_run_ = predict_margins(models, tables, self._settings())
-        return margins
+        return predict_margins(models, tables, self._settings())[0]
 
     def _sample_weight(self, sample_weight: Any, tables: dict[str, Table]) -> Floats | None:
         return read_weights(sample_weight, next(iter(tables.values())).rows)
@@ -311,6 +310,8 @@ base_score, eval_metric, early_stopping_rounds
         if len(self.classes_) >= len(labels) and len(labels) > 2:
             raise DataError(f"y has {len(self.classes_)} classes in {len(labels)} rows; is this a regression target?")
         weight = self._sample_weight(sample_weight, tables)
+        if weight is not None and len(np.unique(codes[weight > 0])) < 2:
+            raise DataError("y has only one class among the rows of positive weight; a classifier needs two or more")
         objective = self._objective(len(self.classes_))
         params = self._params(objective, len(self.classes_), weight is not None)
         evaluation = self._evaluation(eval_set, sample_weight_eval_set, self._encode)
@@ -344,7 +345,8 @@ base_score, eval_metric, early_stopping_rounds
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the likeliest class of every row, (rows,)."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likeliest])
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Return margins: (rows,) for two classes, (rows, classes) for more."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from sklearn.utils import column_or_1d
 
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
@@ -19,7 +20,7 @@ Participants = int | Sequence[Any] | Mapping[str, Any]
 def is_federated(X: Any) -> bool:
     """Return whether X is one table per participant: a dictionary, or a list of DataFrames or 2-d arrays."""
     if isinstance(X, Mapping):
-        return True
+        return not hasattr(X, "nnz")  # one of SciPy's sparse arrays is a mapping too
     return isinstance(X, (list, tuple)) and bool(X) and all(_is_table(x) for x in X)
 
 
@@ -116,7 +117,7 @@ def read_labels(y: Any, rows: int, name: str = "y") -> npt.NDArray[Any]:
         raise DataError(f"{name} is missing; requires y to be passed, but the target y is None")
     array = np.asarray(y)
     if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+        array = column_or_1d(array, warn=True)
     if array.ndim != 1:
         raise DataError(f"{name} has shape {array.shape}; it takes one label per row")
     if len(array) != rows:

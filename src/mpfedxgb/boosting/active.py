@@ -39,6 +39,9 @@ class Labels:
     custom: CustomObjective | None = None
     callbacks: Sequence[Callable[[RoundReport], Any]] = ()
 
+    def __repr__(self) -> str:
+        return f"Labels(rows={len(self.y)})"
+
 
 @dataclass(frozen=True, slots=True)
 class RoundReport:

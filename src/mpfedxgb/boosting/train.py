@@ -39,7 +39,7 @@ class TrainData:
     table: Table
     evaluation: Sequence[Table] = ()
     labels: Labels | None = None
-    sample_key: str = ""
+    sample_key: str = field(default="", repr=False)
 
 
 @dataclass(slots=True)

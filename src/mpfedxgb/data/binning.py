@@ -5,7 +5,7 @@ An edge is the largest value of its bin: x <= edge goes left. Cuts come from tra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,10 @@ class Bins:
     """
 
     table: Table
-    edges: tuple[Edges, ...]
+    edges: tuple[Edges, ...] = field(repr=False)
     counts: tuple[int, ...]
     has_missing: tuple[bool, ...]
-    codes: Codes
+    codes: Codes = field(repr=False)
 
 
 def cut_points(column: Column, max_bin: int) -> Edges:

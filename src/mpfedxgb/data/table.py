@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ class Column:
     """One column: numbers, rounded to float32 as XGBoost does, NaN where missing; or the codes of `categories`."""
 
     name: str
-    values: npt.NDArray[np.float32]
-    categories: tuple[str, ...] | None = None
+    values: npt.NDArray[np.float32] = field(repr=False)
+    categories: tuple[str, ...] | None = field(default=None, repr=False)
 
     @property
     def is_categorical(self) -> bool:

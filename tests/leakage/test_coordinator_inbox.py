@@ -1,0 +1,112 @@
+"""The coordinator's inbox: greetings and public announcements, and nothing else; what it must not know is hidden."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from every_protocol import COLUMNS, LARGEST, Everything, every_protocol
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.errors import SecretError
+from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, run_locally
+from mpfedxgb.party.keys import NONCE_BYTES
+from mpfedxgb.ring import RingArray
+from mpfedxgb.transport.frame import Frame, Kind
+from views import Recorder
+
+RUNS = 24
+SETTINGS = SessionSettings(session="inbox", attempt=3, parameters_digest="digest of the parameters", insecure_seed=2)
+WINNERS = [ACTIVE] * RUNS
+
+
+def run(participants: int) -> tuple[LocalRun[Everything], Recorder]:
+    """Run every protocol and record all frames."""
+    recorder = Recorder()
+    private = [(RUNS,)] + [(RUNS, LARGEST)] * participants
+    return run_locally(every_protocol, participants, private, SETTINGS, recorder), recorder
+
+
+def inbox(recorder: Recorder) -> list[Frame]:
+    """Return all that the coordinator was sent."""
+    return list(recorder.received(frozenset({COORDINATOR})))
+
+
+@pytest.mark.parametrize("participants", [2, 3])
+def test_coordinator_receives_greetings_and_announcements_only(participants: int) -> None:
+    """One greeting of each participant; then announcements of the active one, each exactly what was announced."""
+    done, recorder = run(participants)
+    frames = inbox(recorder)
+    announced = [frame for frame in frames if frame.kind is Kind.ANNOUNCE]
+
+    assert {frame.kind for frame in frames} == {Kind.HELLO, Kind.ANNOUNCE}
+    assert sorted(frame.sender for frame in frames if frame.kind is Kind.HELLO) == list(range(1, participants + 1))
+    assert {frame.sender for frame in announced} == {ACTIVE}
+    assert [(frame.label, [a.tolist() for a in frame.arrays]) for frame in announced] == [
+        ("announce runs", [[RUNS]]),
+        ("announce rounds", [[3]]),
+        ("announce columns", [[[COLUMNS]] * participants]),
+        ("announce owner 2", [WINNERS]),
+        ("announce owner 4", [WINNERS]),
+    ]
+    for result in done.results:
+        assert all(np.array_equal(a, f.arrays[0]) for a, f in zip(result.announced, announced, strict=True))
+
+
+@pytest.mark.parametrize("participants", [2, 3])
+def test_greeting_holds_public_settings_and_a_nonce(participants: int) -> None:
+    """A greeting names protocol, session, attempt, parameters and roster; the nonce is fresh for each participant."""
+    frames = [frame for frame in inbox(run(participants)[1]) if frame.kind is Kind.HELLO]
+    nonces = set()
+    for frame in frames:
+        greeting, nonce = frame.arrays
+        public = json.loads(greeting.tobytes())
+        assert public.pop("protocol") > 0
+        assert public == {
+            "session": SETTINGS.session,
+            "attempt": SETTINGS.attempt,
+            "parameters": SETTINGS.parameters_digest,
+            "roster": ["coordinator", *(f"P{m}" for m in range(1, participants + 1))],
+        }
+        nonces.add(nonce.tobytes())
+
+    assert {len(nonce) for nonce in nonces} == {NONCE_BYTES}
+    assert len(nonces) == participants
+
+
+@pytest.mark.parametrize("participants", [2, 3])
+def test_coordinator_holds_no_masked_value(participants: int) -> None:
+    """In the coordinator's run all masked values, shares and reveals are hidden, and reading one raises."""
+    mine = run(participants)[0].results[COORDINATOR]
+    unknown: list[RingArray] = [x.masked for x in mine.secrets]
+    unknown += [x.part for x in mine.shares]
+    unknown += mine.revealed
+
+    assert len(unknown) > 40
+    for array in unknown:
+        assert array.is_hidden
+        with pytest.raises(SecretError):
+            _ = array.data
+        with pytest.raises(SecretError):
+            array.decode()
+
+
+@pytest.mark.parametrize("participants", [2, 3])
+def test_coordinator_learns_owners_but_no_index(participants: int) -> None:
+    """Of a winner the coordinator knows the owner; the index is the owner's alone."""
+    results = run(participants)[0].results
+    for role, result in enumerate(results):
+        for opened in result.opened:
+            assert opened.owner.tolist() == WINNERS
+            assert (opened.local >= 0).all() == (role == ACTIVE)
+            assert (opened.local == -1).all() == (role != ACTIVE)
+
+
+@pytest.mark.parametrize("participants", [2, 3])
+def test_auxiliaries_talk_to_the_coordinator_in_the_handshake_only(participants: int) -> None:
+    """Between an auxiliary and the coordinator there is one greeting, and one seed in answer."""
+    _, recorder = run(participants)
+    for m in range(ACTIVE + 1, participants + 1):
+        assert [frame.kind for frame in recorder.links[m, COORDINATOR]] == [Kind.HELLO]
+        assert [frame.kind for frame in recorder.links[COORDINATOR, m]] == [Kind.HELLO]
