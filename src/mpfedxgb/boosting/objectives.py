@@ -15,6 +15,8 @@ Gradients = tuple[Floats, Floats]
 CustomObjective = Callable[[Floats, Floats], Any]
 
 _SMALLEST_HESSIAN = 1e-16
+_SHARE_OFFSET = 1e-6
+"""XGBoost adds this to class shares before it takes their logarithms."""
 
 
 def gradients(objective: str, y: Floats, margins: Floats, custom: CustomObjective | None = None) -> Gradients:
@@ -56,7 +58,7 @@ def base_margin(objective: str, y: Floats, weight: Floats | None, base_score: fl
         shares = np.bincount(y.astype(np.int64), weights=weight, minlength=num_class) / (
             len(y) if weight is None else weight.sum()
         )
-        logs = np.log(np.maximum(shares, 1e-16))
+        logs = np.log(shares + _SHARE_OFFSET)
         return np.asarray(np.float32(logs - logs.mean()), np.float64)
     if base_score is None:
         base_score = 0.0 if objective == "custom" else float(np.average(y, weights=weight))

@@ -1,0 +1,123 @@
+"""However the columns are dealt, the joined trees are the oracle's, bit for bit, with every option."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
+from plain_boosting import plain_trees
+from property_tests import examples
+from small_problems import Problem, small_problem
+
+KINDS = ("binary", "regression", "counts", "classes")
+
+
+def fit(problem: Problem, **params: Any) -> FedXGBClassifier | FedXGBRegressor:
+    """Train the estimator that goes with a problem."""
+    if problem.kind in ("binary", "classes"):
+        model: FedXGBClassifier | FedXGBRegressor = FedXGBClassifier(**params)
+    else:
+        params.setdefault("objective", "count:poisson" if problem.kind == "counts" else None)
+        model = FedXGBRegressor(**params)
+    return model.fit(problem.tables, problem.y, sample_weight=problem.weight)
+
+
+def assert_lossless(problem: Problem, **params: Any) -> FedXGBClassifier | FedXGBRegressor:
+    """Train, and compare with the oracle tree by tree, leaf weights included."""
+    model = fit(problem, **params)
+    expected = plain_trees(model, problem.tables, problem.y, problem.weight)
+    for number, (ours, theirs) in enumerate(zip(join(model.partial_models_).trees, expected, strict=True)):
+        assert ours == theirs, f"tree {number}"
+    return model
+
+
+@examples(30)
+@given(
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(KINDS),
+    participants=st.integers(2, 5),
+    weighted=st.booleans(),
+    max_depth=st.integers(1, 4),
+    gamma=st.sampled_from([0.0, 1e-6, 0.3, 1.0]),
+    reg_lambda=st.sampled_from([0.0, 0.4, 1.0]),
+    min_child_weight=st.sampled_from([0.0, 1.0, 3.0]),
+    max_bin=st.sampled_from([2, 5, 32]),
+    learning_rate=st.sampled_from([0.3, 1.0]),
+    first_layer_mask=st.booleans(),
+    samples=st.sampled_from([(1.0, 1.0), (0.7, 1.0), (1.0, 0.5), (0.6, 0.6)]),
+)
+def test_joined_trees_are_the_oracles(
+    seed: int, kind: str, participants: int, weighted: bool, samples: tuple[float, float], **params: Any
+) -> None:
+    """Random tables, objectives and options: every split and every leaf weight is the oracle's."""
+    problem = small_problem(seed, kind, rows=60, participants=participants, weighted=weighted)
+    subsample, colsample = samples
+    assert_lossless(
+        problem, n_estimators=2, subsample=subsample, colsample_bytree=colsample, random_state=seed, **params
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("participants", [2, 3, 8])
+def test_many_participants_give_the_same_trees(kind: str, participants: int) -> None:
+    """The number of participants changes nothing but the owners."""
+    assert_lossless(small_problem(1, kind, participants=participants), n_estimators=2)
+
+
+@pytest.mark.parametrize("weight", [1e-9, 1e9])
+@pytest.mark.parametrize("reg_lambda", [0.0, 1.0])
+def test_extreme_weights_stay_exact(weight: float, reg_lambda: float) -> None:
+    """Weights of nine orders of magnitude either way still give the oracle's trees."""
+    problem = small_problem(5, "binary", rows=80)
+    scaled = Problem(problem.tables, problem.y, np.asarray(weight * (1.0 + np.arange(80) % 3), np.float64), "binary")
+    assert_lossless(scaled, n_estimators=2, reg_lambda=reg_lambda, min_child_weight=0.0)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_extreme_labels_stay_exact(scale: float) -> None:
+    """Labels of very small or large size only move the private scale."""
+    problem = small_problem(6, "regression", rows=80)
+    assert_lossless(Problem(problem.tables, problem.y * scale / 1000, None, "regression"), n_estimators=3)
+
+
+def test_one_row_leaves() -> None:
+    """With no weight limit and full depth, leaves of a single row come out right."""
+    problem = small_problem(7, "regression", rows=16)
+    model = assert_lossless(problem, n_estimators=2, max_depth=6, min_child_weight=0.0, reg_lambda=0.0, max_bin=32)
+    sizes = [len(tree) for tree in join(model.partial_models_).trees]
+    assert max(sizes) >= 2 * 10 - 1
+
+
+def test_constant_columns_make_single_leaves() -> None:
+    """Where nobody has anything to split by, a tree is one leaf and the prediction is the base score's."""
+    problem = small_problem(8, "binary", rows=40)
+    flat = {name: table.assign(**dict.fromkeys(table.columns, 1.0)) for name, table in problem.tables.items()}
+    model = assert_lossless(Problem(flat, problem.y, None, "binary"), n_estimators=2)
+    assert np.allclose(model.predict_proba(flat)[:, 1], problem.y.mean(), atol=1e-6)
+
+
+def test_custom_objective_is_exact() -> None:
+    """A callable that returns (g, h) is trained on like the built-in losses."""
+
+    def squared(y: Any, margin: Any) -> Any:
+        return margin - y, np.ones_like(y)
+
+    assert_lossless(small_problem(9, "regression"), n_estimators=2, objective=squared)
+
+
+def test_margins_of_training_rows_are_the_sums_of_their_leaves() -> None:
+    """Joint prediction of the training rows repeats what the active participant computed while training."""
+    problem = small_problem(10, "binary")
+    model = fit(problem, n_estimators=4)
+    assert isinstance(model, FedXGBClassifier)
+    booster = model.to_xgboost()
+    import xgboost
+
+    whole = problem.whole[booster.feature_names]
+    theirs = booster.predict(xgboost.DMatrix(whole, enable_categorical=True), output_margin=True)
+    assert np.abs(model.decision_function(problem.tables) - theirs).max() < 1e-6

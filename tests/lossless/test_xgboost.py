@@ -1,0 +1,85 @@
+"""The joined trees are those of the xgboost package on the same bins: the second opinion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data_sets import shared_data
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.api.parity import Parity, compare_with_xgboost
+from small_problems import small_problem
+
+LEAF = 1e-5
+
+
+def assert_same(parity: Parity, compared: int = 1) -> None:
+    """Hold a comparison to the promise: same splits, leaves within 1e-5, margins within 1e-6 of the largest."""
+    assert parity.same_trees, parity.difference
+    assert parity.compared_trees >= compared, parity.ties
+    assert parity.max_leaf_difference < LEAF
+    if not parity.ties:
+        assert parity.max_margin_difference <= max(1e-6 * parity.largest_margin, 1e-4)
+
+
+@pytest.mark.parametrize("seed", range(32))
+def test_small_random_tables(seed: int) -> None:
+    """Empty bins, complementary columns, missing values, weights, several gammas and lambdas, depth 3 and 6."""
+    rng = np.random.default_rng(1000 + seed)
+    kind = ["binary", "regression", "classes", "counts"][seed % 4]
+    problem = small_problem(
+        seed, kind, rows=400, participants=int(rng.integers(2, 4)), weighted=bool(rng.random() < 0.4)
+    )
+    params: dict[str, Any] = {
+        "n_estimators": 2,
+        "max_depth": int(rng.choice([3, 6])),
+        "gamma": float(rng.choice([0, 0.3, 1.0])),
+        "reg_lambda": float(rng.choice([0, 0.4, 1.0])),
+        "min_child_weight": float(rng.choice([0, 1, 2])),
+        "max_bin": int(rng.choice([4, 10])),
+    }
+    if kind in ("binary", "classes"):
+        model: Any = FedXGBClassifier(**params)
+    else:
+        model = FedXGBRegressor(objective="count:poisson" if kind == "counts" else None, **params)
+    model.fit(problem.tables, problem.y, sample_weight=problem.weight)
+    assert_same(compare_with_xgboost(model, problem.whole, problem.y, problem.weight), compared=0)
+
+
+@pytest.mark.parametrize("depth", [3, 5])
+def test_adult(depth: int) -> None:
+    """Two thousand rows of Adult, 108 one-hot columns, four participants."""
+    frame = pd.read_csv(shared_data("adult_onehot108.csv.gz"), nrows=2000)
+    X, y = frame.drop(columns="label"), frame["label"]
+    X = X.loc[:, X.nunique() > 1]
+    model = FedXGBClassifier(participants=[0.1, 0.2, 0.3, 0.4], n_estimators=3, max_depth=depth, max_bin=10).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y))
+
+
+def test_credit_with_missing_values() -> None:
+    """Three thousand rows of Give Me Some Credit as they are, missing values and all."""
+    frame = pd.read_csv(shared_data("give_me_some_credit.csv.gz"), index_col=0, nrows=3000)
+    X, y = frame.drop(columns="SeriousDlqin2yrs"), frame["SeriousDlqin2yrs"]
+    model = FedXGBClassifier(participants=3, n_estimators=3, max_bin=10, gamma=0.5).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y))
+
+
+def test_california_housing() -> None:
+    """Regression on labels of up to 5e5, with a categorical column and missing values."""
+    frame = pd.read_csv(shared_data("california_housing.csv.gz")).sample(2000, random_state=0)
+    X = frame.drop(columns=["median_house_value", "ocean_proximity"]).assign(
+        ocean_proximity=frame["ocean_proximity"].astype("category")
+    )
+    model = FedXGBRegressor(participants=3, n_estimators=3, max_bin=10).fit(X, frame["median_house_value"])
+    assert_same(compare_with_xgboost(model, X, frame["median_house_value"]))
+
+
+def test_dry_bean() -> None:
+    """Seven classes, one tree each per round."""
+    frame = pd.read_csv(shared_data("dry_bean.csv.gz")).sample(1500, random_state=0)
+    X, y = frame.drop(columns="Class"), frame["Class"]
+    model = FedXGBClassifier(participants=3, n_estimators=2, max_depth=2, max_bin=6).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y))

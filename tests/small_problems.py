@@ -1,0 +1,71 @@
+"""Small random tables with everything that makes trees difficult: ties, duplicates, missing values, heavy values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A table cut into participants' parts, labels, weights, and the kind of label."""
+
+    tables: dict[str, pd.DataFrame]
+    y: npt.NDArray[Any]
+    weight: npt.NDArray[np.float64] | None
+    kind: str
+
+    @property
+    def whole(self) -> pd.DataFrame:
+        """All columns side by side."""
+        return pd.concat(list(self.tables.values()), axis=1)
+
+
+def small_problem(seed: int, kind: str, rows: int = 120, participants: int = 3, weighted: bool = False) -> Problem:
+    """Return a problem; kind is "binary", "regression", "counts" or "classes"."""
+    rng = np.random.default_rng(seed)
+    features = int(rng.integers(max(3, participants - 2), 7))
+    columns: dict[str, Any] = {f"c{j}": _column(rng, rows) for j in range(features)}
+    columns["duplicate"] = columns["c0"].copy()
+    columns["opposite"] = -columns["c1"]
+    columns["constant"] = np.full(rows, 3.0)
+    if rng.random() < 0.5:
+        for name in list(columns)[::2]:
+            columns[name] = np.where(rng.random(rows) < rng.choice([0.05, 0.3]), np.nan, columns[name])
+    frame = pd.DataFrame(columns)
+    signal = np.nan_to_num(columns["c0"]) + np.nan_to_num(columns["c1"]) ** 2
+    if rng.random() < 0.4:
+        words = rng.choice(np.array(["red", "green", "blue"], object), rows)
+        signal = signal + (words == "green")
+        words[rng.random(rows) < rng.choice([0.0, 0.2])] = None
+        frame["colour"] = pd.Categorical(words, categories=["blue", "green", "red"])
+    order = rng.permutation(frame.shape[1])
+    parts = np.array_split(order, participants)
+    tables = {f"P{m}": frame.iloc[:, sorted(part)] for m, part in enumerate(parts, 1)}
+    weight = rng.choice([0.0, 0.5, 1.0, 3.7], rows) if weighted else None
+    return Problem(tables, _labels(rng, signal, kind), weight, kind)
+
+
+def _column(rng: np.random.Generator, rows: int) -> npt.NDArray[np.float64]:
+    values = np.round(rng.normal(size=rows), int(rng.integers(0, 4)))
+    if rng.random() < 0.3:
+        values[rng.random(rows) < 0.8] = 0
+    return values
+
+
+def _labels(rng: np.random.Generator, signal: npt.NDArray[np.float64], kind: str) -> npt.NDArray[Any]:
+    noisy = signal + rng.normal(size=len(signal))
+    if kind == "binary":
+        labels = (noisy > np.median(noisy)).astype(int)
+    elif kind == "classes":
+        labels = np.digitize(noisy, np.quantile(noisy, [0.4, 0.8]))
+    elif kind == "counts":
+        labels = rng.poisson(np.exp(np.clip(noisy / 3, -2, 2)))
+        labels[0] = max(1, labels[0])
+    else:
+        return np.asarray(1000.0 * noisy)
+    return labels
