@@ -1,0 +1,223 @@
+"""The verbs in which protocols are written: masks, corrections, messages, announcements."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.errors import FrameError
+from mpfedxgb.party import ACTIVE, COORDINATOR, Meter, Party, Roster, run_locally
+from mpfedxgb.party.keys import Keyring
+from mpfedxgb.party.post import Post
+from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
+from mpfedxgb.ring.prg import Source, Stream
+from mpfedxgb.ring.ring import Shape
+from mpfedxgb.transport import Kind, MemoryHub, decode
+from ring_strategies import same, to_ints
+
+RINGS = [Ring(3), VECTOR, wide(2), wide(4), BIT, PACKED]
+SHAPES: list[Shape] = [(), (0,), (5,), (2, 3), (2, 0, 3)]
+
+
+def total(arrays: list[RingArray]) -> list[Any]:
+    """Return the sum of arrays as integers."""
+    return list(to_ints(reduce(add, arrays)).ravel().tolist())
+
+
+@pytest.mark.parametrize("participants", [2, 3, 8])
+@pytest.mark.parametrize("ring", RINGS, ids=repr)
+def test_the_coordinator_knows_the_sum_of_all_masks(ring: Ring, participants: int) -> None:
+    """`fresh` is a share at each participant and their sum at the coordinator; twice in a step is two masks."""
+
+    def program(party: Party) -> list[RingArray]:
+        party.step("mask")
+        return [party.fresh(ring, shape) for shape in (*SHAPES, (64,), (64,))]
+
+    whole, *parts = run_locally(program, participants).results
+    for i, mask in enumerate(whole):
+        assert total([part[i] for part in parts]) == total([mask])
+    assert total([whole[-1]]) != total([whole[-2]])
+    assert len({tuple(total([part[-1]])) for part in parts}) == participants
+
+
+@pytest.mark.parametrize("owner", [1, 2, 3])
+def test_a_mask_of_ones_own(owner: int) -> None:
+    """`fresh_of` is the owner's and the coordinator's; the others hold zero."""
+
+    def program(party: Party) -> RingArray:
+        party.step("mask")
+        return party.fresh_of(owner, wide(2), (40,))
+
+    whole, *parts = run_locally(program, 3).results
+    for m, part in enumerate(parts, 1):
+        assert total([part]) == (total([whole]) if m == owner else [0] * 40)
+    assert any(total([whole]))
+
+
+@pytest.mark.parametrize("participants", [2, 5])
+@pytest.mark.parametrize("ring", RINGS, ids=repr)
+def test_dealt_shares_add_up(ring: Ring, participants: int) -> None:
+    """The shares of what the coordinator computes sum to it, and cost one message, to the active participant."""
+    values = [
+        RingArray.encode(ring, np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape) % 2) for shape in SHAPES
+    ]
+
+    def program(party: Party) -> list[RingArray]:
+        party.step("deal")
+        return party.deal([(ring, shape) for shape in SHAPES], lambda: values)
+
+    blocks: list[tuple[int, int, bytes]] = []
+    run = run_locally(program, participants, tap=lambda *what: blocks.append(what))
+    dealt, *parts = run.results
+    assert dealt == values
+    for i, value in enumerate(values):
+        assert total([part[i] for part in parts]) == total([value])
+    data = [(s, r) for s, r, block in blocks if decode(block, 1 << 20).kind is Kind.DATA]
+    assert data == [(COORDINATOR, ACTIVE)]
+
+
+def test_a_step_has_new_masks() -> None:
+    """The same request in the next step gives something else, under a key of its own, even if the name is the same."""
+    labels: set[str] = set()
+
+    def make_source(participant: int, label: str, key: bytes) -> Source:
+        labels.add(label)
+        return Stream(key)
+
+    def program(party: Party) -> list[RingArray]:
+        masks = []
+        for _ in range(3):
+            party.step("mask")
+            masks.append(party.fresh(VECTOR, (4,)))
+        return masks
+
+    for masks in run_locally(program, 2, make_source=make_source).results:
+        assert len({tuple(total([mask])) for mask in masks}) == 3
+    assert labels == {"2:mask", "3:mask", "4:mask"}
+
+
+def test_phases_are_part_of_the_step() -> None:
+    """Labels are paths of phases, also after an error inside of one."""
+
+    def program(party: Party) -> list[str]:
+        labels = []
+        with party.phase("tree 3"):
+            with party.phase("gain"):
+                party.step("multiply")
+                labels.append(party.post.label)
+            try:
+                with party.phase("leaf"):
+                    raise ZeroDivisionError
+            except ZeroDivisionError:
+                party.step("reveal")
+                labels.append(party.post.label)
+        party.step("announce")
+        return [*labels, party.post.label, repr(party)]
+
+    results = run_locally(program, 2).results
+    assert results[1] == ["tree 3/gain/multiply", "tree 3/reveal", "announce", "Party(P1, step 4)"]
+
+
+def test_streams_in_common() -> None:
+    """`source_of` gives the owner and the coordinator the same stream, the others none."""
+
+    def program(party: Party) -> list[Any] | None:
+        party.step("matrix")
+        source = party.source_of(2, "A")
+        return None if source is None else total([source.elements(VECTOR, (3,))])
+
+    coordinator, first, second, third = run_locally(program, 3).results
+    assert coordinator == second
+    assert first is third is None
+
+
+def test_announcements_reach_the_coordinator() -> None:
+    """All roles return the announced value, and derive other keys from then on."""
+
+    def program(party: Party, value: int) -> tuple[list[Any], list[Any]]:
+        public = party.announce("owners", None if party.is_coordinator else [value, -1])
+        party.step("mask")
+        return public.tolist(), total([party.fresh_of(1, VECTOR, (4,))])
+
+    masks = set()
+    for value in (3, 4):
+        settings = SessionSettings(insecure_seed=1)
+        results = run_locally(program, 2, [(value,)] * 3, settings).results
+        assert [public for public, _ in results] == [[value, -1]] * 3
+        assert results[0][1] == results[1][1]
+        masks.add(tuple(results[0][1]))
+    assert len(masks) == 2
+
+
+# What comes over the wire
+
+
+def connected() -> tuple[Party, Post, Post]:
+    """Return the active participant, and the post offices of the coordinator and of P2."""
+    roster, settings = Roster.numbered(2), SessionSettings(deadline=5.0)
+    hub = MemoryHub(roster.links(), 1 << 20)
+    posts = [Post(hub.end(role), roster, role, settings, Meter()) for role in roster.roles]
+    return Party(posts[1], Keyring({1: bytes(32)}, b"context")), posts[0], posts[2]
+
+
+@pytest.mark.parametrize("ring", RINGS, ids=repr)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_elements_arrive_as_they_were_sent(ring: Ring, shape: Shape) -> None:
+    """Every ring and shape; bits travel eight to a byte, the others as they lie in memory."""
+    party, _, post = connected()
+    sender = Party(post, Keyring({2: bytes(32)}, b"context"))
+    size = int(np.prod(shape))
+    sent = RingArray.encode(ring, np.arange(size).reshape(shape) % 2)
+    sender.send([1], [sent, sent])
+    first, second = party.receive(2, [(ring, shape)] * 2)
+    assert first.ring == ring
+    assert same(first, to_ints(sent))
+    assert same(second, to_ints(sent))
+    payload = -(-size // 8) if ring == BIT else size * ring.element_bytes
+    assert post.meter.total().bytes_sent == 2 * payload
+
+
+@pytest.mark.parametrize(
+    ("array", "spec", "message"),
+    [
+        (np.zeros(3, np.uint64), (VECTOR, (4,)), r"uint64\[3\] came where Z_2\^64\[4\] was expected"),
+        (np.zeros((4, 1), np.uint64), (VECTOR, (4,)), "was expected"),
+        (np.zeros(4, np.int64), (VECTOR, (4,)), "int64"),
+        (np.zeros(4, np.uint8), (VECTOR, (4,)), "uint8"),
+        (np.zeros((4, 2), np.uint64), (wide(3), (4,)), r"Z_2\^192\[4\] was expected"),
+        (np.zeros(4, np.uint8), (BIT, (4,)), r"uint8\[4\] came where bits\[1\]\[4\]"),
+        (np.zeros(2, np.uint8), (BIT, (17,)), "was expected"),
+        (np.array([3, 8], np.uint8), (Ring(3), (2,)), r"values outside Z_2\^3"),
+        (np.array([1 << 40], np.uint64), (Ring(40), (1,)), r"values outside Z_2\^40"),
+    ],
+)
+def test_anything_else_than_expected_is_refused(array: Any, spec: tuple[Ring, Shape], message: str) -> None:
+    """Wrong types, shapes and values outside the ring are errors; the text shows sizes only."""
+    party, _, post = connected()
+    post.send([1], [array])
+    with pytest.raises(FrameError, match=message):
+        party.receive(2, [spec])
+
+
+def test_another_number_of_arrays_is_refused() -> None:
+    """A message has exactly the arrays of its step."""
+    for count in (0, 1, 3):
+        party, _, post = connected()
+        post.send([1], [np.zeros(1, np.uint64)] * count)
+        with pytest.raises(FrameError, match=f"P2 sent {count} arrays where 2 were expected"):
+            party.receive(2, [(VECTOR, (1,))] * 2)
+
+
+def test_announcements_are_integers() -> None:
+    """The coordinator takes int64 only."""
+    party, post, _ = connected()
+    coordinator = Party(post, Keyring({1: bytes(32), 2: bytes(32)}, b"context"))
+    party.step("announce owners")
+    party.post.send([0], [np.zeros(1, np.uint64)], Kind.ANNOUNCE)
+    with pytest.raises(FrameError, match="P1 announced owners as uint64 instead of int64"):
+        coordinator.announce("owners", None)

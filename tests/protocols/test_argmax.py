@@ -1,0 +1,196 @@
+"""The tournament against Python's fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation import (
+    DRAWN,
+    PARTICIPANTS,
+    PROPERTY,
+    SEEDS,
+    Integers,
+    Operand,
+    bulk,
+    evaluate,
+    integers,
+    operand,
+    run_patiently,
+    same,
+)
+from mpfedxgb.errors import UserError
+from mpfedxgb.party import Party
+from mpfedxgb.protocols import Secret, argmax, fractions, make_tags, open_tags, public_secret
+from mpfedxgb.ring import VECTOR, Ring, wide
+from mpfedxgb.ring.ring import Shape
+
+FAN_IN = pytest.mark.parametrize("fan_in", [2, 4])
+
+
+def winners(A: Integers, B: Integers) -> Integers:
+    """Return the lowest index of the largest fraction along the last axis."""
+    n = A.shape[-1]
+    best = []
+    for a, b in zip(A.reshape(-1, n), B.reshape(-1, n), strict=True):
+        values = [Fraction(int(x), int(y)) for x, y in zip(a, b, strict=True)]
+        best.append(values.index(max(values)))
+    return integers(best, A.shape[:-1])
+
+
+def play(participants: int, ring: Ring, tables: list[tuple[Integers, Integers]], fan_in: int) -> None:
+    """Run one tournament per table of numerators and denominators, and compare winner and value."""
+
+    def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
+        results = []
+        for i in range(0, len(secrets), 2):
+            A, B = secrets[i : i + 2]
+            tag = public_secret(party, VECTOR, np.arange(A.shape[-1])).broadcast_to(A.shape)
+            best = argmax(party, fractions(A, B, tag), fan_in)
+            results += [best.tag, best.numerator, best.denominator]
+        return results
+
+    operands = [Operand(ring, values) for table in tables for values in table]
+    values = iter(evaluate(participants, operands, compute).values)
+
+    for A, B in tables:
+        right = winners(A, B)
+        same(next(values), VECTOR, right)
+        places = right.astype(np.int64)[..., None]
+        same(next(values), ring, np.take_along_axis(A, places, -1)[..., 0])
+        same(next(values), ring, np.take_along_axis(B, places, -1)[..., 0])
+
+
+def table(rng: np.random.Generator, shape: Shape, bits: int) -> tuple[Integers, Integers]:
+    """Return numerators of either sign and positive denominators of up to `bits` bits."""
+    return bulk(rng, bits, shape), integers(abs(bulk(rng, bits, shape)) + 1)
+
+
+def small_table(rng: np.random.Generator, shape: Shape) -> tuple[Integers, Integers]:
+    """Return small numbers: ties everywhere, equal fractions with different A and B among them."""
+    return integers(rng.integers(-2, 3, shape), shape), integers(rng.integers(1, 5, shape), shape)
+
+
+@FAN_IN
+@pytest.mark.parametrize("participants", PARTICIPANTS)
+def test_every_number_of_candidates(participants: int, fan_in: int) -> None:
+    """1 to 20 and 91 candidates, in batches, full of ties: the lowest index of the largest fraction."""
+    rng = np.random.default_rng(participants)
+
+    play(participants, wide(3), [small_table(rng, (6, n)) for n in (*range(1, 21), 91)], fan_in)
+
+
+@FAN_IN
+@pytest.mark.parametrize("ring", [Ring(13), VECTOR, wide(2), wide(3), wide(4)], ids=str)
+@given(seed=SEEDS, n=st.integers(2, 20))
+@PROPERTY
+def test_large_fractions(fan_in: int, ring: Ring, seed: int, n: int) -> None:
+    """Numbers as large as the ring allows, of either sign, in batches of any shape."""
+    rng = np.random.default_rng(seed)
+    bits = (ring.bits - 3) // 2
+
+    play(3, ring, [table(rng, (*shape, n), bits) for shape in ((), (0,), (5,), (2, 3))], fan_in)
+
+
+@FAN_IN
+@given(values=st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 4), st.integers(1, 50)), min_size=1, max_size=25))
+@DRAWN
+def test_equal_fractions_of_different_terms(fan_in: int, values: list[tuple[int, int, int]]) -> None:
+    """A/B and cA/cB tie, whatever c is; the lower index wins, and keeps its own terms."""
+    A, B = (integers([row[i] * row[2] for row in values]) for i in (0, 1))
+
+    play(2, VECTOR, [(A, B)], fan_in)
+
+
+@FAN_IN
+@pytest.mark.parametrize("winner", range(9))
+def test_ties_go_to_the_lower_index(winner: int, fan_in: int) -> None:
+    """Of equal best candidates at every place from `winner` on, the first wins, however the groups fall."""
+    A, B = integers([-1] * winner + [5 * k for k in range(1, 10 - winner)]), integers([1] * 9)
+    B[winner:] = A[winner:] // 5
+
+    play(3, wide(2), [(A, B)], fan_in)
+
+
+@FAN_IN
+def test_negative_numerators_and_neighbours(fan_in: int) -> None:
+    """The largest of negative fractions, and fractions that differ by one unit in a product of 2^188."""
+    big = 1 << 94
+    tables = [
+        ([-5, -4, -9, -4], [3, 3, 1, 3]),
+        ([big - 2, big - 1, big - 3], [big - 1, big, big - 2]),
+        ([-big, 1 - big, 2 - big], [big - 1, big - 2, big - 3]),
+        ([0, 0, -1, 0], [7, 9, 1, 1]),
+    ]
+
+    play(3, wide(3), [(integers(A), integers(B)) for A, B in tables], fan_in)
+
+
+@pytest.mark.parametrize(("fan_in", "most"), [(2, 28), (4, 18)])
+@pytest.mark.parametrize("participants", PARTICIPANTS)
+def test_rounds_of_91_candidates(participants: int, fan_in: int, most: int) -> None:
+    """A tournament of 91 takes at most 28 rounds by pairs and 18 by fours, and reveals nothing."""
+    A, B = small_table(np.random.default_rng(1), (91,))
+
+    def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
+        tag = public_secret(party, VECTOR, np.arange(91))
+        return [argmax(party, fractions(secrets[0], secrets[1], tag), fan_in).tag]
+
+    evaluation = evaluate(participants, [Operand(wide(3), A), Operand(wide(3), B)], compute)
+
+    assert all(counts.rounds <= most for counts in evaluation.costs)
+    assert evaluation.reveals == [()] * (participants + 1)
+    same(evaluation.values[0], VECTOR, winners(A, B))
+
+
+@FAN_IN
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 16, 17, 64, 65])
+def test_four_rounds_a_stage(n: int, fan_in: int) -> None:
+    """As many stages as the logarithm says, four rounds each."""
+    A, B = small_table(np.random.default_rng(n), (n,))
+
+    def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
+        tag = public_secret(party, VECTOR, np.arange(n))
+        return [argmax(party, fractions(secrets[0], secrets[1], tag), fan_in).tag]
+
+    evaluation = evaluate(2, [Operand(VECTOR, A), Operand(VECTOR, B)], compute)
+
+    stages = next(k for k in range(10) if fan_in**k >= n)
+    assert [counts.rounds for counts in evaluation.costs] == [0, 4 * stages, 4 * stages]
+
+
+@FAN_IN
+@pytest.mark.parametrize("participants", PARTICIPANTS)
+def test_the_winner_names_its_owner(participants: int, fan_in: int) -> None:
+    """With blinded tags, each participant learns of its own winners only."""
+    rng = np.random.default_rng(participants)
+    counts = [(0, 1), *((m, 3) for m in range(1, participants + 1))]
+    n = 1 + 3 * participants
+    A, B = small_table(rng, (8, n))
+    best = winners(A, B).tolist()
+
+    def program(party: Party) -> tuple[list[int], list[int]]:
+        tags = make_tags(party, (8,), counts)
+        A_, B_ = (public_secret(party, wide(2), values) for values in (A, B))
+        opened = open_tags(party, tags, argmax(party, fractions(A_, B_, tags.secret), fan_in).tag, "winner")
+        return opened.owner.tolist(), opened.local.tolist()
+
+    for role, (owners, locals_) in enumerate(run_patiently(program, participants).results):
+        assert owners == [-(-i // 3) for i in best]
+        assert locals_ == [(i - 1) % 3 if role == -(-i // 3) and role else -1 for i in best]
+
+
+def test_impossible_tournaments_are_refused() -> None:
+    """Other fan-ins, and tournaments without a candidate, are refused by name."""
+
+    def compute(party: Party, secrets: list[Secret], fan_in: int) -> list[Secret]:
+        return [argmax(party, fractions(secrets[0], secrets[0], secrets[0]), fan_in).tag]
+
+    with pytest.raises(UserError, match="fan-in 2 or 4, not 3"):
+        evaluate(2, [operand(VECTOR, [1, 2, 3])], lambda party, xs: compute(party, xs, 3))
+    with pytest.raises(UserError, match="at least one candidate"):
+        evaluate(2, [operand(VECTOR, [])], lambda party, xs: compute(party, xs, 4))

@@ -1,0 +1,500 @@
+"""What each protocol's docstring says of rounds, bytes and reveals, held to the meter and the ledger."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evaluation import Compute, Evaluation, Operand, evaluate, operand, run_patiently
+from mpfedxgb import protocols
+from mpfedxgb.party import ALL, Party, Reveal
+from mpfedxgb.protocols import (
+    Bit,
+    BitMatrix,
+    Gated,
+    Product,
+    Secret,
+    Shares,
+    argmax,
+    bit_times,
+    both,
+    divide,
+    fractions,
+    gated_sums,
+    inner_product,
+    less_than,
+    lift,
+    lift_secret,
+    make_tags,
+    matrix_times,
+    multiply,
+    negative,
+    open_bit,
+    open_masked,
+    open_masked_batch,
+    open_tags,
+    public_secret,
+    public_shares,
+    publish_matrix,
+    reciprocal,
+    reveal,
+    select,
+    share,
+    share_bit,
+    sum_of_products,
+    sums_of_products,
+    to_shares,
+    truncate,
+)
+from mpfedxgb.protocols.bits import gated_shares
+from mpfedxgb.protocols.share import publish, share_each
+from mpfedxgb.protocols.tag import OWN_SPLIT
+from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
+
+Function = Callable[..., Any]
+
+Sent = Callable[[int], list[dict[str, int]]]
+"""From the number of participants: what each of them sends to whom, in bytes, P_1 first."""
+
+COST = re.compile(r"Rounds: (?P<rounds>.+?)\.(?: Sent: (?P<sent>.+?)\.)? Reveals: (?P<reveals>.+?)\.( |$)")
+
+
+@dataclass(frozen=True)
+class Words:
+    """The last lines of a protocol's docstring."""
+
+    rounds: str
+    sent: str | None
+    reveals: str
+
+
+def words(function: Function) -> Words | None:
+    """Return what a docstring says of the cost, if it does."""
+    found = COST.search(" ".join((function.__doc__ or "").split()))
+    return None if found is None else Words(**{key: found.group(key) for key in ("rounds", "sent", "reveals")})
+
+
+def no_reveal(count: int) -> set[Reveal]:
+    """Nobody learns anything."""
+    return set()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call, the words its docstring has for the cost, and what they come to here."""
+
+    function: Function
+    operands: Sequence[Operand]
+    compute: Compute
+    rounds: tuple[str, int]
+    sent: tuple[str | None, Sent | None]
+    reveals: tuple[str, Callable[[int], set[Reveal]]] = ("nothing", no_reveal)
+
+
+def names(first: int, last: int) -> list[str]:
+    """Return the names of participants."""
+    return [f"P{m}" for m in range(first, last + 1)]
+
+
+def opening(size: int) -> Sent:
+    """Every auxiliary sends its part to P_1, who returns the sum to each of them."""
+    return lambda count: [dict.fromkeys(names(2, count), size), *[{"P1": size}] * (count - 1)]
+
+
+def from_active(size: int) -> Sent:
+    """P_1 sends to every auxiliary."""
+    return lambda count: [dict.fromkeys(names(2, count), size), *[{}] * (count - 1)]
+
+
+def from_second(size: int) -> Sent:
+    """P_2 sends to P_1, who passes it on to the others."""
+    return lambda count: [dict.fromkeys(names(3, count), size), {"P1": size}, *[{}] * (count - 2)]
+
+
+def nothing(count: int) -> list[dict[str, int]]:
+    """Nobody sends."""
+    return [{}] * count
+
+
+X = operand(VECTOR, np.arange(12).reshape(3, 4) - 5)
+Y = operand(VECTOR, 7 - np.arange(12).reshape(3, 4))
+WX, WY = (Operand(wide(3), x.values) for x in (X, Y))
+B = operand(BIT, np.arange(12).reshape(3, 4) % 2)
+P = operand(PACKED, np.arange(12))
+N = 12
+
+
+def owned(ring: Ring, owner: int) -> Compute:
+    """Share zeros (3, 4) of one participant."""
+    return lambda party, xs: [share(party, owner, ring, (3, 4), RingArray.zeros(ring, (3, 4)))]
+
+
+def opened_masked(party: Party, xs: list[Secret]) -> list[Secret]:
+    """Open shares in a step of their own."""
+    party.step("open")
+    return [open_masked(party, to_shares(party, xs[0]))]
+
+
+def published(party: Party, xs: list[Secret]) -> list[Secret]:
+    """Publish what P_2 has masked."""
+    party.step("publish")
+    mask = party.fresh_of(2, VECTOR, (3, 4))
+    value = mask if party.role == 2 else RingArray.hidden(VECTOR, (3, 4))
+    return [Secret(publish(party, 2, value), mask)]
+
+
+def shared_each(party: Party, xs: list[Secret]) -> list[Secret]:
+    """Share two arrays of P_2 and one of P_1."""
+    mine = {i: RingArray.zeros(VECTOR, (4,)) for i, owner in enumerate((2, 1, 2)) if owner == party.role}
+    return [share_each(party, (2, 1, 2), VECTOR, (4,), mine)]
+
+
+def published_matrix(party: Party, xs: list[Secret]) -> list[Secret]:
+    """Publish 5 columns of 4 rows of P_2."""
+    publish_matrix(party, 2, 5, 4, BitMatrix(np.ones((5, 4), np.uint8)) if party.role == 2 else None)
+    return []
+
+
+def prepared_matrix_times(party: Party, xs: list[Secret]) -> list[Shares]:
+    """Multiply with a matrix of no columns, which costs nothing to publish."""
+    matrix = publish_matrix(party, 2, 0, 4, BitMatrix(np.ones((0, 4), np.uint8)) if party.role == 2 else None)
+    return [matrix_times(party, matrix, xs[0])]
+
+
+def tournament(fan_in: int) -> Compute:
+    """Play four candidates in each of three tournaments."""
+
+    def compute(party: Party, xs: list[Secret]) -> list[Secret]:
+        return [argmax(party, fractions(xs[0], xs[1], xs[2]), fan_in).tag]
+
+    return compute
+
+
+def opened_tags(party: Party, xs: list[Secret]) -> list[Secret]:
+    """Open one tag of each participant."""
+    tags = make_tags(party, (), [(m, 1) for m in range(1, party.roster.size + 1)])
+    open_tags(party, tags, tags.secret, "winner")
+    return []
+
+
+def revealed(to: int, receiver: str, sent: Sent) -> Case:
+    """Return the case of revealing the first operand."""
+
+    def compute(party: Party, xs: list[Secret]) -> list[Secret]:
+        reveal(party, xs[0], to, "value")
+        return []
+
+    said = "size elements by each auxiliary but the receiver", sent
+    ledger = "`name` to the receiver", lambda count: {Reveal("value", receiver, N)}
+    return Case(reveal, [X], compute, ("1", 1), said, ledger)
+
+
+def local(function: Function, compute: Compute, operands: Sequence[Operand] = (X,)) -> Case:
+    """Return the case of a function that only says it is local."""
+    return Case(function, operands, compute, ("local", 0), ("local", nothing))
+
+
+def opens(
+    function: Function, said: str, size: int, operands: Sequence[Operand], compute: Compute, rounds: int = 1
+) -> Case:
+    """Return the case of a protocol whose traffic is openings over the star, of so many bytes."""
+    return Case(function, operands, compute, (str(rounds), rounds), (said, opening(size)))
+
+
+def gates(party: Party, xs: list[Secret]) -> list[Secret]:
+    """Gate the rows of all operands but the first by two bits, added up."""
+    return gated_sums(party, [Gated((Bit(xs[0]),) * 2, x, axis=-1) for x in xs[1:]])
+
+
+def cubes(party: Party, xs: list[Secret]) -> list[Secret]:
+    """Return x^3 + x of each operand, added up along the first axis."""
+    return sums_of_products(party, [[Product((x, x, x)), Product((x,))] for x in xs], axis=0)
+
+
+SHARED = (
+    "size elements by the owner (and, if the owner is an auxiliary, by the active participant to each of the others)"
+)
+EACH = "size elements per entry by its owner; the active participant sends each auxiliary what is not its own"
+MATRIX = (
+    "8 columns * rows bytes by the owner to each receiver (an auxiliary's E is passed on by the active participant)"
+)
+SIZE = "size elements by each auxiliary"
+RESULT = "one element per result by each auxiliary"
+DIGIT = "one byte per digit by each auxiliary"
+BITS = "the bits of the result by each auxiliary"
+STAGES = "4 per stage, ceil(log_fan_in n) stages"
+
+CASES = {
+    "share, P_1": Case(share, [], owned(VECTOR, 1), ("1", 1), (SHARED, from_active(8 * N))),
+    "share, P_2": Case(share, [], owned(wide(3), 2), ("1", 1), (SHARED, from_second(24 * N))),
+    "publish": Case(
+        publish,
+        [],
+        published,
+        ("1", 1),
+        ("as `share`", from_second(8 * N)),
+        ("nothing, since the caller has masked it", no_reveal),
+    ),
+    "share_each": Case(
+        share_each,
+        [],
+        shared_each,
+        ("1", 1),
+        (EACH, lambda count: [{"P2": 32, **dict.fromkeys(names(3, count), 96)}, {"P1": 64}, *[{}] * (count - 2)]),
+    ),
+    "share_bit": Case(
+        share_bit,
+        [],
+        lambda party, xs: [share_bit(party, 2, (3, 4), RingArray.zeros(BIT, (3, 4))).secret],
+        ("1", 1),
+        ("one bit each by the owner (passed on by the active participant)", from_second(2)),
+    ),
+    "open_masked": opens(open_masked, f"{SIZE}, and as many to each of them", 8 * N, [X], opened_masked),
+    "multiply": opens(multiply, SIZE, 8 * N, [X, Y], lambda party, xs: [multiply(party, xs[0], xs[1])]),
+    "multiply, wide": opens(multiply, SIZE, 24 * N, [WX, WY], lambda party, xs: [multiply(party, xs[0], xs[1])]),
+    "inner_product": opens(
+        inner_product,
+        "one element per sum by each auxiliary",
+        8 * 3,
+        [X, Y],
+        lambda party, xs: [inner_product(party, xs[0], xs[1])],
+    ),
+    "sums_of_products": opens(sums_of_products, RESULT, 4 * 8 + 4 * 24, [X, WY], cubes),
+    "negative": opens(negative, DIGIT, 16 * N, [X], lambda party, xs: [negative(party, xs[0])]),
+    "negative, wide": opens(negative, DIGIT, 48 * N, [WX], lambda party, xs: [negative(party, xs[0])]),
+    "negative, by two bits": opens(negative, DIGIT, 32 * N, [X], lambda party, xs: [negative(party, xs[0], digit=2)]),
+    "less_than": opens(less_than, DIGIT, 6 * N, [WX], lambda party, xs: [less_than(party, xs[0], 21)]),
+    "open_bit": opens(
+        open_bit,
+        "one bit each by each auxiliary",
+        2,
+        [B],
+        lambda party, xs: [open_bit(party, to_shares(party, xs[0])).secret],
+    ),
+    "both": opens(both, BITS, 2, [B, B], lambda party, xs: [both(party, xs[0], xs[1])]),
+    "both, packed": opens(both, BITS, N, [P, P], lambda party, xs: [both(party, xs[0], xs[1])]),
+    "gated_sums": opens(gated_sums, RESULT, 3 * 8 + 3 * 24, [B, X, WX], gates),
+    "gated_shares": Case(
+        gated_shares,
+        [B, X],
+        lambda party, xs: gated_shares(party, [Gated((Bit(xs[0]),), xs[1])]),
+        ("0", 0),
+        ("nothing", nothing),
+    ),
+    "select": opens(
+        select,
+        RESULT,
+        2 * 8 * N,
+        [B, X, Y],
+        lambda party, xs: select(party, Bit(xs[0]), [(xs[1], xs[2]), (xs[2], xs[1])]),
+    ),
+    "bit_times": opens(bit_times, RESULT, 24 * N, [B, WX], lambda party, xs: [bit_times(party, Bit(xs[0]), xs[1])]),
+    "lift": opens(
+        lift,
+        "size elements of either ring by each auxiliary",
+        (8 + 24) * N,
+        [X],
+        lambda party, xs: [lift(party, to_shares(party, xs[0]), wide(3))],
+        rounds=2,
+    ),
+    "lift_secret": opens(
+        lift_secret,
+        "size wide elements by each auxiliary",
+        24 * N,
+        [X],
+        lambda party, xs: [lift_secret(party, xs[0], wide(3))],
+    ),
+    "truncate": opens(
+        truncate,
+        "a byte per digit of the low bits, a bit and an element by each auxiliary",
+        6 * N + 2 + 24 * N,
+        [WX],
+        lambda party, xs: [truncate(party, xs[0], 21)],
+        rounds=3,
+    ),
+    "reciprocal": Case(
+        reciprocal,
+        [WX],
+        lambda party, xs: [reciprocal(party, xs[0], 100, 20, 3)],
+        ("8 per iteration (two MULs, two truncations)", 8 * 3),
+        (None, None),
+    ),
+    "divide": Case(
+        divide,
+        [WX, WY],
+        lambda party, xs: [divide(party, xs[0], xs[1], 100, 20, 2)],
+        ("8 n + 4", 8 * 2 + 4),
+        (None, None),
+    ),
+    "argmax, by pairs": Case(argmax, [WX, WY, X], tournament(2), (STAGES, 4 * 2), (None, None)),
+    "argmax, by fours": Case(argmax, [WX, WY, X], tournament(4), (STAGES, 4 * 1), (None, None)),
+    "publish_matrix": Case(publish_matrix, [], published_matrix, ("1 per tile", 1), (MATRIX, from_second(8 * 5 * 4))),
+    "matrix_times": Case(matrix_times, [X], prepared_matrix_times, ("0", 0), ("nothing", nothing)),
+    "open_tags": Case(
+        open_tags,
+        [],
+        opened_tags,
+        ("1, and an announcement to the coordinator", 1),
+        (
+            "one element per winner by each auxiliary",
+            lambda count: [{**opening(8 * count)(count)[0], "coordinator": 8 * count}, *opening(8 * count)(count)[1:]],
+        ),
+        (
+            "`name`, the owners, to everyone; OWN_SPLIT, the local index, to its owner",
+            lambda count: {
+                Reveal("winner", "participants", count),
+                Reveal("winner", "coordinator", count),
+                *(Reveal(OWN_SPLIT, name, 1) for name in names(1, count)),
+            },
+        ),
+    ),
+    "reveal to all": revealed(ALL, "participants", opening(8 * N)),
+    "reveal to P_1": revealed(1, "P1", lambda count: [{}, *[{"P1": 8 * N}] * (count - 1)]),
+    "reveal to P_2": revealed(2, "P2", lambda count: [{"P2": 8 * N}, {}, *[{"P1": 8 * N}] * (count - 2)]),
+    "make_tags": local(make_tags, lambda party, xs: [make_tags(party, (3,), [(0, 1), (2, 5)]).secret]),
+    "to_shares": local(to_shares, lambda party, xs: [to_shares(party, xs[0])]),
+    "public_secret": local(public_secret, lambda party, xs: [public_secret(party, VECTOR, [1, 2])]),
+    "public_shares": local(public_shares, lambda party, xs: [public_shares(party, RingArray.encode(VECTOR, [1, 2]))]),
+}
+
+SEE: dict[Function, Function] = {open_masked_batch: open_masked, sum_of_products: sums_of_products}
+"""Functions whose docstring points to another."""
+
+
+@cache
+def run(name: str, participants: int) -> Evaluation:
+    """Evaluate a case, once for all that is asked of it."""
+    case = CASES[name]
+    return evaluate(participants, case.operands, case.compute)
+
+
+EVERY_CASE = pytest.mark.parametrize("name", CASES)
+PARTICIPANTS = pytest.mark.parametrize("participants", [2, 3, 5])
+
+
+def test_every_protocol_states_its_cost() -> None:
+    """Each public function that takes the party has a case here, and a docstring with its cost, "Local" or "see"."""
+    public = {getattr(protocols, name) for name in protocols.__all__}
+    functions: list[Function] = [f for f in public if inspect.isfunction(f)]
+    talking = {f for f in functions if next(iter(inspect.signature(f).parameters)) == "party"}
+
+    assert talking <= {case.function for case in CASES.values()} | SEE.keys()
+    for function in talking:
+        doc = function.__doc__ or ""
+        if function in SEE:
+            assert f"(see `{SEE[function].__name__}`)" in doc
+        else:
+            assert words(function) is not None or "Local" in doc
+
+
+@EVERY_CASE
+def test_the_words_are_those_of_the_docstring(name: str) -> None:
+    """A docstring that changes its mind has to change it here too; plain numbers mean what they say."""
+    case = CASES[name]
+    said = words(case.function)
+    if case.rounds[0] == "local":
+        assert said is None
+        assert "Local" in (case.function.__doc__ or "")
+        return
+
+    assert said == Words(case.rounds[0], case.sent[0], case.reveals[0])
+    if case.rounds[0].isdigit():
+        assert int(case.rounds[0]) == case.rounds[1]
+
+
+@EVERY_CASE
+@PARTICIPANTS
+def test_rounds_and_bytes_are_as_stated(name: str, participants: int) -> None:
+    """The meters of all participants show the rounds and the bytes that the docstring promises, exactly."""
+    case, costs = CASES[name], run(name, participants).costs
+
+    assert [counts.rounds for counts in costs] == [0, *[case.rounds[1]] * participants]
+    if case.sent[1] is not None:
+        assert [counts.payload_sent for counts in costs[1:]] == case.sent[1](participants)
+
+
+@EVERY_CASE
+@PARTICIPANTS
+def test_reveals_are_as_stated(name: str, participants: int) -> None:
+    """The ledger holds what the docstring names, in every role; nothing where it says nothing."""
+    expected = CASES[name].reveals[1](participants)
+
+    assert [set(reveals) for reveals in run(name, participants).reveals] == [expected] * (participants + 1)
+
+
+@EVERY_CASE
+@PARTICIPANTS
+def test_the_coordinator_talks_to_the_active_participant_only(name: str, participants: int) -> None:
+    """Its bytes are the dealer bytes of P_1; auxiliaries hear nothing of it; it hears announcements only."""
+    coordinator, active, *auxiliaries = run(name, participants).costs
+
+    assert coordinator.payload_sent.get("P1", 0) == coordinator.bytes_sent == coordinator.dealer_bytes
+    assert active.dealer_bytes == coordinator.dealer_bytes == active.payload_received.get("coordinator", 0)
+    for counts in auxiliaries:
+        assert counts.dealer_bytes == 0
+        assert "coordinator" not in counts.wire_received
+        assert "coordinator" not in counts.wire_sent
+    told = 8 * participants if CASES[name].function is open_tags else 0
+    assert coordinator.bytes_received == told
+
+
+@EVERY_CASE
+def test_what_is_sent_is_received(name: str) -> None:
+    """Every byte in one role's books is in its peer's."""
+    costs = dict(zip(("coordinator", "P1", "P2", "P3"), run(name, 3).costs, strict=True))
+
+    for sender, counts in costs.items():
+        for receiver, other in costs.items():
+            assert counts.payload_sent.get(receiver, 0) == other.payload_received.get(sender, 0)
+            assert counts.wire_sent.get(receiver, 0) == other.wire_received.get(sender, 0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000])
+@PARTICIPANTS
+def test_a_multiplication_sends_eight_bytes_per_element(participants: int, size: int) -> None:
+    """MUL in the vector ring: one round, 8 bytes per element and auxiliary, 8 from the dealer, whatever the size."""
+    x = operand(VECTOR, np.arange(size))
+
+    costs = evaluate(participants, [x, x], lambda party, xs: [multiply(party, xs[0], xs[1])]).costs
+
+    assert [counts.rounds for counts in costs[1:]] == [1] * participants
+    assert [counts.payload_sent for counts in costs[2:]] == [{"P1": 8 * size}] * (participants - 1)
+    assert costs[1].dealer_bytes == 8 * size
+
+
+@PARTICIPANTS
+def test_the_sign_of_a_192_bit_secret(participants: int) -> None:
+    """From shares to an opened bit in three rounds, whatever M, for at most 1.5 KB of the dealer."""
+
+    def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
+        party.step("open")
+        masked = open_masked(party, to_shares(party, secrets[0]))
+        return [open_bit(party, negative(party, masked)).secret]
+
+    costs = evaluate(participants, [operand(wide(3), [-5])], compute).costs
+
+    assert [counts.rounds for counts in costs[1:]] == [3] * participants
+    assert costs[1].dealer_bytes <= 1500
+
+
+def test_auxiliaries_meet_the_coordinator_at_the_handshake_only() -> None:
+    """In a run from share to reveal, the coordinator's only word to an auxiliary is its seed."""
+
+    def program(party: Party) -> None:
+        with party.phase("run"):
+            x = share(party, 2, VECTOR, (3,), RingArray.encode(VECTOR, [1, 2, 3]))
+            reveal(party, multiply(party, x, x), 1, "square")
+
+    meters = run_patiently(program, 4).meters
+
+    for role in (2, 3, 4):
+        assert meters[role].total().payload_received["coordinator"] == 32
+        assert "coordinator" not in meters[role].total("run").wire_received
+    assert meters[0].total("run").wire_received == {}

@@ -1,0 +1,87 @@
+"""Settings are frozen, and refused before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.errors import SettingsError
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("session", ""),
+        ("session", "x" * 201),
+        ("attempt", 0),
+        ("attempt", -1),
+        ("deadline", 0),
+        ("deadline", -1.0),
+        ("deadline", float("nan")),
+        ("deadline", float("inf")),
+        ("max_frame_bytes", 1023),
+        ("max_queued_bytes", 1023),
+        ("insecure_seed", -1),
+    ],
+)
+def test_impossible_values_are_refused_by_name(name: str, value: Any) -> None:
+    """The message names the setting and the value, as an error that is also a ValueError."""
+    with pytest.raises(SettingsError, match=f"^{name} must be .* not ") as caught:
+        SessionSettings(**{name: value})
+    assert isinstance(caught.value, ValueError)
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("session", "x"),
+        ("session", "é" * 200),
+        ("attempt", 1),
+        ("deadline", 0.001),
+        ("max_frame_bytes", 1024),
+        ("max_queued_bytes", 1024),
+        ("insecure_seed", 0),
+        ("insecure_seed", None),
+    ],
+)
+def test_the_edges_are_taken(name: str, value: Any) -> None:
+    """The last value that works is not refused."""
+    assert getattr(SessionSettings(**{name: value}), name) == value
+
+
+def test_unknown_settings_are_refused() -> None:
+    """A misspelt setting is an error, not a default."""
+    with pytest.raises(TypeError, match="dead_line"):
+        SessionSettings(dead_line=3.0)  # type: ignore[call-arg]
+
+
+def test_settings_are_frozen() -> None:
+    """They are read once; nobody changes them on the way."""
+    settings = SessionSettings()
+    for field in dataclasses.fields(settings):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(settings, field.name, getattr(settings, field.name))
+
+
+def test_a_change_is_checked_again() -> None:
+    """A copy with another value passes the same door."""
+    assert dataclasses.replace(SessionSettings(), attempt=2).attempt == 2
+    with pytest.raises(SettingsError):
+        dataclasses.replace(SessionSettings(), attempt=0)
+
+
+def test_randomness_is_secure_by_default() -> None:
+    """Nobody gets a repeatable run without asking for it by its full name."""
+    assert SessionSettings().insecure_seed is None
+
+
+def test_everyone_is_more_patient_than_the_active_participant() -> None:
+    """So that the one who is waited for directly is the one who gets named."""
+    for deadline in (0.1, 600.0):
+        settings = SessionSettings(deadline=deadline)
+        assert settings.patience == pytest.approx(1.5 * deadline)
+        assert settings.patience > settings.deadline
