@@ -97,7 +97,7 @@ def less_than_too_wide(party: Party, x: Secret, wide: Ring) -> RingArray:
     if party.is_coordinator:
         return RingArray.hidden(wide, rho.shape)
     t = np.empty(rho.shape, np.uint8)
-    kernels.digit_terms(low_digits(x.masked, 1, 1), one_hot.data, int(party.is_active), t)
+    kernels.digit_terms(low_digits(x.masked, 1, 1), np.ascontiguousarray(one_hot.data), int(party.is_active), t)
     return open_shares(party, [RingArray(wide, wide.reduce(t)) + rho])[0]
 
 

@@ -235,7 +235,7 @@ def test_every_kernel_is_compiled_alike() -> None:
     """All kernels release the GIL and are cached; none is left out of the warm-up."""
     compiled = {name: value for name, value in vars(kernels).items() if hasattr(value, "targetoptions")}
     assert {"wide_add", "wide_mul", "dense_add", "histogram_add"} <= set(compiled)
-    kernels._touch_every_kernel()
+    kernels.warm_up()
     for name, kernel in compiled.items():
         assert kernel.targetoptions["nogil"], name
         assert type(kernel._cache).__name__ == "FunctionCache", name
@@ -272,7 +272,7 @@ def test_a_slow_first_use_says_what_it_does(monkeypatch: pytest.MonkeyPatch, hea
     """While kernels are being compiled, before they are done, the log says so; once."""
     told: list[bool] = []
     monkeypatch.setattr(kernels, "_is_warm", False)
-    monkeypatch.setattr(kernels, "_touch_every_kernel", lambda: told.append(heard.event.wait(20)))
+    monkeypatch.setattr(kernels, "_compile_all", lambda: told.append(heard.event.wait(20)))
     kernels.warm_up()
     kernels.warm_up()
     assert told == [True]
@@ -285,7 +285,7 @@ def test_a_quick_first_use_is_silent(monkeypatch: pytest.MonkeyPatch, heard: Hea
     touched: list[str] = []
     before = threading.active_count()
     monkeypatch.setattr(kernels, "_is_warm", False)
-    monkeypatch.setattr(kernels, "_touch_every_kernel", lambda: touched.append("once"))
+    monkeypatch.setattr(kernels, "_compile_all", lambda: touched.append("once"))
     kernels.warm_up()
     kernels.warm_up()
     assert touched == ["once"]
@@ -300,7 +300,7 @@ def test_a_failed_first_use_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> N
         raise OSError("disk full")
 
     monkeypatch.setattr(kernels, "_is_warm", False)
-    monkeypatch.setattr(kernels, "_touch_every_kernel", fail)
+    monkeypatch.setattr(kernels, "_compile_all", fail)
     for _ in range(2):
         with pytest.raises(OSError, match="disk full"):
             kernels.warm_up()

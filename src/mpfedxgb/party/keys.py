@@ -14,6 +14,7 @@ from mpfedxgb.party.roster import Roster
 from mpfedxgb.ring.prg import KEY_BYTES, Source, Stream, digest, expand, extract, os_entropy
 
 NONCE_BYTES = 16
+_NO_ANNOUNCEMENTS = bytes(32)
 
 MakeSource = Callable[[int, str, bytes], Source]
 """Turns (participant, label, key) into a stream; tests put enumerated randomness here."""
@@ -82,6 +83,7 @@ class Keyring:
         if (participant, label) in self._used:
             raise KeyReuseError(f"the key of step {label!r} has been used; a mask never hides two values")
         self._used.add((participant, label))
-        info = digest(label.encode(), self._announced if after_announcements else b"")
+        # The suffix has a fixed length, so no two pairs of label and announcements share an info.
+        info = label.encode() + (self._announced if after_announcements else _NO_ANNOUNCEMENTS)
         key = expand(self._keys[participant], info)
         return Stream(key) if self._make_source is None else self._make_source(participant, label, key)

@@ -88,22 +88,23 @@ def less_than(party: Party, x: Secret, bits: int, flip: RingArray | None = None,
     party.meter.now.comparisons += prod(shape)
     rho = party.fresh(plan.ring, (*shape, plan.digits))
 
-    def tables() -> list[RingArray]:
+    def deal_tables() -> list[RingArray]:
         return [_one_hot_digits(x.mask, bits, digit, plan), _one_hot_masks(rho, flip, plan)]
 
     one_hot, look_up = party.deal(
-        [(plan.ring, (*shape, plan.digits, plan.base)), (PACKED, (*shape, plan.packed))], tables
+        [(plan.ring, (*shape, plan.digits, plan.base)), (PACKED, (*shape, plan.packed))], deal_tables
     )
     if party.is_coordinator:
         return Shares(RingArray.hidden(BIT, shape))
     digits = low_digits(x.masked, bits, digit).reshape(-1, plan.digits)
     t = np.empty(digits.shape, np.uint8)
-    kernels.digit_terms(digits, one_hot.data.reshape(-1, plan.digits, plan.base), int(party.is_active), t)
+    tables = np.ascontiguousarray(one_hot.data).reshape(-1, plan.digits, plan.base)
+    kernels.digit_terms(digits, tables, int(party.is_active), t)
     part = RingArray(plan.ring, (t + rho.data.reshape(t.shape)).reshape(rho.shape))
     (tau,) = open_shares(party, [_clipped(part, plan)], lambda total: _clipped(total, plan))
     places = ((tau.data.reshape(t.shape) - np.uint8(1)) & plan.clip).astype(np.int64) + plan.places
     bit = np.empty(len(t), np.uint8)
-    kernels.look_up_bits(look_up.data.reshape(-1, plan.packed), places, bit)
+    kernels.look_up_bits(np.ascontiguousarray(look_up.data).reshape(-1, plan.packed), places, bit)
     return Shares(RingArray(BIT, bit.reshape(shape)))
 
 

@@ -6,12 +6,12 @@ of one mask are local, and only products of two or more masks need the coordinat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from math import prod
-from operator import add, mul
+from operator import mul
 
 import numpy as np
 
@@ -81,9 +81,10 @@ def sums_of_products(
         if party.is_coordinator:
             parts.append(Shares(RingArray.hidden(full.ring, full.shape)))
             continue
-        pieces = [piece for term in terms for piece in _local_pieces(party, term, pairs)]
-        part = reduce(add, pieces).broadcast_to(shape)
-        parts.append(Shares((part if axis is None else part.sum(axis)) + full))
+        part = full
+        for coefficient, piece in (pair for term in terms for pair in _local_pieces(party, term, pairs)):
+            part = _added(part, coefficient, piece if axis is None else piece.broadcast_to(shape).sum(axis))
+        parts.append(Shares(part))
     return open_masked_batch(party, parts)
 
 
@@ -116,31 +117,31 @@ class _Deal:
         for term in terms:
             if len(term.factors) > 1:  # a single mask is local
                 masks = reduce(mul, [f.mask for f in term.factors])
-                total = total + _scaled(masks, (-1) ** len(term.factors) * term.coefficient)
+                total = _added(total, (-1) ** len(term.factors) * term.coefficient, masks)
         total = total.broadcast_to(shape)
         return total if self.axis is None else total.sum(self.axis)
 
 
-def _local_pieces(party: Party, term: Product, pairs: dict[tuple[int, int], RingArray]) -> list[RingArray]:
-    """Return this participant's pieces of one term: all subsets of masks but the full one."""
+def _local_pieces(
+    party: Party, term: Product, pairs: dict[tuple[int, int], RingArray]
+) -> Iterator[tuple[int, RingArray]]:
+    """Yield this participant's pieces of one term, with their coefficients: all subsets of masks but the full one."""
     factors = term.factors
-    pieces = []
     if party.is_active:
-        pieces.append(_scaled(reduce(mul, [f.masked for f in factors]), term.coefficient))
+        yield term.coefficient, reduce(mul, [f.masked for f in factors])
     for i, factor in enumerate(factors):
         public = [f.masked for j, f in enumerate(factors) if j != i]
-        pieces.append(_scaled(reduce(mul, [factor.mask, *public]), -term.coefficient))
+        yield -term.coefficient, reduce(mul, [factor.mask, *public])
     if len(factors) == 3:
         for i, factor in enumerate(factors):
             x, y = (f for j, f in enumerate(factors) if j != i)
-            pieces.append(_scaled(pairs[_key(x, y)] * factor.masked, term.coefficient))
-    return pieces
+            yield term.coefficient, pairs[_key(x, y)] * factor.masked
 
 
-def _scaled(array: RingArray, coefficient: int) -> RingArray:
+def _added(total: RingArray, coefficient: int, array: RingArray) -> RingArray:
     if coefficient == 1:
-        return array
-    return -array if coefficient == -1 else array * coefficient
+        return total + array
+    return total - array if coefficient == -1 else total + array * coefficient
 
 
 def _key(x: Secret, y: Secret) -> tuple[int, int]:

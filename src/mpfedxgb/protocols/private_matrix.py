@@ -135,7 +135,7 @@ def _expanded_times(matrix: PrivateMatrix, vectors: npt.NDArray[np.unsignedinteg
     for first, last in _tiles(matrix.columns, matrix.rows):
         tile = source.elements(VECTOR, (last - first, matrix.rows)).data
         piece = np.zeros((len(lam), last - first), np.uint64)
-        kernels.dense_add(tile, lam, piece)
+        kernels.dense_add(np.ascontiguousarray(tile, np.uint64), lam, piece)
         out[:, first:last] = piece
     return RingArray(VECTOR, out)
 

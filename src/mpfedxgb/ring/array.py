@@ -120,7 +120,7 @@ class RingArray:
         return RingArray(self.ring, self.ring.constant(other)) - self
 
     def __neg__(self) -> RingArray:
-        return 0 - self
+        return self if self._data is None else RingArray(self.ring, self.ring.neg(self._data))
 
     def _combine(self, other: RingArray | int, operation: Any) -> RingArray:
         if isinstance(other, RingArray):

@@ -29,11 +29,35 @@ DENSE_ROWS = 1024
 """Rows per tile of the dense kernel: two matrix rows and two vectors of a tile fit the first-level cache."""
 
 
-def _compiled(function: _F) -> _F:
-    return cast(_F, numba.njit(nogil=True, cache=True)(function))
+_KERNELS: list[tuple[Any, tuple[Any, ...]]] = []
 
 
-@_compiled
+def _read(kind: Any, axes: int) -> Any:
+    """Return the type of a contiguous input, taken as read-only, since arrays that came in a frame are."""
+    return numba.types.Array(kind, axes, "C", readonly=True)
+
+
+def _write(kind: Any, axes: int) -> Any:
+    """Return the type of a contiguous output."""
+    return numba.types.Array(kind, axes, "C")
+
+
+_u8, _u16, _u32, _u64, _i64 = (numba.uint8, numba.uint16, numba.uint32, numba.uint64, numba.int64)
+_R1, _R2, _R3, _W1, _W2, _W3 = (f(_u64, n) for f in (_read, _write) for n in (1, 2, 3))
+
+
+def _compiled(*signatures: tuple[Any, ...]) -> Callable[[_F], _F]:
+    """Register a kernel and the types it is compiled for by `warm_up`; before that, it is compiled as it is called."""
+
+    def register(function: _F) -> _F:
+        dispatcher = numba.njit(nogil=True, cache=True)(function)
+        _KERNELS.append((dispatcher, signatures))
+        return cast(_F, dispatcher)
+
+    return register
+
+
+@_compiled((_R2, _R2, _W2))
 def wide_add(a: U64, b: U64, out: U64) -> None:
     """Write a + b, element by element over little-endian limbs; all arrays (n, L)."""
     for i in range(out.shape[0]):
@@ -47,7 +71,7 @@ def wide_add(a: U64, b: U64, out: U64) -> None:
             carry = c1 + c2
 
 
-@_compiled
+@_compiled((_R2, _R2, _W2))
 def wide_sub(a: U64, b: U64, out: U64) -> None:
     """Write a - b, element by element over little-endian limbs; all arrays (n, L)."""
     for i in range(out.shape[0]):
@@ -61,7 +85,18 @@ def wide_sub(a: U64, b: U64, out: U64) -> None:
             borrow = b1 + b2
 
 
-@_compiled
+@_compiled((_R2, _W2))
+def wide_neg(a: U64, out: U64) -> None:
+    """Write -a, element by element over little-endian limbs; both arrays (n, L)."""
+    for i in range(out.shape[0]):
+        carry = _ONE
+        for j in range(out.shape[1]):
+            t = ~a[i, j] + carry
+            carry = _ONE if carry == _ONE and t == _ZERO else _ZERO
+            out[i, j] = t
+
+
+@_compiled((_R2, _R2, _W2))
 def wide_mul(a: U64, b: U64, out: U64) -> None:
     """Write a * b modulo 2^(64 L), schoolbook over limbs; all arrays (n, L)."""
     limbs = out.shape[1]
@@ -89,7 +124,7 @@ def wide_mul(a: U64, b: U64, out: U64) -> None:
                 carry = high + c1 + c2
 
 
-@_compiled
+@_compiled((_R3, _W2))
 def wide_sum(a: U64, out: U64) -> None:
     """Add up the middle axis: a (n, m, L) into out (n, L)."""
     limbs = out.shape[1]
@@ -107,7 +142,7 @@ def wide_sum(a: U64, out: U64) -> None:
                 carry = c1 + c2
 
 
-@_compiled
+@_compiled((_R2, _R2, _W2))
 def dense_add(matrix: U64, vectors: U64, out: U64) -> None:
     """Add vectors @ matrix.T modulo 2^64 to out.
 
@@ -143,7 +178,7 @@ def dense_add(matrix: U64, vectors: U64, out: U64) -> None:
                         out[v1, c1] += s11
 
 
-@_compiled
+@_compiled(*((_read(kind, 2), _R2, _W3) for kind in (_u8, _u16, _u32)))
 def histogram_add(bins: npt.NDArray[np.unsignedinteger[Any]], vectors: U64, out: U64) -> None:
     """Add, for every feature and bin, the sum of each vector over the rows in that bin, modulo 2^64.
 
@@ -156,7 +191,7 @@ def histogram_add(bins: npt.NDArray[np.unsignedinteger[Any]], vectors: U64, out:
                 out[f, k, v] += vectors[i, v]
 
 
-@_compiled
+@_compiled((_read(_u8, 2), _read(_u8, 3), _i64, _write(_u8, 2)))
 def digit_terms(digits: U8, tables: U8, constant: int, out: U8) -> None:
     """Write one role's share of t_i = 2 sum_{j above i} (1 - eq_j) + lt_i for every digit, modulo 256.
 
@@ -175,7 +210,7 @@ def digit_terms(digits: U8, tables: U8, constant: int, out: U8) -> None:
             above = np.uint8(above + constant - tables[i, j, d])
 
 
-@_compiled
+@_compiled((_read(_u8, 2), _read(_i64, 2), _write(_u8, 1)))
 def look_up_bits(tables: U8, places: I64, out: U8) -> None:
     """Write the XOR of the bits of each packed table at the given places: tables (n, W/8), places (n, D), out (n)."""
     for i in range(places.shape[0]):
@@ -186,7 +221,7 @@ def look_up_bits(tables: U8, places: I64, out: U8) -> None:
         out[i] = bit
 
 
-@_compiled
+@_compiled((_write(_u8, 2), _read(_i64, 2)))
 def flip_bits(tables: U8, places: I64) -> None:
     """Flip the bits of each packed table at the given places, in place: tables (n, W/8), places (n, D)."""
     for i in range(places.shape[0]):
@@ -195,7 +230,7 @@ def flip_bits(tables: U8, places: I64) -> None:
             tables[i, place >> 3] ^= np.uint8(1) << np.uint8(place & 7)
 
 
-@_compiled
+@_compiled((_read(_u8, 2), _R2, _R2, _R3, _R3, _W2))
 def gate(bits: U8, masked: U64, plain: U64, alone: U64, with_mask: U64, out: U64) -> None:
     """Write one role's share of (product of bits) * value, for bits b_i = m_i + (1 - 2 m_i) rho_i, modulo 2^(64 L).
 
@@ -248,7 +283,7 @@ def warm_up() -> None:
         notice.daemon = True
         notice.start()
         try:
-            _touch_every_kernel()
+            _compile_all()
         finally:
             notice.cancel()
             notice.join()
@@ -261,16 +296,8 @@ def _say_compiling() -> None:
     )
 
 
-def _touch_every_kernel() -> None:
-    a = np.ones((1, 2), np.uint64)
-    for kernel in (wide_add, wide_sub, wide_mul):
-        kernel(a, a, np.empty_like(a))
-    wide_sum(np.ones((1, 1, 2), np.uint64), np.empty_like(a))
-    dense_add(a, a, np.zeros((1, 1), np.uint64))
-    for kind in (np.uint8, np.uint16):
-        histogram_add(np.zeros((1, 1), kind), np.ones((1, 1), np.uint64), np.zeros((1, 1, 1), np.uint64))
-    b = np.zeros((1, 1), np.uint8)
-    digit_terms(b, np.zeros((1, 1, 2), np.uint8), 1, np.empty_like(b))
-    look_up_bits(b, np.zeros((1, 1), np.int64), np.empty(1, np.uint8))
-    flip_bits(b, np.zeros((1, 1), np.int64))
-    gate(b, a, a, np.ones((1, 1, 2), np.uint64), np.ones((1, 1, 2), np.uint64), np.empty_like(a))
+def _compile_all() -> None:
+    for dispatcher, signatures in _KERNELS:
+        for signature in signatures:
+            dispatcher.compile(signature)
+        dispatcher.disable_compile()

@@ -62,7 +62,7 @@ class Stream:
     def elements(self, ring: Ring, shape: Shape) -> RingArray:
         """Return the next elements of a ring, uniform and independent."""
         size = math.prod(shape)
-        if ring == BIT:
+        if ring.bits == 1 and ring.bitwise:
             return RingArray(BIT, unpack_data(self.octets(-(-size // 8)), size).reshape(shape))
         raw = self.octets(size * ring.element_bytes)
         return RingArray(ring, ring.reduce(raw.view(ring.dtype).reshape(shape + ring.tail)))

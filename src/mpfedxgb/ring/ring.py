@@ -89,6 +89,16 @@ class Ring:
             return self._by_limbs(kernels.wide_sub, a, b)
         return self.reduce(np.subtract(a, b))
 
+    def neg(self, a: Data) -> Data:
+        """Return -a."""
+        if self.bitwise:
+            return a
+        if self.limbs:
+            out = np.empty(a.shape, np.uint64)
+            kernels.wide_neg(_rows(a, a.shape, self.limbs), out.reshape(-1, self.limbs))
+            return out
+        return self.reduce(np.negative(a))
+
     def mul(self, a: Data, b: Data) -> Data:
         """Return a * b."""
         if self.bitwise:
