@@ -14,6 +14,7 @@ from operator import and_
 
 import numpy as np
 
+from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party, Spec
 from mpfedxgb.protocols.multiply import multiply
 from mpfedxgb.protocols.opening import open_masked, open_masked_batch
@@ -50,6 +51,8 @@ def open_bit(party: Party, shares: Shares) -> Bit:
 
     Rounds: 1. Sent: one bit each by each auxiliary. Reveals: nothing.
     """
+    if shares.ring != BIT:
+        raise DoesNotFitError(f"only single bits are opened as bits, not {shares}")
     party.step("open bit")
     return Bit(open_masked(party, shares))
 

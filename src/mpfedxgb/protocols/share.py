@@ -66,6 +66,9 @@ def share_each(
     if party.is_coordinator:
         return Secret(RingArray.hidden(ring, masks.shape), masks)
     places = {m: [i for i, owner in enumerate(owners) if owner == m] for m in set(owners)}
+    missing = [i for i in places.get(party.role, []) if i not in (values or {})]
+    if missing:
+        raise DoesNotFitError(f"{party.name} has to share the entries {missing}, which it owns, too")
     mine = {i: (values or {})[i] + masks[i] for i in places.get(party.role, [])}
     party.meter.now.rounds += 1
     party.meter.now.hops += 1 if set(owners) == {ACTIVE} else 2

@@ -54,14 +54,16 @@ def make_tags(party: Party, batch: Shape, counts: Sequence[tuple[int, int]], rin
     party.step("tags")
     if ring.bits <= 8 or any(count >> (ring.bits - 9) for _, count in counts):
         raise DoesNotFitError(f"an owner and an index of up to {max(c for _, c in counts)} do not fit {ring}")
+    owners = [owner for owner, _ in counts]
+    if len(set(owners)) != len(owners):
+        raise DoesNotFitError("an owner's candidates are listed twice; list each owner once")
     kappa, pieces = {}, []
     for owner, count in counts:
         public = RingArray.encode(ring, owner + _OWNER * np.arange(count, dtype=np.int64)).broadcast_to((*batch, count))
         masked = RingArray.hidden(ring, public.shape) if party.is_coordinator else public
         mask = RingArray.zeros(ring, public.shape)
         if owner != NOBODY:
-            if owner not in kappa:
-                kappa[owner] = party.fresh_of(owner, ring, batch)
+            kappa[owner] = party.fresh_of(owner, ring, batch)
             mask = (kappa[owner] * -_OWNER).reshape(*batch, 1).broadcast_to(public.shape)
         pieces.append(Secret(masked, mask))
     return Tags(concatenate(pieces), kappa)
