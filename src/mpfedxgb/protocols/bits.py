@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from math import prod
-from operator import and_
 
 import numpy as np
 
@@ -180,10 +178,14 @@ class _Deal:
 
 def _mask_products(bits: tuple[Bit, ...]) -> U8:
     """Return the product of the bits' masks over every subset of bits, the empty one left out: (..., 2^k - 1)."""
-    masks = [b.secret.mask.data for b in bits]
-    subsets = range(1, 1 << len(bits))
-    products = [reduce(and_, [m for i, m in enumerate(masks) if s >> i & 1]) for s in subsets]
-    return np.stack(np.broadcast_arrays(*products), axis=-1)
+    shape = np.broadcast_shapes(*(b.shape for b in bits))
+    products = np.empty((*shape, (1 << len(bits)) - 1), np.uint8)
+    for i, b in enumerate(bits):  # with bit i come the subsets whose highest member it is
+        first = 1 << i
+        products[..., first - 1] = b.secret.mask.data
+        for rest in range(1, first):
+            np.bitwise_and(products[..., rest - 1], products[..., first - 1], out=products[..., first + rest - 1])
+    return products
 
 
 def _local_part(party: Party, gated: Gated, alone: RingArray, with_mask: RingArray) -> RingArray:

@@ -8,7 +8,6 @@ Arithmetic with something hidden is hidden; asking for the content is an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -144,8 +143,12 @@ class RingArray:
             return RingArray.hidden(self.ring, np.broadcast_to(np.uint8(0), self.shape)[index].shape)
         if self.ring.limbs:
             index = index if isinstance(index, tuple) else (index,)
-            rest: EllipsisType | slice = slice(None) if any(i is Ellipsis for i in index) else Ellipsis
-            index = (*index, rest)
+            for part in index:
+                if part is Ellipsis:
+                    index = (*index, slice(None))
+                    break
+            else:
+                index = (*index, Ellipsis)
         return RingArray(self.ring, np.asarray(self._data[index]))
 
     def sum(self, axis: int = -1) -> RingArray:

@@ -5,10 +5,9 @@ Blocks are copied into bytes by the sender, so no role ever holds another's memo
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
+from queue import Empty, SimpleQueue
 
 from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError
 
@@ -16,53 +15,59 @@ Tap = Callable[[int, int, bytes], None]
 """Called with (sender, receiver, block) for every block handed over; tests record views with it."""
 
 
+_PAUSE = 0.0005
+"""Seconds between two looks of a sender that has to wait for its receiver."""
+
+
 class _Queue:
-    """Blocks on their way from one role to another, at most `capacity` bytes of them unless there is only one."""
+    """Blocks on their way from one role to another, at most `capacity` bytes of them unless there is only one.
+
+    `sent` is written by the sender alone and `taken` by the receiver alone, so neither needs a lock. A closed end puts
+    None behind the last block.
+    """
 
     def __init__(self, sender: int, receiver: int, capacity: int) -> None:
         self.sender, self.receiver, self.capacity = sender, receiver, capacity
-        self.blocks: deque[bytes] = deque()
-        self.bytes = 0
+        self.blocks: SimpleQueue[bytes | None] = SimpleQueue()
+        self.sent = 0
+        self.taken = 0
         self.closed: set[int] = set()
-        self.changed = threading.Condition()
 
     def put(self, block: bytes, timeout: float) -> None:
-        with self.changed:
-            self._wait(self.sender, lambda: not self.blocks or self.bytes + len(block) <= self.capacity, timeout)
-            if self.receiver in self.closed:
-                raise PeerFinishedError(f"role {self.receiver} has closed its connection")
-            self.blocks.append(block)
-            self.bytes += len(block)
-            self.changed.notify_all()
-
-    def get(self, timeout: float) -> bytes:
-        with self.changed:
-            self._wait(self.receiver, lambda: bool(self.blocks), timeout)
-            if not self.blocks:
-                raise PeerFinishedError(f"role {self.sender} has closed its connection")
-            block = self.blocks.popleft()
-            self.bytes -= len(block)
-            self.changed.notify_all()
-            return block
-
-    def close(self, role: int) -> None:
-        with self.changed:
-            self.closed.add(role)
-            self.changed.notify_all()
-
-    def _wait(self, waiting: int, ready: Callable[[], bool], timeout: float) -> None:
-        """Wait until `ready` or until the other end is closed."""
-        other = self.sender + self.receiver - waiting
         end = time.monotonic() + timeout
         while True:
-            if waiting in self.closed:
-                raise FederationError("this role has closed its own connections")
-            if ready() or other in self.closed:
-                return
-            left = end - time.monotonic()
-            if left <= 0:
-                raise PeerTimeoutError(f"role {other} did not answer for {timeout:g} seconds")
-            self.changed.wait(left)
+            self._refuse_if_closed(self.sender)
+            if self.receiver in self.closed:
+                raise PeerFinishedError(f"role {self.receiver} has closed its connection")
+            waiting = self.sent - self.taken
+            if not waiting or waiting + len(block) <= self.capacity:
+                break
+            if time.monotonic() >= end:
+                raise PeerTimeoutError(f"role {self.receiver} did not answer for {timeout:g} seconds")
+            time.sleep(_PAUSE)
+        self.sent += len(block)
+        self.blocks.put(block)
+
+    def get(self, timeout: float) -> bytes:
+        self._refuse_if_closed(self.receiver)
+        try:
+            block = self.blocks.get(timeout=timeout)
+        except Empty:
+            raise PeerTimeoutError(f"role {self.sender} did not answer for {timeout:g} seconds") from None
+        if block is None:
+            self.blocks.put(None)  # whoever asks again is told again
+            self._refuse_if_closed(self.receiver)
+            raise PeerFinishedError(f"role {self.sender} has closed its connection")
+        self.taken += len(block)
+        return block
+
+    def close(self, role: int) -> None:
+        self.closed.add(role)
+        self.blocks.put(None)
+
+    def _refuse_if_closed(self, role: int) -> None:
+        if role in self.closed:
+            raise FederationError("this role has closed its own connections")
 
 
 class MemoryHub:
