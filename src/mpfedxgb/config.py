@@ -69,14 +69,14 @@ class SessionSettings:
             raise SettingsError(f"session must be a name of 1 to 200 characters, not {self.session!r}")
         if self.attempt < 1:
             raise SettingsError(f"attempt must be 1 or more, not {self.attempt}")
-        if not (math.isfinite(self.deadline) and self.deadline > 0):
-            raise SettingsError(f"deadline must be a positive number of seconds, not {self.deadline}")
+        if not (isinstance(self.deadline, (int, float)) and math.isfinite(self.deadline) and self.deadline > 0):
+            raise SettingsError(f"deadline must be a positive number of seconds, not {self.deadline!r}")
         if self.max_frame_bytes < 1024:
             raise SettingsError(f"max_frame_bytes must be at least 1024, not {self.max_frame_bytes}")
         if self.max_queued_bytes < 1024:
             raise SettingsError(f"max_queued_bytes must be at least 1024, not {self.max_queued_bytes}")
-        if self.insecure_seed is not None and self.insecure_seed < 0:
-            raise SettingsError(f"insecure_seed must be 0 or more, not {self.insecure_seed}")
+        if self.insecure_seed is not None and not (isinstance(self.insecure_seed, int) and self.insecure_seed >= 0):
+            raise SettingsError(f"insecure_seed must be an integer of 0 or more, not {self.insecure_seed!r}")
 
     @property
     def patience(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting.model import PartialModel, join
-from mpfedxgb.boosting.objectives import Floats
+from mpfedxgb.boosting.objectives import Floats, transform
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
@@ -57,6 +57,12 @@ def predict_margins(
     return margins, record
 
 
+def class_probabilities(objective: str, margins: Floats) -> Floats:
+    """Return the probability of every class, (rows, classes), from the margins of a classifier."""
+    p = transform("binary:logistic" if objective == "custom" else objective, margins)
+    return np.ascontiguousarray((np.concatenate([1 - p, p]) if len(p) == 1 else p).T)
+
+
 def to_booster(models: Sequence[PartialModel]) -> Any:
     """Return the joined model as an `xgboost.Booster`."""
     try:
@@ -68,10 +74,15 @@ def to_booster(models: Sequence[PartialModel]) -> Any:
 
 def save_models(models: Sequence[PartialModel], folder: Path) -> list[Path]:
     """Write one file per participant into a folder and return their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write models to {folder}: {error.strerror}; give a folder") from None
+    names = [_file_name(model.name) for model in models]
     paths = []
-    for model in models:
-        path = folder / f"{_file_name(model.name)}{SUFFIX}"
+    for model, name in zip(models, names, strict=True):
+        alike = names.count(name) > 1  # such as "my bank" and "my_bank"
+        path = folder / f"{name}{f'-{model.participant}' if alike else ''}{SUFFIX}"
         model.save(path)
         paths.append(path)
     return paths
@@ -79,18 +90,26 @@ def save_models(models: Sequence[PartialModel], folder: Path) -> list[Path]:
 
 def load_models(folder: Path) -> list[PartialModel]:
     """Return all participants' models from a folder, the active one's first; raises UserError if they do not fit."""
-    paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
-    if not paths:
-        raise UserError(f"there are no partial models (*{SUFFIX}) in {folder}")
-    models = sorted((PartialModel.load(path) for path in paths), key=lambda m: m.participant)
+    models = load_parts(folder)
     join(models)
     return models
+
+
+def load_parts(folder: Path) -> list[PartialModel]:
+    """Return the partial models that are in a folder, in the order of the participants."""
+    paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+    if not paths:
+        raise UserError(f"there are no partial models (*{SUFFIX}) in {folder}; give a folder that a training wrote")
+    return sorted((PartialModel.load(path) for path in paths), key=lambda m: m.participant)
 
 
 def _file_name(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
 
 
-def free_name(taken: Iterable[str]) -> str:
+def free_name(taken: Container[str]) -> str:
     """Return a name for the coordinator that no participant has."""
-    return "coordinator" if "coordinator" not in taken else "the coordinator"
+    name = "coordinator"
+    while name in taken:
+        name = f"the {name}"
+    return name

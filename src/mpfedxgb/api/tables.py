@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 
-from mpfedxgb.data.table import Table
+from mpfedxgb.data.table import Table, to_frame
 from mpfedxgb.errors import DataError
 
 Participants = int | Sequence[Any] | Mapping[str, Any]
@@ -44,10 +46,24 @@ def read_tables(X: Any) -> dict[str, Table]:
     return tables
 
 
-def cut(X: Any, participants: Participants) -> dict[str, Table]:
+def read_frame(X: Any) -> pd.DataFrame:
+    """Return one table of all columns, of which arrays name theirs f0, f1, ...; raises DataError if X is none."""
+    frame = to_frame(X, "X")
+    if not len(frame.columns):
+        raise DataError(f"X has 0 feature(s) (shape={frame.shape}) while a minimum of 1 is required.")
+    _refuse_repeated([str(name) for name in frame.columns])
+    if len({isinstance(name, str) for name in frame.columns}) > 1:
+        raise DataError("X has names of columns that are text and others that are not; X.columns.astype(str) helps")
+    if not isinstance(X, pd.DataFrame) and all(dtype.kind == "O" for dtype in frame.dtypes):
+        with suppress(ValueError):  # the participant's table says better which value is not a number
+            frame.to_numpy().astype(np.float64)  # as scikit-learn: a TypeError for things that cannot be numbers
+    return frame
+
+
+def cut(frame: pd.DataFrame, participants: Participants) -> dict[str, Table]:
     """Return one table cut vertically: into a number of nearly equal parts, by fractions, or by lists of columns."""
-    frame = X if isinstance(X, pd.DataFrame) else _frame(X)
     names = [str(name) for name in frame.columns]
+    _refuse_repeated(names)
     groups = _groups(names, participants)
     return {
         owner: Table.read(frame.iloc[:, places].set_axis([names[i] for i in places], axis=1), owner)
@@ -55,15 +71,31 @@ def cut(X: Any, participants: Participants) -> dict[str, Table]:
     }
 
 
-def _frame(X: Any) -> pd.DataFrame:
-    array = np.asarray(X)
-    if array.ndim != 2:
-        raise DataError(f"X has {array.ndim} dimensions; it takes a table of rows and columns")
-    return pd.DataFrame(array, columns=pd.Index([f"f{i}" for i in range(array.shape[1])]))
+def _refuse_repeated(names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise DataError(f"X has columns of the same name: {', '.join(repeated)}; rename or drop one of each")
+
+
+def cut_as_trained(
+    frame: pd.DataFrame, columns: Mapping[str, Sequence[str]], more_columns: bool = False
+) -> dict[str, Table]:
+    """Return one table cut into the columns that each participant's model knows; others only if `more_columns`."""
+    have = {str(name) for name in frame.columns}
+    for owner, names in columns.items():
+        missing = [name for name in names if name not in have]
+        if missing:
+            told = f"{owner}: the table lacks {', '.join(missing)}"
+            raise DataError(f"{told}; give the columns the model was trained with")
+    unknown = sorted(have.difference(*columns.values()))
+    if unknown and not more_columns:
+        raise DataError(f"X has unknown columns, {_some(unknown)}; give the columns the model was trained with")
+    return cut(frame, columns)
 
 
 def _groups(names: list[str], participants: Participants) -> dict[str, list[int]]:
     if isinstance(participants, Mapping):
+        _check_count(len(participants))
         return {str(owner): _places(names, columns) for owner, columns in participants.items()}
     if isinstance(participants, (int, np.integer)) and not isinstance(participants, bool):
         _check_count(int(participants))
@@ -73,7 +105,7 @@ def _groups(names: list[str], participants: Participants) -> dict[str, list[int]
         _check_count(len(participants))
         if all(isinstance(p, (int, float, np.number)) and not isinstance(p, bool) for p in participants):
             sizes = [float(p) for p in participants]
-            if min(sizes) <= 0 or abs(sum(sizes) - 1) > 1e-6:
+            if not (min(sizes) > 0 and abs(sum(sizes) - 1) <= 1e-6):
                 raise DataError(f"participants={list(participants)}: fractions are positive and add up to 1")
             return _named(_by_fractions(len(names), sizes))
         return _named([_places(names, columns) for columns in participants])
@@ -85,7 +117,7 @@ def _groups(names: list[str], participants: Participants) -> dict[str, list[int]
 
 def _check_count(count: int) -> None:
     if count < 2:
-        raise DataError(f"participants={count}: a federation needs at least two")
+        raise DataError(f"participants: a federation needs at least two, not {count}; there is nobody else to join")
 
 
 def _named(groups: list[list[int]]) -> dict[str, list[int]]:
@@ -102,13 +134,17 @@ def _places(names: list[str], columns: Any) -> list[int]:
         raise DataError(f"participants takes a list of columns per participant, not {columns!r}")
     places = []
     for column in columns:
-        if isinstance(column, (int, np.integer)) and 0 <= int(column) < len(names):
-            places.append(int(column))
-        elif str(column) in names:
+        if str(column) in names:
             places.append(names.index(str(column)))
+        elif isinstance(column, (int, np.integer)) and not isinstance(column, bool) and 0 <= column < len(names):
+            places.append(int(column))
         else:
-            raise DataError(f"participants names a column {column!r} that the table does not have")
+            raise DataError(f"participants names a column {column!r} that X does not have; it has {_some(names)}")
     return places
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
 
 def read_labels(y: Any, rows: int, name: str = "y") -> npt.NDArray[Any]:
@@ -130,11 +166,26 @@ def read_labels(y: Any, rows: int, name: str = "y") -> npt.NDArray[Any]:
     return array
 
 
+def read_classes(y: Any, rows: int) -> npt.NDArray[Any]:
+    """Return labels that are classes: of one kind, and not numbers with fractions."""
+    labels = read_labels(y, rows)
+    if labels.dtype.kind != "f" and len(pd.unique(labels)) == rows > 2:
+        raise DataError(f"y has {rows} classes in {rows} rows; is this a regression target?")
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        raise DataError(f"y does not hold classes: {error}") from None
+    return labels
+
+
 def read_weights(weight: Any, rows: int, name: str = "sample_weight") -> npt.NDArray[np.float64] | None:
     """Return weights as floats, or None if all rows weigh 1."""
     if weight is None:
         return None
-    array = np.asarray(weight, np.float64)
+    try:
+        array = np.asarray(weight, np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} holds something that is not a number; give one weight per row") from None
     if array.ndim == 0:
         array = np.full(rows, float(array))
     if array.shape != (rows,):

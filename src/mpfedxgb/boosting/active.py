@@ -20,7 +20,7 @@ from mpfedxgb.ring.fixed import encode_fixed
 from mpfedxgb.tree.grow import Grown
 from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight
 from mpfedxgb.tree.level import Shape
-from mpfedxgb.tree.nodes import GrownLeaf
+from mpfedxgb.tree.nodes import GrownLeaf, Leaf
 
 _LARGEST_MARGIN = 1 << 62
 
@@ -71,7 +71,10 @@ class Active:
         self.best_iteration: int | None = None
         self._best = float("nan")
         self._gh: npt.NDArray[np.int64] = np.empty((k, 2, 0), np.int64)
-        self.names = list(labels.eval_metrics) or [DEFAULT[params.objective]]
+        # The margins of a classifier with a loss of its own are log-odds, as its predict_proba takes them.
+        is_odds = params.objective == "custom" and params.num_class == 2
+        self.output = "binary:logistic" if is_odds else params.objective
+        self.names = list(labels.eval_metrics) or [DEFAULT[self.output]]
 
     def integers(self, t: int) -> npt.NDArray[np.int64]:
         """Return g~ and h~ of the round, (trees, 2, rows): the single rounding of the whole training."""
@@ -92,9 +95,9 @@ class Active:
         self._gh = np.stack([g_int, h_int], axis=1)
         return self._gh
 
-    def update(self, grown: Grown, members: npt.NDArray[np.uint8]) -> list[int]:
-        """Return the weight of every leaf, by place, and add it to the margins of the rows inside."""
-        weights = [0] * len(members)
+    def update(self, grown: Grown, members: npt.NDArray[np.uint8]) -> list[Leaf]:
+        """Return weight and cover of every leaf, by place, and add the weight to the margins of the rows inside."""
+        leaves = [Leaf(0, 0.0)] * len(members)
         for k, tree in enumerate(grown.trees):
             for node in tree.nodes:
                 if isinstance(node, GrownLeaf):
@@ -105,11 +108,11 @@ class Active:
                     )
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
-                    weights[node.place] = w
+                    leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -self.scale.f_h)))
                     self.margins[k, inside] += w
         if np.abs(self.margins).max() > _LARGEST_MARGIN:
             raise UserError("a margin is beyond 2^30; rescale the labels or lower the learning rate")
-        return weights
+        return leaves
 
     def report(self, t: int) -> bool:
         """Evaluate, tell the callbacks, and return whether another round should follow."""
@@ -137,13 +140,15 @@ class Active:
         for i, y in enumerate(self.labels.eval_y):
             rows = slice(first, first + len(y))
             margins = np.ldexp(self.margins[:, rows].astype(np.float64), -WEIGHT_BITS)
-            predictions = transform(self.params.objective, margins)
+            predictions = transform(self.output, margins)
             weight = self.labels.eval_weight[i] if self.labels.eval_weight else None
             for name in self.names:
                 value = METRICS[name](y, predictions, np.ones(len(y)) if weight is None else weight)
                 self.metrics.setdefault(f"validation_{i}", {}).setdefault(name, []).append(value)
             first += len(y)
         # As XGBoost does, the last metric of the last evaluation set decides.
+        if self.labels.early_stopping_rounds is None:
+            return
         if self.best_iteration is None or is_better(self.names[-1], value, self._best):
             last = self.metrics[f"validation_{len(self.labels.eval_y) - 1}"][self.names[-1]]
             self.best_iteration, self._best = len(last) - 1, value

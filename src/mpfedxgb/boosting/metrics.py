@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -61,9 +62,10 @@ def merror(y: Floats, p: Floats, weight: Floats) -> float:
 
 
 def poisson_nloglik(y: Floats, p: Floats, weight: Floats) -> float:
-    """Return the mean negative log-likelihood of counts, up to the term of the labels."""
+    """Return the mean negative log-likelihood of counts."""
     mean = np.maximum(p[0], 1e-16)
-    return _mean(mean - y * np.log(mean), weight)
+    of_labels = np.array([math.lgamma(count + 1) for count in y])
+    return _mean(of_labels + mean - y * np.log(mean), weight)
 
 
 METRICS: dict[str, Metric] = {

@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mpfedxgb.config import TrainParams
 from mpfedxgb.data.candidates import Candidates
-from mpfedxgb.errors import SettingsError, UserError
+from mpfedxgb.errors import UserError
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.tree.nodes import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Node, Split, Tree
 
 FORMAT = "mpfedxgb partial model"
 VERSION = 1
+_LARGEST_WEIGHT = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class PartialModel:
     """What one participant keeps of a model.
 
     `training` is the same in all parts of one model; `participant` counts from 1, the active one. Trees are listed
-    round by round, class by class. `base_margin`, `best_iteration` and leaf weights are the active participant's.
+    round by round, class by class. `base_margin`, `best_iteration`, `classes` (what the labels of a classifier are
+    called) and leaf weights are the active participant's.
     """
 
     training: str
@@ -47,6 +50,7 @@ class PartialModel:
     trees: tuple[Tree, ...]
     base_margin: tuple[float, ...] | None = None
     best_iteration: int | None = None
+    classes: tuple[str | int | float, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -73,6 +77,7 @@ class PartialModel:
             ],
             "base_margin": None if self.base_margin is None else list(self.base_margin),
             "best_iteration": self.best_iteration,
+            "classes": None if self.classes is None else list(self.classes),
             "trees": [[_node_to_json(node) for node in tree] for tree in self.trees],
         }
         return json.dumps(content, indent=1, allow_nan=False) + "\n"
@@ -81,9 +86,11 @@ class PartialModel:
     def from_json(cls, text: str, where: str = "the model") -> PartialModel:
         """Return a model from JSON text; anything damaged, foreign or newer is a UserError that says so."""
         try:
-            content = json.loads(text)
+            content = json.loads(text, parse_constant=_no_constant)
         except json.JSONDecodeError as error:
             raise UserError(f"{where} is damaged: not JSON ({error.msg} at line {error.lineno})") from None
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{where} is damaged: not JSON of a model ({error})") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise UserError(f"{where} is not a partial model of mpfedxgb")
         if content.get("version") != VERSION:
@@ -93,54 +100,84 @@ class PartialModel:
             )
         try:
             return cls._from_content(content)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            if isinstance(error, SettingsError):
-                raise UserError(f"{where} is damaged: {error}") from None
-            raise UserError(f"{where} is damaged: {type(error).__name__} while reading it ({error})") from None
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise UserError(f"{where} is damaged: {reason}") from None
 
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> PartialModel:
-        features = tuple(
-            Feature(str(f["name"]), tuple(f["categories"]) if "categories" in f else None) for f in content["features"]
-        )
-        base = content["base_margin"]
+        base, best, classes = content["base_margin"], content["best_iteration"], content["classes"]
         model = cls(
-            training=str(content["training"]),
-            participant=int(content["participant"]),
-            participants=tuple(str(name) for name in content["participants"]),
-            params=TrainParams.from_dict(content["params"]),
-            features=features,
-            trees=tuple(tuple(_node_from_json(node) for node in tree) for tree in content["trees"]),
-            base_margin=None if base is None else tuple(float(b) for b in base),
-            best_iteration=content["best_iteration"],
+            training=_typed(content, "training", str),
+            participant=_typed(content, "participant", int),
+            participants=tuple(_each(content, "participants", str)),
+            params=TrainParams.from_dict(_typed(content, "params", dict)),
+            features=tuple(_feature_from_json(feature) for feature in _each(content, "features", dict)),
+            trees=tuple(
+                tuple(_node_from_json(_checked("a node", node, dict)) for node in tree)
+                for tree in _each(content, "trees", list)
+            ),
+            base_margin=None if base is None else tuple(_each(content, "base_margin", float)),
+            best_iteration=None if best is None else _typed(content, "best_iteration", int),
+            classes=None if classes is None else tuple(_each(content, "classes", str, int, float, bool)),
         )
         model._check()
         return model
 
     def _check(self) -> None:
+        """Raise ValueError unless all numbers fit together, so that nobody stumbles over them later."""
         if not 1 <= self.participant <= len(self.participants):
             raise ValueError(f"participant {self.participant} of {len(self.participants)}")
-        if self.is_active and (self.base_margin is None or len(self.base_margin) != self.params.trees_per_round):
-            raise ValueError("the active participant's base margin is missing")
-        names = {f.name for f in self.features}
+        if len(set(self.participants)) != len(self.participants):
+            raise ValueError("two participants have the same name")
+        if self.is_active != (self.base_margin is not None) or len(self.base_margin or ()) not in (0, self._per_round):
+            raise ValueError("the base margin is the active participant's, one number per tree of a round")
+        if not self.trees or len(self.trees) % self._per_round:
+            raise ValueError(f"{len(self.trees)} trees are not whole rounds of {self._per_round}")
+        if self.best_iteration is not None and not 0 <= self.best_iteration < len(self.trees) // self._per_round:
+            raise ValueError(f"best_iteration {self.best_iteration} is none of the rounds")
+        if self.classes is not None and len(set(self.classes)) != self.params.num_class:
+            raise ValueError(f"{len(self.classes)} classes are listed for a model of {self.params.num_class}")
+        if not self.is_active and (self.best_iteration, self.classes) != (None, None):
+            raise ValueError("best_iteration and classes are the active participant's")
+        features = {f.name: f for f in self.features}
+        if len(features) != len(self.features):
+            raise ValueError("a feature is listed twice")
         for tree in self.trees:
-            if not tree:
-                raise ValueError("a tree has no nodes")
-            for number, node in enumerate(tree):
-                if isinstance(node, Leaf):
-                    if (node.weight is not None) != self.is_active:
-                        raise ValueError("leaf weights belong to the active participant, all of them")
-                    continue
-                if not (number < node.left < len(tree) and number < node.right < len(tree)):
-                    raise ValueError("a split has children that do not follow it")
-                if isinstance(node, Split) and node.feature not in names:
-                    raise ValueError("a split uses a feature that is not listed")
+            self._check_tree(tree, features)
+
+    def _check_tree(self, tree: Tree, features: dict[str, Feature]) -> None:
+        following = 1  # children are numbered two by two in the order of their parents
+        for node in tree:
+            if isinstance(node, Leaf):
+                if (node.weight is not None) != self.is_active:
+                    raise ValueError("leaf weights belong to the active participant, all of them")
+                continue
+            if (node.left, node.right) != (following, following + 1):
+                raise ValueError(f"a split has the children {node.left} and {node.right}, not the two that follow")
+            following += 2
+            if isinstance(node, Split):
+                _check_split(node, features)
+            elif not 1 <= node.owner <= len(self.participants) or node.owner == self.participant:
+                raise ValueError(f"a split of somebody else belongs to participant {node.owner}")
+        if following != len(tree):
+            raise ValueError(f"a tree of {len(tree)} nodes has children up to number {following - 1}")
+
+    @property
+    def _per_round(self) -> int:
+        return self.params.trees_per_round
 
     def save(self, path: Path) -> None:
         """Write the model to a file, whole or not at all."""
         temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text(self.to_json(), encoding="utf-8")
-        temporary.replace(path)
+        try:
+            temporary.write_text(self.to_json(), encoding="utf-8")
+            temporary.replace(path)
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error.strerror}; what was there before is unchanged") from None
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: Path) -> PartialModel:
@@ -155,20 +192,20 @@ class PartialModel:
 
 
 def keep_trees(
-    role: int, grown: Sequence[GrownTree], candidates: Candidates | None, weights: Sequence[int] | None
+    role: int, grown: Sequence[GrownTree], candidates: Candidates | None, leaves: Sequence[Leaf] | None
 ) -> list[Tree]:
     """Return grown trees as this participant keeps them (Algorithm 3, lines 37-41); nothing at the coordinator."""
     if candidates is None:
         return []
-    return [tuple(_keep(role, node, candidates, weights) for node in tree.nodes) for tree in grown]
+    return [tuple(_keep(role, node, candidates, leaves) for node in tree.nodes) for tree in grown]
 
 
 def _keep(
-    role: int, node: GrownSplit | GrownLeaf | None, candidates: Candidates, weights: Sequence[int] | None
+    role: int, node: GrownSplit | GrownLeaf | None, candidates: Candidates, leaves: Sequence[Leaf] | None
 ) -> Node:
     assert node is not None, "every node of a finished tree is decided"
     if isinstance(node, GrownLeaf):
-        return Leaf(None if weights is None else weights[node.place])
+        return Leaf(None) if leaves is None else leaves[node.place]
     if node.owner != role:
         return Dummy(node.owner, node.left, node.right)
     item = candidates.items[node.candidate]
@@ -180,7 +217,7 @@ def _keep(
 
 def _node_to_json(node: Node) -> dict[str, Any]:
     if isinstance(node, Leaf):
-        return {"leaf": node.weight}
+        return {"leaf": None} if node.weight is None else {"leaf": node.weight, "cover": node.cover}
     if isinstance(node, Dummy):
         return {"dummy": node.owner, "left": node.left, "right": node.right}
     content: dict[str, Any] = {"feature": node.feature}
@@ -200,18 +237,60 @@ def _node_to_json(node: Node) -> dict[str, Any]:
 
 def _node_from_json(content: dict[str, Any]) -> Node:
     if "leaf" in content:
-        weight = content["leaf"]
-        return Leaf(None if weight is None else int(weight))
-    left, right = int(content["left"]), int(content["right"])
+        if content["leaf"] is None:
+            return Leaf(None)
+        weight = _typed(content, "leaf", int)
+        if abs(weight) > _LARGEST_WEIGHT:
+            raise ValueError("a leaf weight is beyond 2^30")
+        return Leaf(weight, _typed(content, "cover", float))
+    left, right = _typed(content, "left", int), _typed(content, "right", int)
     if "dummy" in content:
-        return Dummy(int(content["dummy"]), left, right)
-    threshold = None
-    if "category" not in content:
-        told = content["threshold"]
-        threshold = {"all": math.inf, "none": -math.inf}[told] if isinstance(told, str) else float(told)
-    category = int(content["category"]) if "category" in content else None
-    sides = (bool(content["missing_left"]), bool(content["flipped"]))
-    return Split(str(content["feature"]), threshold, category, *sides, left, right)
+        return Dummy(_typed(content, "dummy", int), left, right)
+    threshold, category = None, None
+    if "category" in content:
+        category = _typed(content, "category", int)
+    elif isinstance(content["threshold"], str):
+        threshold = {"all": math.inf, "none": -math.inf}[content["threshold"]]
+    else:
+        threshold = _checked("threshold", content["threshold"], float)
+    sides = (_typed(content, "missing_left", bool), _typed(content, "flipped", bool))
+    return Split(_typed(content, "feature", str), threshold, category, *sides, left, right)
+
+
+def _feature_from_json(content: dict[str, Any]) -> Feature:
+    categories = tuple(_each(content, "categories", str)) if "categories" in content else None
+    return Feature(_typed(content, "name", str), categories)
+
+
+def _check_split(node: Split, features: dict[str, Feature]) -> None:
+    if node.feature not in features:
+        raise ValueError("a split uses a feature that is not listed")
+    categories = features[node.feature].categories
+    if (categories is None) != (node.category is None):
+        raise ValueError(f"a split on {node.feature!r} mixes up numbers and categories")
+    if categories is not None and node.category not in range(len(categories)):
+        raise ValueError(f"a split on {node.feature!r} names category {node.category} of {len(categories)}")
+
+
+def _typed(content: dict[str, Any], key: str, *kinds: type) -> Any:
+    return _checked(key, content[key], *kinds)
+
+
+def _each(content: dict[str, Any], key: str, *kinds: type) -> list[Any]:
+    return [_checked(key, value, *kinds) for value in _checked(key, content[key], list)]
+
+
+def _checked(what: str, value: Any, *kinds: type) -> Any:
+    """Return a value if it is exactly of one of the kinds: in Python True is an integer, in a model it is not."""
+    if type(value) not in kinds:
+        raise TypeError(f"{what} is {type(value).__name__}, not {' or '.join(kind.__name__ for kind in kinds)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{what} is not a finite number")
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,19 +354,36 @@ def join(models: Sequence[PartialModel]) -> Joined:
 
 def _join_tree(views: Sequence[Tree]) -> JoinedTree:
     """Put the views of one tree together and renumber it level by level, real left first."""
+    if len({len(view) for view in views}) > 1:
+        raise UserError("the parts do not fit together: their trees have different shapes")
     nodes: list[JoinedSplit | Leaf] = []
     queue = [0]
     for number in queue:  # grows while it is walked
         node = views[0][number]
-        if isinstance(node, Leaf):
+        owner, own = _owner(number, views)
+        if own is None:
+            assert isinstance(node, Leaf)
             nodes.append(node)
             continue
-        owner = node.owner if isinstance(node, Dummy) else ACTIVE
-        own = views[owner - 1][number]
-        if not isinstance(own, Split):
-            raise UserError("the parts do not fit together: a split is nobody's")
         left, right = (own.right, own.left) if own.flipped else (own.left, own.right)
         place = len(queue)
         queue += [left, right]
         nodes.append(JoinedSplit(owner, own.feature, own.threshold, own.category, own.missing_left, place, place + 1))
     return tuple(nodes)
+
+
+def _owner(number: int, views: Sequence[Tree]) -> tuple[int, Split | None]:
+    """Return the one participant that has a node's split, and the split; 0 and None if the node is everybody's leaf."""
+    told = {}
+    for m, view in enumerate(views, 1):
+        node = view[number]
+        told[m] = 0 if isinstance(node, Leaf) else node.owner if isinstance(node, Dummy) else m
+    owner = told[ACTIVE]
+    if set(told.values()) != {owner}:
+        raise UserError(f"the parts do not fit together: they name different owners of node {number}")
+    if not owner:
+        return 0, None
+    own = views[owner - 1][number]
+    if not isinstance(own, Split):
+        raise UserError(f"the parts do not fit together: the split of node {number} is nobody's")
+    return owner, own

@@ -69,15 +69,15 @@ def plan(params: TrainParams, rows: int) -> Plan:
     bounded = params.objective in ("binary:logistic", "multi:softprob") and not params.weighted
     if bounded:
         h_cap = 1 << (_F - (2 if params.objective == "binary:logistic" else 1))
-        lam, g_cap = round(Fraction(params.reg_lambda) * (1 << _F)), 1 << _F
+        lam, g_cap = _lambda(params, _F), 1 << _F
         gam = _gamma(params, _F, _F, g_cap, rows)
         for limbs in _LIMBS:
             if bits_needed(rows, g_cap, h_cap, lam, gam) <= 64 * limbs and rows * g_cap < 1 << _SUM_BITS:
                 return Plan(limbs, g_cap, h_cap, lam, gam, _F, _F)
-        raise DoesNotFitError(f"a table of {rows} rows needs numbers wider than 256 bits; train on fewer rows")
+        raise _too_wide(params, rows)
     if params.objective == "reg:squarederror" and not params.weighted:
         f_h: int | None = _F_SQUARED
-        h_cap, lam = 1 << _F_SQUARED, max(1, round(Fraction(params.reg_lambda) * (1 << _F_SQUARED)))
+        h_cap, lam = 1 << _F_SQUARED, _lambda(params, _F_SQUARED)
     else:
         f_h, h_cap = None, 1 << _F
         lam = max(1, round(Fraction(params.reg_lambda))) << (_F + max(0, rows.bit_length() - 1))
@@ -87,7 +87,14 @@ def plan(params: TrainParams, rows: int) -> Plan:
             bits += 1
         if bits >= enough:
             return Plan(limbs, 1 << bits, h_cap, lam, _gain_cap(rows, 1 << bits), None, f_h)
-    raise DoesNotFitError(f"a table of {rows} rows needs numbers wider than 256 bits; train on fewer rows")
+    raise _too_wide(params, rows)
+
+
+def _too_wide(params: TrainParams, rows: int) -> DoesNotFitError:
+    return DoesNotFitError(
+        f"a table of {rows} rows with reg_lambda={params.reg_lambda:g} needs numbers wider than 256 bits; "
+        "train on fewer rows, or lower reg_lambda if it is large"
+    )
 
 
 def _fits(rows: int, g_cap: int, h_cap: int, lam: int, limbs: int) -> bool:
@@ -100,6 +107,12 @@ def _gain_cap(rows: int, g_cap: int) -> int:
     return rows**2 * g_cap**2 + 1
 
 
+def _lambda(params: TrainParams, f_h: int) -> int:
+    """Return lambda~, which vanishes with lambda only."""
+    lam = round(Fraction(params.reg_lambda) * Fraction(2) ** f_h)
+    return max(1, lam) if params.reg_lambda > 0 else lam
+
+
 def _gamma(params: TrainParams, f_g: int, f_h: int, g_cap: int, rows: int) -> int:
     exact = Fraction(max(params.gamma, SMALLEST_GAMMA)) * Fraction(2) ** (2 * f_g - f_h)
     return min(max(1, round(exact)), _gain_cap(rows, g_cap))
@@ -107,14 +120,10 @@ def _gamma(params: TrainParams, f_g: int, f_h: int, g_cap: int, rows: int) -> in
 
 def scale(params: TrainParams, public: Plan, rows: int, f_g: int, f_h: int) -> Scale:
     """Return the constants at given scales."""
-    factor = Fraction(2) ** f_h
-    lam = round(Fraction(params.reg_lambda) * factor)
-    if params.reg_lambda > 0:
-        lam = max(1, lam)
-    mcw = min(math.ceil(Fraction(params.min_child_weight) * factor), rows * public.h_cap + 1)
+    mcw = min(math.ceil(Fraction(params.min_child_weight) * Fraction(2) ** f_h), rows * public.h_cap + 1)
     if params.reg_lambda == 0:
         mcw = max(1, mcw)  # an empty side would make 0 / 0
-    return Scale(f_g, f_h, lam, _gamma(params, f_g, f_h, public.g_cap, rows), mcw)
+    return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.g_cap, rows), mcw)
 
 
 def choose_scale(
@@ -134,5 +143,6 @@ def _finest(largest: float, cap: int) -> int:
     """Return the largest f with largest * 2^f <= cap."""
     if largest == 0:
         return 0
-    _, exponent = math.frexp(largest)  # largest < 2^exponent
-    return cap.bit_length() - 1 - exponent
+    _, exponent = math.frexp(largest)  # 2^(exponent - 1) <= largest < 2^exponent
+    f = cap.bit_length() - exponent
+    return f if Fraction(largest) * Fraction(2) ** f <= cap else f - 1

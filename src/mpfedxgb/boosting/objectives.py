@@ -18,6 +18,9 @@ _SMALLEST_HESSIAN = 1e-16
 _SHARE_OFFSET = 1e-6
 """XGBoost adds this to class shares before it takes their logarithms."""
 
+_CERTAIN = (np.float32(1e-6), np.float32(1) - np.float32(1e-6))
+"""XGBoost starts from no probability beyond these."""
+
 
 def gradients(objective: str, y: Floats, margins: Floats, custom: CustomObjective | None = None) -> Gradients:
     """Return g and h of every tree of the round and every row: margins (trees, rows) to two arrays (trees, rows)."""
@@ -31,7 +34,7 @@ def gradients(objective: str, y: Floats, margins: Floats, custom: CustomObjectiv
     if objective == "reg:squarederror":
         return margins - y, np.ones_like(margins)
     if objective == "count:poisson":
-        mean = np.exp(margins)
+        mean = _exp(margins)
         return mean - y, mean
     assert custom is not None
     return _custom(custom, y, margins)
@@ -54,7 +57,7 @@ def base_margin(objective: str, y: Floats, weight: Floats | None, base_score: fl
     """Return the margin that boosting starts from, per tree of a round, as XGBoost derives it from base_score."""
     if objective == "multi:softprob":
         if base_score is not None:
-            return np.full(num_class, float(np.float32(base_score)))
+            return np.full(num_class, _float32(base_score))
         shares = np.bincount(y.astype(np.int64), weights=weight, minlength=num_class) / (
             len(y) if weight is None else weight.sum()
         )
@@ -62,16 +65,22 @@ def base_margin(objective: str, y: Floats, weight: Floats | None, base_score: fl
         return np.asarray(np.float32(logs - logs.mean()), np.float64)
     if base_score is None:
         base_score = 0.0 if objective == "custom" else float(np.average(y, weights=weight))
-    score = float(np.float32(base_score))
+    score = _float32(base_score)
     if objective == "binary:logistic":
-        if not 0 < score < 1:
+        if not 0 < base_score < 1:
             raise DataError(f"base_score={base_score} is not a probability between 0 and 1")
-        return np.array([-np.log(1 / score - 1)])
+        p = np.clip(np.array([score], np.float32), *_CERTAIN)
+        return np.asarray(-np.log(1 / p - 1), np.float64)  # in float32 as XGBoost: near 1 the difference loses digits
     if objective == "count:poisson":
         if score <= 0:
             raise DataError(f"base_score={base_score} is not a positive mean")
         return np.array([np.log(score)])
     return np.array([score])
+
+
+def _float32(value: float) -> float:
+    with np.errstate(over="ignore"):  # the caller refuses an infinite margin, in words
+        return float(np.float32(value))
 
 
 def transform(objective: str, margins: Floats) -> Floats:
@@ -80,7 +89,12 @@ def transform(objective: str, margins: Floats) -> Floats:
         return sigmoid(margins)
     if objective == "multi:softprob":
         return softmax(margins)
-    return np.exp(margins) if objective == "count:poisson" else margins
+    return _exp(margins) if objective == "count:poisson" else margins
+
+
+def _exp(margins: Floats) -> Floats:
+    with np.errstate(over="ignore"):  # the caller refuses infinite gradients, in words
+        return np.exp(margins)
 
 
 def sigmoid(margins: Floats) -> Floats:

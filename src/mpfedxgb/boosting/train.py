@@ -74,8 +74,8 @@ def secure_train(party: Party, params: TrainParams, data: TrainData | None) -> T
             allowed = _share_sample(party, params, split_data, data, t)
             grown = grow(party, split_data, gh, Round(str(t), constants, allowed), rules)  # 6
             members = reveal_leaves(party, grown, split_data.shape)  # 7
-            weights = active.update(grown, members) if active is not None and members is not None else None  # 8-10
-            kept += keep_trees(party.role, grown.trees, candidates, weights)  # 11
+            leaves = active.update(grown, members) if active is not None and members is not None else None  # 8-10
+            kept += keep_trees(party.role, grown.trees, candidates, leaves)  # 11
             goes_on = active.report(t) if active is not None else True
             if params.may_stop_early and not party.broadcast(NUMBER_OF_TREES, [goes_on])[0]:
                 break

@@ -14,7 +14,6 @@ from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 
 _NO_PARENT = 2147483647
-_LARGEST = float(np.finfo(np.float32).max)
 _VERSION = [3, 0, 0]
 
 _LOSSES: dict[str, dict[str, Any]] = {
@@ -64,7 +63,8 @@ def to_xgboost_json(model: Joined) -> str:
         },
         "objective": {"name": objective, **losses},
     }
-    return json.dumps({"learner": learner, "version": _VERSION})
+    # Names go out as they are: XGBoost's reader does not understand \uXXXX.
+    return json.dumps({"learner": learner, "version": _VERSION}, ensure_ascii=False)
 
 
 def _base_score(objective: str, margins: tuple[float, ...]) -> str:
@@ -105,13 +105,17 @@ def _tree(number: int, tree: JoinedTree, place: dict[tuple[int, str], int]) -> d
     for i, node in enumerate(tree):
         if isinstance(node, Leaf):
             assert node.weight is not None
+            assert node.cover is not None
             out["split_conditions"][i] = out["base_weights"][i] = math.ldexp(node.weight, -WEIGHT_BITS)
+            out["sum_hessian"][i] = node.cover
             continue
         parents[node.left] = parents[node.right] = i
         out["left_children"][i], out["right_children"][i] = node.left, node.right
         out["default_left"][i] = int(node.missing_left)
         out["split_indices"][i] = place[node.owner, node.feature]
         _condition(out, i, node)
+    for i in reversed(range(1, count)):  # children follow their parents
+        out["sum_hessian"][parents[i]] += out["sum_hessian"][i]
     return out
 
 
@@ -124,7 +128,7 @@ def _condition(out: dict[str, Any], i: int, node: JoinedSplit) -> None:
         out["categories"].append(node.category)
         return
     assert node.threshold is not None
-    if math.isinf(node.threshold):  # all present values on one side
-        out["split_conditions"][i] = math.copysign(_LARGEST, node.threshold)
+    if math.isinf(node.threshold):  # all present values on one side, the largest float32 too
+        out["split_conditions"][i] = node.threshold  # Infinity, as XGBoost writes it
     else:
         out["split_conditions"][i] = float(np.nextafter(np.float32(node.threshold), np.float32(np.inf)))

@@ -32,15 +32,15 @@ app.command()(show)
 
 
 def main() -> None:
-    """Run the command line; errors of this package become one clear line and an exit code."""
+    """Run the command line; errors of this package, and of files, become one clear line and an exit code."""
     try:
         app()
-    except UserError as error:
+    except (UserError, OSError) as error:
         _fail(error, EXIT_USER)
     except MpfedxgbError as error:
         _fail(error, EXIT_FAILED)
 
 
-def _fail(error: MpfedxgbError, code: int) -> None:
+def _fail(error: Exception, code: int) -> None:
     Console(stderr=True, highlight=False).print(f"mpfedxgb: {error}", markup=False, soft_wrap=True)
     sys.exit(code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +11,13 @@ import typer
 from rich.console import Console
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.api.models import load_models, predict_margins
-from mpfedxgb.api.tables import cut
-from mpfedxgb.boosting.objectives import transform
+from mpfedxgb.api.models import class_probabilities, load_models, load_parts, predict_margins
+from mpfedxgb.api.tables import cut_as_trained
+from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.boosting.objectives import Floats, transform
 from mpfedxgb.cli.files import read_table, take_label
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.errors import SettingsError
 from mpfedxgb.report.trees import model_text
 
 _REGRESSION = ("reg:squarederror", "count:poisson")
@@ -50,6 +50,8 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON.")] = False,
 ) -> None:
     """Train a federation in this process: cut a table by columns, one part per participant, and write their models."""
+    if out.exists() and not out.is_dir():
+        raise SettingsError(f"--out {out} is a file; give a folder for the models")
     X, y = take_label(read_table(table), label)
     regression = objective in _REGRESSION or (not objective and y.dtype.kind == "f" and y.nunique() > 20)
     kind = FedXGBRegressor if regression else FedXGBClassifier
@@ -73,8 +75,6 @@ def simulate(
     model.fit(X, y)
     paths = model.save_model(out)
     (out / "run.json").write_text(model.run_.to_json() + "\n", encoding="utf-8")
-    if not regression:
-        (out / "classes.json").write_text(json.dumps(model.classes_.tolist()) + "\n", encoding="utf-8")
     if as_json:
         typer.echo(model.run_.to_json())
         return
@@ -91,31 +91,27 @@ def predict(
 ) -> None:
     """Score a table jointly: every participant contributes its own splits, and only the prediction is revealed."""
     parts = load_models(models)
-    frame = read_table(table)
     wanted = {part.name: [f.name for f in part.features] for part in parts}
-    missing = sorted({name for names in wanted.values() for name in names} - {str(c) for c in frame.columns})
-    if missing:
-        raise DataError(f"{table} lacks the columns {', '.join(missing)}")
-    margins, _ = predict_margins(parts, cut(frame, wanted), SessionSettings())
-    objective = parts[0].params.objective
-    scores = transform(objective, margins)
-    if objective == "multi:softprob":
-        result = pd.DataFrame(scores.T, columns=pd.Index([f"class_{name}" for name in _classes(models, len(scores))]))
-        result.insert(0, "prediction", np.array(_classes(models, len(scores)), object)[scores.argmax(axis=0)])
-    else:
-        result = pd.DataFrame({"prediction": scores[0]})
+    frame = read_table(table, {f.name for part in parts for f in part.features if f.categories is not None})
+    margins, _ = predict_margins(parts, cut_as_trained(frame, wanted, more_columns=True), SessionSettings())
+    result = _predictions(parts[0], margins)
     result.to_csv(out if out is not None else typer.get_text_stream("stdout"), index=False)
 
 
-def _classes(folder: Path, count: int) -> list[str]:
-    path = folder / "classes.json"
-    return [str(name) for name in json.loads(path.read_text())] if path.is_file() else [str(k) for k in range(count)]
+def _predictions(active: PartialModel, margins: Floats) -> pd.DataFrame:
+    """Return the prediction of every row; for a classifier the likeliest class and the probability of each."""
+    if active.classes is None:
+        return pd.DataFrame({"prediction": transform(active.params.objective, margins)[0]})
+    shares = class_probabilities(active.params.objective, margins)
+    result = pd.DataFrame(shares, columns=pd.Index([f"class_{name}" for name in active.classes]))
+    result.insert(0, "prediction", np.array(active.classes)[shares.argmax(axis=1)])
+    return result
 
 
 def show(models: Annotated[Path, typer.Argument(help="Folder with partial models.")]) -> None:
     """Print each participant's partial trees: its own splits in words, Dummy for the others'."""
     console = Console(highlight=False, soft_wrap=True)
-    for part in load_models(models):
+    for part in load_parts(models):
         console.print(model_text(part), markup=False)
         console.print()
 

@@ -42,14 +42,9 @@ def cut_points(column: Column, max_bin: int) -> Edges:
     if len(values) <= max_bin:
         return values[:-1]
     heavy = _heavy(counts, max_bin)
-    low, high = 1, max(1, max_bin - int(heavy.sum()))
-    while low < high:  # the largest number of light bins with which all bins together are few enough
-        middle = (low + high + 1) // 2
-        if _ends(counts, heavy, middle).sum() <= max_bin:
-            low = middle
-        else:
-            high = middle - 1
-    ends = _ends(counts, heavy, low)
+    light_bins = max(1, max_bin - int(heavy.sum()))
+    while (ends := _ends(counts, heavy, light_bins)).sum() > max_bin:  # heavy values cut at most one light bin each
+        light_bins -= 1
     return values[ends][:-1]
 
 

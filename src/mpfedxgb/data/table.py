@@ -62,13 +62,15 @@ class Table:
         DataError
             Naming owner, column, value and remedy.
         """
-        frame = _to_frame(data, owner, names)
+        frame = to_frame(data, owner, names)
         if not len(frame):
             raise DataError(f"{owner}: the table has no rows; at least one row is needed")
-        repeated = sorted({str(name) for name in frame.columns[frame.columns.duplicated()]})
+        written = [str(name) for name in frame.columns]  # a model keeps names as text, so 1 and "1" are one name
+        repeated = _repeated(written)
         if repeated:
             raise DataError(f"{owner}: column names occur twice: {', '.join(repeated)}; rename or drop one of each")
-        return cls(owner, tuple(_column(owner, str(name), frame[name]) for name in frame.columns), len(frame))
+        columns = tuple(_column(owner, name, frame.iloc[:, i]) for i, name in enumerate(written))
+        return cls(owner, columns, len(frame))
 
     def match(self, names: Sequence[str], categories: dict[str, tuple[str, ...]]) -> Table:
         """Return the columns a model knows, in its order; categories are recoded to the model's.
@@ -88,15 +90,21 @@ class Table:
         return Table(self.owner, tuple(_recode(self.owner, mine[n], categories.get(n)) for n in names), self.rows)
 
 
-def _to_frame(data: Any, owner: str, names: Sequence[str] | None) -> pd.DataFrame:
+def to_frame(data: Any, owner: str, names: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return data as a DataFrame of one row per row; `names` are those of columns that have none."""
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise DataError(f"{owner}: sparse matrices are not supported; pass X.toarray() or a DataFrame")
     if isinstance(data, pd.Series):
         data = data.to_frame()
-    if isinstance(data, dict):
-        data = pd.DataFrame(data)
+    try:
+        if isinstance(data, dict):
+            data = pd.DataFrame(data)
+        if isinstance(data, np.ma.MaskedArray) and not np.iscomplexobj(data):
+            data = np.ma.filled(data.astype(np.float64), np.nan)  # asarray would forget which values are masked
+        array = data if isinstance(data, pd.DataFrame) else np.asarray(data)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{owner}: not a table ({error}); give columns, or rows, of equal length") from None
     if not isinstance(data, pd.DataFrame):
-        array = np.asarray(data)
         if array.ndim != 2:
             raise DataError(
                 f"{owner}: expected 2D array (rows, columns), got {array.ndim}D array instead. Reshape your data: "
@@ -117,11 +125,18 @@ def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
     if isinstance(series.dtype, pd.CategoricalDtype):
         codes = series.cat.codes.to_numpy().astype(np.float32)
         codes[codes < 0] = np.nan
-        return Column(name, codes, tuple(str(c) for c in series.cat.categories))
+        categories = tuple(str(c) for c in series.cat.categories)
+        if _repeated(categories):
+            raise DataError(f"{where} has two categories written {_repeated(categories)[0]!r}; rename one of them")
+        return Column(name, codes, categories)
     if series.dtype.kind in "mM":
         raise DataError(f"{where} holds dates or durations; turn them into numbers, such as days since a fixed date")
+    if series.dtype.kind == "c":
+        raise DataError(f"{where} holds complex numbers; split it into real columns")
     try:
         numbers = pd.to_numeric(series).to_numpy(np.float64, na_value=np.nan)
+    except OverflowError:
+        raise DataError(f"{where} holds an integer beyond float32 (3.4e38); rescale the column") from None
     except (ValueError, TypeError):
         bad = next((v for v in series if not _is_number(v)), "?")
         raise DataError(
@@ -136,6 +151,10 @@ def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
     return Column(name, numbers.astype(np.float32))
 
 
+def _repeated(texts: Sequence[str]) -> list[str]:
+    return sorted({text for text in texts if texts.count(text) > 1}) if len(set(texts)) < len(texts) else []
+
+
 def _is_number(value: Any) -> bool:
     try:
         float(value)
@@ -147,6 +166,8 @@ def _is_number(value: Any) -> bool:
 def _recode(owner: str, column: Column, categories: tuple[str, ...] | None) -> Column:
     if categories == column.categories:
         return column
+    if np.isnan(column.values).all():  # whatever kind a column without any value was taken for
+        return Column(column.name, column.values, categories)
     if categories is None or column.categories is None:
         kinds = ("numbers", "categories") if categories is None else ("categories", "numbers")
         raise DataError(f"{owner}: column {column.name!r} was trained on {kinds[0]} and now holds {kinds[1]}")

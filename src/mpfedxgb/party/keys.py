@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import KeyReuseError
 from mpfedxgb.party.roster import Roster
-from mpfedxgb.ring.prg import KEY_BYTES, Source, Stream, digest, expand, extract, os_entropy
+from mpfedxgb.ring.prg import KEY_BYTES, Expander, Source, Stream, digest, expand, extract, os_entropy
 
 NONCE_BYTES = 16
 _NO_ANNOUNCEMENTS = bytes(32)
@@ -54,7 +54,7 @@ class Keyring:
         self, seeds: dict[int, bytes], context: bytes, make_source: MakeSource | None = None, private: bytes = b""
     ) -> None:
         self._private = private or os_entropy(KEY_BYTES)
-        self._keys = {participant: extract(context, seed) for participant, seed in seeds.items()}
+        self._keys = {participant: Expander(extract(context, seed)) for participant, seed in seeds.items()}
         self._make_source = make_source
         self.run_name = digest(b"run name", context).hex()[:32]
         self._used: set[tuple[int, str]] = set()
@@ -85,5 +85,5 @@ class Keyring:
         self._used.add((participant, label))
         # The suffix has a fixed length, so no two pairs of label and announcements share an info.
         info = label.encode() + (self._announced if after_announcements else _NO_ANNOUNCEMENTS)
-        key = expand(self._keys[participant], info)
+        key = self._keys[participant](info)
         return Stream(key) if self._make_source is None else self._make_source(participant, label, key)

@@ -15,7 +15,7 @@ import numpy as np
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party, Spec
 from mpfedxgb.protocols.multiply import multiply
-from mpfedxgb.protocols.opening import open_masked, open_masked_batch
+from mpfedxgb.protocols.opening import Pending, masking, settle_all
 from mpfedxgb.protocols.secret import Secret, Shares, to_shares
 from mpfedxgb.protocols.share import share
 from mpfedxgb.ring import kernels
@@ -49,10 +49,16 @@ def open_bit(party: Party, shares: Shares) -> Bit:
 
     Rounds: 1. Sent: one bit each by each auxiliary. Reveals: nothing.
     """
+    return settle_all(party, [opening_bit(party, shares)])[0]
+
+
+def opening_bit(party: Party, shares: Shares) -> Pending[Bit]:
+    """Prepare `open_bit` up to its opening. Rounds: 0."""
     if shares.ring != BIT:
         raise DoesNotFitError(f"only single bits are opened as bits, not {shares}")
     party.step("open bit")
-    return Bit(open_masked(party, shares))
+    masked = masking(party, shares)
+    return Pending(masked.part, lambda total: Bit(masked.finish(total)))
 
 
 def share_bit(party: Party, owner: int, shape: Shape, values: RingArray | None = None) -> Bit:
@@ -90,8 +96,12 @@ def gated_sums(party: Party, batch: Sequence[Gated], name: str = "gated sum") ->
 
     Rounds: 1. Sent: one element per result by each auxiliary. Reveals: nothing.
     """
-    shares = gated_shares(party, batch, name)
-    return open_masked_batch(party, shares)
+    return settle_all(party, gating(party, batch, name))
+
+
+def gating(party: Party, batch: Sequence[Gated], name: str = "gated sum") -> list[Pending[Secret]]:
+    """Prepare `gated_sums` up to its opening. Rounds: 0."""
+    return [masking(party, shares) for shares in gated_shares(party, batch, name)]
 
 
 def gated_shares(party: Party, batch: Sequence[Gated], name: str = "gated sum") -> list[Shares]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.opening import open_shares
+from mpfedxgb.protocols.opening import Pending, settle_all
 from mpfedxgb.protocols.secret import Secret, Shares, public_shares
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.array import RingArray
@@ -67,9 +67,14 @@ def negative(party: Party, x: Secret, digit: int = DIGIT) -> Shares:
 
     Rounds: 1. Sent: one byte per digit by each auxiliary. Reveals: nothing.
     """
+    return settle_all(party, [comparing_with_zero(party, x, digit)])[0]
+
+
+def comparing_with_zero(party: Party, x: Secret, digit: int = DIGIT) -> Pending[Shares]:
+    """Prepare `negative` up to its opening. Rounds: 0."""
     flip = top_bit(x.mask) if party.is_coordinator else RingArray.hidden(BIT, x.shape)
-    less = less_than(party, x, x.ring.bits - 1, flip, digit)
-    return less + public_shares(party, top_bit(x.masked))
+    less, top = _comparing(party, x, x.ring.bits - 1, flip, digit), public_shares(party, top_bit(x.masked))
+    return Pending(less.part, lambda tau: less.finish(tau) + top, less.clip)
 
 
 def less_than(party: Party, x: Secret, bits: int, flip: RingArray | None = None, digit: int = DIGIT) -> Shares:
@@ -83,6 +88,11 @@ def less_than(party: Party, x: Secret, bits: int, flip: RingArray | None = None,
     `flip` (the coordinator's) is added to the answer on the way. Rounds: 1. Sent: one byte per digit by each auxiliary.
     Reveals: nothing.
     """
+    return settle_all(party, [_comparing(party, x, bits, flip, digit)])[0]
+
+
+def _comparing(party: Party, x: Secret, bits: int, flip: RingArray | None, digit: int) -> Pending[Shares]:
+    """Prepare `less_than` up to its opening."""
     party.step("less than")
     plan, shape = _plan(bits, digit), x.shape
     party.meter.now.comparisons += prod(shape)
@@ -95,17 +105,21 @@ def less_than(party: Party, x: Secret, bits: int, flip: RingArray | None = None,
         [(plan.ring, (*shape, plan.digits, plan.base)), (PACKED, (*shape, plan.packed))], deal_tables
     )
     if party.is_coordinator:
-        return Shares(RingArray.hidden(BIT, shape))
+        answer = Shares(RingArray.hidden(BIT, shape))
+        return Pending(RingArray.hidden(plan.ring, rho.shape), lambda _: answer)
     digits = low_digits(x.masked, bits, digit).reshape(-1, plan.digits)
     t = np.empty(digits.shape, np.uint8)
     tables = np.ascontiguousarray(one_hot.data).reshape(-1, plan.digits, plan.base)
     kernels.digit_terms(digits, tables, int(party.is_active), t)
     part = RingArray(plan.ring, (t + rho.data.reshape(t.shape)).reshape(rho.shape))
-    (tau,) = open_shares(party, [_clipped(part, plan)], lambda total: _clipped(total, plan))
-    places = ((tau.data.reshape(t.shape) - np.uint8(1)) & plan.clip).astype(np.int64) + plan.places
-    bit = np.empty(len(t), np.uint8)
-    kernels.look_up_bits(np.ascontiguousarray(look_up.data).reshape(-1, plan.packed), places, bit)
-    return Shares(RingArray(BIT, bit.reshape(shape)))
+
+    def look_up_answer(tau: RingArray) -> Shares:
+        places = ((tau.data.reshape(t.shape) - np.uint8(1)) & plan.clip).astype(np.int64) + plan.places
+        bit = np.empty(len(t), np.uint8)
+        kernels.look_up_bits(np.ascontiguousarray(look_up.data).reshape(-1, plan.packed), places, bit)
+        return Shares(RingArray(BIT, bit.reshape(shape)))
+
+    return Pending(_clipped(part, plan), look_up_answer, lambda total: _clipped(total, plan))
 
 
 def _clipped(digits: RingArray, plan: _Plan) -> RingArray:

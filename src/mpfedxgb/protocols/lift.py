@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.opening import open_masked
+from mpfedxgb.protocols.opening import Pending, masking, open_masked, settle_all
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import top_bit
@@ -37,7 +37,15 @@ def lift_secret(party: Party, z: Secret, ring: Ring) -> Secret:
 
 
 def lift_opened(party: Party, y: Secret, offset: int, ring: Ring) -> Secret:
-    """Return y - offset in a wider ring, for a masked y in [0, 2^(k-1)): the second half of `lift`."""
+    """Return y - offset in a wider ring, for a masked y in [0, 2^(k-1)): the second half of `lift`.
+
+    Rounds: 1. Sent: size wide elements by each auxiliary. Reveals: nothing.
+    """
+    return settle_all(party, [lifting(party, y, offset, ring)])[0]
+
+
+def lifting(party: Party, y: Secret, offset: int, ring: Ring) -> Pending[Secret]:
+    """Prepare `lift_opened` up to its opening. Rounds: 0."""
     if ring.bits <= y.ring.bits:
         raise DoesNotFitError(f"{ring} is not wider than {y.ring}")
     party.step("lift")
@@ -48,11 +56,11 @@ def lift_opened(party: Party, y: Secret, offset: int, ring: Ring) -> Secret:
 
     r, wrap = party.deal([spec, spec], masks)
     if party.is_coordinator:
-        return open_masked(party, Shares(RingArray.hidden(*spec)))
+        return masking(party, Shares(RingArray.hidden(*spec)))
     part = wrap * (1 - top_bit(y.masked).cast(ring)) - r
     if party.is_active:
         part = part + (y.masked.cast(ring) - offset)
-    return open_masked(party, Shares(part))
+    return masking(party, Shares(part))
 
 
 def _shifted(party: Party, z: Shares, offset: int) -> Shares:

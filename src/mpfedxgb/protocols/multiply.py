@@ -17,7 +17,7 @@ import numpy as np
 
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.opening import open_masked_batch
+from mpfedxgb.protocols.opening import Pending, masking, settle_all
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import Shape
@@ -71,6 +71,13 @@ def sums_of_products(
 
     Rounds: 1. Sent: one element per result by each auxiliary. Reveals: nothing.
     """
+    return settle_all(party, multiplying(party, batch, axis, name))
+
+
+def multiplying(
+    party: Party, batch: Sequence[Sum], axis: int | None = None, name: str = "sum of products"
+) -> list[Pending[Secret]]:
+    """Prepare `sums_of_products` up to its opening. Rounds: 0."""
     party.step(name)
     deal = _Deal(batch, axis)
     dealt = party.deal(deal.specs, deal.compute)
@@ -85,7 +92,7 @@ def sums_of_products(
         for coefficient, piece in (pair for term in terms for pair in _local_pieces(party, term, pairs)):
             part = _added(part, coefficient, piece if axis is None else piece.broadcast_to(shape).sum(axis))
         parts.append(Shares(part))
-    return open_masked_batch(party, parts)
+    return [masking(party, part) for part in parts]
 
 
 class _Deal:

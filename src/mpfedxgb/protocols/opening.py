@@ -7,11 +7,52 @@ the caller has put there; values that mean something go through `reveal`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.array import RingArray
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pending(Generic[T]):
+    """One thing that the next round will open: this participant's masked part, and what becomes of the sum.
+
+    Where a mask is narrower than its ring, `clip` reduces the sum to the mask's width before the others get it.
+    """
+
+    part: RingArray
+    finish: Callable[[RingArray], T]
+    clip: Callable[[RingArray], RingArray] | None = None
+
+
+def settle(party: Party, first: Sequence[Pending[T]], second: Sequence[Pending[U]]) -> tuple[list[T], list[U]]:
+    """Open pending things of two kinds in one round.
+
+    Rounds: 1. Sent: the elements of all of them by each auxiliary. Reveals: nothing.
+    """
+    pending: list[Pending[Any]] = [*first, *second]
+    sums = open_shares(party, [p.part for p in pending], [p.clip for p in pending])
+    return (
+        [p.finish(total) for p, total in zip(first, sums[: len(first)], strict=True)],
+        [p.finish(total) for p, total in zip(second, sums[len(first) :], strict=True)],
+    )
+
+
+def settle_all(party: Party, pending: Sequence[Pending[T]]) -> list[T]:
+    """Open pending things of one kind in one round (see `settle`)."""
+    return settle(party, pending, ())[0]
+
+
+def masking(party: Party, shares: Shares) -> Pending[Secret]:
+    """Prepare shares to be opened as a masked secret: everyone adds its share of a fresh mask. Local."""
+    mask = party.fresh(shares.ring, shares.shape)
+    return Pending(shares.part + mask, lambda total: Secret(total, mask))
 
 
 def open_masked(party: Party, shares: Shares) -> Secret:
@@ -22,23 +63,23 @@ def open_masked(party: Party, shares: Shares) -> Secret:
 
     Rounds: 1. Sent: size elements by each auxiliary, and as many to each of them. Reveals: nothing.
     """
-    return open_masked_batch(party, [shares])[0]
+    return settle_all(party, [masking(party, shares)])[0]
 
 
 def open_masked_batch(party: Party, batch: Sequence[Shares]) -> list[Secret]:
     """Turn several arrays of shares, of any rings and shapes, into masked secrets in one round (see `open_masked`)."""
-    masks = [party.fresh(x.ring, x.shape) for x in batch]
-    sums = open_shares(party, [x.part + mask for x, mask in zip(batch, masks, strict=True)])
-    return [Secret(total, mask) for total, mask in zip(sums, masks, strict=True)]
+    return settle_all(party, [masking(party, shares) for shares in batch])
 
 
 def open_shares(
-    party: Party, parts: Sequence[RingArray], clip: Callable[[RingArray], RingArray] | None = None
+    party: Party,
+    parts: Sequence[RingArray],
+    clips: Sequence[Callable[[RingArray], RingArray] | None] | None = None,
 ) -> list[RingArray]:
     """Return the sums of what the participants hold, to all participants; hidden at the coordinator.
 
-    The caller has masked every part with a share of a mask that is uniform in the same ring; where masks are narrower
-    than the ring, `clip` reduces the sums to their width before the others get them.
+    The caller has masked every part with a share of a mask that is uniform in the same ring, or in the width that its
+    clip reduces it to.
     """
     if party.is_coordinator:
         return [RingArray.hidden(part.ring, part.shape) for part in parts]
@@ -51,7 +92,7 @@ def open_shares(
     sums = list(parts)
     for m in party.others:
         sums = [total + part for total, part in zip(sums, party.receive(m, specs), strict=True)]
-    if clip is not None:
-        sums = [clip(total) for total in sums]
+    if clips is not None:
+        sums = [total if clip is None else clip(total) for total, clip in zip(sums, clips, strict=True)]
     party.send(party.others, sums)
     return sums

@@ -18,6 +18,7 @@ from mpfedxgb.ring.ring import BIT, Ring, Shape
 
 SEED_BYTES = 32
 KEY_BYTES = 32
+_BLOCK_BYTES = 64
 _CHUNK = 1 << 16
 _ZEROS = memoryview(bytes(_CHUNK))
 
@@ -80,7 +81,25 @@ def extract(salt: bytes, secret: bytes) -> bytes:
 
 def expand(pseudorandom_key: bytes, info: bytes) -> bytes:
     """HKDF-Expand with SHA-256 to its first 32 bytes (RFC 5869)."""
-    return hmac.digest(pseudorandom_key, info + b"\x01", "sha256")
+    return Expander(pseudorandom_key)(info)
+
+
+class Expander:
+    """HKDF-Expand under one key, many times: the two hash states that hold the padded key are kept."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, pseudorandom_key: bytes) -> None:
+        key = pseudorandom_key.ljust(_BLOCK_BYTES, b"\0")
+        self._inner = hashlib.sha256(bytes(b ^ 0x36 for b in key))
+        self._outer = hashlib.sha256(bytes(b ^ 0x5C for b in key))
+
+    def __call__(self, info: bytes) -> bytes:
+        """Return the first 32 bytes for an info: HMAC(key, info || 1)."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(info + b"\x01")
+        outer.update(inner.digest())
+        return outer.digest()
 
 
 def digest(*parts: bytes) -> bytes:

@@ -16,7 +16,7 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -89,8 +89,13 @@ def encode(kind: Kind, sender: int, session: bytes, step: int, label: str, array
     for array in arrays:
         parts.append(_ARRAY.pack(_CODES[array.dtype], array.ndim))
         parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
-    parts.extend(np.ascontiguousarray(array).tobytes() for array in arrays)
+    parts.extend(_bytes_of(array) for array in arrays)
     return b"".join(parts)
+
+
+def _bytes_of(array: Array) -> bytes:
+    """Return an array's bytes for joining, without a copy of their own."""
+    return cast(bytes, np.ascontiguousarray(array).data.cast("B")) if array.size else b""
 
 
 def decode(blob: bytes, max_bytes: int) -> Frame:

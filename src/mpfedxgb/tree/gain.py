@@ -6,11 +6,11 @@ import numpy as np
 
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.argmax import Fractions
-from mpfedxgb.protocols.bits import Bit, Gated, gated_sums, open_bit
-from mpfedxgb.protocols.compare import negative
-from mpfedxgb.protocols.lift import lift_opened
-from mpfedxgb.protocols.multiply import Product, sums_of_products
-from mpfedxgb.protocols.opening import open_masked
+from mpfedxgb.protocols.bits import Bit, Gated, gated_sums, opening_bit
+from mpfedxgb.protocols.compare import comparing_with_zero
+from mpfedxgb.protocols.lift import lifting
+from mpfedxgb.protocols.multiply import Product, multiplying
+from mpfedxgb.protocols.opening import Pending, open_masked, settle
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, public_shares, stack
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import VECTOR
@@ -35,18 +35,22 @@ def gains(
        A = G^2 + gamma (H + lambda), B = H + lambda.
     3. Where a side may be too light or a column is left out, such candidates become A = 0, B = 1, after the product.
 
-    sums (n, 2, columns), totals (n, 2), tags (n, columns + 1) to n tournaments. Rounds: 3, or 6 with checks. Reveals:
+    The sides are compared with the least weight in the rounds of the lift and of the products. sums (n, 2, columns),
+    totals (n, 2), tags (n, columns + 1) to n tournaments. Rounds: 3, or 4 where candidates may be invalid. Reveals:
     nothing.
     """
     with party.phase("gain"):
         party.step("open bucket sums")
         y = open_masked(party, sums + public_shares(party, _constant(party, _OFFSET, sums.shape)))
         both = concatenate([y, (totals + _OFFSET).reshape(*totals.shape, 1)])
-        values = lift_opened(party, both, _OFFSET, rules.ring)
-        A, B, A0, B0 = _fractions(party, values, constants)
+        sides = [_above_minimum(y[:, 1] - _OFFSET, totals[:, 1:], constants.mcw)] if rules.checks_children else []
+        (values,), light = settle(
+            party, [lifting(party, both, _OFFSET, rules.ring)], [comparing_with_zero(party, x) for x in sides]
+        )
+        B0, products = _products(party, values, constants)
+        (A, B, A0), too_light = settle(party, products, [opening_bit(party, x) for x in light])
         checks = [] if allowed is None else [allowed]
-        if rules.checks_children:
-            checks += _heavy_enough(party, y[:, 1] - _OFFSET, totals[:, 1:], constants.mcw)
+        checks += [~bit[side] for bit in too_light for side in (0, 1)]
         if checks:
             one = B * 0 + 1
             A, B = gated_sums(
@@ -56,30 +60,24 @@ def gains(
         return Fractions(stack([concatenate(column) for column in columns]), tags)
 
 
-def _fractions(party: Party, values: Secret, constants: Constants) -> tuple[Secret, Secret, Secret, Secret]:
-    """Return A, B of the candidates and of "no split", from wide sums (n, 2, columns + 1), the node's totals last."""
+def _products(party: Party, values: Secret, constants: Constants) -> tuple[Secret, list[Pending[Secret]]]:
+    """Return B0 and, pending, A, B and A0, from wide sums (n, 2, columns + 1), the node's totals last."""
     G, H = values[:, 0, -1:], values[:, 1, -1:]
     GL, HL = values[:, 0, :-1], values[:, 1, :-1]
     GR, HR = G - GL, H - HL + constants.lam
     HL = HL + constants.lam
     B0 = H + constants.lam
-    A, B, A0 = sums_of_products(
-        party,
-        [
-            [Product((GL, GL, HR)), Product((GR, GR, HL))],
-            [Product((HL, HR))],
-            [Product((G, G)), Product((constants.gam.reshape(1, 1), B0))],
-        ],
-        name="gains",
-    )
-    return A, B, A0, B0
+    batch = [
+        [Product((GL, GL, HR)), Product((GR, GR, HL))],
+        [Product((HL, HR))],
+        [Product((G, G)), Product((constants.gam.reshape(1, 1), B0))],
+    ]
+    return B0, multiplying(party, batch, name="gains")
 
 
-def _heavy_enough(party: Party, left: Secret, total: Secret, mcw: Secret) -> list[Bit]:
-    """Return two bits per candidate: H_L and H_R, without lambda, are at least min_child_weight."""
-    sides = stack([left - mcw, total - left - mcw])
-    light = open_bit(party, negative(party, sides))
-    return [~light[0], ~light[1]]
+def _above_minimum(left: Secret, total: Secret, mcw: Secret) -> Secret:
+    """Return H_L and H_R, without lambda, less min_child_weight: (2, n, columns)."""
+    return stack([left - mcw, total - left - mcw])
 
 
 def _constant(party: Party, value: int, shape: tuple[int, ...]) -> RingArray:

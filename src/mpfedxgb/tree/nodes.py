@@ -60,9 +60,10 @@ class GrownTree:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A kept leaf; its weight, in units of 2^-32, at the active participant only."""
+    """A kept leaf; its weight, in units of 2^-32, and its cover (sum of hessians), at the active participant only."""
 
     weight: int | None
+    cover: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

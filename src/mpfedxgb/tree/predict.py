@@ -35,6 +35,8 @@ CHUNK_ELEMENTS = 1 << 19
 
 Bits = npt.NDArray[np.uint8]
 
+_OTHER_TREES = "the participants' models do not have the same trees; do they come from the same training?"
+
 
 @dataclass(frozen=True, slots=True)
 class Outline:
@@ -85,6 +87,8 @@ def _agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None
     if len(set(told[:, 0])) > 1:
         counts = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, told[:, 0], strict=True))
         raise UserError(f"the participants bring different numbers of rows to score ({counts}); align the tables first")
+    if len(set(told[:, 1])) > 1:
+        raise UserError(_OTHER_TREES)
     limit = int(told[0, 2]) * classes or int(told[0, 1])
     flat = None
     if scorer is not None:
@@ -94,7 +98,7 @@ def _agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None
         ]
     public = party.tell_everyone(MODEL_SHAPE, flat)
     if (public != public[0]).any():
-        raise UserError("the participants' models do not have the same trees; do they come from the same training?")
+        raise UserError(_OTHER_TREES)
     agreed = [Outline(int(k), int(n), tuple(int(m) for m in np.flatnonzero(o) + 1)) for k, n, *o in public[0]]
     return agreed, int(told[0, 0])
 

@@ -7,7 +7,9 @@ import numpy as np
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.argmax import argmax
-from mpfedxgb.protocols.bits import Bit, bit_times, both
+from mpfedxgb.protocols.bits import Bit, Gated, gating
+from mpfedxgb.protocols.multiply import Product, multiplying
+from mpfedxgb.protocols.opening import settle, settle_all
 from mpfedxgb.protocols.secret import Secret, concatenate
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.protocols.tag import NOBODY, Opened, make_tags, open_tags
@@ -59,7 +61,7 @@ def children(
     1. Each owner tosses a private coin whether its left is called left, and publishes its rows' sides, masked.
     2. Rows inside and, unless this was the last layer, g and h of the left child are products; right = parent - left.
 
-    Rounds: 2, or 3 where g and h go on. Sent: a bit per row and split by its owner; a bit and 16 bytes per row and
+    Rounds: 2. Sent: a bit per row and split by its owner; a bit and 16 bytes per row and
     split by each auxiliary. Reveals: nothing.
     """
     with party.phase("children"):
@@ -74,13 +76,20 @@ def children(
             left, right = trees[tree].split(node, owner, candidate, flipped)
             nodes[i], nodes[n + i] = (tree, left), (tree, right)
         q = share_each(party, [owner for owner, _ in splits], PACKED, (data.shape.packed,), sides)
-        inside = both(party, parent.members, q)
-        members = concatenate([inside, parent.members - inside], axis=0)
+        staying = multiplying(party, [[Product((parent.members, q))]], name="rows inside")
         if last:
-            return Level(nodes, members)
+            (inside,) = settle_all(party, staying)
+            return Level(nodes, _both_sides(parent.members, inside))
         assert parent.gh is not None
-        left_gh = bit_times(party, _per_row(q, data.shape.rows), parent.gh)
-        return Level(nodes, members, concatenate([left_gh, parent.gh - left_gh], axis=0), parent.sums)
+        (inside,), (left_gh,) = settle(
+            party, staying, gating(party, [Gated((_per_row(q, data.shape.rows),), parent.gh)], name="child update")
+        )
+        return Level(nodes, _both_sides(parent.members, inside), _both_sides(parent.gh, left_gh), parent.sums)
+
+
+def _both_sides(parent: Secret, left: Secret) -> Secret:
+    """Return left children and then right ones, right = parent - left. Local."""
+    return concatenate([left, parent - left], axis=0)
 
 
 def _per_row(q: Secret, rows: int) -> Bit:

@@ -1,0 +1,291 @@
+"""What classifier and regressor have in common: every role runs as a thread of this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mpfedxgb.api.importance import mean_cover, split_counts
+from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
+from mpfedxgb.api.settings import check_start, plain, read_callbacks, read_metrics, read_patience, sample_key
+from mpfedxgb.api.tables import Participants, cut, cut_as_trained, is_federated, read_frame, read_tables, read_weights
+from mpfedxgb.boosting.active import Labels, RoundReport
+from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.boosting.objectives import Floats
+from mpfedxgb.boosting.train import TrainData, TrainResult, secure_train
+from mpfedxgb.config import SessionSettings, TrainParams
+from mpfedxgb.data.table import Table
+from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.party.local import run_locally
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import Roster
+from mpfedxgb.report.progress import watch
+from mpfedxgb.report.record import RunRecord, record_run
+
+
+class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no types
+    """What classifier and regressor have in common."""
+
+    def __init__(
+        self,
+        *,
+        participants: Participants = 2,
+        n_estimators: int = 100,
+        max_depth: int = 3,
+        max_bin: int = 32,
+        learning_rate: float = 0.3,
+        reg_lambda: float = 1.0,
+        gamma: float = 0.0,
+        min_child_weight: float = 1.0,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        base_score: float | None = None,
+        objective: str | Callable[..., Any] | None = None,
+        eval_metric: str | Sequence[str] | None = None,
+        early_stopping_rounds: int | None = None,
+        callbacks: Sequence[Callable[[RoundReport], Any]] | None = None,
+        first_layer_mask: bool = False,
+        security: str = "strict",
+        random_state: int | None = None,
+        insecure_seed: int | None = None,
+        deadline: float = 600.0,
+        verbosity: int = 0,
+    ) -> None:
+        self.participants = participants
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.max_bin = max_bin
+        self.learning_rate = learning_rate
+        self.reg_lambda = reg_lambda
+        self.gamma = gamma
+        self.min_child_weight = min_child_weight
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
+        self.base_score = base_score
+        self.objective = objective
+        self.eval_metric = eval_metric
+        self.early_stopping_rounds = early_stopping_rounds
+        self.callbacks = callbacks
+        self.first_layer_mask = first_layer_mask
+        self.security = security
+        self.random_state = random_state
+        self.insecure_seed = insecure_seed
+        self.deadline = deadline
+        self.verbosity = verbosity
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _tables(self, X: Any, reset: bool) -> dict[str, Table]:
+        """Return the participants' tables from X, in any of the forms it is taken in."""
+        if is_federated(X):
+            tables = read_tables(X)
+            if reset:
+                self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to one table
+                self.n_features_in_ = sum(len(t.columns) for t in tables.values())
+            return tables
+        return cut(self._frame(X, reset), self.participants)
+
+    def _frame(self, X: Any, reset: bool) -> pd.DataFrame:
+        """Return one table of all columns; scikit-learn keeps its names and their number, or compares them."""
+        frame = read_frame(X)
+        if reset or hasattr(self, "feature_names_in_") or not isinstance(X, pd.DataFrame):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        return frame
+
+    def _settings(self, params: TrainParams | None = None) -> SessionSettings:
+        return SessionSettings(
+            parameters_digest="" if params is None else params.digest(),
+            deadline=plain(self.deadline),
+            insecure_seed=plain(self.insecure_seed),
+        )
+
+    def _fit(
+        self,
+        tables: dict[str, Table],
+        y: Floats,
+        params: TrainParams,
+        weight: Floats | None,
+        evaluation: list[tuple[dict[str, Table], Floats, Floats | None]],
+    ) -> None:
+        """Train on checked input and keep everything a fitted estimator has."""
+        metrics = read_metrics(self.eval_metric, params.objective)
+        patience = read_patience(self.early_stopping_rounds, bool(evaluation))
+        callbacks = read_callbacks(self.callbacks)
+        key = sample_key(self.random_state)
+        check_start(params, y, weight, self.base_score)
+        matched = {
+            name: [e[0][name].match(table.names, _categories(table)) for e in evaluation]
+            for name, table in tables.items()
+        }
+        roster = Roster(tuple(tables), coordinator=free_name(tables))
+        settings = self._settings(params)
+        with watch(self.verbosity, params.n_estimators) as watcher:
+            labels = Labels(
+                y=y,
+                weight=weight,
+                eval_y=[e[1] for e in evaluation],
+                eval_weight=[e[2] for e in evaluation],
+                eval_metrics=metrics,
+                early_stopping_rounds=patience,
+                base_score=self.base_score,
+                custom=self.objective if callable(self.objective) else None,
+                callbacks=[watcher.round_done, *callbacks],
+            )
+            private: list[tuple[Any, ...]] = [(None,)]
+            for i, (name, table) in enumerate(tables.items()):
+                private.append((TrainData(table, matched[name], labels if i == 0 else None, key),))
+
+            def program(party: Party, data: TrainData | None) -> TrainResult | None:
+                if party.is_active:
+                    party.notice = watcher.notice
+                return secure_train(party, params, data)
+
+            started = time.perf_counter()
+            run = run_locally(program, roster, private, settings)
+            seconds = time.perf_counter() - started
+        results = [result for result in run.results[1:] if result is not None]
+        self.partial_models_ = [result.model for result in results]
+        self.cut_points_ = {
+            name: {c.name: r.candidates.bins.edges[j] for j, c in enumerate(table.columns) if not c.is_categorical}
+            for (name, table), r in zip(tables.items(), results, strict=True)
+        }
+        self.evals_result_ = results[0].metrics
+        self.best_iteration_ = results[0].best_iteration
+        self.run_: RunRecord = record_run(
+            "train",
+            params.to_dict(),
+            seconds,
+            len(results[0].model.trees),
+            settings,
+            roster,
+            run.meters,
+            run.ledgers[0],
+        )
+
+    def _evaluation(
+        self, eval_set: Any, weights: Any, names: Iterable[str], encode: Callable[[Any, int, str], Floats]
+    ) -> list[tuple[dict[str, Table], Floats, Floats | None]]:
+        """Return checked evaluation sets of the participants with these names."""
+        if eval_set is None:
+            return []
+        if not isinstance(eval_set, (list, tuple)) or any(not isinstance(p, tuple) or len(p) != 2 for p in eval_set):
+            raise DataError("eval_set is not a list of (X, y) pairs; wrap one pair as [(X, y)]")
+        if weights is not None and len(weights) != len(eval_set):
+            raise DataError(f"sample_weight_eval_set has {len(weights)} entries for {len(eval_set)} evaluation sets")
+        checked = []
+        for i, (X, y) in enumerate(eval_set):
+            tables = self._tables(X, reset=False)
+            if set(tables) != set(names):
+                told = f"eval_set[{i}] has tables of {', '.join(tables)}, X of {', '.join(names)}"
+                raise DataError(f"{told}; give one table for each of them")
+            rows = next(iter(tables.values())).rows
+            weight = None if weights is None else read_weights(weights[i], rows, f"sample_weight_eval_set[{i}]")
+            checked.append((tables, encode(y, rows, f"y of eval_set[{i}]"), weight))
+        return checked
+
+    def _margins(self, X: Any) -> Floats:
+        """Return the margins of rows, (trees per round, rows), by secure joint prediction."""
+        check_is_fitted(self, "partial_models_")
+        models = self.partial_models_
+        columns = {model.name: [f.name for f in model.features] for model in models}
+        names = [name for own in columns.values() for name in own]
+        # Where two participants use one name, only `participants` says whose column is meant.
+        if is_federated(X) or len(set(names)) < len(names):
+            tables = self._tables(X, reset=False)
+        else:
+            compared = hasattr(self, "feature_names_in_") or not isinstance(X, pd.DataFrame)
+            tables = cut_as_trained(self._frame(X, reset=False), columns, more_columns=compared)
+        if set(tables) != set(columns):
+            raise DataError(
+                f"X has tables of {', '.join(tables)}, the model was trained by {', '.join(columns)}; "
+                "give one table for each of them"
+            )
+        return predict_margins(models, tables, self._settings())[0]
+
+    def _sample_weight(self, sample_weight: Any, tables: dict[str, Table]) -> Floats | None:
+        return read_weights(sample_weight, next(iter(tables.values())).rows)
+
+    @property
+    def feature_importances_(self) -> dict[str, pd.Series[float]]:
+        """How often each participant's features split, as shares of that participant's splits; per participant."""
+        return {name: _shares(counts) for name, counts in self.feature_importance("weight").items()}
+
+    def feature_importance(self, kind: str = "weight") -> dict[str, pd.Series[float]]:
+        """Return what each participant may know of the importance of its own features.
+
+        Parameters
+        ----------
+        kind : "weight" or "cover"
+            The number of splits, which every owner knows; or the mean sum of hessians in the nodes that the feature
+            splits, which only the active participant knows, and so only of its own features. Gain is secret: nobody
+            learns it.
+
+        Returns
+        -------
+        dict of Series
+            Per participant, feature -> importance.
+        """
+        check_is_fitted(self, "partial_models_")
+        if kind == "weight":
+            return {model.name: split_counts(model) for model in self.partial_models_}
+        if kind == "cover":
+            active = self.partial_models_[0]
+            return {active.name: mean_cover(active)}
+        raise SettingsError(f"kind={kind!r} is not known; it is weight or cover (gain is secret)")
+
+    def to_xgboost(self) -> Any:
+        """Return the joined model as an `xgboost.Booster` (this puts everybody's splits together)."""
+        check_is_fitted(self, "partial_models_")
+        return to_booster(self.partial_models_)
+
+    def save_model(self, folder: str | Path) -> list[Path]:
+        """Write one file per participant into a folder and return their paths."""
+        check_is_fitted(self, "partial_models_")
+        return save_models(self.partial_models_, Path(folder))
+
+    def load_model(self, folder: str | Path) -> Self:
+        """Read all participants' files from a folder; the estimator can predict afterwards."""
+        models = load_models(Path(folder))
+        with all_or_nothing(self):
+            for name in [name for name in vars(self) if name.endswith("_")]:  # nothing of an earlier fit remains
+                delattr(self, name)
+            self.partial_models_ = models
+            self.n_features_in_ = sum(len(model.features) for model in models)
+            self._loaded(models[0])
+        return self
+
+    def _loaded(self, active: PartialModel) -> None:
+        """Take over what a loaded model says of the labels."""
+        self.best_iteration_ = active.best_iteration
+
+
+@contextmanager
+def all_or_nothing(estimator: Any) -> Iterator[None]:
+    """Leave an estimator as it was if what happens inside fails."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
+
+
+def _categories(table: Table) -> dict[str, tuple[str, ...]]:
+    return {c.name: c.categories for c in table.columns if c.categories is not None}
+
+
+def _shares(counts: pd.Series[float]) -> pd.Series[float]:
+    total = counts.sum()
+    shares: pd.Series[float] = counts / total if total else counts
+    return shares

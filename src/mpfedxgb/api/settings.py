@@ -1,0 +1,97 @@
+"""What a user set on an estimator, checked before anything runs: parameters of the training, how progress is judged."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mpfedxgb.boosting.metrics import check_metrics
+from mpfedxgb.boosting.numbers import plan
+from mpfedxgb.boosting.objectives import Floats, base_margin
+from mpfedxgb.config import TrainParams
+from mpfedxgb.errors import DataError, SettingsError
+
+_LARGEST_BASE = 2.0**29
+_PLAIN = (
+    "n_estimators",
+    "max_depth",
+    "max_bin",
+    "learning_rate",
+    "reg_lambda",
+    "gamma",
+    "min_child_weight",
+    "subsample",
+    "colsample_bytree",
+)
+
+
+def train_params(estimator: Any, objective: str, num_class: int, weighted: bool) -> TrainParams:
+    """Return an estimator's parameters as all roles will know them."""
+    return TrainParams(
+        objective=objective,
+        num_class=num_class,
+        weighted=weighted,
+        first_layer_mask=bool(estimator.first_layer_mask),
+        may_stop_early=estimator.early_stopping_rounds is not None or bool(estimator.callbacks),
+        security=estimator.security,
+        **{name: plain(getattr(estimator, name)) for name in _PLAIN},
+    )
+
+
+def sample_key(random_state: Any) -> str:
+    """Return what row and column samples come from: nothing, for samples that never repeat, or the random_state."""
+    if random_state is None:
+        return ""
+    if isinstance(random_state, bool) or not isinstance(random_state, numbers.Integral):
+        raise SettingsError(f"random_state={random_state!r} is not understood; give an integer or None")
+    return f"random_state {int(random_state)}"
+
+
+def read_metrics(eval_metric: Any, objective: str) -> list[str]:
+    """Return the names of the metrics, checked against the objective."""
+    if not isinstance(eval_metric, (str, list, tuple, type(None))):
+        raise SettingsError(f"eval_metric={eval_metric!r} is not understood; give a name or a list of names")
+    names = [eval_metric] if isinstance(eval_metric, str) else list(eval_metric or [])
+    check_metrics(names, objective)
+    return names
+
+
+def read_patience(early_stopping_rounds: Any, has_eval_set: bool) -> int | None:
+    """Return how many rounds without progress are borne, or None for all."""
+    if early_stopping_rounds is None:
+        return None
+    rounds = plain(early_stopping_rounds)
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise SettingsError(f"early_stopping_rounds={early_stopping_rounds!r} must be an integer of 1 or more")
+    if not has_eval_set:
+        raise SettingsError(f"early_stopping_rounds={rounds} needs an eval_set to watch; pass one to fit")
+    return rounds
+
+
+def read_callbacks(callbacks: Any) -> Sequence[Any]:
+    """Return the functions to call after each round."""
+    if callbacks is None:
+        return []
+    if not isinstance(callbacks, (list, tuple)) or not all(callable(c) for c in callbacks):
+        raise SettingsError(f"callbacks={callbacks!r} is not understood; give a list of functions of a RoundReport")
+    return callbacks
+
+
+def check_start(params: TrainParams, y: Floats, weight: Floats | None, base_score: Any) -> None:
+    """Refuse starting points and sizes of tables that the protocol would stumble over later."""
+    is_number = isinstance(base_score, numbers.Real) and not isinstance(base_score, bool) and math.isfinite(base_score)
+    if base_score is not None and not is_number:
+        raise SettingsError(f"base_score={base_score!r} is not a finite number; leave it None to start from the mean")
+    base = base_margin(params.objective, y, weight, base_score, params.trees_per_round)
+    if np.abs(base).max() >= _LARGEST_BASE:
+        raise DataError(f"base_score={base_score!r} is too large; rescale the labels so that it is below 2^29 (5e8)")
+    plan(params, len(y))
+
+
+def plain(value: Any) -> Any:
+    """Return NumPy's numbers as Python's; everything else as it is."""
+    return value.item() if isinstance(value, (np.integer, np.floating)) else value

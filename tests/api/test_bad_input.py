@@ -1,0 +1,416 @@
+"""Input that cannot be used is refused in clear words before any protocol step, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.config import REFUSED, TrainParams
+from mpfedxgb.errors import SettingsError, UserError
+from toy_tables import BANK, QUICK, TELECOM, halves, labels, numbers, people
+
+NAN, INF = float("nan"), float("inf")
+X, Y = people(), labels(people(), "binary")
+NUMBERS = labels(people(), "regression")
+BANK_TABLE, TELECOM_TABLE = halves(X).values()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mistake: parameters and arguments of `fit`, and what the message has to name."""
+
+    says: tuple[str, ...]
+    X: Any = field(default_factory=lambda: halves(X))
+    y: Any = field(default_factory=lambda: Y)
+    params: dict[str, Any] = field(default_factory=dict)
+    fit: dict[str, Any] = field(default_factory=dict)
+    kind: Callable[..., Any] = FedXGBClassifier
+
+
+def with_value(column: str, value: Any) -> dict[str, pd.DataFrame]:
+    """Return the tables with one value of one column replaced."""
+    values = X[column].astype(object)
+    values.iloc[7] = value
+    return halves(X.assign(**{column: values}))
+
+
+def with_label(value: Any) -> list[Any]:
+    """Return labels with one of them replaced."""
+    return [*NUMBERS[:-1], value]
+
+
+TABLES = {
+    "fewer rows at one participant": Case(
+        ("telecom", "69 rows", "bank 70", "same order"), X={"bank": BANK_TABLE, "telecom": TELECOM_TABLE[1:]}
+    ),
+    "no rows": Case(("bank", "no rows", "at least one"), X=halves(X[:0]), y=[]),
+    "no rows in one table": Case(("P1", "no rows", "at least one"), X=X[:0], y=[]),
+    "no columns in one table": Case(("0 feature(s)", "minimum of 1"), X=X[[]]),
+    "no tables": Case(("at least two participants", "not 0"), X={}),
+    "one participant": Case(("at least two participants", "not 1", "add a table"), X={"bank": BANK_TABLE}),
+    "one participant in a list": Case(("at least two participants", "not 1"), X=[BANK_TABLE]),
+    "a nameless participant": Case(("name", "1 to 100", "''"), X={"": BANK_TABLE, "telecom": TELECOM_TABLE}),
+    "too many participants": Case(("2 to 255 participants", "300"), X=X, params={"participants": 300}),
+    "the same name twice": Case(
+        ("bank", "age", "twice", "rename or drop"),
+        X={"bank": pd.concat([BANK_TABLE, BANK_TABLE[["age"]]], axis=1), "telecom": TELECOM_TABLE},
+    ),
+    "1 and '1'": Case(
+        ("bank", "twice", "1", "rename"),
+        X={"bank": pd.DataFrame({1: X["age"], "1": X["income"]}), "telecom": TELECOM_TABLE},
+    ),
+    "the same name twice in one table": Case(
+        ("age", "same name", "rename or drop"), X=pd.concat([X, X[["age"]]], axis=1)
+    ),
+    "names of two kinds": Case(("names of columns", "astype(str)"), X=X.rename(columns={"age": 3})),
+    "words": Case(("bank", "'income'", "'much'", "astype('category')"), X=with_value("income", "much")),
+    "words in an array": Case(("P2", "'f3'", "'x'", "convert"), X=[["1", "2", "3", "x"]] * 4, y=[0, 1, 0, 1]),
+    "a list as a value": Case(("telecom", "'calls'", "[1, 2]", "convert"), X=with_value("calls", [1, 2])),
+    "dates": Case(
+        ("bank", "'since'", "dates", "days since"),
+        X={"bank": pd.DataFrame({"since": pd.date_range("2020-01-01", periods=len(X))}), "telecom": TELECOM_TABLE},
+    ),
+    "complex numbers": Case(
+        ("bank", "'z'", "complex", "real"), X={"bank": pd.DataFrame({"z": [1j] * len(X)}), "telecom": TELECOM_TABLE}
+    ),
+    "infinity": Case(("telecom", "'calls'", "infinity", "cap"), X=with_value("calls", INF)),
+    "infinity in an array": Case(("P1", "'f1'", "infinity", "cap"), X=[[0, INF, 1, 1]] * 4, y=[0, 1, 0, 1]),
+    "beyond float32": Case(("bank", "'income'", "-1e+39", "float32", "rescale"), X=with_value("income", -1e39)),
+    "beyond float32 in an array": Case(("P1", "'f0'", "4e+38", "rescale"), X=[[4e38, 1, 1, 1]] * 4, y=[0, 1, 0, 1]),
+    "one dimension": Case(("2D", "Reshape"), X=X["age"].to_numpy()),
+    "three dimensions": Case(("2D", "Reshape"), X=np.zeros((4, 2, 2)), y=[0, 1, 0, 1]),
+    "rows of different lengths": Case(("X", "equal length"), X=[[1.0, 2.0], [1.0]], y=[0, 1]),
+}
+
+LABELS = {
+    "too few": Case(("y has 69 labels for 70 rows", "one label per row"), y=Y[1:]),
+    "none": Case(("y is missing",), y=None),
+    "two columns": Case(("y has shape (70, 2)", "one label per row"), y=np.stack([Y, Y], axis=1)),
+    "one class": Case(("only one class", "'no'", "two or more"), y=["no"] * len(X)),
+    "more classes than rows": Case(("70 classes in 70 rows", "regression"), y=[f"person {i}" for i in range(len(X))]),
+    "fractions as classes": Case(("does not hold classes", "continuous"), y=NUMBERS),
+    "classes of two kinds": Case(("does not hold classes",), y=np.array([1, "a"] * 35, object)),
+    "a missing class": Case(("missing labels", "drop"), y=[None, *Y[1:]]),
+    "a class that is not a number": Case(("y holds nan", "drop"), y=[NAN, *(Y[1:] == "yes").astype(float)]),
+    "not a number": Case(("y holds nan", "drop"), y=with_label(NAN), kind=FedXGBRegressor),
+    "infinity": Case(("y holds -inf", "drop"), y=with_label(-INF), kind=FedXGBRegressor),
+    "missing": Case(("missing labels", "drop"), y=with_label(None), kind=FedXGBRegressor),
+    "a word": Case(("not a number", "needs numbers"), y=Y, kind=FedXGBRegressor),
+    "huge": Case(("y holds 6e+08", "rescale", "2^29"), y=with_label(6e8), kind=FedXGBRegressor),
+    "negative counts": Case(
+        ("y holds -3", "count:poisson", "0 or more"),
+        y=[-3] * len(X),
+        kind=FedXGBRegressor,
+        params={"objective": "count:poisson"},
+    ),
+    "no counts at all": Case(
+        ("zero everywhere", "base_score"),
+        y=[0] * len(X),
+        kind=FedXGBRegressor,
+        params={"objective": "count:poisson"},
+    ),
+}
+
+WEIGHTS = {
+    "negative": Case(("sample_weight holds -2", "0 or more"), fit={"sample_weight": [-2, *[1] * 69]}),
+    "not a number": Case(("sample_weight holds nan", "finite"), fit={"sample_weight": [NAN, *[1] * 69]}),
+    "infinite": Case(("sample_weight holds inf", "finite"), fit={"sample_weight": [INF, *[1] * 69]}),
+    "words": Case(("sample_weight", "not a number"), fit={"sample_weight": ["heavy"] * 70}),
+    "too few": Case(("sample_weight has shape (69,)", "one weight per row"), fit={"sample_weight": [2] * 69}),
+    "two columns": Case(("sample_weight has shape (70, 2)",), fit={"sample_weight": np.ones((70, 2))}),
+    "all zero": Case(("sample_weight is zero", "at least one"), fit={"sample_weight": [0] * 70}),
+    "one class weighs nothing": Case(
+        ("only one class", "positive weight"), fit={"sample_weight": (Y == "yes").astype(float)}
+    ),
+}
+
+
+def setting(name: str, value: Any, *says: str, **more: Any) -> Case:
+    """Return the case of one impossible parameter."""
+    return Case((f"{name}={value!r}", *says), params={name: value}, **more)
+
+
+SETTINGS = {
+    "negative lambda": setting("reg_lambda", -1.0, "at least 0"),
+    "lambda that is no number": setting("reg_lambda", NAN, "at least 0"),
+    "lambda as text": setting("reg_lambda", "1", "at least 0"),
+    "depth 0": setting("max_depth", 0, "integer from 1 to 16"),
+    "depth 17": setting("max_depth", 17, "integer from 1 to 16"),
+    "depth True": setting("max_depth", True, "integer from 1 to 16"),
+    "depth 2.5": setting("max_depth", 2.5, "integer from 1 to 16"),
+    "depth None": setting("max_depth", None, "integer from 1 to 16"),
+    "one bin": setting("max_bin", 1, "integer from 2"),
+    "no trees": setting("n_estimators", 0, "integer from 1"),
+    "learning rate 0": setting("learning_rate", 0, "above 0"),
+    "infinite learning rate": setting("learning_rate", INF, "above 0"),
+    "negative gamma": setting("gamma", -0.1, "at least 0"),
+    "negative min_child_weight": setting("min_child_weight", -1, "at least 0"),
+    "no rows in a sample": setting("subsample", 0.0, "above 0 and at most 1"),
+    "more than all columns": setting("colsample_bytree", 1.5, "above 0 and at most 1"),
+    "paper mode": setting("security", "none", "'strict'"),
+    "unknown objective": setting("objective", "binary:hinge", "binary:logistic"),
+    "regression of classes": setting("objective", "reg:squarederror", "binary:logistic"),
+    "binary for three classes": setting("objective", "binary:logistic", "multi:softprob", y=labels(X, "classes")),
+    "several classes for two": setting("objective", "multi:softprob", "binary:logistic"),
+    "classes of numbers": setting(
+        "objective", "binary:logistic", "reg:squarederror", "count:poisson", y=NUMBERS, kind=FedXGBRegressor
+    ),
+    "a custom objective of three classes": Case(
+        ("custom objective", "multi:softprob"), y=labels(X, "classes"), params={"objective": lambda y, m: (m, m)}
+    ),
+    "base_score of certainty": setting("base_score", 1.0, "probability"),
+    "base_score as text": setting("base_score", "0.5", "None"),
+    "base_score that is no number": setting("base_score", NAN, "None", y=NUMBERS, kind=FedXGBRegressor),
+    "base_score too large": setting("base_score", 1e12, "rescale", y=NUMBERS, kind=FedXGBRegressor),
+    "unknown metric": Case(("eval_metric='gini'", "logloss"), params={"eval_metric": "gini"}),
+    "a metric of other labels": Case(("eval_metric='mlogloss'", "binary:logistic"), params={"eval_metric": "mlogloss"}),
+    "a metric of classes": Case(
+        ("eval_metric='auc'", "reg:squarederror"), params={"eval_metric": "auc"}, y=NUMBERS, kind=FedXGBRegressor
+    ),
+    "a metric that is no name": setting("eval_metric", 3, "list of names"),
+    "early stopping blindfold": setting("early_stopping_rounds", 3, "eval_set"),
+    "early stopping at once": setting("early_stopping_rounds", 0, "1 or more", fit={"eval_set": [(halves(X), Y)]}),
+    "early stopping True": setting("early_stopping_rounds", True, "1 or more", fit={"eval_set": [(halves(X), Y)]}),
+    "early stopping as text": setting("early_stopping_rounds", "3", "1 or more", fit={"eval_set": [(halves(X), Y)]}),
+    "one callback": Case(("callbacks=", "list of functions"), params={"callbacks": print}),
+    "callbacks that are none": Case(("callbacks=", "list of functions"), params={"callbacks": [3]}),
+    "a generator as random_state": Case(
+        ("random_state=", "integer or None"), params={"random_state": np.random.default_rng(0)}
+    ),
+    "random_state True": setting("random_state", True, "integer or None"),
+    "a seed below 0": Case(("insecure_seed", "-1", "0 or more"), params={"insecure_seed": -1}),
+    "a seed in words": Case(("insecure_seed", "'a'", "integer"), params={"insecure_seed": "a"}),
+    "any time": Case(("deadline", "None", "seconds"), params={"deadline": None}),
+    "no time": Case(("deadline", "0", "positive"), params={"deadline": 0}),
+    "one participant": Case(("participants", "at least two", "not 1"), X=X, params={"participants": 1}),
+    "one fraction": Case(("participants", "at least two", "not 1"), X=X, params={"participants": [1.0]}),
+    "one named participant": Case(("participants", "at least two", "not 1"), X=X, params={"participants": {"a": BANK}}),
+    "fractions of too little": Case(("[0.2, 0.3]", "add up to 1"), X=X, params={"participants": [0.2, 0.3]}),
+    "negative fractions": Case(("participants=", "positive"), X=X, params={"participants": [1.5, -0.5]}),
+    "fractions that are no numbers": Case(("participants=", "add up to 1"), X=X, params={"participants": [NAN, NAN]}),
+    "participants True": Case(("participants=True", "number such as 4"), X=X, params={"participants": True}),
+    "participants as text": Case(("participants='4'", "number such as 4"), X=X, params={"participants": "4"}),
+    "unknown column": Case(("'height'", "age, income"), X=X, params={"participants": [["height"], TELECOM]}),
+    "unknown place": Case(("column 17",), X=X, params={"participants": [[17], [0]]}),
+    "columns as text": Case(("list of columns", "'age'"), X=X, params={"participants": ["age", "calls"]}),
+    "a column twice": Case(("P1", "age", "twice"), X=X, params={"participants": [["age", "age"], TELECOM]}),
+}
+
+EVALUATION = {
+    "one pair": Case(("eval_set", "[(X, y)]"), fit={"eval_set": (halves(X), Y)}),
+    "not pairs": Case(("eval_set", "pairs"), fit={"eval_set": [halves(X)]}),
+    "fewer labels": Case(("y of eval_set[0]", "69 labels for 70"), fit={"eval_set": [(halves(X), Y[1:])]}),
+    "no labels": Case(("y of eval_set[0] is missing",), fit={"eval_set": [(halves(X), None)]}),
+    "an unknown class": Case(
+        ("y of eval_set[1]", "maybe", "drop"),
+        fit={"eval_set": [(halves(X), Y), (halves(X), ["maybe", *Y[1:]])]},
+    ),
+    "labels that are no numbers": Case(
+        ("y of eval_set[0] holds nan",),
+        y=NUMBERS,
+        kind=FedXGBRegressor,
+        fit={"eval_set": [(halves(X), with_label(NAN))]},
+    ),
+    "another participant": Case(
+        ("eval_set[0]", "P1, P2", "bank, telecom"), fit={"eval_set": [([BANK_TABLE, TELECOM_TABLE], Y)]}
+    ),
+    "one more participant": Case(
+        ("eval_set[0]", "bank, telecom, shop"), fit={"eval_set": [({**halves(X), "shop": BANK_TABLE}, Y)]}
+    ),
+    "a missing column": Case(
+        ("bank", "lacks age"), fit={"eval_set": [({"bank": X[["income", "city"]], "telecom": TELECOM_TABLE}, Y)]}
+    ),
+    "an unknown column": Case(
+        ("telecom", "unknown age"), fit={"eval_set": [({"bank": BANK_TABLE, "telecom": X[["age", *TELECOM]]}, Y)]}
+    ),
+    "numbers instead of categories": Case(
+        ("bank", "'city'", "categories"),
+        fit={"eval_set": [(halves(X.assign(city=1.0)), Y)]},
+    ),
+    "an unusable value": Case(("telecom", "'calls'", "infinity"), fit={"eval_set": [(with_value("calls", INF), Y)]}),
+    "fewer weights than sets": Case(
+        ("sample_weight_eval_set has 1", "2 evaluation sets"),
+        fit={"eval_set": [(halves(X), Y)] * 2, "sample_weight_eval_set": [None]},
+    ),
+    "negative weights": Case(
+        ("sample_weight_eval_set[0] holds -1", "0 or more"),
+        fit={"eval_set": [(halves(X), Y)], "sample_weight_eval_set": [[-1] * 70]},
+    ),
+}
+
+CASES = {
+    f"{group}: {name}": case
+    for group, cases in {
+        "X": TABLES,
+        "y": LABELS,
+        "weights": WEIGHTS,
+        "settings": SETTINGS,
+        "eval_set": EVALUATION,
+    }.items()
+    for name, case in cases.items()
+}
+
+
+@pytest.fixture
+def no_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail the test as soon as roles would start to talk."""
+
+    def run_roles(*arguments: Any, **more: Any) -> None:
+        pytest.fail("a protocol step was about to run")
+
+    monkeypatch.setattr("mpfedxgb.party.local.run_roles", run_roles)
+
+
+@pytest.mark.usefixtures("no_protocol")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_bad_input_is_refused_before_anything_runs(case: Case) -> None:
+    """A ValueError of ours that names what is wrong and what to do; the estimator is as new."""
+    model = case.kind(**QUICK | case.params)
+    with pytest.raises(UserError) as caught:
+        model.fit(case.X, case.y, **case.fit)
+    assert isinstance(caught.value, ValueError)
+    for words in case.says:
+        assert words in str(caught.value)
+    assert set(vars(model)) == set(model.get_params())
+
+
+@pytest.mark.parametrize("case", [TABLES["infinity"], LABELS["one class"], SETTINGS["depth 0"]])
+def test_a_failed_fit_leaves_the_last_model(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was fitted before can still be used, classes and number of features included."""
+    model = FedXGBClassifier(**QUICK).fit(numbers(), np.arange(60) % 3)
+    before, expected = dict(vars(model)), model.predict(numbers())
+    model.set_params(**case.params)
+    with pytest.raises(UserError):
+        model.fit(case.X, case.y)
+    model.set_params(**QUICK)
+    assert vars(model) == before
+    np.testing.assert_array_equal(model.predict(numbers()), expected)
+
+
+def test_what_cannot_be_a_number_is_a_type_error() -> None:
+    """scikit-learn wants this of an array of objects; whatever it is, nothing is left behind."""
+    model = FedXGBClassifier(**QUICK)
+    values = numbers().astype(object)
+    values[3, 1] = {"an": "object"}
+    with pytest.raises(TypeError, match="string or a real number"):
+        model.fit(values, np.arange(60) % 2)
+    assert set(vars(model)) == set(model.get_params())
+
+
+@pytest.fixture(scope="module")
+def federated() -> FedXGBClassifier:
+    """Train on the participants' tables."""
+    return FedXGBClassifier(**QUICK).fit(halves(X), Y)
+
+
+@pytest.fixture(scope="module")
+def single() -> FedXGBClassifier:
+    """Train on one table that is cut."""
+    return FedXGBClassifier(**QUICK).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"bank": X[["income", "city"]], "telecom": TELECOM_TABLE}, ("bank", "lacks age", "trained with")),
+        ({"bank": X[[*BANK, "calls"]], "telecom": TELECOM_TABLE}, ("bank", "unknown calls", "trained with")),
+        ({"bank": BANK_TABLE, "telecom": TELECOM_TABLE[:5]}, ("telecom", "5 rows", "bank 70")),
+        ({"bank": BANK_TABLE, "shop": TELECOM_TABLE}, ("bank, shop", "bank, telecom", "one table for each")),
+        ([BANK_TABLE, TELECOM_TABLE], ("P1, P2", "bank, telecom")),
+        ({"bank": BANK_TABLE}, ("at least two participants", "not 1")),
+        ({"bank": pd.concat([BANK_TABLE] * 2, axis=1), "telecom": TELECOM_TABLE}, ("bank", "twice", "rename")),
+        (halves(X[:0]), ("bank", "no rows")),
+        (with_value("calls", INF), ("telecom", "'calls'", "infinity")),
+        (with_value("income", 1e39), ("bank", "'income'", "1e+39", "rescale")),
+        (with_value("income", "much"), ("bank", "'income'", "'much'")),
+        (halves(X.assign(city=2.0)), ("bank", "'city'", "categories", "numbers")),
+        (halves(X.assign(age=pd.Categorical(["old"] * 70))), ("bank", "'age'", "numbers", "categories")),
+        (X.drop(columns="age"), ("bank", "lacks age")),
+        (X.assign(height=1), ("unknown", "height")),
+        (pd.concat([X, X[["age"]]], axis=1), ("age", "same name")),
+    ],
+)
+@pytest.mark.usefixtures("no_protocol")
+def test_bad_tables_to_score(federated: FedXGBClassifier, table: Any, says: tuple[str, ...]) -> None:
+    """The same at predict time, by every method."""
+    for method in (federated.predict, federated.predict_proba, federated.decision_function):
+        with pytest.raises(UserError) as caught:
+            method(table)
+        for words in says:
+            assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [X.drop(columns="age"), X.assign(height=1), X.rename(columns={"age": "AGE"}), X[:0]],
+    ids=["missing", "unknown", "renamed", "empty"],
+)
+@pytest.mark.usefixtures("no_protocol")
+def test_bad_single_tables_to_score(single: FedXGBClassifier, table: Any) -> None:
+    """A model of one table refuses other tables, in scikit-learn's words or in ours."""
+    with pytest.raises(ValueError, match=r"feature names should match|no rows"):
+        single.predict(table)
+
+
+@pytest.mark.usefixtures("no_protocol")
+def test_a_loaded_model_refuses_the_same(federated: FedXGBClassifier, tmp_path: Path) -> None:
+    """Loaded, a model knows its columns as well."""
+    federated.save_model(tmp_path)
+    loaded = FedXGBClassifier().load_model(tmp_path)
+    for table in (X.drop(columns="age"), X.assign(height=1), with_value("calls", INF)):
+        with pytest.raises(UserError, match=r"age|height|calls"):
+            loaded.predict(table)
+
+
+@pytest.mark.usefixtures("no_protocol")
+def test_nothing_works_unfitted() -> None:
+    """An estimator that is not fitted says so, whatever it is asked."""
+    model = FedXGBClassifier()
+    for ask in (model.predict, model.predict_proba, model.save_model, model.feature_importance):
+        with pytest.raises(ValueError, match="not fitted"):
+            ask("weight")
+    with pytest.raises(ValueError, match="not fitted"):
+        model.to_xgboost()
+    assert not hasattr(model, "feature_importances_")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_xgboost_has_and_we_refuse(name: str) -> None:
+    """Parameters that cannot be expressed are refused by name, with the reason."""
+    with pytest.raises(SettingsError, match=f"^{name} is not supported: ") as caught:
+        TrainParams.from_dict({name: 1})
+    assert REFUSED[name] in str(caught.value)
+
+
+def test_unknown_parameters_are_refused() -> None:
+    """A misspelt name comes with the right one."""
+    with pytest.raises(SettingsError, match=r"no parameter max_deph; did you mean max_depth\?"):
+        TrainParams.from_dict({"max_deph": 3})
+    with pytest.raises(SettingsError, match=r"no parameter zzz; the parameters are objective, .*learning_rate"):
+        TrainParams.from_dict({"zzz": 3})
+    with pytest.raises(TypeError, match="reg_alpha"):
+        FedXGBClassifier(reg_alpha=1.0)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("returns", "says"),
+    [
+        (lambda y, m: 3, r"\(g, h\)"),
+        (lambda y, m: (m[:3], m[:3]), "one number each per row"),
+        (lambda y, m: (m - y, -np.ones_like(m)), "negative hessian"),
+        (lambda y, m: (m * np.nan, m), "not finite"),
+    ],
+)
+def test_a_custom_objective_that_cannot_be_used(returns: Callable[..., Any], says: str) -> None:
+    """What a custom objective returns is seen only while training; the message is as clear, the estimator as new."""
+    model = FedXGBRegressor(**QUICK, objective=returns)
+    with pytest.raises(UserError, match=says):
+        model.fit(numbers(), numbers()[:, 0])
+    assert set(vars(model)) == set(model.get_params())

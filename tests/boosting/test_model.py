@@ -1,0 +1,527 @@
+"""Models: one file per participant, whole or refused; joined they are one XGBoost model, apart they keep secrets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+import xgboost
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join
+from mpfedxgb.api.models import SUFFIX, load_models, to_booster
+from mpfedxgb.boosting.model import FORMAT, VERSION, Feature, Joined
+from mpfedxgb.boosting.objectives import transform
+from mpfedxgb.boosting.xgboost_json import feature_names, to_xgboost_json
+from mpfedxgb.config import TrainParams
+from mpfedxgb.data.table import Table
+from mpfedxgb.errors import UserError
+from mpfedxgb.tree.leaf import WEIGHT_BITS
+from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
+from mpfedxgb.tree.predict import reachable
+from property_tests import examples
+from toy_tables import QUICK, Floats, halves, labels, margins_by_hand, people
+
+THRESHOLDS = (-np.inf, -1.5, 0.0, float(np.float32(0.1)), 1e-30, 3e38, np.inf)
+NAMES = st.text(st.characters(exclude_characters="[]<", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6)
+
+
+@st.composite
+def federations(draw: st.DrawFn) -> list[PartialModel]:
+    """Draw the parts of a model: any objective, any owners, thresholds and categories, coins tossed at will."""
+    objective = draw(st.sampled_from(["binary:logistic", "reg:squarederror", "multi:softprob", "count:poisson"]))
+    num_class = {"binary:logistic": 2, "multi:softprob": draw(st.integers(3, 4))}.get(objective, 1)
+    params = TrainParams(objective=objective, num_class=num_class, n_estimators=2)
+    owners = draw(st.lists(NAMES, min_size=2, max_size=4, unique=True))
+    features = [draw(features_of_one()) for _ in owners]
+    trees = [draw(views(features)) for _ in range(2 * params.trees_per_round)]
+    base = draw(st.lists(st.floats(-2, 2), min_size=params.trees_per_round, max_size=params.trees_per_round))
+    return [
+        PartialModel(
+            training="4f",
+            participant=m,
+            participants=tuple(owners),
+            params=params,
+            features=features[m - 1],
+            trees=tuple(tree[m - 1] for tree in trees),
+            base_margin=tuple(float(np.float32(b)) for b in base) if m == 1 else None,
+            best_iteration=draw(st.sampled_from([None, 0, 1])) if m == 1 else None,
+            classes=tuple(range(num_class)) if m == 1 and num_class > 1 else None,
+        )
+        for m in range(1, len(owners) + 1)
+    ]
+
+
+@st.composite
+def features_of_one(draw: st.DrawFn) -> tuple[Feature, ...]:
+    """Draw a participant's features, of numbers and of categories."""
+    categories = st.none() | st.lists(NAMES, min_size=2, max_size=3, unique=True).map(tuple)
+    names = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
+    return tuple(Feature(name, draw(categories)) for name in names)
+
+
+@st.composite
+def views(draw: st.DrawFn, features: list[tuple[Feature, ...]]) -> list[Tree]:
+    """Draw one tree, as every participant sees it."""
+    nodes: list[tuple[Any, ...]] = []
+    queue = [0]
+    for number in queue:
+        if number > 6 or not draw(st.booleans()):
+            leaf = Leaf(draw(st.integers(-(2**33), 2**33)), float(draw(st.integers(0, 99))))
+            nodes.append((leaf, *[Leaf(None)] * (len(features) - 1)))
+            continue
+        left, owner = len(queue), draw(st.integers(1, len(features)))
+        queue += [left, left + 1]
+        feature = draw(st.sampled_from(features[owner - 1]))
+        if feature.categories is None:
+            threshold, category = draw(st.sampled_from(THRESHOLDS)), None
+        else:
+            threshold, category = None, draw(st.integers(0, len(feature.categories) - 1))
+        own = Split(feature.name, threshold, category, draw(st.booleans()), draw(st.booleans()), left, left + 1)
+        other = Dummy(owner, left, left + 1)
+        nodes.append(tuple(own if m == owner else other for m in range(1, len(features) + 1)))
+    return [tuple(node[m] for node in nodes) for m in range(len(features))]
+
+
+def tables_of(parts: list[PartialModel], seed: int, rows: int = 25) -> dict[str, pd.DataFrame]:
+    """Return a table for every participant: values on, just above and below thresholds, categories, holes."""
+    rng = np.random.default_rng(seed)
+    edges = np.array(THRESHOLDS[1:-1], np.float32)
+    values = np.r_[
+        edges, np.nextafter(edges, np.float32(np.inf)), -np.finfo(np.float32).max, np.finfo(np.float32).max, np.nan
+    ]
+    tables = {}
+    for part in parts:
+        columns: dict[str, Any] = {}
+        for f in part.features:
+            if f.categories is None:
+                columns[f.name] = rng.choice(values, rows)
+            else:
+                codes = rng.integers(-1, len(f.categories), rows)
+                columns[f.name] = pd.Categorical.from_codes(codes, categories=pd.Index(f.categories))
+        tables[part.name] = pd.DataFrame(columns)
+    return tables
+
+
+def margins_by_views(parts: list[PartialModel], tables: dict[str, pd.DataFrame]) -> Floats:
+    """Return margins from the parts: the leaf that everybody's own splits leave reachable."""
+    rows = len(tables[parts[0].name])
+    base = parts[0].base_margin
+    assert base is not None
+    margins = np.repeat(np.array(base)[:, None], rows, axis=1)
+    read = [Table.read(tables[part.name], part.name) for part in parts]
+    for number, tree in enumerate(parts[0].trees):
+        marks = [reachable(p.trees[number], t, slice(0, rows)) for p, t in zip(parts, read, strict=True)]
+        inside = np.prod(np.array(marks), axis=0)
+        assert (inside.sum(axis=0) == 1).all()
+        weights = np.array([leaf.weight for leaf in tree if isinstance(leaf, Leaf)], np.float64)
+        margins[number % len(margins)] += weights / 2**WEIGHT_BITS @ inside
+    return margins
+
+
+@examples(40)
+@given(federations())
+def test_files_say_what_was_written(parts: list[PartialModel]) -> None:
+    """From JSON and back nothing is lost, whatever the names, and the text is plain ASCII that anyone can read."""
+    for part in parts:
+        text = part.to_json()
+        assert text.isascii()
+        assert PartialModel.from_json(text) == part
+        assert PartialModel.from_json(json.dumps(json.loads(text), sort_keys=True)) == part
+
+
+@examples(20)
+@given(federations(), st.integers(0, 1000))
+def test_joined_trees_are_what_the_parts_decide_together(parts: list[PartialModel], seed: int) -> None:
+    """In any order of the parts; the private coins are undone, the real left child comes first."""
+    whole = join(parts[::-1])
+    assert whole == join(parts)
+    tables = tables_of(parts, seed)
+    np.testing.assert_allclose(margins_by_hand(whole, tables), margins_by_views(parts, tables), atol=1e-9)
+    for tree, view in zip(whole.trees, parts[0].trees, strict=True):
+        assert len(tree) == len(view)
+
+
+@examples(15)
+@given(federations(), st.integers(0, 1000))
+def test_xgboost_loads_any_model_and_predicts_the_same(parts: list[PartialModel], seed: int) -> None:
+    """Every objective, numbers on the very edges, categories and missing values: the margins are ours."""
+    whole, tables = join(parts), tables_of(parts, seed)
+    names = feature_names(whole)
+    if len(set(names)) < len(names):  # a name such as "a.x" beside a participant a with a column x
+        return
+    frame = pd.concat(list(tables.values()), axis=1).set_axis(names, axis=1)
+    theirs = to_booster(parts).predict(xgboost.DMatrix(frame, enable_categorical=True), output_margin=True)
+    ours = margins_by_hand(whole, tables)
+    np.testing.assert_allclose(theirs.reshape(len(frame), -1).T, ours, rtol=1e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", ["binary", "classes", "regression", "counts", "custom"])
+def test_xgboost_predicts_what_was_trained(kind: str) -> None:
+    """Trained models too, in the terms of the objective, for new rows; and xgboost can save and load them again."""
+    X, new = people(), people(rows=50, seed=9)
+    if kind in ("binary", "classes"):
+        model: FedXGBClassifier | FedXGBRegressor = FedXGBClassifier(**QUICK).fit(halves(X), labels(X, kind))
+    elif kind == "custom":
+        model = FedXGBRegressor(**QUICK, objective=lambda y, m: (m - y, np.ones_like(m)))
+        model.fit(halves(X), labels(X, "regression"))
+    else:
+        objective = "count:poisson" if kind == "counts" else None
+        model = FedXGBRegressor(**QUICK, objective=objective).fit(halves(X), labels(X, kind))
+    whole = join(model.partial_models_)
+    booster = model.to_xgboost()
+    again = xgboost.Booster(model_file=booster.save_raw("ubj"))
+    data = xgboost.DMatrix(new[booster.feature_names], enable_categorical=True)
+    ours = transform(whole.params.objective, margins_by_hand(whole, halves(new)))
+    for theirs in (booster.predict(data), again.predict(data)):
+        np.testing.assert_allclose(theirs.reshape(50, -1).T, ours, rtol=1e-6, atol=1e-6)
+    assert booster.num_boosted_rounds() == 3
+    assert len(booster.get_dump()) == len(whole.trees)
+
+
+def test_export_is_readable(parts: list[PartialModel]) -> None:
+    """Names, types and the number of features are in the exported model."""
+    learner = json.loads(to_xgboost_json(join(parts)))["learner"]
+    assert learner["feature_names"] == ["age", "city", "bank.calls", "telecom.calls"]
+    assert learner["feature_types"] == ["float", "c", "float", "float"]
+    assert learner["learner_model_param"]["num_feature"] == "4"
+    assert learner["learner_model_param"]["base_score"] == "[0.5]"
+
+
+@pytest.fixture
+def parts() -> list[PartialModel]:
+    """Return a small model by hand, with every kind of node."""
+    params = TrainParams(n_estimators=2, num_class=2)
+    participants = ("bank", "telecom")
+    bank = PartialModel(
+        training="c0ffee",
+        participant=1,
+        participants=participants,
+        params=params,
+        features=(Feature("age"), Feature("city", ("Basel", "Quito")), Feature("calls")),
+        trees=(
+            (
+                Split("age", 40.5, None, False, True, 1, 2),
+                Dummy(2, 3, 4),
+                Leaf(-5, 1.0),
+                Leaf(7, 2.5),
+                Leaf(2**33, 0.0),
+            ),
+            (Split("city", None, 1, True, False, 1, 2), Leaf(1, 1.0), Leaf(2, 1.0)),
+        ),
+        base_margin=(0.0,),
+        best_iteration=1,
+        classes=("no", "yes"),
+    )
+    telecom = PartialModel(
+        training="c0ffee",
+        participant=2,
+        participants=participants,
+        params=params,
+        features=(Feature("calls"),),
+        trees=(
+            (Dummy(1, 1, 2), Split("calls", np.inf, None, False, False, 3, 4), Leaf(None), Leaf(None), Leaf(None)),
+            (Dummy(1, 1, 2), Leaf(None), Leaf(None)),
+        ),
+    )
+    return [bank, telecom]
+
+
+def changed(part: PartialModel, path: tuple[Any, ...], value: Any) -> str:
+    """Return a part's text with the value at a path replaced, or left out if the value is `...`."""
+    content = json.loads(part.to_json())
+    inner = content
+    for key in path[:-1]:
+        inner = inner[key]
+    if value is ...:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return json.dumps(content)
+
+
+def paths(content: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path to every value of a JSON document."""
+    items: list[tuple[Any, Any]] = []
+    if isinstance(content, dict):
+        items = list(content.items())
+    elif isinstance(content, list):
+        items = list(enumerate(content))
+    for key, value in items:
+        yield (*above, key)
+        yield from paths(value, (*above, key))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_half_a_file_is_refused(parts: list[PartialModel], which: int) -> None:
+    """A file cut off anywhere is damaged, and the message names it."""
+    text = parts[which].to_json().rstrip()
+    for end in range(len(text)):
+        with pytest.raises(UserError, match=r"^bank\.json is damaged: not JSON"):
+            PartialModel.from_json(text[:end], "bank.json")
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("value", [None, True, -1, 10**30, 1.5, "x", "", [], {}, [[]], [None], {"leaf": "1"}, ...])
+def test_any_other_value_is_refused_or_harmless(parts: list[PartialModel], which: int, value: Any) -> None:
+    """Whatever is put in the place of anything, or left out, the answer is a model that is whole, or a clear error."""
+    for path in paths(json.loads(parts[which].to_json())):
+        text = changed(parts[which], path, value)
+        try:
+            read = PartialModel.from_json(text)
+        except UserError as error:
+            assert str(error).startswith("the model ")  # noqa: PT017 # a model may also be read
+            continue
+        assert PartialModel.from_json(read.to_json()) == read
+        try:
+            whole = join([read, parts[1 - which]])
+        except UserError:
+            continue
+        xgboost.Booster(model_file=bytearray(to_xgboost_json(whole).encode()))
+
+
+DAMAGE: dict[str, tuple[int, tuple[Any, ...], Any, str]] = {
+    "a number as text": (0, ("participant",), "1", "participant is str, not int"),
+    "a truth value as number": (0, ("participant",), True, "participant is bool, not int"),
+    "text as a truth value": (0, ("trees", 0, 0, "flipped"), "false", "flipped is str, not bool"),
+    "a third participant of two": (0, ("participant",), 3, "participant 3 of 2"),
+    "two of one name": (0, ("participants",), ["a", "a"], "same name"),
+    "no training": (0, ("training",), ..., "'training' is missing"),
+    "no threshold": (0, ("trees", 0, 0, "threshold"), ..., "'threshold' is missing"),
+    "a threshold in words": (0, ("trees", 0, 0, "threshold"), "much", "'much' is missing"),
+    "no trees": (0, ("trees",), [], "0 trees"),
+    "an empty tree": (0, ("trees", 1), [], "0 nodes"),
+    "swapped children": (0, ("trees", 0, 0), {"dummy": 2, "left": 2, "right": 1}, "children 2 and 1"),
+    "a child of two": (1, ("trees", 0, 1), {"dummy": 1, "left": 1, "right": 2}, "children 1 and 2"),
+    "a child that is the root": (1, ("trees", 1, 0, "left"), 0, "children 0 and 2"),
+    "a child too many": (1, ("trees", 1), [{"leaf": None}, {"leaf": None}], "2 nodes"),
+    "children beyond the end": (1, ("trees", 1), [{"dummy": 1, "left": 1, "right": 2}], "1 nodes"),
+    "an unknown owner": (0, ("trees", 0, 1, "dummy"), 3, "participant 3"),
+    "a dummy of one's own": (0, ("trees", 0, 1, "dummy"), 1, "participant 1"),
+    "an unlisted feature": (0, ("trees", 0, 0, "feature"), "income", "not listed"),
+    "a feature twice": (0, ("features", 2, "name"), "age", "twice"),
+    "categories of a number": (0, ("features", 0, "categories"), ["a", "b"], "'age' mixes up"),
+    "a number of categories": (0, ("features", 1, "categories"), ..., "'city' mixes up"),
+    "an unknown category": (0, ("trees", 1, 0, "category"), 2, "category 2 of 2"),
+    "a leaf without weight": (0, ("trees", 0, 2, "leaf"), None, "active participant"),
+    "a weight at an auxiliary": (1, ("trees", 0, 2), {"leaf": 3, "cover": 1.0}, "active participant"),
+    "a huge weight": (0, ("trees", 0, 2, "leaf"), 1 << 63, "2^30"),
+    "no base margin": (0, ("base_margin",), None, "base margin"),
+    "two base margins": (0, ("base_margin",), [0.0, 1.0], "base margin"),
+    "a base margin at an auxiliary": (1, ("base_margin",), [0.0], "base margin"),
+    "a best round that is none": (0, ("best_iteration",), 2, "best_iteration 2"),
+    "classes at an auxiliary": (1, ("classes",), ["no", "yes"], "classes"),
+    "three classes of two": (0, ("classes",), ["a", "b", "c"], "3 classes"),
+    "an impossible parameter": (0, ("params", "max_depth"), 0, "max_depth=0"),
+    "an unknown parameter": (0, ("params", "depth"), 3, "no parameter depth"),
+    "a refused parameter": (0, ("params", "reg_alpha"), 1, "reg_alpha is not supported"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_named(parts: list[PartialModel], name: str) -> None:
+    """What is wrong with a file is said."""
+    which, path, value, says = DAMAGE[name]
+    with pytest.raises(UserError) as caught:
+        PartialModel.from_json(changed(parts[which], path, value), "a file")
+    assert str(caught.value).startswith("a file is damaged: ")
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "9" * 5000])
+def test_numbers_that_are_none(parts: list[PartialModel], number: str) -> None:
+    """JSON readers take more for numbers than JSON allows; a model does not."""
+    with pytest.raises(UserError, match="the model is damaged"):
+        PartialModel.from_json(parts[0].to_json().replace("40.5", number))
+
+
+def test_deep_nesting(parts: list[PartialModel]) -> None:
+    """A file made to break readers is damaged, not a crash."""
+    with pytest.raises(UserError, match="the model is damaged"):
+        PartialModel.from_json("[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "3", "null", '"mpfedxgb partial model"', "{}", '{"learner": {}, "version": [3, 2, 0]}']
+)
+def test_foreign_files(text: str) -> None:
+    """JSON of something else is not a model of ours."""
+    with pytest.raises(UserError, match=r"x\.json is not a partial model of mpfedxgb"):
+        PartialModel.from_json(text, "x.json")
+
+
+@pytest.mark.parametrize("version", [VERSION + 1, 0, None, "1"])
+def test_other_versions(parts: list[PartialModel], version: Any) -> None:
+    """A file of another version says which one, and what helps."""
+    with pytest.raises(UserError, match=f"format version {version}, this mpfedxgb reads {VERSION}; .*upgrade"):
+        PartialModel.from_json(changed(parts[0], ("version",), version))
+
+
+def test_the_file_begins_with_what_it_is(parts: list[PartialModel]) -> None:
+    """Format and version are the first things in a file."""
+    assert list(json.loads(parts[0].to_json()).items())[:2] == [("format", FORMAT), ("version", VERSION)]
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """No file, a folder, bytes that are no text: each an error that names the path."""
+    with pytest.raises(UserError, match=r"cannot read .*gone\.json: No such file"):
+        PartialModel.load(tmp_path / "gone.json")
+    with pytest.raises(UserError, match="cannot read"):
+        PartialModel.load(tmp_path)
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match=r"bytes\.json is damaged: not text"):
+        PartialModel.load(tmp_path / "bytes.json")
+
+
+def test_parts_that_do_not_belong_together(parts: list[PartialModel]) -> None:
+    """Another training, other parameters, other names, another number of trees: the message names both parts."""
+    bank, telecom = parts
+    for other in (
+        replace(telecom, training="beef"),
+        replace(telecom, params=replace(telecom.params, gamma=1.0)),
+        replace(telecom, participants=("bank", "shop")),
+        replace(telecom, trees=telecom.trees[:1]),
+    ):
+        with pytest.raises(UserError, match=f"parts of bank and {other.name} come from different trainings"):
+            join([bank, other])
+
+
+def test_parts_that_are_missing_or_twice(parts: list[PartialModel]) -> None:
+    """Who is missing is named."""
+    bank, telecom = parts
+    with pytest.raises(UserError, match="the part of telecom is missing"):
+        join([bank])
+    with pytest.raises(UserError, match="the part of bank is missing"):
+        join([telecom])
+    with pytest.raises(UserError, match="the part of bank is missing"):
+        join([telecom, telecom])
+    with pytest.raises(UserError, match="twice"):
+        join([bank, telecom, telecom])
+    with pytest.raises(UserError, match="nothing to join"):
+        join([])
+
+
+def test_parts_that_contradict_each_other(parts: list[PartialModel]) -> None:
+    """Trees of other shapes, splits that two claim or nobody has, even if every part is whole in itself."""
+    bank, telecom = parts
+    leaf, own, dummy = Leaf(None), Split("calls", 1.0, None, False, False, 1, 2), Dummy(1, 1, 2)
+    for tree, says in (
+        ((leaf,), "different shapes"),
+        ((own, leaf, leaf), "different owners of node 0"),
+    ):
+        with pytest.raises(UserError, match=says):
+            join([bank, replace(telecom, trees=(telecom.trees[0], tree))])
+    first = (dummy, Dummy(1, 3, 4), leaf, leaf, leaf)
+    with pytest.raises(UserError, match="different owners of node 1"):
+        join([bank, replace(telecom, trees=(first, telecom.trees[1]))])
+    bank_dummy = (Dummy(2, 1, 2), Leaf(1, 1.0), Leaf(2, 1.0))
+    with pytest.raises(UserError, match="different owners of node 0"):
+        join([replace(bank, trees=(bank.trees[0], bank_dummy)), telecom])
+
+
+def test_a_folder_with_a_stranger(parts: list[PartialModel], tmp_path: Path) -> None:
+    """Loading a folder with a part of another training, or without one, is refused as well."""
+    for part in parts:
+        part.save(tmp_path / f"{part.name}{SUFFIX}")
+    assert load_models(tmp_path) == parts
+    replace(parts[1], training="beef").save(tmp_path / f"old{SUFFIX}")
+    with pytest.raises(UserError, match="different trainings"):
+        load_models(tmp_path)
+    (tmp_path / f"old{SUFFIX}").unlink()
+    (tmp_path / f"bank{SUFFIX}").unlink()
+    with pytest.raises(UserError, match="bank is missing"):
+        load_models(tmp_path)
+
+
+def test_no_file_contains_anything_of_another(tmp_path: Path) -> None:
+    """Searched as text: no names, categories or thresholds of others; weights, margins and classes at one only."""
+    rng = np.random.default_rng(0)
+    rows = 120
+    tables = {
+        owner: pd.DataFrame(
+            {
+                f"{owner}_income": rng.normal(size=rows),
+                f"{owner}_debt": np.where(rng.random(rows) < 0.3, np.nan, rng.normal(size=rows)),
+                f"{owner}_town": pd.Categorical(rng.choice([f"{owner}ville", f"{owner}burg", f"{owner}ton"], rows)),
+            }
+        )
+        for owner in ("alpha", "beta", "gamma")
+    }
+    score = sum(t.iloc[:, 0] + (t.iloc[:, 2].cat.codes == 1) for t in tables.values())
+    y = np.where(score > np.median(score), "defaulted", "repaid")
+    model = FedXGBClassifier(n_estimators=6, max_depth=4, max_bin=8).fit(
+        {name.upper(): table for name, table in tables.items()}, y
+    )
+    texts = {
+        part.name.lower(): path.read_text()
+        for part, path in zip(model.partial_models_, model.save_model(tmp_path), strict=True)
+    }
+    for part in model.partial_models_:
+        owner = part.name.lower()
+        splits = [node for tree in part.trees for node in tree if isinstance(node, Split)]
+        assert len({node.feature for node in splits}) > 1
+        thresholds = {repr(node.threshold) for node in splits if node.threshold and np.isfinite(node.threshold)}
+        assert all(threshold in texts[owner] for threshold in thresholds)
+        for other, text in texts.items():
+            if other != owner:
+                assert f"{owner}_" not in text
+                assert not any(f"{owner}{town}" in text for town in ("ville", "burg", "ton"))
+                assert not any(threshold in text for threshold in thresholds)
+    leaves = [node.weight or 0 for tree in model.partial_models_[0].trees for node in tree if isinstance(node, Leaf)]
+    weights = {str(weight) for weight in leaves if abs(weight) > 10**6}
+    assert len(weights) > 20
+    assert all(weight in texts["alpha"] for weight in weights)
+    for other in ("beta", "gamma"):
+        assert not any(weight in texts[other] for weight in weights)
+        assert "defaulted" not in texts[other]
+        assert json.loads(texts[other])["base_margin"] is None
+
+
+def test_saving_is_whole_or_not_at_all(
+    parts: list[PartialModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If writing fails on the way, the old file is as it was, and nothing else is left in the folder."""
+    path = tmp_path / f"bank{SUFFIX}"
+    parts[0].save(path)
+    before = path.read_bytes()
+    newer = replace(parts[0], best_iteration=0)
+
+    def full(self: Path, text: str, encoding: str) -> int:
+        self.write_bytes(text.encode()[:100])
+        raise OSError(28, "No space left on device")
+
+    def interrupted(self: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        with pytest.raises(UserError, match=r"cannot write .*No space left.* unchanged"):
+            newer.save(path)
+    assert [p.read_bytes() for p in tmp_path.iterdir()] == [before]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            newer.save(path)
+    assert [p.read_bytes() for p in tmp_path.iterdir()] == [before]
+    newer.save(path)
+    assert PartialModel.load(path) == newer
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_parts_are_values(parts: list[PartialModel]) -> None:
+    """Models are frozen and hashable, and know their names."""
+    assert [part.name for part in parts] == ["bank", "telecom"]
+    assert [part.is_active for part in parts] == [True, False]
+    assert len({*parts, *parts}) == 2
+    whole: Joined = join(parts)
+    assert whole.best_iteration == 1
+    margins: npt.NDArray[np.float64] = margins_by_hand(whole, tables_of(parts, 0))
+    assert margins.shape == (1, 25)
