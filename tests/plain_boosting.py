@@ -81,7 +81,7 @@ class PlainBoosting:
                 w = reference.leaf_weight(
                     node, scale.f_g, scale.f_h, self.params.reg_lambda, self.params.learning_rate, WEIGHT_BITS
                 )
-                nodes.append(Leaf(w))
+                nodes.append(Leaf(w, float(np.ldexp(float(node.H), -scale.f_h))))
                 margins[list(node.rows)] += w
                 continue
             owner, index = self.places[node.index]

@@ -8,16 +8,17 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from chance import THRESHOLD, Symbols, Words, joint, p_bytes_uniform, p_uniform
+from chance import THRESHOLD, Words, joint, p_bytes_uniform, p_uniform
 from every_protocol import LARGEST, SMALLEST, ZEROS, Private, every_protocol
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR, run_locally
 from mpfedxgb.transport.frame import Frame, Kind
+from received import is_on_ledger, operation, symbols
 from views import Recorder
 
 RUNS = 640
 SECRETS = {"zeros": ZEROS, "largest": LARGEST, "smallest": SMALLEST}
-PUBLIC = ("announce ", "broadcast ", "tell ")
+OPENED_TO_ALL = ("sum to all", "sign to all", "owner")
 
 
 def record(participants: int, secrets: Private) -> Recorder:
@@ -28,39 +29,11 @@ def record(participants: int, secrets: Private) -> Recorder:
     return recorder
 
 
-def is_on_ledger(frame: Frame) -> bool:
-    """Tell whether a frame is itself what the ledger reveals: the sum that P_1 returns to all, or a public number.
-
-    The shares on their way to P_1, the correction of the sharing of zero, and what P_1 passes on to a single receiver
-    are uniform each for itself.
-    """
-    name = operation(frame)
-    opened_to_all = name in ("reveal sum to all", "reveal sign to all") or name.startswith("reveal owner")
-    return name.startswith(PUBLIC) or (opened_to_all and frame.sender == ACTIVE)
-
-
-def operation(frame: Frame) -> str:
-    """Return the last part of a step's label."""
-    return frame.label.rpartition("/")[2]
-
-
 def secret_arrays(recorder: Recorder, receiver: int) -> Iterator[tuple[Frame, int]]:
     """Yield each array outside the ledger that a role received, as frame and place."""
     for frame in recorder.received(frozenset({receiver}), [Kind.DATA]):
-        if not is_on_ledger(frame):
+        if not is_on_ledger(frame, OPENED_TO_ALL):
             yield from ((frame, place) for place in range(len(frame.arrays)))
-
-
-def symbols(frame: Frame, place: int) -> Iterator[tuple[Symbols, int]]:
-    """Yield what should be uniform in an array: symbols, and the size of their alphabet."""
-    array = frame.arrays[place]
-    if operation(frame) == "less than" and frame.sender != COORDINATOR:  # tau: one table size per digit
-        for digit in range(array.shape[-1]):
-            yield array[..., digit].ravel(), 1 << (2 * digit + 1).bit_length()
-    elif operation(frame) == "less than" and place == 0:  # one-hot digits, modulo the largest table
-        yield array.ravel(), 1 << (2 * array.shape[-2] - 1).bit_length()
-    else:
-        yield np.ascontiguousarray(array).view(np.uint8).ravel(), 256
 
 
 @pytest.mark.parametrize("secrets", SECRETS)

@@ -1,0 +1,225 @@
+"""Tables as participants bring them: what is read, what is refused and how, and categories of another time."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from mpfedxgb.data import Column, Table
+from mpfedxgb.errors import DataError, UserError, public_reason
+from property_tests import examples
+
+NAN = float("nan")
+READ: dict[str, tuple[Any, list[float]]] = {
+    "int": ([1, 2], [1, 2]),
+    "float": ([1.5, NAN], [1.5, NAN]),
+    "bool": ([True, False], [1, 0]),
+    "nullable integer": (pd.array([7, None], dtype="Int64"), [7, NAN]),
+    "nullable float": (pd.array([0.5, None], dtype="Float32"), [0.5, NAN]),
+    "nullable boolean": (pd.array([True, None], dtype="boolean"), [1, NAN]),
+    "booleans and None": (pd.Series([True, None], dtype=object), [1, NAN]),
+    "text of numbers": (["1", "2.5"], [1, 2.5]),
+    "text with a gap": (pd.array(["3", None], dtype="string"), [3, NAN]),
+    "decimal": ([decimal.Decimal("1.5"), None], [1.5, NAN]),
+    "sparse column": (pd.arrays.SparseArray([0.0, 4.0]), [0, 4]),
+    "half precision": (np.array([1, 2], np.float16), [1, 2]),
+    "unsigned": (np.array([0, 255], np.uint8), [0, 255]),
+    "nothing": ([None, None], [NAN, NAN]),
+    "largest": ([float(np.finfo(np.float32).max), -1e-45], [float(np.finfo(np.float32).max), -1e-45]),
+}
+"""What a column may hold, and the numbers it stands for."""
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "word": (["1", "red"], r"'red', which is not a number.*astype\('category'\)"),
+    "word among numbers": ([1, "red"], "'red', which is not a number"),
+    "list": ([[1], [2]], r"\[1\], which is not a number"),
+    "interval": (pd.interval_range(0, 2), "Interval.*which is not a number"),
+    "date": ([datetime.date(2020, 1, 1), None], "datetime.date.*which is not a number"),
+    "dates": (pd.date_range("2020", periods=2), "dates or durations; turn them into numbers"),
+    "dates of a zone": (pd.date_range("2020", periods=2, tz="UTC"), "dates or durations"),
+    "durations": (pd.to_timedelta([1, 2]), "dates or durations"),
+    "infinite": ([1.0, -np.inf], "infinity, which has no place in a bin; cap the values"),
+    "beyond float32": ([1.0, 1e39], r"1e\+39, beyond float32 \(3.4e38\); rescale"),
+    "beyond float64": (pd.Series([1, 10**400], dtype=object), "beyond float32 .*; rescale"),
+    "complex": ([1j, 2], "complex numbers; split it into real columns"),
+    "categories that read alike": (pd.Categorical([1, "1"]), "two categories written '1'; rename"),
+}
+"""What a column may not hold, and what is said about it."""
+
+
+def values(table: Table, column: int = 0) -> list[float]:
+    """Return a column's numbers."""
+    numbers: list[float] = table.columns[column].values.tolist()
+    return numbers
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_column_types(kind: str) -> None:
+    """Numbers of every kind pandas knows become float32, gaps become NaN."""
+    given_, expected = READ[kind]
+    table = Table.read(pd.DataFrame({"a": given_}), "bank")
+
+    assert table.columns[0].values.dtype == np.float32
+    assert not table.columns[0].is_categorical
+    np.testing.assert_array_equal(values(table), np.array(expected, np.float32))
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refused_columns(kind: str) -> None:
+    """A refusal names owner, column, value and remedy, is a ValueError, and stays with its role."""
+    given_, message = REFUSED[kind]
+    with pytest.raises(DataError, match=rf"^bank: column 'income' (holds|has) .*{message}") as caught:
+        Table.read(pd.DataFrame({"age": [1, 2], "income": given_}), "bank")
+
+    assert isinstance(caught.value, ValueError)
+    assert public_reason(caught.value) == "DataError"
+
+
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [
+        (np.array([[1, 2], [3, 4]]), ["f0", "f1"]),
+        ([[1, 2], [3, 4]], ["f0", "f1"]),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["x", "y"]), ["x", "y"]),
+        (pd.DataFrame([[1, 2], [3, 4]]), ["0", "1"]),
+        ({"x": [1, 3], "y": [2, 4]}, ["x", "y"]),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["x", 7], index=[9, 9]), ["x", "7"]),
+    ],
+)
+def test_forms_of_tables(data: Any, names: list[str]) -> None:
+    """Arrays, lists, frames and dictionaries; names are kept as text, or made up."""
+    table = Table.read(data, "bank")
+
+    assert (table.owner, table.rows, table.names) == ("bank", 2, names)
+    assert (values(table, 0), values(table, 1)) == ([1, 3], [2, 4])
+
+
+def test_names_are_given_to_data_without_any() -> None:
+    """An array takes the names it is given; a frame keeps its own; a series is one column."""
+    array = np.array([[1, 2]])
+
+    assert Table.read(array, "bank", ["u", "v"]).names == ["u", "v"]
+    assert Table.read(pd.DataFrame(array, columns=["x", "y"]), "bank", ["u", "v"]).names == ["x", "y"]
+    assert Table.read(pd.Series([1, 2], name="z"), "bank").names == ["z"]
+
+
+def test_masked_values_are_missing() -> None:
+    """A masked array's masked values are missing, not what lies beneath the mask."""
+    table = Table.read(np.ma.array([[1, 2], [3, 4]], mask=[[True, False], [False, False]]), "bank")
+
+    np.testing.assert_array_equal(values(table), [NAN, 3])
+
+
+def test_table_without_columns_has_rows() -> None:
+    """A participant may bring rows and no columns."""
+    assert (Table.read(np.empty((3, 0)), "bank").rows, Table.read(np.empty((3, 0)), "bank").names) == (3, [])
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (pd.DataFrame({"a": []}), "bank: the table has no rows; at least one row"),
+        (np.empty((0, 3)), "bank: the table has no rows"),
+        (np.array([1, 2]), r"bank: expected 2D array \(rows, columns\), got 1D array.*reshape"),
+        (None, "bank: expected 2D array"),
+        (np.array([[1j]]), "bank: Complex data not supported; split it into real columns"),
+        (sparse.csr_matrix([[1.0]]), r"bank: sparse matrices are not supported; pass X.toarray\(\)"),
+        (pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]), "bank: column names occur twice: a; rename or drop"),
+        (pd.DataFrame([[1, 2]], columns=[1, "1"]), "bank: column names occur twice: 1; rename or drop"),
+        (
+            pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])),
+            "bank: column names have several levels",
+        ),
+        ([[1, 2], [3]], "bank: not a table .*; give columns, or rows, of equal length"),
+        ({"a": [1, 2], "b": [1]}, "bank: not a table .*; give columns, or rows, of equal length"),
+    ],
+)
+def test_refused_tables(data: Any, message: str) -> None:
+    """What is not a table is refused with its owner's name and a remedy."""
+    with pytest.raises(DataError, match=message):
+        Table.read(data, "bank")
+
+
+@given(st.lists(st.floats(-3e38, 3e38), min_size=1, max_size=20))
+@examples(30)
+def test_numbers_are_rounded_once(numbers: list[float]) -> None:
+    """Columns hold the nearest float32, as XGBoost's do."""
+    table = Table.read(pd.DataFrame({"a": numbers}), "bank")
+
+    np.testing.assert_array_equal(table.columns[0].values, np.array(numbers).astype(np.float32))
+
+
+def test_categories_are_codes_in_their_order() -> None:
+    """A categorical column holds codes in the order of its categories, NaN where missing; unused ones are kept."""
+    column = pd.Categorical(["x", None, "y", "x"], categories=["y", "x", "q"])
+    table = Table.read(pd.DataFrame({"a": column}), "bank")
+
+    assert table.columns[0].is_categorical
+    assert table.columns[0].categories == ("y", "x", "q")
+    np.testing.assert_array_equal(values(table), [1, NAN, 0, 1])
+
+
+def categorical(entries: list[str | None], categories: list[str]) -> Table:
+    """Return a table of one categorical column."""
+    return Table.read(pd.DataFrame({"a": pd.Categorical(entries, categories=categories)}), "bank")
+
+
+@given(
+    st.permutations(["u", "v", "w", "x"]),
+    st.integers(1, 4),
+    st.lists(st.sampled_from(["u", "v", "w", "x", None]), min_size=1, max_size=12),
+    st.permutations(["u", "v", "w", "x"]),
+)
+@examples(40)
+def test_recoding_keeps_meaning(order: list[str], known: int, entries: list[str | None], later: list[str]) -> None:
+    """However the categories are ordered later, each entry gets the model's code; unseen ones a code of their own."""
+    model = tuple(order[:known])
+    table = categorical(entries, later).match(["a"], {"a": model})
+    expected = [NAN if e is None else model.index(e) if e in model else len(model) for e in entries]
+
+    assert table.columns[0].categories == model
+    np.testing.assert_array_equal(values(table), expected)
+
+
+def test_match_orders_columns() -> None:
+    """The columns a model knows come in its order."""
+    table = Table.read({"x": [1], "y": [2], "z": [3]}, "bank").match(["z", "x", "y"], {})
+
+    assert (table.names, [values(table, i) for i in range(3)]) == (["z", "x", "y"], [[3], [1], [2]])
+
+
+@pytest.mark.parametrize(
+    ("names", "categories", "message"),
+    [
+        (["x", "y", "age"], {}, "bank: the table lacks age; give the columns the model was trained with"),
+        (["x"], {}, "bank: the table has unknown y"),
+        (["x", "age", "sex"], {}, "bank: the table lacks age, sex and has unknown y"),
+        (["x", "y"], {"y": ("a",)}, "bank: column 'y' was trained on categories and now holds numbers"),
+    ],
+)
+def test_match_refuses_other_columns(names: list[str], categories: dict[str, tuple[str, ...]], message: str) -> None:
+    """Missing and unknown columns, and numbers instead of categories, are named."""
+    with pytest.raises(DataError, match=message):
+        Table.read({"x": [1], "y": [2]}, "bank").match(names, categories)
+
+
+def test_match_refuses_categories_for_numbers() -> None:
+    """A column trained on numbers does not take categories."""
+    with pytest.raises(UserError, match="'a' was trained on numbers and now holds categories"):
+        categorical(["u"], ["u"]).match(["a"], {})
+
+
+def test_tables_and_columns_are_shown_without_content() -> None:
+    """The text of a table says how large it is; that of a column its name."""
+    table = Table.read({"x": [123.5, 2]}, "bank")
+
+    assert repr(table) == "Table(owner='bank', rows=2, columns=1)"
+    assert repr(Column("x", table.columns[0].values, ("secret",))) == "Column(name='x')"

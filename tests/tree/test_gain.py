@@ -1,0 +1,114 @@
+"""Gains as exact fractions: candidates, "no split", and those that are not allowed."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from evaluation import PROPERTY, SEEDS, Evaluation, Integers, bulk, evaluate, integers, operand, same
+from mpfedxgb.party import Party
+from mpfedxgb.protocols import Bit, Secret, Shares, public_secret, to_shares
+from mpfedxgb.ring import BIT, VECTOR, wide
+from mpfedxgb.tree import Constants, TreeRules
+from mpfedxgb.tree.gain import gains
+
+NODES, COLUMNS = 3, 5
+
+
+def node_sums(rng: np.random.Generator, bits: int) -> tuple[Integers, Integers]:
+    """Return left sums (nodes, 2, columns) and totals (nodes, 2): any G, and H from no row to all of them."""
+    G = bulk(rng, bits, (NODES, 1, COLUMNS + 1))
+    H = abs(bulk(rng, bits - 1, (NODES, 1, COLUMNS + 1)))
+    H[..., -1] = H[..., :-1].max(axis=-1) + abs(bulk(rng, bits - 1, (NODES, 1)))
+    H[:, 0, 0], H[:, 0, 1] = 0, H[:, 0, -1]  # an empty side on the left, and one on the right
+    both = np.concatenate([G, H], axis=1)
+    return integers(both[..., :-1]), integers(both[..., -1])
+
+
+def secure_gains(
+    participants: int,
+    sums: Integers,
+    totals: Integers,
+    constants: tuple[int, int, int],
+    rules: TreeRules,
+    allowed: Integers | None,
+) -> Evaluation:
+    """Run the protocol on shared sums; returns A and B as one array (2, nodes, columns + 1), and the tags."""
+    lam, gam, mcw = constants
+    operands = [operand(VECTOR, sums), operand(VECTOR, totals), operand(VECTOR, mcw)]
+    operands += [operand(rules.ring, lam), operand(rules.ring, gam)]
+    operands += [] if allowed is None else [operand(BIT, allowed)]
+
+    def compute(party: Party, secrets: list[Secret]) -> list[Secret | Shares]:
+        left, total, mcw_, lam_, gam_ = secrets[:5]
+        permitted = None if allowed is None else Bit(secrets[5])
+        tags = public_secret(party, VECTOR, np.arange(COLUMNS + 1)).broadcast_to((NODES, COLUMNS + 1))
+        fractions = gains(party, to_shares(party, left), total, Constants(lam_, gam_, mcw_), rules, permitted, tags)
+        return [fractions.value, fractions.tag]
+
+    return evaluate(participants, operands, compute)
+
+
+def plain_gains(
+    sums: Integers, totals: Integers, constants: tuple[int, int, int], rules: TreeRules, allowed: Integers | None
+) -> Integers:
+    """Return what A and B should be, in Python integers."""
+    lam, gam, mcw = constants
+    out = np.empty((2, NODES, COLUMNS + 1), object)
+    first = 1 if rules.no_split_first else 0
+    for i, (G, H) in enumerate(totals):
+        out[:, i, 0 if first else -1] = G * G + gam * (H + lam), H + lam
+        for j in range(COLUMNS):
+            GL, HL = sums[i, :, j]
+            GR, HR = G - GL, H - HL
+            fraction = GL**2 * (HR + lam) + GR**2 * (HL + lam), (HL + lam) * (HR + lam)
+            light = rules.checks_children and min(HL, HR) < mcw
+            left_out = allowed is not None and not allowed[i, j]
+            out[:, i, first + j] = (0, 1) if light or left_out else fraction
+    return out
+
+
+@pytest.mark.parametrize(("checks", "samples", "first"), list(product([False, True], repeat=3)))
+@given(seed=SEEDS)
+@PROPERTY
+def test_gains_are_exact_fractions(checks: bool, samples: bool, first: bool, seed: int) -> None:
+    """Sums of up to 61 bits, any constants: A and B to the last bit; invalid candidates are 0 / 1."""
+    rng = np.random.default_rng(seed)
+    sums, totals = node_sums(rng, int(rng.integers(3, 62)))
+    middle = int(np.sort(sums[:, 1].ravel())[sums[:, 1].size // 2])
+    constants = (int(rng.integers(0, 1 << 40)), int(rng.integers(1, 1 << 62)), int(rng.choice([0, 1, middle])))
+    rules = TreeRules(3, wide(4), checks, first, False)
+    allowed = integers(rng.integers(0, 2, (NODES, COLUMNS))) if samples else None
+
+    found = secure_gains(int(rng.integers(2, 4)), sums, totals, constants, rules, allowed).values
+
+    same(found[0], rules.ring, plain_gains(sums, totals, constants, rules, allowed))
+    same(found[1], VECTOR, np.broadcast_to(np.arange(COLUMNS + 1), (NODES, COLUMNS + 1)))
+
+
+@pytest.mark.parametrize("mcw", [4, 5, 6])
+def test_weight_of_a_child_at_the_limit(mcw: int) -> None:
+    """Just heavy enough is enough, on either side; lambda does not count."""
+    left = integers([[[1, 1, 1, 1, 1], [0, 4, 5, 6, 10]]] * NODES)
+    totals = integers([[3, 10]] * NODES)
+    rules = TreeRules(3, wide(3), checks_children=True, no_split_first=True, first_layer_mask=False)
+    value = secure_gains(2, left, totals, (7, 1, mcw), rules, None).values[0]
+
+    assert (value[1][0][1:] != 1).tolist() == [min(h, 10 - h) >= mcw for h in (0, 4, 5, 6, 10)]
+
+
+@pytest.mark.parametrize(
+    ("checks", "samples", "rounds"), [(False, False, 3), (False, True, 4), (True, False, 4), (True, True, 4)]
+)
+def test_rounds_and_reveals(checks: bool, samples: bool, rounds: int) -> None:
+    """As many rounds as the docstring says, and nothing on the ledger."""
+    sums, totals = node_sums(np.random.default_rng(1), 20)
+    rules = TreeRules(3, wide(3), checks, no_split_first=True, first_layer_mask=False)
+    allowed = integers(np.ones((NODES, COLUMNS), int)) if samples else None
+    found = secure_gains(3, sums, totals, (1, 1, 1), rules, allowed)
+
+    assert [counts.rounds for counts in found.costs] == [0] + [rounds] * 3
+    assert found.reveals == [()] * 4

@@ -1,0 +1,247 @@
+"""SecurePredict against walking the whole trees, for random models of all sizes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation import SEEDS
+from mpfedxgb.data import Table
+from mpfedxgb.errors import UserError
+from mpfedxgb.party import ACTIVE, LocalRun, Party, Reveal, run_locally
+from mpfedxgb.tree import Dummy, Leaf, Node, Split, Tree, predict
+from mpfedxgb.tree.predict import MODEL_SHAPE, PREDICTION, ROWS_TO_SCORE, Outline, Scorer, outline, secure_predict
+from property_tests import examples
+
+Margins = npt.NDArray[np.int64] | None
+LARGEST_WEIGHT = 1 << 55
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTree:
+    """A tree as nobody sees it: every split with its owner, every leaf with its weight."""
+
+    nodes: tuple[tuple[int, Split] | Leaf, ...]
+
+    def view(self, participant: int) -> Tree:
+        """Return what one participant keeps."""
+        kept: list[Node] = []
+        for node in self.nodes:
+            if isinstance(node, Leaf):
+                kept.append(node if participant == ACTIVE else Leaf(None))
+            else:
+                owner, split = node
+                kept.append(split if owner == participant else Dummy(owner, split.left, split.right))
+        return tuple(kept)
+
+    def walk(self, tables: list[Table], row: int) -> int:
+        """Return the weight of the leaf that one row falls into."""
+        node = self.nodes[0]
+        while not isinstance(node, Leaf):
+            owner, split = node
+            (column,) = (c for c in tables[owner - 1].columns if c.name == split.feature)
+            value = float(column.values[row])
+            if math.isnan(value):
+                first = split.missing_left
+            elif split.category is not None:
+                first = value != split.category
+            else:
+                assert split.threshold is not None
+                first = value <= split.threshold
+            node = self.nodes[split.left if first != split.flipped else split.right]
+        assert node.weight is not None
+        return node.weight
+
+
+def random_tree(rng: np.random.Generator, owners: list[int], depth: int) -> WholeTree:
+    """Return a tree whose nodes, numbered level by level, split with probability 3/4 by one of the owners' columns."""
+    nodes: list[tuple[int, Split] | Leaf] = []
+    queue = [0]
+    for level in queue:  # grows while it is walked
+        if not owners or level == depth or (level and rng.random() < 0.25):
+            nodes.append(Leaf(int(rng.integers(-LARGEST_WEIGHT, LARGEST_WEIGHT))))
+            continue
+        left = len(queue)
+        queue += [level + 1] * 2
+        flips, missing = bool(rng.integers(0, 2)), bool(rng.integers(0, 2))
+        if rng.random() < 0.3:
+            split = Split("category", None, int(rng.integers(0, 3)), missing, flips, left, left + 1)
+        else:
+            threshold = float(rng.choice([-np.inf, 0.25, 0.5, 1.0, np.inf]))
+            split = Split("number", threshold, None, missing, flips, left, left + 1)
+        nodes.append((int(rng.choice(owners)), split))
+    return WholeTree(tuple(nodes))
+
+
+def random_tables(rng: np.random.Generator, participants: int, rows: int) -> list[Table]:
+    """Return a column of numbers and one of categories for everyone, with gaps."""
+    tables = []
+    for m in range(participants):
+        frame: dict[str, Any] = {
+            "number": rng.choice([0.0, 0.25, 0.5, 0.75, 2.0, np.nan], rows),
+            "category": pd.Categorical.from_codes(rng.integers(-1, 3, rows), pd.Index(["u", "v", "w"])),
+        }
+        tables.append(Table.read(pd.DataFrame(frame), f"P{m + 1}"))
+    return tables
+
+
+def score(
+    trees: list[WholeTree], tables: list[Table], classes: int = 1, rounds: int | None = None
+) -> LocalRun[Margins]:
+    """Score the tables by everybody's views of the trees."""
+    private: list[list[Scorer | None]] = [[None]]
+    private += [[Scorer([tree.view(m) for tree in trees], table)] for m, table in enumerate(tables, 1)]
+
+    def program(party: Party, scorer: Scorer | None) -> Margins:
+        return secure_predict(party, classes, scorer, rounds if party.is_active else None)
+
+    return run_locally(program, len(tables), private)
+
+
+def walk_all(trees: list[WholeTree], tables: list[Table], classes: int = 1) -> npt.NDArray[np.int64]:
+    """Return the sum of leaf weights per class and row."""
+    out = np.zeros((classes, tables[0].rows), np.int64)
+    for i, tree in enumerate(trees):
+        out[i % classes] += [tree.walk(tables, row) for row in range(tables[0].rows)]
+    return out
+
+
+@pytest.mark.parametrize("participants", [2, 3, 4])
+@given(seed=SEEDS, rows=st.integers(1, 40), depth=st.integers(1, 4))
+@examples(8)
+def test_predictions_of_random_models(participants: int, seed: int, rows: int, depth: int) -> None:
+    """Trees of any owners, one to all of them, and trees without a split: to the active participant, to the bit."""
+    rng = np.random.default_rng(seed)
+    everyone = list(range(1, participants + 1))
+    trees = [random_tree(rng, everyone[:k], depth) for k in range(participants + 1)]
+    trees += [random_tree(rng, everyone[-k:], depth) for k in range(1, participants)]
+    tables = random_tables(rng, participants, rows)
+    run = score(trees, tables)
+
+    np.testing.assert_array_equal(run.results[ACTIVE], walk_all(trees, tables), strict=True)
+    assert [result is None for result in run.results] == [role != ACTIVE for role in range(participants + 1)]
+
+
+@pytest.mark.parametrize("owners", [[1], [2], [3], [2, 3], [1, 3]])
+def test_some_participants_own_no_split(owners: list[int]) -> None:
+    """Whoever has no split in the model contributes nothing; a single owner scores alone, unseen."""
+    rng = np.random.default_rng(sum(owners))
+    trees, tables = [random_tree(rng, owners, 3) for _ in range(3)], random_tables(rng, 3, 20)
+
+    np.testing.assert_array_equal(score(trees, tables).results[ACTIVE], walk_all(trees, tables))
+
+
+def test_trees_of_single_leaves_only() -> None:
+    """The active participant adds them up by itself; no prediction is revealed."""
+    rng = np.random.default_rng(0)
+    trees, tables = [random_tree(rng, [], 3) for _ in range(3)], random_tables(rng, 2, 11)
+    run = score(trees, tables)
+
+    np.testing.assert_array_equal(run.results[ACTIVE], walk_all(trees, tables), strict=True)
+    assert all(entry.name != PREDICTION for entry in run.ledgers[0])
+
+
+@pytest.mark.parametrize("participants", [2, 3])
+def test_several_classes(participants: int) -> None:
+    """Trees are dealt to the classes in turn; a class may have single leaves only."""
+    rng = np.random.default_rng(participants)
+    everyone = list(range(1, participants + 1))
+    trees = [random_tree(rng, [] if i % 3 == 1 else everyone, 2) for i in range(9)]
+    tables = random_tables(rng, participants, 21)
+
+    np.testing.assert_array_equal(score(trees, tables, 3).results[ACTIVE], walk_all(trees, tables, 3), strict=True)
+
+
+@pytest.mark.parametrize("rounds", [None, 1, 2, 3])
+def test_some_rounds_only(rounds: int | None) -> None:
+    """The active participant says how many rounds of trees are in use."""
+    rng = np.random.default_rng(4)
+    trees, tables = [random_tree(rng, [1, 2], 3) for _ in range(6)], random_tables(rng, 2, 13)
+    used = trees if rounds is None else trees[: 2 * rounds]
+
+    found = score(trees, tables, 2, rounds).results[ACTIVE]
+    np.testing.assert_array_equal(found, walk_all(used, tables, 2), strict=True)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 9, 31, 40])
+def test_rows_in_chunks(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """Chunks of eight rows give the same as one chunk."""
+    monkeypatch.setattr(predict, "CHUNK_ELEMENTS", 1)
+    rng = np.random.default_rng(rows)
+    trees, tables = [random_tree(rng, [1, 2, 3], 3) for _ in range(2)], random_tables(rng, 3, rows)
+    run = score(trees, tables)
+
+    np.testing.assert_array_equal(run.results[ACTIVE], walk_all(trees, tables), strict=True)
+    assert run.meters[ACTIVE].total("predict").rounds == 1 + -(-rows // 8) * (3 + 2 + 1)
+
+
+@pytest.mark.parametrize("owners", [1, 2, 3, 4, 5])
+def test_rounds(owners: int) -> None:
+    """Two to agree and one to share the weights; then, for K owners, K + ceil(log2 K) + 1 rounds."""
+    rng = np.random.default_rng(1)
+    path: list[tuple[int, Split] | Leaf] = []
+    for m in range(1, owners + 1):  # everyone splits once, on one path
+        path += [(m, Split("number", 0.5, None, False, False, 2 * m - 1, 2 * m)), Leaf(m)]
+    trees, tables = [WholeTree((*path, Leaf(99)))], random_tables(rng, 5, 24)
+    run = score(trees, tables)
+
+    np.testing.assert_array_equal(run.results[ACTIVE], walk_all(trees, tables))
+    expected = 2 + 1 + owners + math.ceil(math.log2(owners)) + 1
+    assert [meter.total().rounds for meter in run.meters] == [0] + [expected] * 5
+
+
+@pytest.mark.parametrize("classes", [1, 2])
+def test_ledger(classes: int) -> None:
+    """Sizes and the model's shape to everyone, one prediction per row and class to the active participant."""
+    rng = np.random.default_rng(2)
+    trees, tables = [random_tree(rng, [1, 2, 3], 2) for _ in range(4)], random_tables(rng, 3, 17)
+    run = score(trees, tables, classes)
+    everyone = [
+        Reveal(name, receiver, count)
+        for name, count in ((ROWS_TO_SCORE, 3 * 3), (MODEL_SHAPE, 3 * 4 * (2 + 3)))
+        for receiver in ("coordinator", "participants")
+    ]
+
+    for ledger in run.ledgers:
+        assert set(ledger) == {*everyone, Reveal(PREDICTION, "P1", 17 * classes)}
+
+
+def test_public_outline_is_the_same_for_all() -> None:
+    """Every participant's view has the same class, number of leaves and owners."""
+    tree = random_tree(np.random.default_rng(3), [1, 2, 3], 4)
+    owners = {node[0] for node in tree.nodes if not isinstance(node, Leaf)}
+    leaves = sum(isinstance(node, Leaf) for node in tree.nodes)
+
+    for m in (1, 2, 3):
+        assert outline(tree.view(m), 5, m) == Outline(5, leaves, tuple(sorted(owners)))
+
+
+def test_different_numbers_of_rows_are_refused() -> None:
+    """Named before anything is computed, with everybody's number."""
+    rng = np.random.default_rng(0)
+    tables = [random_tables(rng, 2, 5)[0], random_tables(rng, 2, 6)[1]]
+
+    with pytest.raises(UserError, match=r"different numbers of rows to score \(P1 5, P2 6\); align the tables first"):
+        score([random_tree(rng, [1, 2], 2)], tables)
+
+
+@pytest.mark.parametrize("kind", ["number of trees", "shape"])
+def test_different_models_are_refused(kind: str) -> None:
+    """Parts of different trainings are told apart by their public shape."""
+    rng = np.random.default_rng(0)
+    tables = random_tables(rng, 2, 5)
+    mine = [random_tree(rng, [1, 2], 2)]
+    yours = [*mine, *mine] if kind == "number of trees" else [random_tree(rng, [], 2)]
+    private: list[list[Scorer | None]] = [[None]]
+    private += [[Scorer([t.view(m) for t in trees], tables[m - 1])] for m, trees in ((1, mine), (2, yours))]
+
+    with pytest.raises(UserError, match="do not have the same trees; do they come from the same training"):
+        run_locally(lambda party, scorer: secure_predict(party, 1, scorer, None), 2, private)
