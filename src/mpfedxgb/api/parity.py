@@ -18,6 +18,9 @@ from mpfedxgb.boosting.xgboost_json import feature_names
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 
+FLOAT32 = 2.0**-24
+"""XGBoost keeps margins in float32: it knows no gradient, and so no leaf, better than this share of the largest."""
+
 TIE = 1e-6
 """Relative gap of two scores below which XGBoost's float32 arithmetic cannot tell them apart."""
 
@@ -31,7 +34,7 @@ class Parity:
 
     `difference` names the first place where the trees part, or is empty. `ties` names nodes where they part because
     XGBoost's two best scores are a float32 tie; below such a node, and in later rounds, nothing is compared. Leaf
-    differences are relative; a leaf counts with at least a hundredth of the largest one.
+    differences are relative, and count beyond the resolution of XGBoost's own float32 margins.
     """
 
     trees: int
@@ -89,7 +92,7 @@ def compare_with_xgboost(
         compared_trees=comparison.compared,
         difference=comparison.difference,
         ties=comparison.ties,
-        max_leaf_difference=comparison.leaf_difference(),
+        max_leaf_difference=comparison.leaf_difference(FLOAT32 * float(np.abs(margins).max())),
         max_margin_difference=float(np.abs(margins - ours.predict(raw, output_margin=True)).max()),
         largest_margin=float(np.abs(margins).max()),
         booster=booster,
@@ -190,16 +193,13 @@ class _Comparison:
                 return
             self.compared += 1
 
-    def leaf_difference(self) -> float:
-        """Return the largest relative difference of two leaves, none counted below a hundredth of the largest.
-
-        A leaf that small is what is left of float32 gradients that cancel out: XGBoost has no more digits of it.
-        """
+    def leaf_difference(self, resolution: float) -> float:
+        """Return the largest relative difference of two leaves, beyond what XGBoost's float32 margins can resolve."""
         if not self._leaves:
             return 0.0
         a, b = np.array(self._leaves).T
-        size = np.maximum(np.abs(a), np.abs(b))
-        return float((np.abs(a - b) / np.maximum(size, 1e-2 * size.max() + 1e-30)).max())
+        beyond = np.maximum(np.abs(a - b) - resolution, 0)
+        return float((beyond / np.maximum(np.maximum(np.abs(a), np.abs(b)), 1e-30)).max())
 
     def _node(self, number: int, tree: JoinedTree, i: int, other: dict[str, Any], j: int, rows: Rows) -> None:
         node, is_leaf = tree[i], other["left_children"][j] == -1

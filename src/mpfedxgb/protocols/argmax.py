@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
+from math import prod
 
 import numpy as np
 
@@ -15,9 +16,11 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.bits import Bit, Gated, gated_sums, open_bit
 from mpfedxgb.protocols.compare import negative
-from mpfedxgb.protocols.multiply import Product, sum_of_products
-from mpfedxgb.protocols.secret import Secret, concatenate, stack
+from mpfedxgb.protocols.opening import open_masked
+from mpfedxgb.protocols.secret import Secret, Shares, concatenate, stack
+from mpfedxgb.ring import kernels
 from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.kernels import I64
 from mpfedxgb.ring.ring import BIT
 
 
@@ -69,10 +72,8 @@ def argmax(party: Party, candidates: Fractions, fan_in: int = 4) -> Fractions:
 def _stage(party: Party, value: Secret, tag: Secret, size: int) -> tuple[Secret, Secret]:
     """Play one stage: n candidates become ceil(n / size)."""
     value, tag = _grouped(value, size), _grouped(tag, size)
-    pairs = np.array(list(combinations(range(size), 2)))
-    first, second = value[..., pairs[:, 0]], value[..., pairs[:, 1]]
-    difference = sum_of_products(party, [Product((first[0], second[1])), Product((second[0], first[1]), -1)])
-    later_wins = open_bit(party, negative(party, difference)).secret
+    pairs = np.array(list(combinations(range(size), 2)), np.int64)
+    later_wins = open_bit(party, negative(party, _differences(party, value, pairs))).secret
     bits = _winning_bits(later_wins, pairs.tolist(), size)
     value, tag = gated_sums(
         party,
@@ -80,6 +81,30 @@ def _stage(party: Party, value: Secret, tag: Secret, size: int) -> tuple[Secret,
         name="select winners",
     )
     return value, tag
+
+
+def _differences(party: Party, value: Secret, pairs: I64) -> Secret:
+    """Return A_i B_j - A_j B_i for all pairs (i, j) of every group: (2, ..., groups, size) to (..., groups, pairs).
+
+    A sum of two products (see `sum_of_products`), whose local part one kernel computes for all pairs at once.
+    """
+    party.step("differences")
+    shape = (*value.shape[1:-1], len(pairs))
+    party.meter.now.products += 2 * prod(shape)
+
+    def local(masked: RingArray, constant: int) -> RingArray:
+        words = value.ring.words
+        out = np.empty((prod(shape[:-1]), len(pairs), words), np.uint64)
+        members = (2, prod(value.shape[1:]), words)
+        kernels.cross_differences(
+            pairs, masked.words().reshape(members), value.mask.words().reshape(members), constant, out
+        )
+        return RingArray.from_words(value.ring, shape, out)
+
+    (full,) = party.deal([(value.ring, shape)], lambda: [local(value.mask, -1)])
+    if party.is_coordinator:
+        return open_masked(party, Shares(RingArray.hidden(value.ring, shape)))
+    return open_masked(party, Shares(local(value.masked, int(party.is_active)) + full))
 
 
 def _winning_bits(later_wins: Secret, pairs: list[list[int]], size: int) -> tuple[Bit, ...]:

@@ -204,7 +204,7 @@ class RingArray:
     def words(self) -> npt.NDArray[np.uint64]:
         """Return the elements as contiguous rows of 64-bit words, (size, words), for a kernel."""
         data = self.data.astype(np.uint64, copy=False)
-        return np.ascontiguousarray(data).reshape(-1, max(1, self.ring.limbs))
+        return np.ascontiguousarray(data).reshape(self.size, self.ring.words)
 
     @staticmethod
     def from_words(ring: Ring, shape: Shape, words: npt.NDArray[np.uint64]) -> RingArray:

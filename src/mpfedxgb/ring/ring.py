@@ -48,6 +48,11 @@ class Ring:
         return self.bits // 64 if self.bits > 64 else 0
 
     @cached_property
+    def words(self) -> int:
+        """Words per element as kernels see it: one for all rings up to 64 bits."""
+        return max(1, self.limbs)
+
+    @cached_property
     def tail(self) -> Shape:
         """What raw data has behind the logical shape."""
         return (self.limbs,) if self.limbs else ()
@@ -60,7 +65,7 @@ class Ring:
     @cached_property
     def element_bytes(self) -> int:
         """Bytes per element in memory."""
-        return self.dtype.itemsize * max(1, self.limbs)
+        return self.dtype.itemsize * self.words
 
     @cached_property
     def _clip(self) -> Any:

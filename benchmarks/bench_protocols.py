@@ -1,0 +1,375 @@
+"""Rates, rounds and bytes of every protocol, and the kernels against their limits and against plain NumPy.
+
+    python benchmarks/bench_protocols.py [--json] [--repeat N] [--quick]
+
+All roles of a federation are threads of this process, so `seconds` is the time of all of them on this machine
+together: from a common start, the slowest role's, and of N repetitions the best. Rounds and bytes are one
+repetition's, from the meters; sharing the inputs comes before and is not counted. Bytes are payload unless they are
+called wire bytes, and `bytes_per_participant` is the mean over the auxiliary participants of what each of them sends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernel_rates import COLUMNS, VECTORS, WIDE, Job, kernel_rows, kernel_table, limits_line
+from mpfedxgb.party import ACTIVE, Party, run_locally
+from mpfedxgb.protocols import (
+    Bit,
+    BitMatrix,
+    Product,
+    Secret,
+    argmax,
+    bit_times,
+    both,
+    fractions,
+    inner_product,
+    less_than,
+    lift,
+    make_tags,
+    matrix_times,
+    multiply,
+    negative,
+    open_bit,
+    open_masked,
+    open_tags,
+    publish_matrix,
+    reciprocal,
+    reveal,
+    select,
+    share,
+    share_bit,
+    sum_of_products,
+    to_shares,
+    truncate,
+)
+from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray
+from plain_table import scaled, table
+
+PARTICIPANTS = (2, 4)
+SECOND = 2
+"""An auxiliary participant, where a protocol has an owner: its messages take the longer way over the star."""
+
+CANDIDATES = 91
+"""Ten features with nine thresholds each, and "no split"."""
+
+PATIENCE = 300.0
+"""Seconds after which roles that wait for each other at the start of a repetition give up."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One protocol: what its size counts, a small and a large size, and how a role gets ready to run it."""
+
+    name: str
+    element: str
+    sizes: tuple[int, int]
+    prepare: Callable[[Party, int], Job]
+
+
+@dataclass(frozen=True)
+class ProtocolRow:
+    """What one protocol cost at one size."""
+
+    name: str
+    element: str
+    elements: int
+    participants: int
+    rounds: int
+    hops: int
+    bytes_per_participant: float
+    wire_bytes_per_participant: float
+    active_bytes: int
+    dealer_bytes: int
+    products: int
+    comparisons: int
+    seconds: float
+    elements_per_second: float
+
+
+def random_integers(bits: int, shape: tuple[int, ...], low: int | None = None) -> npt.NDArray[np.int64]:
+    """Return integers of up to `bits` bits, of both signs unless a lowest one is given."""
+    lowest = -(1 << bits) if low is None else low
+    return np.random.default_rng(7).integers(lowest, 1 << bits, shape, np.int64)
+
+
+def secret(party: Party, ring: Ring, *shape: int, bits: int = 40, low: int | None = None) -> Secret:
+    """Return random integers of P_1, shared, and masked anew so that every participant has a share of the mask."""
+    values = RingArray.encode(ring, random_integers(bits, shape, low)) if party.is_active else None
+    shares = to_shares(party, share(party, ACTIVE, ring, shape, values))
+    party.step("mask anew")
+    return open_masked(party, shares)
+
+
+def packed_bits(party: Party, count: int) -> Secret:
+    """Return random bits, eight to an element."""
+    return secret(party, PACKED, -(-count // 8), bits=8, low=0)
+
+
+def prepare_share(party: Party, n: int) -> Job:
+    """Prepare SHR by an auxiliary participant."""
+    values = RingArray.encode(VECTOR, random_integers(40, (n,))) if party.role == SECOND else None
+    return lambda: share(party, SECOND, VECTOR, (n,), values)
+
+
+def prepare_multiply(party: Party, n: int, ring: Ring = VECTOR) -> Job:
+    """Prepare MUL, element by element."""
+    x, y = secret(party, ring, n), secret(party, ring, n)
+    return lambda: multiply(party, x, y)
+
+
+def prepare_inner_product(party: Party, n: int) -> Job:
+    """Prepare one sum of n products."""
+    x, y = secret(party, VECTOR, n), secret(party, VECTOR, n)
+    return lambda: inner_product(party, x, y)
+
+
+def prepare_sum_of_products3(party: Party, n: int) -> Job:
+    """Prepare the gain's numerator, G_L^2 H_R + G_R^2 H_L."""
+    GL, GR, HL, HR = (secret(party, WIDE, n) for _ in range(4))
+    return lambda: sum_of_products(party, [Product((GL, GL, HR)), Product((GR, GR, HL))])
+
+
+def prepare_less_than(party: Party, n: int) -> Job:
+    """Prepare comparisons of masked value and mask, 63 bits."""
+    x = secret(party, VECTOR, n)
+    return lambda: less_than(party, x, 63)
+
+
+def prepare_sign192(party: Party, n: int) -> Job:
+    """Prepare signs: from plain shares of 192 bits to an opened bit, 1 where the secret is negative."""
+    shares = to_shares(party, secret(party, WIDE, n))
+
+    def job() -> Bit:
+        party.step("sign")
+        return open_bit(party, negative(party, open_masked(party, shares)))
+
+    return job
+
+
+def prepare_select(party: Party, n: int) -> Job:
+    """Prepare the choice of one of two secrets, by a bit that nobody knows."""
+    a, b = secret(party, VECTOR, n), secret(party, VECTOR, n)
+    bit = Bit(secret(party, BIT, n, bits=1, low=0))
+    return lambda: select(party, bit, [(a, b)])
+
+
+def prepare_bit_times(party: Party, n: int) -> Job:
+    """Prepare the child update: the bits of a split's owner times g and h of every row."""
+    g_h = secret(party, VECTOR, 2, n)
+    values = RingArray.encode(BIT, random_integers(1, (n,), low=0)) if party.role == SECOND else None
+    goes_left = share_bit(party, SECOND, (n,), values)
+    return lambda: bit_times(party, goes_left, g_h)
+
+
+def prepare_and_packed(party: Party, n: int) -> Job:
+    """Prepare AND of row memberships, eight to a byte."""
+    x, y = packed_bits(party, n), packed_bits(party, n)
+    return lambda: both(party, x, y)
+
+
+def prepare_lift(party: Party, n: int) -> Job:
+    """Prepare the way from 64 to 192 bits."""
+    shares = to_shares(party, secret(party, VECTOR, n))
+    return lambda: lift(party, shares, WIDE)
+
+
+def prepare_truncate(party: Party, n: int) -> Job:
+    """Prepare the division of 192 bits by 2^24."""
+    x = secret(party, WIDE, n)
+    return lambda: truncate(party, x, 24)
+
+
+def prepare_tags(party: Party, n: int) -> Job:
+    """Prepare to make the tags of n tournaments and to open one for each."""
+    counts = [(0, 1), (ACTIVE, 45), (SECOND, 45)]
+
+    def job() -> object:
+        tags = make_tags(party, (n,), counts)
+        return open_tags(party, tags, tags.secret[..., -1], "owner")
+
+    return job
+
+
+def prepare_reveal(party: Party, n: int) -> Job:
+    """Prepare a reveal to P_1."""
+    x = secret(party, VECTOR, n)
+    return lambda: reveal(party, x, ACTIVE, "benchmark")
+
+
+def prepare_reciprocal(party: Party, n: int) -> Job:
+    """Prepare twenty Newton steps (Appendix B) on positive numbers of up to 30 bits."""
+    x = secret(party, WIDE, n, bits=30, low=1)
+    return lambda: reciprocal(party, x, 1 << 30, 40)
+
+
+def prepare_argmax(party: Party, n: int, fan_in: int) -> Job:
+    """Prepare tournaments of 91 fractions, all at once, with n candidates altogether."""
+    shape = (n // CANDIDATES, CANDIDATES)
+    candidates = fractions(
+        secret(party, WIDE, *shape, bits=60, low=0),
+        secret(party, WIDE, *shape, bits=60, low=1),
+        make_tags(party, shape[:1], [(0, 1), (ACTIVE, CANDIDATES - 1)]).secret,
+    )
+    return lambda: argmax(party, candidates, fan_in)
+
+
+def matrix_of_second(party: Party, rows: int) -> BitMatrix | None:
+    """Return random candidate columns in their owner's run."""
+    if party.role != SECOND:
+        return None
+    return BitMatrix(random_integers(1, (COLUMNS, rows), low=0).astype(np.uint8))
+
+
+def prepare_matrix_setup(party: Party, n: int) -> Job:
+    """Prepare to publish E, which happens once per training."""
+    rows = n // COLUMNS
+    plain = matrix_of_second(party, rows)
+    return lambda: publish_matrix(party, SECOND, COLUMNS, rows, plain)
+
+
+def prepare_private_matrix(party: Party, n: int) -> Job:
+    """Publish E, and prepare its product with two secret vectors: n multiply-adds."""
+    rows = n // (COLUMNS * VECTORS)
+    matrix = publish_matrix(party, SECOND, COLUMNS, rows, matrix_of_second(party, rows))
+    x = secret(party, VECTOR, VECTORS, rows)
+    return lambda: matrix_times(party, matrix, x)
+
+
+CASES = [
+    Case("share", "element, 64 bits", (1_000, 200_000), prepare_share),
+    Case("multiply", "product, 64 bits", (1_000, 200_000), prepare_multiply),
+    Case("multiply192", "product, 192 bits", (1_000, 50_000), lambda p, n: prepare_multiply(p, n, WIDE)),
+    Case("inner_product", "product, 64 bits", (1_000, 200_000), prepare_inner_product),
+    Case("sum_of_products3", "numerator, 192 bits", (90, 10_000), prepare_sum_of_products3),
+    Case("less_than", "comparison, 63 bits", (90, 5_000), prepare_less_than),
+    Case("sign192", "sign, 192 bits", (90, 5_000), prepare_sign192),
+    Case("select", "choice, 64 bits", (1_000, 100_000), prepare_select),
+    Case("bit_times", "row of g and h", (1_000, 100_000), prepare_bit_times),
+    Case("and_packed", "bit", (8_000, 1_600_000), prepare_and_packed),
+    Case("lift", "element, 64 to 192 bits", (180, 20_000), prepare_lift),
+    Case("truncate", "element, 192 bits", (90, 5_000), prepare_truncate),
+    Case("tags", "winner", (1, 32), prepare_tags),
+    Case("reveal", "element, 64 bits", (1_000, 200_000), prepare_reveal),
+    Case("reciprocal", "reciprocal, 192 bits", (10, 500), prepare_reciprocal),
+    Case("argmax91_binary", "candidate", (91, 32 * 91), lambda p, n: prepare_argmax(p, n, 2)),
+    Case("argmax91_fan4", "candidate", (91, 32 * 91), lambda p, n: prepare_argmax(p, n, 4)),
+    Case("matrix_setup", "matrix entry", (90 * 1_000, 90 * 20_000), prepare_matrix_setup),
+    Case("private_matrix", "multiply-add", (180 * 1_000, 180 * 20_000), prepare_private_matrix),
+]
+
+
+def measure(case: Case, size: int, participants: int, repeat: int) -> ProtocolRow:
+    """Run one protocol once to warm up and then `repeat` times; return the best time and one repetition's counts."""
+    start = threading.Barrier(participants + 1)
+
+    def program(party: Party) -> None:
+        job = case.prepare(party, size)
+        for i in range(repeat + 1):
+            start.wait(PATIENCE)
+            with party.phase(f"repetition {i}"):
+                job()
+
+    meters = run_locally(program, participants).meters
+    seconds = min(max(meter.total(f"repetition {i}").seconds for meter in meters) for i in range(1, repeat + 1))
+    coordinator, active, *auxiliaries = (meter.total(f"repetition {repeat}") for meter in meters)
+    return ProtocolRow(
+        name=case.name,
+        element=case.element,
+        elements=size,
+        participants=participants,
+        rounds=active.rounds,
+        hops=active.hops,
+        bytes_per_participant=_mean([counts.bytes_sent for counts in auxiliaries]),
+        wire_bytes_per_participant=_mean([sum(counts.wire_sent.values()) for counts in auxiliaries]),
+        active_bytes=active.bytes_sent,
+        dealer_bytes=coordinator.dealer_bytes,
+        products=active.products,
+        comparisons=active.comparisons,
+        seconds=seconds,
+        elements_per_second=size / seconds,
+    )
+
+
+def _mean(counts: Sequence[int]) -> float:
+    mean = sum(counts) / len(counts)
+    return int(mean) if mean.is_integer() else mean
+
+
+def protocol_table(rows: Sequence[ProtocolRow]) -> str:
+    """Return the protocols for a reader."""
+    header = [
+        "protocol",
+        "an element is a",
+        "M",
+        "elements",
+        "rounds",
+        "aux. sends",
+        "P_1 sends",
+        "dealer",
+        "ms",
+        "el./s",
+    ]
+    cells = [
+        [
+            r.name,
+            r.element,
+            str(r.participants),
+            f"{r.elements:,}",
+            str(r.rounds),
+            scaled(r.bytes_per_participant, "B"),
+            scaled(r.active_bytes, "B"),
+            scaled(r.dealer_bytes, "B"),
+            f"{1e3 * r.seconds:.2f}",
+            scaled(r.elements_per_second),
+        ]
+        for r in rows
+    ]
+    return table("Protocols: payload bytes, and the time of all roles together", header, cells, left=(0, 1))
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on: the cores, and how busy they are."""
+    return {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 2), "numpy": np.__version__}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure everything and print it."""
+    parser = argparse.ArgumentParser(description="Rates, rounds and bytes of every protocol; kernels and their limits.")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="repetitions; the best counts (default 5)")
+    parser.add_argument("--quick", action="store_true", help="small sizes only, once: for rounds and bytes, not rates")
+    options = parser.parse_args(arguments)
+    if options.repeat < 1:
+        parser.error(f"--repeat must be 1 or more, not {options.repeat}")
+    repeat = 1 if options.quick else options.repeat
+
+    before = machine()
+    kernels = list(kernel_rows(1 if options.quick else 4 * repeat, options.quick))
+    protocols = [
+        measure(case, size, participants, repeat)
+        for case in CASES
+        for size in (case.sizes[:1] if options.quick else case.sizes)
+        for participants in PARTICIPANTS
+    ]
+    if options.json:
+        rows = {"protocols": [asdict(row) for row in protocols], "kernels": [asdict(row) for row in kernels]}
+        print(json.dumps({**rows, "machine": before}, indent=1))
+    else:
+        print(f"{before['cores']} cores, load {before['load']:.2f} before the run; NumPy {before['numpy']}.")
+        print(limits_line(kernels), end="\n\n")
+        print(kernel_table(kernels), end="\n\n")
+        print(protocol_table(protocols))
+
+
+if __name__ == "__main__":
+    main()
