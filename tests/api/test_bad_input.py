@@ -387,6 +387,9 @@ def test_what_xgboost_has_and_we_refuse(name: str) -> None:
     with pytest.raises(SettingsError, match=f"^{name} is not supported: ") as caught:
         TrainParams.from_dict({name: 1})
     assert REFUSED[name] in str(caught.value)
+    refused: dict[str, Any] = {name: 1}
+    with pytest.raises(SettingsError, match=f"^{name} is not supported: "):
+        FedXGBClassifier(**refused)
 
 
 def test_unknown_parameters_are_refused() -> None:
@@ -395,8 +398,8 @@ def test_unknown_parameters_are_refused() -> None:
         TrainParams.from_dict({"max_deph": 3})
     with pytest.raises(SettingsError, match=r"no parameter zzz; the parameters are objective, .*learning_rate"):
         TrainParams.from_dict({"zzz": 3})
-    with pytest.raises(TypeError, match="reg_alpha"):
-        FedXGBClassifier(reg_alpha=1.0)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="max_deph"):
+        FedXGBClassifier(max_deph=3)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

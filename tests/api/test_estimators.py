@@ -817,3 +817,15 @@ def test_missing_values_of_every_spelling() -> None:
     assert models[0].score([spellings[2].to_frame("x"), pd.DataFrame({"z": values})], y) > 0.95
     whole = pd.DataFrame({"a": pd.array([1, None, 3] * 10, dtype="Int64"), "b": pd.array([True, None] * 15)})
     assert FedXGBClassifier(**QUICK).fit(whole, [0, 0, 1] * 10).score(whole, [0, 0, 1] * 10) == 1.0
+
+
+def test_prediction_run_is_the_record_of_scoring() -> None:
+    """Scoring has a record of its own, with the final predictions on its ledger."""
+    frame = people()
+    model = FedXGBClassifier(**QUICK).fit(halves(frame), labels(frame, "binary"))
+    run = model.prediction_run(halves(frame))
+
+    assert run.kind == "predict"
+    assert ("final prediction of a scored row", "bank", len(frame)) in [
+        (r.name, r.receiver, r.count) for r in run.ledger
+    ]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pandas as pd
 from sklearn.base import BaseEstimator
@@ -20,7 +20,7 @@ from mpfedxgb.boosting.active import Labels, RoundReport
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objectives import Floats
 from mpfedxgb.boosting.train import TrainData, TrainResult, secure_train
-from mpfedxgb.config import SessionSettings, TrainParams
+from mpfedxgb.config import REFUSED, SessionSettings, TrainParams
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.party.local import run_locally
@@ -32,6 +32,13 @@ from mpfedxgb.report.record import RunRecord, record_run
 
 class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no types
     """What classifier and regressor have in common."""
+
+    def __new__(cls, *_: Any, **params: Any) -> Self:
+        """Refuse parameters of XGBoost that cannot be expressed, with the reason."""
+        for name in params:
+            if name in REFUSED:
+                raise SettingsError(f"{name} is not supported: {REFUSED[name]}")
+        return cast(Self, super().__new__(cls))
 
     def __init__(
         self,
@@ -193,8 +200,15 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             checked.append((tables, encode(y, rows, f"y of eval_set[{i}]"), weight))
         return checked
 
+    def prediction_run(self, X: Any) -> RunRecord:
+        """Score rows jointly and return the record of that run: what it cost and what it revealed."""
+        return self._predicted(X)[1]
+
     def _margins(self, X: Any) -> Floats:
         """Return the margins of rows, (trees per round, rows), by secure joint prediction."""
+        return self._predicted(X)[0]
+
+    def _predicted(self, X: Any) -> tuple[Floats, RunRecord]:
         check_is_fitted(self, "partial_models_")
         models = self.partial_models_
         columns = {model.name: [f.name for f in model.features] for model in models}
@@ -210,7 +224,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 f"X has tables of {', '.join(tables)}, the model was trained by {', '.join(columns)}; "
                 "give one table for each of them"
             )
-        return predict_margins(models, tables, self._settings())[0]
+        return predict_margins(models, tables, self._settings())
 
     def _sample_weight(self, sample_weight: Any, tables: dict[str, Table]) -> Floats | None:
         return read_weights(sample_weight, next(iter(tables.values())).rows)

@@ -18,8 +18,8 @@ app = typer.Typer(
     name="mpfedxgb",
     help="Lossless, multi-party, vertical federated XGBoost under secret sharing.\n\n"
     "Two or more participants hold different columns about the same people; one of them also holds the label. "
-    "They train one XGBoost model over all columns, and nobody sees anybody's columns, labels, or anything computed "
-    "from them on the way. Begin with: mpfedxgb demo",
+    "They train one XGBoost model over all columns without showing each other columns or labels: apart from what the "
+    "ledger of a run lists by name, only randomly masked numbers travel. Begin with: mpfedxgb demo",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
