@@ -669,8 +669,8 @@ class TestAttributes:
         """Rounds, messages, bytes, products and comparisons are what the roles counted, and both ends agree."""
         runs: list[LocalRun[Any]] = []
 
-        def keep(*arguments: Any) -> LocalRun[Any]:
-            runs.append(run_locally(*arguments))
+        def keep(*arguments: Any, **options: Any) -> LocalRun[Any]:
+            runs.append(run_locally(*arguments, **options))
             return runs[-1]
 
         monkeypatch.setattr("mpfedxgb.api.base.run_locally", keep)

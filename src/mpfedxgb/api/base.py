@@ -29,6 +29,9 @@ from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord, record_run
 
+_SMALL = 1 << 24
+"""Rows times columns times bins up to which a simulation keeps to one core."""
+
 
 class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no types
     """What classifier and regressor have in common."""
@@ -158,7 +161,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 return secure_train(party, params, data)
 
             started = time.perf_counter()
-            run = run_locally(program, roster, private, settings)
+            run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
             seconds = time.perf_counter() - started
         results = [result for result in run.results[1:] if result is not None]
         self.partial_models_ = [result.model for result in results]
@@ -293,6 +296,12 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
+
+
+def _is_small(tables: dict[str, Table], params: TrainParams) -> bool:
+    """Return whether steps will be too short for the roles to compute beside each other with profit."""
+    rows, columns = next(iter(tables.values())).rows, sum(len(t.columns) for t in tables.values())
+    return rows * columns * params.max_bin <= _SMALL
 
 
 def _categories(table: Table) -> dict[str, tuple[str, ...]]:

@@ -18,8 +18,8 @@ from mpfedxgb.boosting.xgboost_json import feature_names
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 
-FLOAT32 = 2.0**-24
-"""XGBoost keeps margins in float32: it knows no gradient, and so no leaf, better than this share of the largest."""
+FLOAT32 = 2.0**-23
+"""Float32's epsilon. XGBoost keeps margins in float32, so it knows no leaf better than this share of the largest."""
 
 TIE = 1e-6
 """Relative gap of two scores below which XGBoost's float32 arithmetic cannot tell them apart."""
