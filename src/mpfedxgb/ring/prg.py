@@ -66,7 +66,7 @@ class Stream:
         if ring.bits == 1 and ring.bitwise:
             return RingArray(BIT, unpack_data(self.octets(-(-size // 8)), size).reshape(shape))
         raw = self.octets(size * ring.element_bytes)
-        return RingArray(ring, ring.reduce(raw.view(ring.dtype).reshape(shape + ring.tail)))
+        return RingArray(ring, ring.reduce_in_place(raw.view(ring.dtype).reshape(shape + ring.tail)))
 
 
 def os_entropy(count: int) -> bytes:

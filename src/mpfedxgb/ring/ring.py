@@ -78,13 +78,21 @@ class Ring:
         """Bring raw data back into the ring."""
         return np.asarray(data if self._clip is None else data & self._clip)
 
+    def reduce_in_place(self, data: Data) -> Data:
+        """Bring raw data back into the ring, writing over it."""
+        return data if self._clip is None else np.bitwise_and(data, self._clip, out=data)
+
+    def holds(self, data: Data) -> bool:
+        """Return whether raw data lies inside the ring."""
+        return self._clip is None or not data.size or bool(data.max() <= self._clip)
+
     def add(self, a: Data, b: Data) -> Data:
         """Return a + b."""
         if self.bitwise:
             return np.asarray(a ^ b)
         if self.limbs:
             return self._by_limbs(kernels.wide_add, a, b)
-        return self.reduce(np.add(a, b))
+        return self.reduce_in_place(np.asarray(np.add(a, b)))
 
     def sub(self, a: Data, b: Data) -> Data:
         """Return a - b."""
@@ -92,7 +100,7 @@ class Ring:
             return np.asarray(a ^ b)
         if self.limbs:
             return self._by_limbs(kernels.wide_sub, a, b)
-        return self.reduce(np.subtract(a, b))
+        return self.reduce_in_place(np.asarray(np.subtract(a, b)))
 
     def neg(self, a: Data) -> Data:
         """Return -a."""
@@ -110,7 +118,7 @@ class Ring:
             return np.asarray(a & b)
         if self.limbs:
             return self._by_limbs(kernels.wide_mul, a, b)
-        return self.reduce(np.multiply(a, b))
+        return self.reduce_in_place(np.asarray(np.multiply(a, b)))
 
     def total(self, data: Data, axis: int) -> Data:
         """Return the sum along a (non-negative) logical axis."""
