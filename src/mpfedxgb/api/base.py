@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 import pandas as pd
 from sklearn.base import BaseEstimator
@@ -32,17 +33,26 @@ from mpfedxgb.report.record import RunRecord, record_run
 _SMALL = 1 << 24
 """Rows times columns times bins up to which a simulation keeps to one core."""
 
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+
+def _refusing_inexpressible(init: _Init) -> _Init:
+    """Make a constructor refuse parameters of XGBoost that cannot be expressed, with the reason."""
+
+    @wraps(init)
+    def checked(self: Any, *args: Any, **params: Any) -> None:
+        for name in params:
+            if name in REFUSED:
+                raise SettingsError(f"{name} is not supported: {REFUSED[name]}")
+        init(self, *args, **params)
+
+    return cast(_Init, checked)
+
 
 class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no types
     """What classifier and regressor have in common."""
 
-    def __new__(cls, *_: Any, **params: Any) -> Self:
-        """Refuse parameters of XGBoost that cannot be expressed, with the reason."""
-        for name in params:
-            if name in REFUSED:
-                raise SettingsError(f"{name} is not supported: {REFUSED[name]}")
-        return cast(Self, super().__new__(cls))
-
+    @_refusing_inexpressible
     def __init__(
         self,
         *,
