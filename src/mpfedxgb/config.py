@@ -12,7 +12,7 @@ from typing import Any
 from mpfedxgb.errors import SettingsError
 
 OBJECTIVES = ("binary:logistic", "reg:squarederror", "multi:softprob", "count:poisson", "custom")
-""""custom" stands for a callable that the active participant keeps to itself."""
+"""What "objective" may be; custom stands for a callable that the active participant keeps to itself."""
 
 REFUSED = {
     "reg_alpha": "an L1 penalty needs the sign of G under secret sharing; use reg_lambda",

@@ -18,7 +18,8 @@ from mpfedxgb.data import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.tree import Dummy, Leaf, Node, Split, Tree, predict
-from mpfedxgb.tree.predict import MODEL_SHAPE, PREDICTION, ROWS_TO_SCORE, Outline, Scorer, outline, secure_predict
+from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE, Outline, Scorer, outline, secure_predict
+from mpfedxgb.tree.split import TREE_SHAPE
 from property_tests import examples
 
 Margins = npt.NDArray[np.int64] | None
@@ -206,7 +207,7 @@ def test_ledger(classes: int) -> None:
     run = score(trees, tables, classes)
     everyone = [
         Reveal(name, receiver, count)
-        for name, count in ((ROWS_TO_SCORE, 3 * 3), (MODEL_SHAPE, 3 * 4 * (2 + 3)))
+        for name, count in ((ROWS_TO_SCORE, 3 * 3), (TREE_SHAPE, 3 * 4 * (2 + 3)))
         for receiver in ("coordinator", "participants")
     ]
 

@@ -20,6 +20,7 @@ from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.record import RunRecord, record_run
+from mpfedxgb.ring.fixed import decode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.predict import Scorer, secure_predict
 
@@ -50,7 +51,7 @@ def predict_margins(
     sums = run.results[1]
     assert sums is not None
     assert active.base_margin is not None
-    margins = np.ldexp(sums.astype(np.float64), -WEIGHT_BITS) + np.array(active.base_margin)[:, None]
+    margins = decode_fixed(sums, WEIGHT_BITS) + np.array(active.base_margin)[:, None]
     record = record_run(
         "predict", active.params.to_dict(), seconds, len(active.trees), settings, roster, run.meters, run.ledgers[0]
     )

@@ -16,7 +16,7 @@ from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.config import TrainParams
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
-from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.ring.fixed import decode_fixed, encode_fixed
 from mpfedxgb.tree.grow import Grown
 from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight
 from mpfedxgb.tree.level import Shape
@@ -78,7 +78,7 @@ class Active:
 
     def integers(self, t: int) -> npt.NDArray[np.int64]:
         """Return g~ and h~ of the round, (trees, 2, rows): the single rounding of the whole training."""
-        margins = np.ldexp(self.margins[:, : self.shape.rows].astype(np.float64), -WEIGHT_BITS)
+        margins = decode_fixed(self.margins[:, : self.shape.rows], WEIGHT_BITS)
         g, h = gradients(self.params.objective, self.labels.y, margins, self.labels.custom)
         if self.labels.weight is not None:
             g, h = g * self.labels.weight, h * self.labels.weight
@@ -139,7 +139,7 @@ class Active:
         value = float("nan")
         for i, y in enumerate(self.labels.eval_y):
             rows = slice(first, first + len(y))
-            margins = np.ldexp(self.margins[:, rows].astype(np.float64), -WEIGHT_BITS)
+            margins = decode_fixed(self.margins[:, rows], WEIGHT_BITS)
             predictions = transform(self.output, margins)
             weight = self.labels.eval_weight[i] if self.labels.eval_weight else None
             for name in self.names:

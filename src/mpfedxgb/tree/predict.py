@@ -26,10 +26,10 @@ from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import pack, unpack
 from mpfedxgb.ring.ring import PACKED, VECTOR
 from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
+from mpfedxgb.tree.split import TREE_SHAPE
 
 PREDICTION = "final prediction of a scored row"
 ROWS_TO_SCORE = "rows to score and trees in use"
-MODEL_SHAPE = "tree shape and split owners"
 CHUNK_ELEMENTS = 1 << 19
 """Rows times leaves of one batch: its arrays of 4 MB each stay in the cache."""
 
@@ -96,7 +96,7 @@ def _agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None
         flat = [
             [o.class_index, o.leaves, *(int(m in o.owners) for m in range(1, party.roster.size + 1))] for o in outlines
         ]
-    public = party.tell_everyone(MODEL_SHAPE, flat)
+    public = party.tell_everyone(TREE_SHAPE, flat)
     if (public != public[0]).any():
         raise UserError(_OTHER_TREES)
     agreed = [Outline(int(k), int(n), tuple(int(m) for m in np.flatnonzero(o) + 1)) for k, n, *o in public[0]]
