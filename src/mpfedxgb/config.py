@@ -11,6 +11,14 @@ from typing import Any
 
 from mpfedxgb.errors import SettingsError
 
+SECURITY = ("strict", "paper")
+"""How much is revealed on the way: nothing but DESIGN's ledger, or what the paper's algorithms reveal as printed."""
+
+BINNING = ("quantile", "paper")
+"""How columns are cut into buckets: equal frequency with heavy values apart, or the greedy sketch of the paper's code."""
+
+PAPER_OBJECTIVES = ("binary:logistic", "reg:squarederror")
+
 OBJECTIVES = ("binary:logistic", "reg:squarederror", "multi:softprob", "count:poisson", "custom")
 """What "objective" may be; custom stands for a callable that the active participant keeps to itself."""
 
@@ -103,13 +111,16 @@ class TrainParams:
     first_layer_mask: bool = False
     may_stop_early: bool = False
     security: str = "strict"
+    binning: str = "quantile"
+    leaf_epsilon: float = 1e-6
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming parameter, value and remedy."""
         if self.objective not in OBJECTIVES:
             raise SettingsError(f"objective={self.objective!r} is not known; it is one of {', '.join(OBJECTIVES)}")
-        if self.security != "strict":
-            raise SettingsError(f"security={self.security!r} is not known; use 'strict'")
+        for name, known in (("security", SECURITY), ("binning", BINNING)):
+            if getattr(self, name) not in known:
+                raise SettingsError(f"{name}={getattr(self, name)!r} is not known; it is one of {', '.join(known)}")
         for name, low, high in (
             ("num_class", 1, 10_000),
             ("n_estimators", 1, 1_000_000),
@@ -126,12 +137,40 @@ class TrainParams:
             ("min_child_weight", 0.0, 1e30, True),
             ("subsample", 0.0, 1.0, False),
             ("colsample_bytree", 0.0, 1.0, False),
+            ("leaf_epsilon", 1e-9, 1.0, True),
         ):
             value = getattr(self, name)
             fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
             if not fits or not (low_ <= value <= high_) or (value == low_ and not includes_low):
                 above = "at least" if includes_low else "above"
                 raise SettingsError(f"{name}={value!r} is out of range; it is {above} {low_:g} and at most {high_:g}")
+
+        if self.is_paper:
+            self._check_paper_mode()
+
+    def _check_paper_mode(self) -> None:
+        """Refuse what the paper's algorithms do not cover."""
+        if self.objective not in PAPER_OBJECTIVES:
+            raise SettingsError(
+                f"objective={self.objective!r} is not covered by security='paper'; "
+                f"use {' or '.join(PAPER_OBJECTIVES)}, or security='strict'"
+            )
+        for name, fits, remedy in (
+            ("reg_lambda", self.reg_lambda > 0, "set it above 0: it hides the step size of the leaf weights"),
+            ("min_child_weight", self.min_child_weight == 0, "set it to 0: the paper's comparison knows no minimum"),
+            ("colsample_bytree", self.colsample_bytree == 1, "set it to 1: the paper's algorithm takes all columns"),
+            ("weighted", not self.weighted, "leave sample_weight out"),
+        ):
+            if not fits:
+                raise SettingsError(
+                    f"{name}={getattr(self, name)!r} does not go with security='paper'; {remedy}, or use "
+                    "security='strict'"
+                )
+
+    @property
+    def is_paper(self) -> bool:
+        """Whether the paper's algorithms run as printed."""
+        return self.security == "paper"
 
     @property
     def trees_per_round(self) -> int:

@@ -154,7 +154,7 @@ SETTINGS = {
     "negative min_child_weight": setting("min_child_weight", -1, "at least 0"),
     "no rows in a sample": setting("subsample", 0.0, "above 0 and at most 1"),
     "more than all columns": setting("colsample_bytree", 1.5, "above 0 and at most 1"),
-    "paper mode": setting("security", "none", "'strict'"),
+    "unknown security": setting("security", "none", "strict, paper"),
     "unknown objective": setting("objective", "binary:hinge", "binary:logistic"),
     "regression of classes": setting("objective", "reg:squarederror", "binary:logistic"),
     "binary for three classes": setting("objective", "binary:logistic", "multi:softprob", y=labels(X, "classes")),

@@ -1,4 +1,4 @@
-"""Equal-frequency bins with a bin of its own for every heavy value."""
+"""Equal-frequency bins with a bin of its own for every heavy value, and the sketch of the paper's experiments."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.data import Bins, Column, Table, bin_table, cut_points
+from mpfedxgb.data.binning import sketch_points
 from property_tests import examples
 
 Values = list[float]
@@ -207,3 +208,80 @@ def test_table_without_columns() -> None:
     bins = bin_table(Table("bank", (), 5), 4)
 
     assert (bins.counts, bins.codes.shape) == ((), (0, 5))
+
+
+class TestSketch:
+    """`binning="paper"`: the greedy sketch with eps = 0.1 of the paper's experiments."""
+
+    @pytest.mark.parametrize(
+        ("counts", "edges"),
+        [
+            # Nine values, one row each: every one is more than a tenth, and right after the last cut.
+            ([1] * 9, [0, 1, 2, 3, 4, 5, 6, 7]),
+            # 19 rows: (0, 2] is full, so the cut is at 1, and 2 is not tested again: (1, 3] is, and cuts at 2, and
+            # so on, until 18 ends the last bucket.
+            ([1] * 19, list(range(18))),
+            # 29 rows: (0, 3] is the first full bucket; cut at 2. (2, 5] cuts at 4, and so on.
+            ([1] * 29, [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26]),
+            # Two values: the smallest is the only edge, whatever the shares.
+            ([3, 1], [0]),
+            ([1, 99], [0]),
+            # The last bucket may be any size, and its end is no edge.
+            ([1, 97, 1, 1], [0, 1]),
+            # 0 | 1: 50 rows, right after the last cut | 2..5 are too few together with the end.
+            ([20, 50, 2, 2, 2, 2, 22], [0, 1, 5]),
+            # The heavy value 3 closes the bucket before itself (cut at 2) and is not tested again: 4 is, and cuts at 3.
+            ([20, 2, 2, 50, 2, 2, 22], [0, 2, 3, 5]),
+            ([89, 5, 6], [0, 1]),
+            ([91, 5, 4], [0]),
+            # Exactly a tenth is full where doubles say so: 0.2 - 0.1 is, 0.3 - 0.2 is not.
+            ([2, 1, 1, 1, 15], [0, 1, 2, 3]),
+            ([4, 1, 1, 1, 13], [0, 2, 3]),
+        ],
+    )
+    def test_by_hand(self, counts: list[int], edges: list[int]) -> None:
+        """Values 0, 1, ... with so many rows each; and the edges, worked out on paper."""
+        values = np.repeat(np.arange(len(counts), dtype=np.float64), counts)
+
+        assert sketch_points(column(values)).tolist() == edges
+
+    @given(COLUMNS, st.integers(2, 40))
+    @examples(120)
+    def test_as_the_walk_says(self, values: Values, max_bin: int) -> None:
+        """Step by step through all distinct values: the same edges; max_bin has no say."""
+        table = Table("bank", (column(values),), len(values))
+
+        assert bin_table(table, max_bin, "paper").edges[0].tolist() == _walk(values)
+
+    @given(COLUMNS)
+    @examples(60)
+    def test_every_bucket_holds_rows_and_they_are_few(self, values: Values) -> None:
+        """A bucket and the value behind it fill a tenth, so there are at most two for every tenth, and the two ends."""
+        bins = bin_table(Table("bank", (column(values),), len(values)), 8, "paper")
+        codes = bins.codes[0][~np.isnan(np.array(values))]
+
+        assert bins.counts[0] <= 22
+        assert sorted(set(codes.tolist())) == list(range(bins.counts[0]))
+
+    def test_indicators_and_categories_are_cut_as_ever(self) -> None:
+        """Zeros and ones have one edge, categories none."""
+        frame = pd.DataFrame({"flag": [0.0, 1.0, 1.0], "word": pd.Categorical(["x", "y", "x"])})
+        bins = bin_table(Table.read(frame, "bank"), 8, "paper")
+
+        assert [e.tolist() for e in bins.edges] == [[0.0], []]
+        assert bins.counts == (2, 2)
+
+
+def _walk(values: Values) -> Values:
+    """Return the sketch's edges by walking through the distinct values one at a time."""
+    distinct = present(values).tolist()
+    rows = [v for v in np.asarray(values, np.float32).tolist() if v == v]
+    if not distinct:
+        return []
+    cuts = [0]
+    for i in range(1, len(distinct)):
+        last = cuts[-1]
+        up_to_last, up_to_value = (sum(v <= distinct[k] for v in rows) / len(rows) for k in (last, i))
+        if not up_to_value - up_to_last < 0.1:
+            cuts.append(i if i == last + 1 else i - 1)
+    return [distinct[c] for c in cuts if c < len(distinct) - 1]

@@ -73,6 +73,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         callbacks: Sequence[Callable[[RoundReport], Any]] | None = None,
         first_layer_mask: bool = False,
         security: str = "strict",
+        binning: str = "quantile",
+        leaf_epsilon: float = 1e-6,
         random_state: int | None = None,
         insecure_seed: int | None = None,
         deadline: float = 600.0,
@@ -95,6 +97,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.callbacks = callbacks
         self.first_layer_mask = first_layer_mask
         self.security = security
+        self.binning = binning
+        self.leaf_epsilon = leaf_epsilon
         self.random_state = random_state
         self.insecure_seed = insecure_seed
         self.deadline = deadline
@@ -266,6 +270,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         if kind == "weight":
             return {model.name: split_counts(model) for model in self.partial_models_}
         if kind == "cover":
+            if self.partial_models_[0].params.is_paper:
+                raise SettingsError("kind='cover' is not known to anybody with security='paper'; use weight")
             active = self.partial_models_[0]
             return {active.name: mean_cover(active)}
         raise SettingsError(f"kind={kind!r} is not known; it is weight or cover (gain is secret)")

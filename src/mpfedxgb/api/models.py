@@ -21,7 +21,6 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.ring.fixed import decode_fixed
-from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.predict import Scorer, secure_predict
 
 SUFFIX = ".mpfedxgb.json"
@@ -39,7 +38,7 @@ def predict_margins(
     for model in models:
         features = [f.name for f in model.features]
         known = {f.name: f.categories for f in model.features if f.categories is not None}
-        private.append((Scorer(model.trees, tables[model.name].match(features, known)),))
+        private.append((Scorer(model.trees, tables[model.name].match(features, known), model.params.is_paper),))
     rounds = None if active.best_iteration is None else active.best_iteration + 1
 
     def program(party: Party, scorer: Scorer | None) -> npt.NDArray[np.int64] | None:
@@ -51,7 +50,7 @@ def predict_margins(
     sums = run.results[1]
     assert sums is not None
     assert active.base_margin is not None
-    margins = decode_fixed(sums, WEIGHT_BITS) + np.array(active.base_margin)[:, None]
+    margins = decode_fixed(sums, active.weight_bits) + np.array(active.base_margin)[:, None]
     record = record_run(
         "predict", active.params.to_dict(), seconds, len(active.trees), settings, roster, run.meters, run.ledgers[0]
     )

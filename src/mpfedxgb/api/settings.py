@@ -26,6 +26,7 @@ _PLAIN = (
     "min_child_weight",
     "subsample",
     "colsample_bytree",
+    "leaf_epsilon",
 )
 
 
@@ -38,6 +39,7 @@ def train_params(estimator: Any, objective: str, num_class: int, weighted: bool)
         first_layer_mask=bool(estimator.first_layer_mask),
         may_stop_early=estimator.early_stopping_rounds is not None or bool(estimator.callbacks),
         security=estimator.security,
+        binning=estimator.binning,
         **{name: plain(getattr(estimator, name)) for name in _PLAIN},
     )
 

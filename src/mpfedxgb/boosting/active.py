@@ -87,7 +87,8 @@ class Active:
             g, h = g * inside, h * inside
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
-        self.scale = numbers.choose_scale(self.params, self.plan, g, h, self.shape.rows)
+        if t == 0 or not self.params.is_paper:
+            self.scale = numbers.choose_scale(self.params, self.plan, g, h, self.shape.rows)
         g_int = encode_fixed(g, self.scale.f_g, self.plan.g_cap)
         h_int = encode_fixed(h, self.scale.f_h, self.plan.h_cap)
         if self.scale.lam == 0 and (h_int.sum(axis=1) < 1).any():
@@ -110,9 +111,17 @@ class Active:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
                     leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -self.scale.f_h)))
                     self.margins[k, inside] += w
+        self._check_margins()
+        return leaves
+
+    def add(self, predictions: npt.NDArray[np.int64], weight_bits: int) -> None:
+        """Add what the trees of a round predict for every row, (trees, rows) in units of 2^-weight_bits (line 9)."""
+        self.margins += encode_fixed(decode_fixed(predictions, weight_bits), WEIGHT_BITS)
+        self._check_margins()
+
+    def _check_margins(self) -> None:
         if np.abs(self.margins).max() > _LARGEST_MARGIN:
             raise UserError("a margin is beyond 2^30; rescale the labels or lower the learning rate")
-        return leaves
 
     def report(self, t: int) -> bool:
         """Evaluate, tell the callbacks, and return whether another round should follow."""

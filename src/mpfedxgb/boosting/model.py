@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from mpfedxgb.config import TrainParams
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Node, Split, Tree
 
 FORMAT = "mpfedxgb partial model"
@@ -39,7 +41,8 @@ class PartialModel:
 
     `training` is the same in all parts of one model; `participant` counts from 1, the active one. Trees are listed
     round by round, class by class. `base_margin`, `best_iteration`, `classes` (what the labels of a classifier are
-    called) and leaf weights are the active participant's.
+    called) and leaf weights are the active participant's. In the paper's way every participant has shares of the leaf
+    weights, in units of 2^-weight_bits, which the active participant knows.
     """
 
     training: str
@@ -51,6 +54,7 @@ class PartialModel:
     base_margin: tuple[float, ...] | None = None
     best_iteration: int | None = None
     classes: tuple[str | int | float, ...] | None = None
+    weight_bits: int = WEIGHT_BITS
 
     @property
     def name(self) -> str:
@@ -78,6 +82,7 @@ class PartialModel:
             "base_margin": None if self.base_margin is None else list(self.base_margin),
             "best_iteration": self.best_iteration,
             "classes": None if self.classes is None else list(self.classes),
+            "weight_bits": self.weight_bits,
             "trees": [[_node_to_json(node) for node in tree] for tree in self.trees],
         }
         return json.dumps(content, indent=1, allow_nan=False) + "\n"
@@ -120,6 +125,7 @@ class PartialModel:
             base_margin=None if base is None else tuple(_each(content, "base_margin", float)),
             best_iteration=None if best is None else _typed(content, "best_iteration", int),
             classes=None if classes is None else tuple(_each(content, "classes", str, int, float, bool)),
+            weight_bits=_typed({"weight_bits": WEIGHT_BITS} | content, "weight_bits", int),
         )
         model._check()
         return model
@@ -136,6 +142,8 @@ class PartialModel:
             raise ValueError(f"{len(self.trees)} trees are not whole rounds of {self._per_round}")
         if self.best_iteration is not None and not 0 <= self.best_iteration < len(self.trees) // self._per_round:
             raise ValueError(f"best_iteration {self.best_iteration} is none of the rounds")
+        if self.weight_bits != WEIGHT_BITS and not (self.is_active and self.params.is_paper):
+            raise ValueError("the scale of leaf weights is the active participant's, in the paper's way")
         if self.classes is not None and len(set(self.classes)) != self.params.num_class:
             raise ValueError(f"{len(self.classes)} classes are listed for a model of {self.params.num_class}")
         if not self.is_active and (self.best_iteration, self.classes) != (None, None):
@@ -150,8 +158,10 @@ class PartialModel:
         following = 1  # children are numbered two by two in the order of their parents
         for node in tree:
             if isinstance(node, Leaf):
-                if (node.weight is not None) != self.is_active:
+                if (node.weight is not None) != (self.is_active and not self.params.is_paper):
                     raise ValueError("leaf weights belong to the active participant, all of them")
+                if (node.share is not None) != self.params.is_paper:
+                    raise ValueError("shares of leaf weights are kept in the paper's way, all of them, and only there")
                 continue
             if (node.left, node.right) != (following, following + 1):
                 raise ValueError(f"a split has the children {node.left} and {node.right}, not the two that follow")
@@ -217,6 +227,8 @@ def _keep(
 
 def _node_to_json(node: Node) -> dict[str, Any]:
     if isinstance(node, Leaf):
+        if node.share is not None:
+            return {"share": node.share}
         return {"leaf": None} if node.weight is None else {"leaf": node.weight, "cover": node.cover}
     if isinstance(node, Dummy):
         return {"dummy": node.owner, "left": node.left, "right": node.right}
@@ -236,6 +248,11 @@ def _node_to_json(node: Node) -> dict[str, Any]:
 
 
 def _node_from_json(content: dict[str, Any]) -> Node:
+    if "share" in content:
+        share = _typed(content, "share", int)
+        if not -(1 << 63) <= share < 1 << 63:
+            raise ValueError("a share of a leaf weight has more than 64 bits")
+        return Leaf(None, share=share)
     if "leaf" in content:
         if content["leaf"] is None:
             return Leaf(None)
@@ -346,24 +363,32 @@ def join(models: Sequence[PartialModel]) -> Joined:
         first.participants,
         first.params,
         tuple((part.participant, f) for part in parts for f in part.features),
-        tuple(_join_tree([part.trees[i] for part in parts]) for i in range(len(first.trees))),
+        tuple(_join_tree([part.trees[i] for part in parts], first.weight_bits) for i in range(len(first.trees))),
         first.base_margin,
         first.best_iteration,
     )
 
 
-def _join_tree(views: Sequence[Tree]) -> JoinedTree:
+def _join_leaf(views: Sequence[Node], weight_bits: int) -> Leaf:
+    """Return a leaf with its weight in units of 2^-32: the active participant's, or the sum of everybody's shares."""
+    leaves = [node for node in views if isinstance(node, Leaf)]
+    if leaves[0].share is None:
+        return leaves[0]
+    total = sum(leaf.share or 0 for leaf in leaves) % (1 << 64)
+    signed = total - (1 << 64) if total >> 63 else total
+    return Leaf(round(Fraction(signed) * Fraction(2) ** (WEIGHT_BITS - weight_bits)))
+
+
+def _join_tree(views: Sequence[Tree], weight_bits: int) -> JoinedTree:
     """Put the views of one tree together and renumber it level by level, real left first."""
     if len({len(view) for view in views}) > 1:
         raise UserError("the parts do not fit together: their trees have different shapes")
     nodes: list[JoinedSplit | Leaf] = []
     queue = [0]
     for number in queue:  # grows while it is walked
-        node = views[0][number]
         owner, own = _owner(number, views)
         if own is None:
-            assert isinstance(node, Leaf)
-            nodes.append(node)
+            nodes.append(_join_leaf([view[number] for view in views], weight_bits))
             continue
         left, right = (own.right, own.left) if own.flipped else (own.left, own.right)
         place = len(queue)

@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from mpfedxgb.config import TrainParams
 from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.tree.leaf import WEIGHT_BITS
+from mpfedxgb.tree.paper_leaf import SPARE_BITS, LeafRules, leaf_bits
 
 SMALLEST_GAMMA = 1e-6
 """XGBoost splits on gains above this, whatever gamma says."""
@@ -24,6 +26,8 @@ _LIMBS = (2, 3, 4)
 _SUM_BITS = 62
 _F = 24
 _F_SQUARED = 16
+_KEPT_BITS = 44
+"""Bits of a kept weight in the paper's way, for the largest there can be in regression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ def plan(params: TrainParams, rows: int) -> Plan:
         lam, g_cap = _lambda(params, _F), 1 << _F
         gam = _gamma(params, _F, _F, g_cap, rows)
         for limbs in _LIMBS:
-            if bits_needed(rows, g_cap, h_cap, lam, gam) <= 64 * limbs and rows * g_cap < 1 << _SUM_BITS:
+            if _width(params, rows, g_cap, h_cap, lam, gam, _F) <= 64 * limbs and rows * g_cap < 1 << _SUM_BITS:
                 return Plan(limbs, g_cap, h_cap, lam, gam, _F, _F)
         raise _too_wide(params, rows)
     if params.objective == "reg:squarederror" and not params.weighted:
@@ -83,7 +87,7 @@ def plan(params: TrainParams, rows: int) -> Plan:
         lam = max(1, round(Fraction(params.reg_lambda))) << (_F + max(0, rows.bit_length() - 1))
     for limbs, enough in ((3, 32), (4, 24)):
         bits = 0
-        while _fits(rows, 1 << (bits + 1), h_cap, lam, limbs):
+        while _fits(params, rows, 1 << (bits + 1), h_cap, lam, limbs):
             bits += 1
         if bits >= enough:
             return Plan(limbs, 1 << bits, h_cap, lam, _gain_cap(rows, 1 << bits), None, f_h)
@@ -97,9 +101,39 @@ def _too_wide(params: TrainParams, rows: int) -> DoesNotFitError:
     )
 
 
-def _fits(rows: int, g_cap: int, h_cap: int, lam: int, limbs: int) -> bool:
-    wide = bits_needed(rows, g_cap, h_cap, lam, _gain_cap(rows, g_cap)) <= 64 * limbs
+def _fits(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, limbs: int) -> bool:
+    wide = _width(params, rows, g_cap, h_cap, lam, _gain_cap(rows, g_cap), _F_SQUARED) <= 64 * limbs
     return wide and rows * g_cap < 1 << _SUM_BITS
+
+
+def _width(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, gam: int, f_h: int) -> int:
+    """Return the width of everything that is computed in the wide ring."""
+    bits = bits_needed(rows, g_cap, h_cap, lam, gam)
+    if params.is_paper:
+        denominator = (rows * h_cap // 2 + lam + 1) ** 4  # H_L1 H_L2 H_R1 H_R2 of Eq. 7
+        bits = max(bits, denominator.bit_length() + 1, leaf_bits(_leaf_rules(params, rows, g_cap, h_cap, lam, f_h)))
+    return bits
+
+
+def leaf_rules(params: TrainParams, public: Plan, rows: int, participants: int) -> LeafRules:
+    """Return the numbers of the descent to the leaf weights, in the paper's way."""
+    assert public.f_h is not None
+    if 2 * public.lam_cap < participants:
+        raise DoesNotFitError(
+            f"reg_lambda={params.reg_lambda:g} is too small to hide anything among {participants} participants in "
+            "security='paper'; raise it"
+        )
+    return _leaf_rules(params, rows, public.g_cap, public.h_cap, public.lam_cap, public.f_h)
+
+
+def _leaf_rules(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, f_h: int) -> LeafRules:
+    if params.objective == "binary:logistic":
+        largest, epsilon, shift = rows * g_cap << f_h, params.leaf_epsilon * 2**_F, _F + SPARE_BITS - WEIGHT_BITS
+    else:  # h = 1, so no weight is larger than the largest g; at the scale chosen that is above g_cap / 4
+        largest, epsilon = g_cap, params.leaf_epsilon * g_cap / 4
+        shift = max(0, g_cap.bit_length() + SPARE_BITS - _KEPT_BITS)
+    step_bits = min(61, (rows * h_cap + 3 * lam).bit_length() + 8)
+    return LeafRules(f_h, lam, rows * g_cap, largest, epsilon, step_bits, shift, params.learning_rate)
 
 
 def _gain_cap(rows: int, g_cap: int) -> int:
@@ -131,6 +165,8 @@ def choose_scale(
 ) -> Scale:
     """Return the finest scales under which this tree's g and h fit (the active participant's own choice)."""
     f_g = public.f_g if public.f_g is not None else _finest(float(np.abs(g).max(initial=0)), public.g_cap)
+    if params.is_paper and public.f_g is None:
+        f_g -= 1  # one scale serves all trees, so residuals may grow a little
     f_h = public.f_h
     if f_h is None:
         f_h = _finest(float(h.max(initial=0)), public.h_cap)

@@ -19,14 +19,19 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.bits import Bit, share_bit
+from mpfedxgb.protocols.opening import open_masked
 from mpfedxgb.protocols.private_matrix import publish_matrix
 from mpfedxgb.protocols.secret import Secret, concatenate, public_secret
 from mpfedxgb.protocols.share import share
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import BIT, VECTOR, Ring, wide
-from mpfedxgb.tree.grow import grow
-from mpfedxgb.tree.leaf import reveal_leaves
+from mpfedxgb.tree.grow import Grown, grow
+from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, WEIGHT_BITS, record_own_paths, reveal_leaves
 from mpfedxgb.tree.level import Constants, Round, Shape, SplitData, TreeRules
+from mpfedxgb.tree.nodes import Leaf, Tree
+from mpfedxgb.tree.paper_leaf import SPARE_BITS, LeafRules, secure_leaf_weight
+from mpfedxgb.tree.paper_split import index_features
+from mpfedxgb.tree.predict import Outline, Scorer, predict_rows
 
 TABLE_SIZES = "rows, evaluation rows and candidate columns"
 NUMBER_OF_TREES = "number of trees"
@@ -63,7 +68,9 @@ def secure_train(party: Party, params: TrainParams, data: TrainData | None) -> T
         params.min_child_weight > 0 or params.reg_lambda == 0,
         params.gamma <= numbers.SMALLEST_GAMMA,
         params.first_layer_mask,
+        params.is_paper,
     )
+    all_rows = data.table.followed_by(data.evaluation) if data is not None and params.is_paper else None
     active = None
     if data is not None and data.labels is not None:
         active = Active(party, params, plan, data.labels, split_data.shape, data.sample_key)
@@ -73,9 +80,13 @@ def secure_train(party: Party, params: TrainParams, data: TrainData | None) -> T
             gh, constants = _share_gradients(party, params, plan, rules.ring, active, split_data.shape, t)
             allowed = _share_sample(party, params, split_data, data, t)
             grown = grow(party, split_data, gh, Round(str(t), constants, allowed), rules)  # 6
-            members = reveal_leaves(party, grown, split_data.shape)  # 7
-            leaves = active.update(grown, members) if active is not None and members is not None else None  # 8-10
-            kept += keep_trees(party.role, grown.trees, candidates, leaves)  # 11
+            if params.is_paper:
+                leaf_rules = numbers.leaf_rules(params, plan, split_data.shape.rows, party.roster.size)
+                kept += _paper_update(party, rules, leaf_rules, grown, split_data, all_rows, active, t)  # 7-11
+            else:
+                members = reveal_leaves(party, grown, split_data.shape)  # 7
+                leaves = active.update(grown, members) if active is not None and members is not None else None  # 8-10
+                kept += keep_trees(party.role, grown.trees, candidates, leaves)  # 11
             goes_on = active.report(t) if active is not None else True
             if params.may_stop_early and not party.broadcast(NUMBER_OF_TREES, [goes_on])[0]:
                 break
@@ -90,6 +101,7 @@ def secure_train(party: Party, params: TrainParams, data: TrainData | None) -> T
         trees=tuple(kept),
         base_margin=None if active is None else tuple(active.base.tolist()),
         best_iteration=None if active is None else active.best_iteration,
+        weight_bits=_weight_bits(params, plan, split_data.shape, active),
     )
     if active is None:
         return TrainResult(model, candidates)
@@ -100,7 +112,7 @@ def _set_up(party: Party, params: TrainParams, data: TrainData | None) -> tuple[
     """Bin the own table, tell the sizes, publish the candidate columns."""
     candidates, mine = None, None
     if data is not None:
-        candidates = Candidates(bin_table(data.table, params.max_bin))
+        candidates = Candidates(bin_table(data.table, params.max_bin, params.binning))
         mine = [data.table.rows, sum(t.rows for t in data.evaluation), len(candidates)]
     sizes = party.tell_everyone(TABLE_SIZES, mine)
     rows, eval_rows, columns = sizes.T.tolist()
@@ -113,7 +125,58 @@ def _set_up(party: Party, params: TrainParams, data: TrainData | None) -> tuple[
         publish_matrix(party, m, shape.columns[m - 1], shape.rows, candidates if party.role == m else None)
         for m in shape.owners
     )
-    return SplitData(shape, matrices, candidates, tuple(data.evaluation) if data is not None else ()), candidates
+    evaluation = tuple(data.evaluation) if data is not None else ()
+    features = None
+    if params.is_paper:
+        per_feature: list[int] = []
+        if candidates is not None:
+            per_feature = np.bincount(candidates.features, minlength=len(candidates.bins.counts)).tolist()
+        features = index_features(party, per_feature)
+    return SplitData(shape, matrices, candidates, evaluation, features), candidates
+
+
+def _paper_update(
+    party: Party,
+    rules: TreeRules,
+    leaf_rules: LeafRules,
+    grown: Grown,
+    data: SplitData,
+    all_rows: Table | None,
+    active: Active | None,
+    t: int,
+) -> list[Tree]:
+    """Return the kept trees of a round, with shares of their leaf weights, after P_1 has updated its margins.
+
+    SecureLeafWeight, then SecurePredict over the training and evaluation rows, restored at P_1 (Algorithm 1, 7-9).
+    """
+    assert grown.totals is not None
+    shares = secure_leaf_weight(party, grown.totals, rules.ring, leaf_rules, str(t))
+    leaves = None
+    if not party.is_coordinator:
+        leaves = [Leaf(None, share=int(share)) for share in shares.part.decode()]
+    kept = keep_trees(party.role, grown.trees, data.candidates, leaves)
+    with party.phase("update"):
+        used = [
+            (k, Outline(k, len(tree.leaf_places()), tuple(sorted(tree.split_owners()))))
+            for k, tree in enumerate(grown.trees)
+        ]
+        places = np.array([place for tree in grown.trees for place in tree.leaf_places()])
+        weights = open_masked(party, shares[places])
+        scorer = None if all_rows is None else Scorer(kept, all_rows, holds_shares=True)
+        sums = predict_rows(party, scorer, used, weights, len(used), data.shape.all_rows, LEAF_MEMBERSHIP)
+        for tree in grown.trees:
+            record_own_paths(party, tree)
+    if active is not None and sums is not None:
+        active.add(sums, active.scale.f_g + SPARE_BITS - leaf_rules.shift)
+    return kept
+
+
+def _weight_bits(params: TrainParams, plan: numbers.Plan, shape: Shape, active: Active | None) -> int:
+    """Return the scale of the kept leaf weights, as far as this role knows it."""
+    if active is None or not params.is_paper:
+        return WEIGHT_BITS
+    rules = numbers.leaf_rules(params, plan, shape.rows, len(shape.columns))
+    return active.scale.f_g + SPARE_BITS - rules.shift
 
 
 def _share_gradients(

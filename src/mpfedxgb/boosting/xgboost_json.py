@@ -105,9 +105,8 @@ def _tree(number: int, tree: JoinedTree, place: dict[tuple[int, str], int]) -> d
     for i, node in enumerate(tree):
         if isinstance(node, Leaf):
             assert node.weight is not None
-            assert node.cover is not None
             out["split_conditions"][i] = out["base_weights"][i] = math.ldexp(node.weight, -WEIGHT_BITS)
-            out["sum_hessian"][i] = node.cover
+            out["sum_hessian"][i] = node.cover or 0.0  # nobody knows it in the paper's way
             continue
         parents[node.left] = parents[node.right] = i
         out["left_children"][i], out["right_children"][i] = node.left, node.right

@@ -45,7 +45,12 @@ def simulate(
     subsample: Annotated[float, typer.Option(help="Share of rows per round.")] = 1.0,
     colsample_bytree: Annotated[float, typer.Option(help="Share of columns per tree.")] = 1.0,
     first_layer_mask: Annotated[bool, typer.Option(help="Let only the active participant split the root.")] = False,
-    security: Annotated[str, typer.Option(help="strict.")] = "strict",
+    security: Annotated[
+        str, typer.Option(help="strict, or paper: the paper's algorithms as printed, which reveal more.")
+    ] = "strict",
+    binning: Annotated[
+        str, typer.Option(help="quantile (at most max-bin bins), or paper: the sketch of the paper's code.")
+    ] = "quantile",
     insecure_seed: Annotated[int | None, typer.Option(help="Makes the run repeat. Never for real data.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON.")] = False,
 ) -> None:
@@ -69,6 +74,7 @@ def simulate(
         colsample_bytree=colsample_bytree,
         first_layer_mask=first_layer_mask,
         security=security,
+        binning=binning,
         insecure_seed=insecure_seed,
         verbosity=0 if as_json else 1,
     )

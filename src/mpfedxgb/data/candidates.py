@@ -54,6 +54,11 @@ class Candidates:
         self._category = np.array([c.is_categorical for c in self.items], bool)
         self._width = max(bins.counts, default=0) + 1
 
+    @property
+    def features(self) -> npt.NDArray[np.int64]:
+        """The feature of every candidate, ascending."""
+        return self._feature
+
     def __len__(self) -> int:
         return len(self.items)
 

@@ -72,6 +72,14 @@ class Table:
         columns = tuple(_column(owner, name, frame.iloc[:, i]) for i, name in enumerate(written))
         return cls(owner, columns, len(frame))
 
+    def followed_by(self, others: Sequence[Table]) -> Table:
+        """Return the rows of this table and then those of others with the same columns."""
+        columns = tuple(
+            Column(c.name, np.concatenate([c.values, *(o.columns[j].values for o in others)]), c.categories)
+            for j, c in enumerate(self.columns)
+        )
+        return Table(self.owner, columns, self.rows + sum(o.rows for o in others))
+
     def match(self, names: Sequence[str], categories: dict[str, tuple[str, ...]]) -> Table:
         """Return the columns a model knows, in its order; categories are recoded to the model's.
 

@@ -17,13 +17,15 @@ class Counts:
     message that somebody waits for (an opening over the star is one round and two hops). *Payload* bytes are those of
     the arrays, *wire* bytes those of whole frames. *Dealer bytes* are the coordinator's corrections to the active
     participant, seen from either end; they are not part of a participant's own traffic. A *product* is one
-    elementwise product of secrets, a *comparison* one hidden bit computed from a secret.
+    elementwise product of secrets, a *MUL call* one such product of whole arrays (the paper's unit in section 6), a
+    *comparison* one hidden bit computed from a secret.
     """
 
     seconds: float = 0.0
     rounds: int = 0
     hops: int = 0
     products: int = 0
+    mul_calls: int = 0
     comparisons: int = 0
     dealer_bytes: int = 0
     messages: dict[str, int] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,7 @@ class Party:
         self.roster: Roster = post.roster
         self.role = post.role
         self.notice: Callable[[str], None] = _say_nothing
+        self.witness: Callable[[str, Any], None] = _look_away
         self._scope: tuple[str, ...] = ()
         self._sources: dict[int, Source] = {}
 
@@ -162,7 +164,27 @@ class Party:
                 self.post.send([COORDINATOR], [public], Kind.ANNOUNCE)
         self.keys.announce(name, np.ascontiguousarray(public).tobytes())
         self.ledger.record(name, self.roster.coordinator, public.size)
+        self.witness(name, public)
         return public
+
+    def tell(self, sender: int, receiver: int, name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Return numbers that one participant tells another, at the receiver; what was passed, at the other roles.
+
+        One of the two is the active participant, or they are the coordinator and a participant. All roles pass an array
+        of the right shape. Rounds: 1. Sent: the numbers by the sender. Reveals: `name` to the receiver.
+        """
+        self.step(f"tell {self.roster.name(receiver)} {name}")
+        numbers = np.asarray(values, np.int64)
+        self.ledger.record(name, self.roster.name(receiver), numbers.size)
+        if not self.is_coordinator:
+            self.meter.now.rounds += 1
+            self.meter.now.hops += 1
+        if self.role == sender:
+            self.post.send([receiver], [numbers])
+        elif self.role == receiver:
+            numbers = self._numbers(sender, name, numbers.shape)
+            self.witness(name, numbers)
+        return numbers
 
     def broadcast(self, name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return a public value that only the active participant has so far (the others' is ignored).
@@ -211,6 +233,10 @@ class Party:
 
 def _say_nothing(what: str) -> None:
     """Take notice of progress without showing it."""
+
+
+def _look_away(name: str, value: Any) -> None:
+    """Make nothing of a value that was revealed to this role (whoever studies what a role can learn looks here)."""
 
 
 def _to_wire(x: RingArray) -> Array:

@@ -84,7 +84,9 @@ def multiplying(
     pairs = dict(zip(deal.pairs, dealt[len(batch) :], strict=True))
     parts = []
     for terms, shape, full in zip(batch, deal.shapes, dealt, strict=False):
-        party.meter.now.products += prod(shape) * sum(len(term.factors) - 1 for term in terms)
+        muls = sum(len(term.factors) - 1 for term in terms)
+        party.meter.now.mul_calls += muls
+        party.meter.now.products += prod(shape) * muls
         if party.is_coordinator:
             parts.append(Shares(RingArray.hidden(full.ring, full.shape)))
             continue

@@ -32,9 +32,10 @@ def reveal(party: Party, x: Secret | Shares, to: int, name: str, count: int | No
     if party.is_coordinator:
         return RingArray.hidden(*spec)
     part = (to_shares(party, x) if isinstance(x, Secret) else x).part + zero
-    if to == ALL:
-        return open_shares(party, [part])[0]
-    return _collect(party, part, to)
+    value = open_shares(party, [part])[0] if to == ALL else _collect(party, part, to)
+    if not value.is_hidden:
+        party.witness(name, value)
+    return value
 
 
 def _collect(party: Party, part: RingArray, to: int) -> RingArray:

@@ -86,6 +86,10 @@ class Secret(Guarded):
     __radd__ = __add__
     __rmul__ = __mul__
 
+    def scaled(self, factors: RingArray) -> Secret:
+        """Multiply elementwise by numbers that all roles know, the coordinator too."""
+        return Secret(self.masked * factors, self.mask * factors)
+
     def __getitem__(self, index: Index) -> Secret:
         return Secret(self.masked[index], self.mask[index])
 

@@ -24,7 +24,9 @@ def model_text(model: PartialModel) -> str:
 def _lines(model: PartialModel, tree: Tree, number: int, depth: int) -> Iterator[str]:
     node, indent = tree[number], "  " * depth
     if isinstance(node, Leaf):
-        weight = "secret" if node.weight is None else f"{math.ldexp(node.weight, -WEIGHT_BITS):+.6g}"
+        weight = "secret" if node.share is None else "shared among all"
+        if node.weight is not None:
+            weight = f"{math.ldexp(node.weight, -WEIGHT_BITS):+.6g}"
         yield f"{indent}{number}: leaf {weight}"
         return
     if isinstance(node, Dummy):

@@ -22,6 +22,12 @@ def top_bit(x: RingArray) -> RingArray:
     return RingArray(BIT, np.asarray((word >> place).astype(np.uint8)))
 
 
+def signs(x: RingArray) -> npt.NDArray[np.int64]:
+    """Return -1, 0 or 1 for every element, read as a signed integer."""
+    nonzero = (x.data != 0).any(axis=-1) if x.ring.limbs else x.data != 0
+    return np.asarray(np.where(top_bit(x).data == 1, -1, nonzero), np.int64)
+
+
 def low_digits(x: RingArray, low: int, digit: int) -> U8:
     """Return the lowest `low` bits of every element as digits of `digit` bits, most significant first.
 

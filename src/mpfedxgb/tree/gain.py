@@ -16,7 +16,8 @@ from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import VECTOR
 from mpfedxgb.tree.level import Constants, TreeRules
 
-_OFFSET = 1 << 62
+OFFSET = 1 << 62
+"""What makes bucket sums, |x| < 2^62, positive before they are lifted."""
 
 
 def gains(
@@ -41,11 +42,11 @@ def gains(
     """
     with party.phase("gain"):
         party.step("open bucket sums")
-        y = open_masked(party, sums + public_shares(party, _constant(party, _OFFSET, sums.shape)))
-        both = concatenate([y, (totals + _OFFSET).reshape(*totals.shape, 1)])
-        sides = [_above_minimum(y[:, 1] - _OFFSET, totals[:, 1:], constants.mcw)] if rules.checks_children else []
+        y = open_masked(party, shifted(party, sums))
+        both = concatenate([y, (totals + OFFSET).reshape(*totals.shape, 1)])
+        sides = [_above_minimum(y[:, 1] - OFFSET, totals[:, 1:], constants.mcw)] if rules.checks_children else []
         (values,), light = settle(
-            party, [lifting(party, both, _OFFSET, rules.ring)], [comparing_with_zero(party, x) for x in sides]
+            party, [lifting(party, both, OFFSET, rules.ring)], [comparing_with_zero(party, x) for x in sides]
         )
         B0, products = _products(party, values, constants)
         (A, B, A0), too_light = settle(party, products, [opening_bit(party, x) for x in light])
@@ -80,7 +81,9 @@ def _above_minimum(left: Secret, total: Secret, mcw: Secret) -> Secret:
     return stack([left - mcw, total - left - mcw])
 
 
-def _constant(party: Party, value: int, shape: tuple[int, ...]) -> RingArray:
+def shifted(party: Party, sums: Shares) -> Shares:
+    """Return bucket sums plus OFFSET. Local."""
     if party.is_coordinator:
-        return RingArray.hidden(VECTOR, shape)
-    return RingArray.encode(VECTOR, np.array(value, np.int64)).broadcast_to(shape)
+        return sums
+    offset = RingArray.encode(VECTOR, np.array(OFFSET, np.int64)).broadcast_to(sums.shape)
+    return sums + public_shares(party, offset)

@@ -35,11 +35,12 @@ def reveal_leaves(party: Party, grown: Grown, shape: Shape) -> Members | None:
     with party.phase("leaves"):
         value = reveal(party, grown.members, ACTIVE, LEAF_MEMBERSHIP, len(grown.trees) * shape.all_rows)
         for tree in grown.trees:
-            _record_own_paths(party, tree)
+            record_own_paths(party, tree)
         return unpack_data(value.data, shape.all_rows) if party.is_active else None
 
 
-def _record_own_paths(party: Party, tree: GrownTree) -> None:
+def record_own_paths(party: Party, tree: GrownTree) -> None:
+    """Write down what the tree's shape implies for the owners of whole paths."""
     for owners in tree.path_owners().values():
         if len(owners) == 1 and ACTIVE not in owners:
             party.ledger.record(OWN_PATH, party.roster.name(min(owners)), 1)

@@ -49,6 +49,7 @@ class TreeRules:
     checks_children: bool
     no_split_first: bool
     first_layer_mask: bool
+    is_paper: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +73,14 @@ class Round:
     allowed: Bit | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FeatureIndex:
+    """Of the paper's way: per participant the candidates of each feature, and the permuted indices of one's own."""
+
+    sizes: tuple[tuple[int, ...], ...]
+    mine: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitData:
     """The published matrices of all owners and, in a participant's own run, its candidates and evaluation tables."""
@@ -80,6 +89,7 @@ class SplitData:
     matrices: tuple[PrivateMatrix, ...]
     candidates: Candidates | None
     evaluation: tuple[Table, ...] = ()
+    features: FeatureIndex | None = None
 
     def goes_left(self, candidate: int) -> npt.NDArray[np.uint8]:
         """Return which rows, training and evaluation, go left by one of this participant's own candidates."""

@@ -46,6 +46,14 @@ class GrownTree:
         """Turn a node into a leaf."""
         self.nodes[node] = GrownLeaf(place)
 
+    def leaf_places(self) -> list[int]:
+        """Return the leaves' places in the order of their nodes."""
+        return [node.place for node in self.nodes if isinstance(node, GrownLeaf)]
+
+    def split_owners(self) -> set[int]:
+        """Return the owners of the splits."""
+        return {node.owner for node in self.nodes if isinstance(node, GrownSplit)}
+
     def path_owners(self) -> dict[int, set[int]]:
         """Return, per leaf place, the owners of the splits above it."""
         above: list[set[int]] = [set() for _ in self.nodes]
@@ -60,10 +68,14 @@ class GrownTree:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A kept leaf; its weight, in units of 2^-32, and its cover (sum of hessians), at the active participant only."""
+    """A kept leaf; its weight, in units of 2^-32, and its cover (sum of hessians), at the active participant only.
+
+    In the paper's way every participant has a `share` of the weight modulo 2^64 instead, and nobody the weight.
+    """
 
     weight: int | None
     cover: float | None = None
+    share: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.bits import Bit, Gated, gated_shares
 from mpfedxgb.protocols.multiply import Product, sums_of_products
+from mpfedxgb.protocols.opening import open_masked
 from mpfedxgb.protocols.reveal import reveal
-from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares
+from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, public_secret
 from mpfedxgb.protocols.share import share
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import pack, unpack
@@ -47,12 +48,21 @@ class Outline:
     owners: tuple[int, ...]
 
 
+Used = Sequence[tuple[int, Outline]]
+"""The trees to score, each with its number in the model."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Scorer:
-    """A participant's own part of a model, for scoring: its trees and its columns, with the table to score."""
+    """A participant's own part of a model, for scoring: its trees and its columns, with the table to score.
+
+    `holds_shares` says that leaf weights are shared among all participants, as the paper keeps them; otherwise they are
+    the active participant's.
+    """
 
     trees: Sequence[Tree]
     table: Table
+    holds_shares: bool = False
 
 
 def secure_predict(
@@ -63,31 +73,44 @@ def secure_predict(
     `rounds`, the active participant's, limits the trees in use. Rounds: K + ceil(log2 K) + 1 per chunk, for K owners.
     Reveals: PREDICTION to the active participant; sizes and shape of the model to everyone.
     """
-    outlines, rows = _agree(party, classes, scorer, rounds)
-    alone = _single_leaves(scorer, outlines, classes) if party.is_active else np.zeros(classes, np.int64)
-    used = [(i, o) for i, o in enumerate(outlines) if o.owners]
+    outlines, rows, shared = _agree(party, classes, scorer, rounds)
+    alone = np.zeros(classes, np.int64)
+    if party.is_active and not shared:
+        alone = _single_leaves(scorer, outlines, classes)
+    used = [(i, o) for i, o in enumerate(outlines) if o.owners or shared]
     if not used:
         return np.repeat(alone[:, None], rows, axis=1) if party.is_active else None
     with party.phase("predict"):
-        weights = _share_weights(party, scorer, used)
-        step = max(8, CHUNK_ELEMENTS // sum(o.leaves for _, o in used) // 8 * 8)
-        out = [
-            _chunk(party, scorer, used, weights, classes, first, min(rows, first + step))
-            for first in range(0, rows, step)
-        ]
-    if not party.is_active:
-        return None
-    return np.concatenate([part.decode() for part in out], axis=1) + alone[:, None]
+        weights = _kept_shares(party, scorer, used) if shared else _share_weights(party, scorer, used)
+        sums = predict_rows(party, scorer, used, weights, classes, rows, PREDICTION)
+    return None if sums is None else sums + alone[:, None]
 
 
-def _agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None) -> tuple[list[Outline], int]:
-    """Agree on rows and trees, and let the coordinator know the shape of the model."""
-    mine = None if scorer is None else [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds]
+def predict_rows(
+    party: Party, scorer: Scorer | None, used: Used, weights: Secret, classes: int, rows: int, name: str
+) -> npt.NDArray[np.int64] | None:
+    """Return the sums of secret leaf weights per class and row to the active participant, chunk by chunk (Eq. 13-14).
+
+    `weights` lists the leaves of the used trees in the order of their nodes. Reveals: `name` to the active participant.
+    """
+    step = max(8, CHUNK_ELEMENTS // sum(o.leaves for _, o in used) // 8 * 8)
+    out = [
+        _chunk(party, scorer, used, weights, classes, slice(first, min(rows, first + step)), name)
+        for first in range(0, rows, step)
+    ]
+    return np.concatenate([part.decode() for part in out], axis=1) if party.is_active else None
+
+
+def _agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None) -> tuple[list[Outline], int, bool]:
+    """Agree on rows, trees and who holds the weights, and let the coordinator know the shape of the model."""
+    mine = None
+    if scorer is not None:
+        mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds, int(scorer.holds_shares)]
     told = party.tell_everyone(ROWS_TO_SCORE, mine)
     if len(set(told[:, 0])) > 1:
         counts = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, told[:, 0], strict=True))
         raise UserError(f"the participants bring different numbers of rows to score ({counts}); align the tables first")
-    if len(set(told[:, 1])) > 1:
+    if len(set(told[:, 1])) > 1 or len(set(told[:, 3])) > 1:
         raise UserError(_OTHER_TREES)
     limit = int(told[0, 2]) * classes or int(told[0, 1])
     flat = None
@@ -100,7 +123,7 @@ def _agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None
     if (public != public[0]).any():
         raise UserError(_OTHER_TREES)
     agreed = [Outline(int(k), int(n), tuple(int(m) for m in np.flatnonzero(o) + 1)) for k, n, *o in public[0]]
-    return agreed, int(told[0, 0])
+    return agreed, int(told[0, 0]), bool(told[0, 3])
 
 
 def outline(tree: Tree, class_index: int, role: int) -> Outline:
@@ -119,13 +142,25 @@ def _single_leaves(scorer: Scorer | None, outlines: list[Outline], classes: int)
     return total
 
 
-def _share_weights(party: Party, scorer: Scorer | None, used: list[tuple[int, Outline]]) -> Secret:
-    values = None
-    if party.is_active:
-        assert scorer is not None
-        numbers = [_weight(n) for i, _ in used for n in scorer.trees[i] if isinstance(n, Leaf)]
-        values = RingArray.encode(VECTOR, np.array(numbers, np.int64))
+def _share_weights(party: Party, scorer: Scorer | None, used: Used) -> Secret:
+    """Share the weights, which the active participant has."""
+    values = _own_weights(scorer, used) if party.is_active else None
     return share(party, ACTIVE, VECTOR, (sum(o.leaves for _, o in used),), values)
+
+
+def _kept_shares(party: Party, scorer: Scorer | None, used: Used) -> Secret:
+    """Put the participants' kept shares of the weights under a fresh mask."""
+    party.step("kept shares")
+    if party.is_coordinator:
+        return open_masked(party, Shares(RingArray.hidden(VECTOR, (sum(o.leaves for _, o in used),))))
+    return open_masked(party, Shares(_own_weights(scorer, used)))
+
+
+def _own_weights(scorer: Scorer | None, used: Used) -> RingArray:
+    assert scorer is not None
+    leaves = [n for i, _ in used for n in scorer.trees[i] if isinstance(n, Leaf)]
+    numbers = [n.share if scorer.holds_shares else _weight(n) for n in leaves]
+    return RingArray.encode(VECTOR, np.array(numbers, np.int64))
 
 
 def _weight(node: object) -> int:
@@ -135,17 +170,15 @@ def _weight(node: object) -> int:
 
 
 def _chunk(
-    party: Party,
-    scorer: Scorer | None,
-    used: list[tuple[int, Outline]],
-    weights: Secret,
-    classes: int,
-    first: int,
-    last: int,
+    party: Party, scorer: Scorer | None, used: Used, weights: Secret, classes: int, chunk: slice, name: str
 ) -> RingArray:
     """Score some rows: all trees in one batch."""
-    rows = last - first
+    rows = chunk.stop - chunk.start
     marks = []
+    alone = [place for place, o in enumerate(o for _, o in used for _ in range(o.leaves)) if not o.owners]
+    if alone:  # the only leaf of its tree
+        ones = np.full((len(alone), -(-rows // 8)), 255, np.uint8)
+        marks.append((alone, public_secret(party, PACKED, ones)))
     for m in range(1, party.roster.size + 1):
         mine = [i for i, o in used if m in o.owners]
         if not mine:
@@ -154,7 +187,7 @@ def _chunk(
         values = None
         if party.role == m:
             assert scorer is not None
-            bits = [reachable(scorer.trees[i], scorer.table, slice(first, last)) for i in mine]
+            bits = [reachable(scorer.trees[i], scorer.table, chunk) for i in mine]
             values = pack(np.concatenate(bits))
         marks.append((leaves, share(party, m, PACKED, (len(leaves), -(-rows // 8)), values)))
     inside = _all_of(party, marks)
@@ -170,10 +203,10 @@ def _chunk(
                 RingArray.hidden(VECTOR, (rows,)) if party.is_coordinator else RingArray.zeros(VECTOR, (rows,))
             )
         sums.append(part.reshape(1, rows))
-    return reveal(party, concatenate_shares(sums, axis=0), ACTIVE, PREDICTION)
+    return reveal(party, concatenate_shares(sums, axis=0), ACTIVE, name)
 
 
-def _places(used: list[tuple[int, Outline]], owner: int) -> list[int]:
+def _places(used: Used, owner: int) -> list[int]:
     """Return the leaves, counted over all trees, of the trees in which a participant has a split."""
     places: list[int] = []
     first = 0

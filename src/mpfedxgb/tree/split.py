@@ -54,11 +54,19 @@ def best_splits(
 
 
 def children(
-    party: Party, data: SplitData, parent: Level, splits: list[Chosen], trees: list[GrownTree], label: str, last: bool
+    party: Party,
+    data: SplitData,
+    parent: Level,
+    splits: list[Chosen],
+    trees: list[GrownTree],
+    label: str,
+    last: bool,
+    is_paper: bool = False,
 ) -> Level:
     """Return the next level: both children of every node, all left ones first; `sums` are still the parents'.
 
-    1. Each owner tosses a private coin whether its left is called left, and publishes its rows' sides, masked.
+    1. Each owner tosses a private coin whether its left is called left, and publishes its rows' sides, masked. (The
+       paper tosses none, and takes g and h to the leaves.)
     2. Rows inside and, unless this was the last layer, g and h of the left child are products; right = parent - left.
 
     Rounds: 2. Sent: a bit per row and split by its owner; a bit and 16 bytes per row and
@@ -71,13 +79,14 @@ def children(
             (tree, node), (owner, candidate) = parent.nodes[i], splits[i]
             flipped = False
             if party.role == owner:
-                coin = party.keys.private_stream(f"{label}/coin/{tree}/{node}").octets(1)[0] & np.uint8(1)
+                stream = party.keys.private_stream(f"{label}/coin/{tree}/{node}")
+                coin = np.uint8(0) if is_paper else stream.octets(1)[0] & np.uint8(1)
                 flipped, sides[i] = bool(coin), pack(data.goes_left(candidate) ^ coin)
             left, right = trees[tree].split(node, owner, candidate, flipped)
             nodes[i], nodes[n + i] = (tree, left), (tree, right)
         q = share_each(party, [owner for owner, _ in splits], PACKED, (data.shape.packed,), sides)
         staying = multiplying(party, [[Product((parent.members, q))]], name="rows inside")
-        if last:
+        if last and not is_paper:
             (inside,) = settle_all(party, staying)
             return Level(nodes, _both_sides(parent.members, inside))
         assert parent.gh is not None
