@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from chance import Symbols
-from mpfedxgb.party import ACTIVE, COORDINATOR
-from mpfedxgb.transport.frame import Frame
+from mpfedxgb.party import ACTIVE, COORDINATOR, Party
+from mpfedxgb.ring import RingArray
+from mpfedxgb.transport.frame import Frame, Kind
+from views import Recorder
 
 PUBLIC = ("announce ", "broadcast ", "tell ")
 """Steps in which public numbers are told."""
@@ -43,3 +46,28 @@ def symbols(frame: Frame, place: int) -> Iterator[tuple[Symbols, int]]:
         yield array[:-1], 256
     else:
         yield np.ascontiguousarray(array).view(np.uint8).ravel(), 256
+
+
+def secret_symbols(
+    recorder: Recorder, receiver: int, opened_to_all: tuple[str, ...] = ()
+) -> dict[tuple[str, int], list[Symbols]]:
+    """Return what a role received outside the ledger, arrays of one kind together, by name and size of alphabet."""
+    found: dict[tuple[str, int], list[Symbols]] = {}
+    for frame in recorder.received(frozenset({receiver}), [Kind.DATA]):
+        if not is_on_ledger(frame, opened_to_all):
+            for place, array in enumerate(frame.arrays):
+                what = f"{frame.label} [{place}] of {array.ndim} axes from {frame.sender} to {receiver}"
+                for number, (values, alphabet) in enumerate(symbols(frame, place)):
+                    found.setdefault((f"{what}, digit {number}", alphabet), []).append(values)
+    return found
+
+
+def witnessed(party: Party) -> list[tuple[str, Any]]:
+    """Return a list that fills up with what this role is told or shown from now on: names and integers."""
+    seen: list[tuple[str, Any]] = []
+
+    def look(name: str, value: Any) -> None:
+        seen.append((name, (value.decode() if isinstance(value, RingArray) else value).tolist()))
+
+    party.witness = look
+    return seen

@@ -1,9 +1,34 @@
 """Lossless, multi-party, vertical federated XGBoost under secret sharing (MP-FedXGB)."""
 
-from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.boosting.model import PartialModel, join
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from mpfedxgb.errors import MpfedxgbError
 
-__all__ = ["FedXGBClassifier", "FedXGBRegressor", "MpfedxgbError", "PartialModel", "__version__", "join"]
+if TYPE_CHECKING:
+    from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
+    from mpfedxgb.api.federation import Federation
+    from mpfedxgb.boosting.model import PartialModel, join
+
+__all__ = ["FedXGBClassifier", "FedXGBRegressor", "Federation", "MpfedxgbError", "PartialModel", "__version__", "join"]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "FedXGBClassifier": "mpfedxgb.api.estimators",
+    "FedXGBRegressor": "mpfedxgb.api.estimators",
+    "Federation": "mpfedxgb.api.federation",
+    "PartialModel": "mpfedxgb.boosting.model",
+    "join": "mpfedxgb.boosting.model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is asked for: a role's process has no use for scikit-learn."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,7 +4,8 @@ MpfedxgbError
 ├── UserError (also ValueError)       what a caller passed
 │   ├── SettingsError                 a setting is missing, unknown or out of range
 │   ├── DataError                     a table or label cannot be used; its text quotes data and stays with its role
-│   └── DoesNotFitError               a number does not fit the ring or the scale asked for
+│   ├── DoesNotFitError               a number does not fit the ring or the scale asked for
+│   └── CheckpointError               a checkpoint cannot be written, read, or used for this training
 ├── SecretError (also TypeError)      a secret was tested, printed, pickled or looked at by the wrong role
 ├── KeyReuseError                     a mask would have been used for a second value
 └── FederationError                   something between the roles
@@ -14,7 +15,8 @@ MpfedxgbError
     ├── HandshakeError                the roles do not agree on what they are about to run
     ├── PeerTimeoutError              a peer did not answer, or did not take a message, in time
     ├── PeerFinishedError             a peer ended its program while something was still expected of it
-    └── PeerFailedError               a peer failed, and said why
+    ├── PeerFailedError               a peer failed, and said why
+    └── StoppedError                  somebody stopped this role on purpose
 
 The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data. The
 one exception is DataError, of which other roles are told the type only, as of errors that are not ours.
@@ -41,6 +43,10 @@ class DataError(UserError):
 
 class DoesNotFitError(UserError):
     """A number does not fit the ring or the scale asked for."""
+
+
+class CheckpointError(UserError):
+    """A checkpoint cannot be written, or is damaged, missing or of another training."""
 
 
 class SecretError(MpfedxgbError, TypeError):
@@ -86,6 +92,10 @@ class PeerFailedError(FederationError):
         super().__init__(f"{origin} failed: {reason}")
         self.origin = origin
         self.reason = reason
+
+
+class StoppedError(FederationError):
+    """Somebody stopped this role on purpose, with a signal."""
 
 
 def public_reason(error: BaseException) -> str:

@@ -19,12 +19,13 @@ from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.cli import main
-from mpfedxgb.cli.main import app
+from mpfedxgb.cli.main import COMMANDS, make_app
 from mpfedxgb.cli.simulate import parse_participants
-from mpfedxgb.errors import FederationError, SettingsError
+from mpfedxgb.errors import CheckpointError, PeerTimeoutError, SettingsError
 from toy_tables import labels, people
 
 MODULE = sys.modules["mpfedxgb.cli.main"]  # the package has a function of the same name
+APP = make_app(list(COMMANDS))
 QUICK = ["--trees", "2", "--max-depth", "2", "--max-bin", "6"]
 
 
@@ -70,7 +71,7 @@ def models(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Simulate a federation by the command line and return the folder of its models."""
     folder = tmp_path_factory.mktemp("models") / "out"
     words = ["simulate", files / "binary.csv", "--label", "label", "--out", folder, *QUICK, "--json"]
-    assert CliRunner().invoke(app, [str(word) for word in words]).exit_code == 0
+    assert CliRunner().invoke(APP, [str(word) for word in words]).exit_code == 0
     return folder
 
 
@@ -393,7 +394,7 @@ class TestHelp:
     )
     def test_help(self, command: str, words: list[str]) -> None:
         """Arguments and options are named and explained."""
-        result = CliRunner().invoke(app, [*([command] if command else []), "--help"])
+        result = CliRunner().invoke(APP, [*([command] if command else []), "--help"])
         assert result.exit_code == 0
         for word in words:
             assert word.lower() in result.stdout.lower()
@@ -402,7 +403,7 @@ class TestHelp:
         """No option without a sentence."""
         import typer.main
 
-        group: Any = typer.main.get_command(app)
+        group: Any = typer.main.get_command(APP)
         for command in group.commands.values():
             assert command.help
             for option in command.params:
@@ -425,17 +426,18 @@ class TestMain:
         ("error", "code"),
         [
             (SettingsError("max_depth=0 is out of range"), 2),
-            (FederationError("P2 did not answer"), 1),
+            (PeerTimeoutError("P2 did not answer"), 3),
+            (CheckpointError("disk full"), 7),
             (PermissionError(13, "Permission denied", "out"), 2),
         ],
     )
     def test_exit_codes(self, shell: Shell, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int) -> None:
-        """2 for what the user can mend, 1 for what went wrong between the roles."""
+        """Every kind of error has its code, which `mpfedxgb exit-codes` explains."""
 
         def fail() -> None:
             raise error
 
-        monkeypatch.setattr(MODULE, "app", fail)
+        monkeypatch.setattr(MODULE, "make_app", lambda names: fail)
         assert shell.run("show", "x") == code
         assert shell.err == f"mpfedxgb: {error}\n"
         assert shell.out == ""
@@ -447,7 +449,7 @@ class TestMain:
         def fail() -> None:
             raise SettingsError(message)
 
-        monkeypatch.setattr(MODULE, "app", fail)
+        monkeypatch.setattr(MODULE, "make_app", lambda names: fail)
         assert shell.run() == 2
         assert shell.err == f"mpfedxgb: {message}\n"
 
@@ -457,7 +459,7 @@ class TestMain:
         def fail() -> None:
             raise ZeroDivisionError
 
-        monkeypatch.setattr(MODULE, "app", fail)
+        monkeypatch.setattr(MODULE, "make_app", lambda names: fail)
         with pytest.raises(ZeroDivisionError):
             shell.run("show", "x")
 

@@ -127,6 +127,15 @@ class TransportContract(Connected):
             assert receive_all(ends[1], 0, 3) == blocks
             sender.result()
 
+    @pytest.mark.parametrize("size", [(1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20])
+    def test_blocks_around_the_size_of_a_piece(self, size: int) -> None:
+        """A transport that cuts blocks up loses and adds nothing where it cuts."""
+        with self.ends() as ends:
+            for content in (block(1, size), b"", block(2, size)):
+                sender = Call(ends[0].send, 1, content, LONG)
+                assert ends[1].receive(0, LONG) == content
+                sender.result()
+
     def test_a_block_larger_than_the_capacity(self) -> None:
         """Back-pressure delays, it does not forbid: a block that alone exceeds the capacity still passes."""
         blocks = [block(n, 200_000) for n in range(4)]
@@ -274,6 +283,32 @@ class TransportContract(Connected):
             ends[1].close()
             with pytest.raises(PeerFinishedError):
                 sender.result()
+
+    def test_closing_while_the_other_side_sends(self) -> None:
+        """Blocks that are on their way to an end that closes are in nobody's way, large and small ones."""
+        for size in (10, 3_000_000):
+            with self.ends() as ends:
+
+                def insist(end: Transport, size: int) -> None:
+                    while True:
+                        end.send(1, bytes(size), LONG)
+
+                sender = Call(insist, ends[0], size)
+                assert ends[1].receive(0, LONG) == bytes(size)
+                Call(ends[1].close).result()
+                with pytest.raises(PeerFinishedError):
+                    sender.result()
+
+    def test_both_ends_close_at_once(self) -> None:
+        """Neither waits for the other."""
+        for _ in range(5):
+            with self.ends() as ends:
+                for role in (0, 1):
+                    ends[role].send(1 - role, block(role), LONG)
+                began = time.monotonic()
+                for closing in [Call(ends[role].close) for role in (0, 1)]:
+                    closing.result()
+                assert time.monotonic() - began < LONG / 5
 
     def test_closing_wakes_ones_own_calls(self) -> None:
         """`close` ends the waiting calls of its own end with an error, receiving and sending."""

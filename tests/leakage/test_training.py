@@ -24,7 +24,7 @@ from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH
 from mpfedxgb.tree.split import TREE_SHAPE
-from received import is_on_ledger, operation, symbols
+from received import operation, secret_symbols
 from small_trainings import (
     KINDS,
     Training,
@@ -83,18 +83,6 @@ def test_coordinator_hears_sizes_owners_and_whether_to_go_on(kind: str, particip
     assert all(len(frame.arrays) == 1 for frame in told)
 
 
-def secret_symbols(recorder: Recorder, receiver: int) -> dict[tuple[str, int], list[Symbols]]:
-    """Return what a role received outside the ledger, arrays of one kind together, by name and size of alphabet."""
-    found: dict[tuple[str, int], list[Symbols]] = {}
-    for frame in recorder.received(frozenset({receiver}), [Kind.DATA]):
-        if not is_on_ledger(frame, (TREE_SHAPE,)):
-            for place, array in enumerate(frame.arrays):
-                what = f"{frame.label} [{place}] of {array.ndim} axes from {frame.sender} to {receiver}"
-                for number, (values, alphabet) in enumerate(symbols(frame, place)):
-                    found.setdefault((f"{what}, digit {number}", alphabet), []).append(values)
-    return found
-
-
 @PARTICIPANTS
 @EVERY_KIND
 def test_everything_outside_the_ledger_is_uniform(kind: str, participants: int) -> None:
@@ -102,7 +90,7 @@ def test_everything_outside_the_ledger_is_uniform(kind: str, participants: int) 
     _, _, recorder = recorded(kind, participants)
     p_values = []
     for receiver in range(1, participants + 1):
-        for (what, alphabet), pieces in secret_symbols(recorder, receiver).items():
+        for (what, alphabet), pieces in secret_symbols(recorder, receiver, (TREE_SHAPE,)).items():
             values = np.concatenate(pieces)
             if values.size:
                 p_values.append((p_uniform(values, alphabet), what))

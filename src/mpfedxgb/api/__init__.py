@@ -1,5 +1,1 @@
-"""The scikit-learn face: estimators that simulate a federation in this process."""
-
-from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
-
-__all__ = ["FedXGBClassifier", "FedXGBRegressor"]
+"""The scikit-learn face: `estimators` simulate a federation in this process; `federation` is one role of a real one."""

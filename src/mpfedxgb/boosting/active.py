@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting import numbers
+from mpfedxgb.boosting.checkpoint import Judgement
 from mpfedxgb.boosting.metrics import DEFAULT, METRICS, is_better
 from mpfedxgb.boosting.objectives import CustomObjective, Floats, base_margin, gradients, transform
 from mpfedxgb.boosting.sampling import row_sample
@@ -76,19 +77,45 @@ class Active:
         self.output = "binary:logistic" if is_odds else params.objective
         self.names = list(labels.eval_metrics) or [DEFAULT[self.output]]
 
+    def judgement(self) -> Judgement:
+        """Return what has to be remembered to go on after this round."""
+        scale = self.scale
+        best = None if self.best_iteration is None else self._best
+        return Judgement(
+            self.margins,
+            self.metrics,
+            self.best_iteration,
+            best,
+            (scale.f_g, scale.f_h, scale.lam, scale.gam, scale.mcw),
+        )
+
+    def resume(self, judged: Judgement) -> None:
+        """Go on from what was remembered."""
+        self.margins, self.metrics = judged.margins.copy(), judged.metrics
+        self.best_iteration, self.scale = judged.best_iteration, numbers.Scale(*judged.scale)
+        self._best = float("nan") if judged.best_value is None else judged.best_value
+
     def integers(self, t: int) -> npt.NDArray[np.int64]:
         """Return g~ and h~ of the round, (trees, 2, rows): the single rounding of the whole training."""
         margins = decode_fixed(self.margins[:, : self.shape.rows], WEIGHT_BITS)
         g, h = gradients(self.params.objective, self.labels.y, margins, self.labels.custom)
         if self.labels.weight is not None:
             g, h = g * self.labels.weight, h * self.labels.weight
+        every = g, h
         if self.params.subsample < 1:
             inside = row_sample(self.party, self.params.subsample, self.shape.rows, self.sample_key, t)
             g, h = g * inside, h * inside
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
-        if t == 0 or not self.params.is_paper:
+        if not self.params.is_paper:
             self.scale = numbers.choose_scale(self.params, self.plan, g, h, self.shape.rows)
+        elif t == 0:  # it serves all trees, so rows count too that the first sample leaves out
+            self.scale = numbers.choose_scale(self.params, self.plan, *every, self.shape.rows)
+        elif np.abs(g).max() > np.ldexp(float(self.plan.g_cap), -self.scale.f_g):
+            raise UserError(
+                "a residual has more than doubled since the first round, for which security='paper' has no room; lower "
+                "learning_rate, or use security='strict'"
+            )
         g_int = encode_fixed(g, self.scale.f_g, self.plan.g_cap)
         h_int = encode_fixed(h, self.scale.f_h, self.plan.h_cap)
         if self.scale.lam == 0 and (h_int.sum(axis=1) < 1).any():

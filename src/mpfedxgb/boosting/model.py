@@ -83,7 +83,7 @@ class PartialModel:
             "best_iteration": self.best_iteration,
             "classes": None if self.classes is None else list(self.classes),
             "weight_bits": self.weight_bits,
-            "trees": [[_node_to_json(node) for node in tree] for tree in self.trees],
+            "trees": [tree_to_json(tree) for tree in self.trees],
         }
         return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
@@ -118,10 +118,7 @@ class PartialModel:
             participants=tuple(_each(content, "participants", str)),
             params=TrainParams.from_dict(_typed(content, "params", dict)),
             features=tuple(_feature_from_json(feature) for feature in _each(content, "features", dict)),
-            trees=tuple(
-                tuple(_node_from_json(_checked("a node", node, dict)) for node in tree)
-                for tree in _each(content, "trees", list)
-            ),
+            trees=tuple(tree_from_json(tree) for tree in _each(content, "trees", list)),
             base_margin=None if base is None else tuple(_each(content, "base_margin", float)),
             best_iteration=None if best is None else _typed(content, "best_iteration", int),
             classes=None if classes is None else tuple(_each(content, "classes", str, int, float, bool)),
@@ -223,6 +220,16 @@ def _keep(
     threshold = None if item.is_categorical else candidates.threshold(node.candidate)
     category = item.low if item.is_categorical else None
     return Split(feature, threshold, category, item.missing_left, node.flipped, node.left, node.right)
+
+
+def tree_to_json(tree: Tree) -> list[dict[str, Any]]:
+    """Return a kept tree as plain values."""
+    return [_node_to_json(node) for node in tree]
+
+
+def tree_from_json(content: Sequence[Any]) -> Tree:
+    """Return a kept tree from plain values; raises ValueError, TypeError or KeyError if they are none."""
+    return tuple(_node_from_json(_checked("a node", node, dict)) for node in content)
 
 
 def _node_to_json(node: Node) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mpfedxgb.boosting import numbers
 from mpfedxgb.boosting.active import Active, Labels
+from mpfedxgb.boosting.checkpoint import Progress, State
 from mpfedxgb.boosting.model import Feature, PartialModel, keep_trees
 from mpfedxgb.boosting.sampling import column_sample
 from mpfedxgb.config import TrainParams
@@ -35,6 +36,7 @@ from mpfedxgb.tree.predict import Outline, Scorer, predict_rows
 
 TABLE_SIZES = "rows, evaluation rows and candidate columns"
 NUMBER_OF_TREES = "number of trees"
+ROUNDS_DONE = "rounds done before this attempt"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +59,14 @@ class TrainResult:
     best_iteration: int | None = None
 
 
-def secure_train(party: Party, params: TrainParams, data: TrainData | None) -> TrainResult | None:
-    """Train on the joined tables of all participants; every role runs this, the coordinator without data (Alg. 1)."""
+def secure_train(
+    party: Party, params: TrainParams, data: TrainData | None, progress: Progress | None = None
+) -> TrainResult | None:
+    """Train on the joined tables of all participants; every role runs this, the coordinator without data (Alg. 1).
+
+    With `progress`, at all roles or at none, each role keeps its state after every round, and training goes on from the
+    last round that all participants have.
+    """
     with party.phase("setup"):
         split_data, candidates = _set_up(party, params, data)
     plan = numbers.plan(params, split_data.shape.rows)
@@ -74,9 +82,13 @@ def secure_train(party: Party, params: TrainParams, data: TrainData | None) -> T
     active = None
     if data is not None and data.labels is not None:
         active = Active(party, params, plan, data.labels, split_data.shape, data.sample_key)
-    kept = []
+    begun = State(0) if progress is None else _last_common_state(party, progress)
+    kept = list(begun.trees)
+    if active is not None and begun.judgement is not None:
+        active.resume(begun.judgement)
     with party.phase("train"):
-        for t in range(params.n_estimators):  # 5
+        for t in range(begun.rounds, begun.rounds if begun.finished else params.n_estimators):  # 5
+            party.notice(f"round {t + 1} of {params.n_estimators}")
             gh, constants = _share_gradients(party, params, plan, rules.ring, active, split_data.shape, t)
             allowed = _share_sample(party, params, split_data, data, t)
             grown = grow(party, split_data, gh, Round(str(t), constants, allowed), rules)  # 6
@@ -88,7 +100,11 @@ def secure_train(party: Party, params: TrainParams, data: TrainData | None) -> T
                 leaves = active.update(grown, members) if active is not None and members is not None else None  # 8-10
                 kept += keep_trees(party.role, grown.trees, candidates, leaves)  # 11
             goes_on = active.report(t) if active is not None else True
-            if params.may_stop_early and not party.broadcast(NUMBER_OF_TREES, [goes_on])[0]:
+            stops = params.may_stop_early and not party.broadcast(NUMBER_OF_TREES, [goes_on])[0]
+            if progress is not None:
+                judged = None if active is None else active.judgement()
+                progress.save(State(t + 1, stops, tuple(kept), judged))
+            if stops:
                 break
     if data is None or candidates is None:
         return None
@@ -106,6 +122,20 @@ def secure_train(party: Party, params: TrainParams, data: TrainData | None) -> T
     if active is None:
         return TrainResult(model, candidates)
     return TrainResult(model, candidates, active.metrics, active.best_iteration)
+
+
+def _last_common_state(party: Party, progress: Progress) -> State:
+    """Return this role's state after the last round that all participants have.
+
+    Rounds: 1. Reveals: ROUNDS_DONE to everyone.
+    """
+    told = party.tell_everyone(ROUNDS_DONE, None if party.is_coordinator else [progress.newest()])
+    rounds = int(told.min())
+    state = State(rounds) if party.is_coordinator else progress.load(rounds)
+    finished = party.broadcast(NUMBER_OF_TREES, [state.finished])[0]
+    if rounds:
+        party.notice(f"going on after round {rounds}")
+    return replace(state, finished=bool(finished))
 
 
 def _set_up(party: Party, params: TrainParams, data: TrainData | None) -> tuple[SplitData, Candidates | None]:
@@ -161,6 +191,7 @@ def _paper_update(
             for k, tree in enumerate(grown.trees)
         ]
         places = np.array([place for tree in grown.trees for place in tree.leaf_places()])
+        party.step("kept shares")
         weights = open_masked(party, shares[places])
         scorer = None if all_rows is None else Scorer(kept, all_rows, holds_shares=True)
         sums = predict_rows(party, scorer, used, weights, len(used), data.shape.all_rows, LEAF_MEMBERSHIP)

@@ -3,44 +3,67 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 
 import typer
 from rich.console import Console
 
-from mpfedxgb.cli.demo import demo
-from mpfedxgb.cli.simulate import predict, show, simulate
-from mpfedxgb.errors import MpfedxgbError, UserError
+from mpfedxgb.cli.exit_codes import exit_code
+from mpfedxgb.errors import MpfedxgbError
 
-EXIT_USER = 2
-EXIT_FAILED = 1
+COMMANDS = {
+    "demo": "demo:demo",
+    "simulate": "simulate:simulate",
+    "predict": "simulate:predict",
+    "show": "simulate:show",
+    "init": "init:init",
+    "doctor": "doctor:doctor",
+    "coordinator": "roles:coordinator",
+    "participant": "roles:participant",
+    "mpi-run": "roles:mpi_run",
+    "join": "models:join",
+    "export-xgboost": "models:export_xgboost",
+    "reproduce": "reproduce:reproduce_command",
+    "exit-codes": "exit_codes:exit_codes",
+}
+"""Every sub-command with its module and function; only what is called for is imported."""
 
-app = typer.Typer(
-    name="mpfedxgb",
-    help="Lossless, multi-party, vertical federated XGBoost under secret sharing.\n\n"
-    "Two or more participants hold different columns about the same people; one of them also holds the label. "
-    "They train one XGBoost model over all columns without showing each other columns or labels: apart from what the "
-    "ledger of a run lists by name, only randomly masked numbers travel. Begin with: mpfedxgb demo",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-app.command()(demo)
-app.command()(simulate)
-app.command()(predict)
-app.command()(show)
+
+def make_app(names: Sequence[str]) -> typer.Typer:
+    """Return the command line with some of its sub-commands."""
+    app = typer.Typer(
+        name="mpfedxgb",
+        help="Lossless, multi-party, vertical federated XGBoost under secret sharing.\n\n"
+        "Two or more participants hold different columns about the same people; one of them also holds the label. "
+        "They train one XGBoost model over all columns without showing each other columns or labels: apart from what "
+        "the ledger of a run lists by name, only randomly masked numbers travel. Begin with: mpfedxgb demo. For a "
+        "federation of several organisations: mpfedxgb init",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_nothing_before)
+    for name in names:
+        module, function = COMMANDS[name].split(":")
+        app.command(name)(getattr(import_module(f"mpfedxgb.cli.{module}"), function))
+    return app
+
+
+def _nothing_before() -> None:
+    pass
+
+
+_nothing_before.__doc__ = None  # the help of the whole command is above
 
 
 def main() -> None:
     """Run the command line; errors of this package, and of files, become one clear line and an exit code."""
+    asked = sys.argv[1] if len(sys.argv) > 1 else ""
+    app = make_app([asked] if asked in COMMANDS else list(COMMANDS))
     try:
         app()
-    except (UserError, OSError) as error:
-        _fail(error, EXIT_USER)
-    except MpfedxgbError as error:
-        _fail(error, EXIT_FAILED)
-
-
-def _fail(error: Exception, code: int) -> None:
-    Console(stderr=True, highlight=False).print(f"mpfedxgb: {error}", markup=False, soft_wrap=True)
-    sys.exit(code)
+    except (MpfedxgbError, OSError) as error:
+        Console(stderr=True, highlight=False).print(f"mpfedxgb: {error}", markup=False, soft_wrap=True)
+        sys.exit(exit_code(error))

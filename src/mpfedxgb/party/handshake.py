@@ -1,8 +1,9 @@
 """How a session begins: everybody says who it is and what it is about to run, seeds and nonces are exchanged.
 
 1. Every participant sends its greeting and a fresh nonce to the coordinator and to the active participant.
-2. The coordinator compares the greetings and hands each participant its own seed.
-3. The active participant compares the greetings and passes all nonces on.
+2. The coordinator compares the greetings, and hands each participant its own greeting and that participant's seed.
+3. The active participant compares the greetings too. It settles what may differ - the newest protocol that all speak,
+   the highest number of an attempt that anyone has reached - and passes this and all nonces on.
 
 After this the coordinator receives announcements only.
 """
@@ -10,7 +11,8 @@ After this the coordinator receives announcements only.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,83 +21,174 @@ from mpfedxgb.errors import HandshakeError
 from mpfedxgb.party.keys import NONCE_BYTES, Keyring, MakeSource, context_digest, entropy_of
 from mpfedxgb.party.post import Array, Post
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
-from mpfedxgb.ring.prg import SEED_BYTES
+from mpfedxgb.ring.prg import SEED_BYTES, digest
 from mpfedxgb.transport.frame import Kind
 
-PROTOCOL = 1
-"""Grows with every change after which old and new roles could not finish a run together."""
+PROTOCOLS = (2,)
+"""Versions of the program that this release can run; a new one for every change after which old and new roles could
+not finish a run together."""
+
+COMMITMENT_BYTES = 32
+_MUST_AGREE = ("session", "parameters", "roster")
 
 
-def shake_hands(post: Post, make_source: MakeSource | None = None) -> Keyring:
-    """Agree with all roles on the session and return this role's keys."""
+def shake_hands(post: Post, make_source: MakeSource | None = None, private: bytes | None = None) -> Keyring:
+    """Agree with all roles on the session and return this role's keys.
+
+    `private` is the key of this role's own choices; one that is kept from attempt to attempt makes them repeat.
+    """
     post.advance("handshake")
-    roster, settings = post.roster, post.settings
-    entropy = entropy_of(roster.name(post.role), settings)
+    entropy = entropy_of(post.roster.name(post.role), post.settings)
+    private = private or entropy(SEED_BYTES)
+    nonce = entropy(NONCE_BYTES)
     if post.role == COORDINATOR:
-        seeds = {m: entropy(SEED_BYTES) for m in roster.roles if m != COORDINATOR}
-        nonces = [_nonce(post, m) for m in seeds]
+        seeds = {m: entropy(SEED_BYTES) for m in post.roster.roles if m != COORDINATOR}
+        greetings, nonces = _collect(post, list(seeds))
         for m, seed in seeds.items():
-            post.send([m], [_octets(seed)], Kind.HELLO)
+            post.send([m], [_octets(_greeting(post, private)), _octets(seed)], Kind.HELLO)
+        agreed = _read_agreement(post, _receive(post, ACTIVE, 1)[0])
+        commitments = [bytes.fromhex(greetings[m]["commitment"]) for m in seeds]
     else:
-        nonces, seed = _participant(post, entropy)
+        agreed, nonces, commitments, seed = _participant(post, nonce, private)
         seeds = {post.role: seed}
-    return Keyring(seeds, context_digest(settings, roster, nonces), make_source, entropy(SEED_BYTES))
+    post.settings = replace(post.settings, attempt=agreed["attempt"])
+    context = context_digest(post.settings, post.roster, nonces)
+    post.begin(context)
+    training = digest(b"training", post.settings.session.encode(), *commitments).hex()[:32]
+    return Keyring(seeds, context, make_source, private, training)
 
 
-def _participant(post: Post, entropy: Callable[[int], bytes]) -> tuple[list[bytes], bytes]:
-    roster, mine = post.roster, entropy(NONCE_BYTES)
-    post.send([COORDINATOR], [_octets(_greeting(post)), _octets(mine)], Kind.HELLO)
+def _participant(post: Post, nonce: bytes, private: bytes) -> tuple[dict[str, Any], list[bytes], list[bytes], bytes]:
+    """Return what was agreed, everyone's nonces and commitments, and this participant's seed."""
+    roster, mine = post.roster, _greeting(post, private)
+    post.send([COORDINATOR], [_octets(mine), _octets(nonce)], Kind.HELLO)
+    if post.role != ACTIVE:
+        post.send([ACTIVE], [_octets(mine), _octets(nonce)], Kind.HELLO)
+    theirs, seed = _receive(post, COORDINATOR, 2)
+    greetings = {COORDINATOR: _check(post, COORDINATOR, theirs)}
+    if len(seed) != SEED_BYTES:
+        raise HandshakeError(f"{roster.coordinator} sent a seed of {len(seed)} bytes instead of {SEED_BYTES}")
     if post.role == ACTIVE:
-        nonces = [mine] + [_nonce(post, m) for m in roster.auxiliaries]
-        post.send(roster.auxiliaries, [_octets(b"".join(nonces))], Kind.HELLO)
+        others, received = _collect(post, roster.auxiliaries)
+        greetings |= others | {ACTIVE: json.loads(mine)}
+        nonces = [nonce, *received]
+        commitments = [bytes.fromhex(greetings[m]["commitment"]) for m in range(ACTIVE, roster.size + 1)]
+        agreement = _settle(post, greetings)
+        post.send([COORDINATOR], [_octets(agreement)], Kind.HELLO)
+        blobs = [agreement, b"".join(nonces), b"".join(commitments)]
+        post.send(roster.auxiliaries, [_octets(blob) for blob in blobs], Kind.HELLO)
     else:
-        post.send([ACTIVE], [_octets(_greeting(post)), _octets(mine)], Kind.HELLO)
-        blob = _blob(post, ACTIVE, roster.size * NONCE_BYTES)
-        nonces = [blob[i : i + NONCE_BYTES] for i in range(0, len(blob), NONCE_BYTES)]
-        if nonces[post.role - 1] != mine:
-            raise HandshakeError(f"{roster.name(ACTIVE)} passed on another nonce than {roster.name(post.role)} sent")
-    return nonces, _blob(post, COORDINATOR, SEED_BYTES)
+        agreement, *blobs = _receive(post, ACTIVE, 3)
+        nonces = _pieces(post, blobs[0], NONCE_BYTES)
+        commitments = _pieces(post, blobs[1], COMMITMENT_BYTES)
+        if (nonces[post.role - 1], commitments[post.role - 1]) != (nonce, _commitment(private)):
+            raise HandshakeError(
+                f"{roster.name(ACTIVE)} passed on another nonce or commitment than {roster.name(post.role)} sent"
+            )
+    return _read_agreement(post, agreement), nonces, commitments, seed
 
 
-def _greeting(post: Post) -> bytes:
+def _greeting(post: Post, private: bytes) -> bytes:
     settings, roster = post.settings, post.roster
     return json.dumps(
         {
-            "protocol": PROTOCOL,
+            "protocols": list(PROTOCOLS),
             "session": settings.session,
             "attempt": settings.attempt,
             "parameters": settings.parameters_digest,
             "roster": [roster.coordinator, *roster.participants],
+            "commitment": _commitment(private).hex(),
         },
         sort_keys=True,
     ).encode()
 
 
-def _nonce(post: Post, peer: int) -> bytes:
-    """Check a peer's greeting against one's own and return its nonce."""
-    arrays = post.receive(peer, Kind.HELLO)
+def _commitment(private: bytes) -> bytes:
+    """Return what tells one training from another without telling the key of a role's choices."""
+    return digest(b"commitment to private choices", private)
+
+
+def _collect(post: Post, peers: Sequence[int] | range) -> tuple[dict[int, dict[str, Any]], list[bytes]]:
+    """Return the peers' greetings, checked, and their nonces."""
+    greetings, nonces = {}, []
+    for m in peers:
+        theirs, nonce = _receive(post, m, 2)
+        greetings[m] = _check(post, m, theirs)
+        if len(nonce) != NONCE_BYTES:
+            raise HandshakeError(f"{post.roster.name(m)} sent a nonce of {len(nonce)} bytes instead of {NONCE_BYTES}")
+        nonces.append(nonce)
+    return greetings, nonces
+
+
+def _check(post: Post, peer: int, theirs: bytes) -> dict[str, Any]:
+    """Return a peer's greeting; raise HandshakeError if it is none, or differs where it must not."""
     name = post.roster.name(peer)
     try:
-        theirs, nonce = (array.tobytes() for array in arrays)
         greeting: dict[str, Any] = dict(json.loads(theirs))
     except (ValueError, TypeError, RecursionError):
         raise HandshakeError(f"{name} sent a greeting that cannot be read") from None
-    for key, value in json.loads(_greeting(post)).items():
-        if greeting.get(key) != value:
+    mine = json.loads(_greeting(post, b""))
+    for key in _MUST_AGREE:
+        if greeting.get(key) != mine[key]:
             raise HandshakeError(
                 f"{name} and {post.roster.name(post.role)} do not agree on the {key}; "
                 "give all roles the same settings and the same version of mpfedxgb"
             )
-    if len(nonce) != NONCE_BYTES:
-        raise HandshakeError(f"{name} sent a nonce of {len(nonce)} bytes instead of {NONCE_BYTES}")
-    return nonce
+    spoken, attempt, commitment = (greeting.get(key) for key in ("protocols", "attempt", "commitment"))
+    if not (isinstance(spoken, list) and set(map(str, spoken)) & set(map(str, PROTOCOLS))):
+        raise HandshakeError(
+            f"{name} speaks the protocols {str(spoken)[:50]}, {post.roster.name(post.role)} speaks {list(PROTOCOLS)}; "
+            "install versions of mpfedxgb that have one in common"
+        )
+    is_number = isinstance(attempt, int) and not isinstance(attempt, bool) and 1 <= attempt < 1 << 62
+    if not is_number or not _is_hex(commitment, COMMITMENT_BYTES):
+        raise HandshakeError(f"{name} sent a greeting that cannot be read")
+    return greeting
 
 
-def _blob(post: Post, peer: int, length: int) -> bytes:
+def _settle(post: Post, greetings: dict[int, dict[str, Any]]) -> bytes:
+    """Return what the active participant settles for all: the newest common protocol and the highest attempt."""
+    common = set(PROTOCOLS).intersection(*(g["protocols"] for g in greetings.values()))
+    if not common:
+        raise HandshakeError(
+            "there is no protocol that all roles speak; install versions of mpfedxgb that have one in common"
+        )
+    attempt = max(g["attempt"] for g in greetings.values())
+    return json.dumps({"protocol": max(common), "attempt": attempt}).encode()
+
+
+def _read_agreement(post: Post, blob: bytes) -> dict[str, Any]:
+    name = post.roster.name(ACTIVE)
+    try:
+        agreed: dict[str, Any] = dict(json.loads(blob))
+        protocol, attempt = agreed["protocol"], agreed["attempt"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise HandshakeError(f"{name} sent an agreement that cannot be read") from None
+    if protocol not in PROTOCOLS or not isinstance(attempt, int) or attempt < post.settings.attempt:
+        raise HandshakeError(f"{name} settled on a protocol or an attempt that {post.roster.name(post.role)} never had")
+    return agreed
+
+
+def _receive(post: Post, peer: int, count: int) -> list[bytes]:
     arrays = post.receive(peer, Kind.HELLO)
-    if len(arrays) != 1 or arrays[0].nbytes != length:
-        raise HandshakeError(f"{post.roster.name(peer)} sent something else than the {length} bytes expected")
-    return arrays[0].tobytes()
+    if len(arrays) != count:
+        raise HandshakeError(f"{post.roster.name(peer)} sent a greeting that cannot be read")
+    return [array.tobytes() for array in arrays]
+
+
+def _pieces(post: Post, blob: bytes, length: int) -> list[bytes]:
+    if len(blob) != length * post.roster.size:
+        raise HandshakeError(
+            f"{post.roster.name(ACTIVE)} sent something else than the {length * post.roster.size} bytes expected"
+        )
+    return [blob[i : i + length] for i in range(0, len(blob), length)]
+
+
+def _is_hex(text: Any, length: int) -> bool:
+    try:
+        return isinstance(text, str) and len(bytes.fromhex(text)) == length
+    except ValueError:
+        return False
 
 
 def _octets(blob: bytes) -> Array:

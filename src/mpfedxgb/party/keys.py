@@ -51,12 +51,17 @@ class Keyring:
     """The streams a role may derive: `seeds` holds its own seed, or at the coordinator everyone's, by participant."""
 
     def __init__(
-        self, seeds: dict[int, bytes], context: bytes, make_source: MakeSource | None = None, private: bytes = b""
+        self,
+        seeds: dict[int, bytes],
+        context: bytes,
+        make_source: MakeSource | None = None,
+        private: bytes = b"",
+        training: str = "",
     ) -> None:
         self._private = private or os_entropy(KEY_BYTES)
         self._keys = {participant: Expander(extract(context, seed)) for participant, seed in seeds.items()}
         self._make_source = make_source
-        self.run_name = digest(b"run name", context).hex()[:32]
+        self.training = training
         self._used: set[tuple[int, str]] = set()
         self._announced = digest(b"mpfedxgb announcements 1")
 

@@ -57,13 +57,17 @@ def run_role(
     role: int,
     settings: SessionSettings,
     make_source: MakeSource | None = None,
+    private_key: bytes | None = None,
 ) -> Outcome[T]:
-    """Run one role from handshake to end over any transport; tell the peers if it fails."""
+    """Run one role from handshake to end over any transport; tell the peers if it fails.
+
+    `private_key` is where this role's own choices come from (see `shake_hands`).
+    """
     meter = Meter()
     post = Post(transport, roster, role, settings, meter)
     outcome: Outcome[T] = Outcome(roster.name(role), meter, Ledger())
     try:
-        party = Party(post, shake_hands(post, make_source))
+        party = Party(post, shake_hands(post, make_source, private_key))
         outcome.ledger = party.ledger
         outcome.result = program(party, *private)
     except BaseException as error:

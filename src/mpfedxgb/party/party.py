@@ -56,8 +56,8 @@ class Party:
 
     @property
     def training(self) -> str:
-        """What tells this run from every other, known to all its roles."""
-        return self.keys.run_name
+        """What tells this training from every other, in all its attempts; known to all its roles."""
+        return self.keys.training
 
     @property
     def is_coordinator(self) -> bool:

@@ -43,8 +43,12 @@ class Post:
         )
         self.step = 0
         self.label = "start"
-        self._session = digest(settings.session.encode(), str(settings.attempt).encode())[:SESSION_BYTES]
+        self._hello = self._session = digest(settings.session.encode())[:SESSION_BYTES]
         self._wait = settings.deadline if role == ACTIVE else settings.patience
+
+    def begin(self, context: bytes) -> None:
+        """Take frames of this attempt only from now on; `context` ties its keys to everyone's nonces."""
+        self._session = digest(b"attempt", context)[:SESSION_BYTES]
 
     def advance(self, label: str) -> None:
         """Enter the next step of the program."""
@@ -93,7 +97,7 @@ class Post:
                 f"({self.label})"
             ) from None
         frame = decode(block, self.settings.max_frame_bytes)
-        if frame.session != self._session:
+        if not self._is_ours(frame):
             raise self._alien(peer)
         if frame.sender != peer:
             raise AlienFrameError(f"a frame from {self.roster.name(peer)} claims to be sent by role {frame.sender}")
@@ -121,12 +125,16 @@ class Post:
             while True:
                 frame = decode(self.transport.receive(peer, 0), self.settings.max_frame_bytes)
                 if frame.kind is Kind.ABORT and frame.sender == peer:
-                    return _failure(frame) if frame.session == self._session else self._alien(peer)
+                    return _failure(frame) if self._is_ours(frame) else self._alien(peer)
         except (PeerTimeoutError, PeerFinishedError, FrameError):
             return PeerFinishedError(
                 f"{self.roster.name(peer)} ended while {self.roster.name(self.role)} had something for it at step "
                 f"{self.step} ({self.label})"
             )
+
+    def _is_ours(self, frame: Frame) -> bool:
+        """Whether a frame is of this attempt; a peer may also have stopped before the attempt began."""
+        return frame.session == self._session or (frame.kind is Kind.ABORT and frame.session == self._hello)
 
     def _alien(self, peer: int) -> AlienFrameError:
         return AlienFrameError(f"{self.roster.name(peer)} sent a frame of another session or attempt")

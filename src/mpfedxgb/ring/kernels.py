@@ -315,12 +315,12 @@ _is_warm = False
 
 
 def warm_up() -> None:
-    """Compile or load every kernel now, once per process; say so in the log if it takes longer than a second."""
+    """Compile or load every kernel now, once per process; say so in the log if it takes longer than three seconds."""
     global _is_warm
     with _warm:
         if _is_warm:
             return
-        notice = threading.Timer(1.0, _say_compiling)
+        notice = threading.Timer(3.0, _say_compiling)
         notice.daemon = True
         notice.start()
         try:

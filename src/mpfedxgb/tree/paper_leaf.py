@@ -34,7 +34,8 @@ MU = 2
 SPARE_BITS = 16
 """Bits of a weight below those of g while it converges."""
 
-_RATE_BITS = 20
+_RATE_BITS = 56
+"""Bits of the learning rate after the point, so that its rounding is below any epsilon also for weights of 10^6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def steps_needed(v: float, ratio: float, mu: float = MU) -> int:
     if ratio >= 1:
         return 1
     r = v * mu
-    steps = math.ceil(math.log(ratio) / math.log((r - 1) / r)) if r > 1 else 1
+    steps = math.ceil(math.log(ratio) / math.log1p(-1 / r)) if r > 1 else 1
     if v > 1:
         steps = min(steps, math.ceil(math.log(ratio) / math.log(1 / v)))
     return max(1, steps)
@@ -73,7 +74,7 @@ def steps_needed(v: float, ratio: float, mu: float = MU) -> int:
 def leaf_bits(rules: LeafRules) -> int:
     """Return the width that the descent needs, for any leaf."""
     weight = (rules.largest_sum << (rules.f_h + SPARE_BITS)) // rules.lam + 1
-    return max(2 * weight << rules.step_bits, weight << (_RATE_BITS + 1)).bit_length() + 3
+    return max(2 * weight << rules.step_bits, 2 * weight * _rate(rules)).bit_length() + 3
 
 
 def secure_leaf_weight(party: Party, totals: Secret, ring: Ring, rules: LeafRules, label: str) -> Shares:
@@ -95,19 +96,28 @@ def secure_leaf_weight(party: Party, totals: Secret, ring: Ring, rules: LeafRule
         for _ in range(max(steps_of(rules, int(e)) for e in step)):
             gradient = multiply(party, a, w) + b
             w = w - truncate(party, gradient.scaled(factors), rules.step_bits)  # Eq. 11
-        rate = round(Fraction(rules.learning_rate) * (1 << _RATE_BITS))
         places = _RATE_BITS + rules.shift
-        kept = truncate(party, w * rate + (1 << (places - 1)), places)
+        kept = truncate(party, w * _rate(rules) + (1 << (places - 1)), places)
         return Shares(to_shares(party, kept).part.cast(VECTOR))
 
 
 def steps_of(rules: LeafRules, step: int) -> int:
-    """Return t_min of a leaf from its public step size e = 2^s / (a + sigma)."""
+    """Return t_min of a leaf from its public step size e = 2^s / (a + sigma), rounded down.
+
+    Rounding e down acts like more perturbation: with p = 2^s / e, a is above p - mu' lambda for the mu' below.
+    """
     perturbed = Fraction(1 << rules.step_bits, step)
-    v = float(perturbed / (MU * rules.lam))
-    least = max(Fraction(rules.lam), perturbed - MU * rules.lam)  # a is no less than this
+    rounding = perturbed - Fraction(1 << rules.step_bits, step + 1)
+    mu = MU + rounding / rules.lam
+    v = perturbed / (mu * rules.lam)
+    least = max(Fraction(rules.lam), (v - 1) * mu * rules.lam)  # a is no less than this
     bound = min(Fraction(rules.largest_weight), Fraction(rules.largest_sum << rules.f_h) / least)
-    return steps_needed(max(v, 1 / MU), rules.epsilon / float(bound))
+    return steps_needed(float(max(v, 1 / mu)), rules.epsilon / float(bound), float(mu))
+
+
+def _rate(rules: LeafRules) -> int:
+    """Return the learning rate as an integer."""
+    return round(Fraction(rules.learning_rate) * (1 << _RATE_BITS))
 
 
 def _step_size(party: Party, a: Secret, rules: LeafRules, label: str) -> npt.NDArray[np.int64]:

@@ -1,0 +1,115 @@
+"""One role of a real federation, from Python: in a notebook at each organisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.federation import role
+from mpfedxgb.federation.role import Scoring, Trained
+from mpfedxgb.federation.rows import Rows, arrange_rows, read_rows
+from mpfedxgb.federation.settings import RoleSettings
+
+
+class Federation:
+    """The role of one organisation in a federation, as its settings file describes it.
+
+    Every organisation makes its own and calls the same method at the same time; the coordinator calls `coordinate`.
+
+    >>> Federation.from_toml("bank.toml").train(table, label="defaulted")    # doctest: +SKIP
+    """
+
+    def __init__(self, settings: RoleSettings) -> None:
+        self.settings = settings
+
+    def __repr__(self) -> str:
+        return f"Federation({self.settings.federation.name!r}, role={self.settings.role.name!r})"
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Federation:
+        """Return the role that a settings file describes; raises SettingsError naming key, value and remedy."""
+        return cls(RoleSettings.from_toml(path))
+
+    def train(
+        self,
+        table: pd.DataFrame | None = None,
+        label: str | None = None,
+        evaluation: pd.DataFrame | None = None,
+        restart: bool = False,
+        callback: Callable[[RoundReport], Any] | None = None,
+    ) -> Trained:
+        """Take part in a training; goes on where an earlier attempt of the same session stopped.
+
+        Parameters
+        ----------
+        table : DataFrame or None
+            This participant's rows with the id column; the file in [data] train if None.
+        label : str or None
+            At the active participant, the label's column, if it is not the one in the settings.
+        evaluation : DataFrame or None
+            Rows to evaluate on; the file in [data] evaluate if there is one.
+        restart : bool
+            Forget earlier attempts.
+        callback : callable or None
+            At the active participant, called with a RoundReport after each round.
+
+        Returns
+        -------
+        Trained
+            This participant's part of the model, also written to [role] model.
+        """
+        settings = self._with_label(label)
+        rows = self._rows(settings, table, "train")
+        has_file = settings.data is not None and settings.data.evaluate is not None
+        others = None
+        if evaluation is not None or has_file:
+            others = self._rows(settings, evaluation, "evaluate")
+        return role.train(settings, rows, others, restart, callback=callback)
+
+    def coordinate(self, once: bool = True) -> None:
+        """Be the coordinator for one session, or for all that come."""
+        if not self.settings.is_coordinator:
+            raise SettingsError(f"{self.settings.role.name} is a participant; call train, scoring or serve")
+        role.coordinate(self.settings, once)
+
+    def model(self) -> PartialModel:
+        """Return this participant's part of the trained model."""
+        return role.load_model(self.settings)
+
+    @contextmanager
+    def scoring(self) -> Iterator[Scoring]:
+        """Open a scoring session, at the active participant; the auxiliaries call `serve`."""
+        with role.scoring(self.settings, self.model()) as session:
+            yield session
+
+    def predict(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Score rows in a session of their own, at the active participant; returns id and prediction of each."""
+        with self.scoring() as session:
+            return session.predict(table)
+
+    def serve(self, table: pd.DataFrame | None = None, once: bool = False) -> None:
+        """Answer scoring sessions, at an auxiliary participant, about the people in a table or in [data] predict."""
+        if self.settings.is_active or self.settings.is_coordinator:
+            raise SettingsError(f"{self.settings.role.name} is no auxiliary participant; only those serve")
+        model = self.model()
+        role.serve_rows(self.settings, self._rows(self.settings, table, "predict", model), model, once)
+
+    def _rows(
+        self, settings: RoleSettings, table: pd.DataFrame | None, purpose: str, model: PartialModel | None = None
+    ) -> Rows:
+        known = None if model is None else model.features
+        if table is None:
+            return read_rows(settings, purpose, known)
+        if not isinstance(table, pd.DataFrame):
+            raise DataError(f"the table is a {type(table).__name__}; give a DataFrame with an id column")
+        return arrange_rows(settings, table, purpose, known)
+
+    def _with_label(self, label: str | None) -> RoleSettings:
+        return self.settings if label is None else self.settings.with_label(label)

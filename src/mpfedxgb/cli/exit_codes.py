@@ -1,0 +1,86 @@
+"""Exit codes, one help text each; `mpfedxgb exit-codes` prints them, and docs/operations.md lists them."""
+
+from __future__ import annotations
+
+import enum
+
+import typer
+
+from mpfedxgb.errors import (
+    AlienFrameError,
+    CheckpointError,
+    DataError,
+    DoesNotFitError,
+    FederationError,
+    FrameError,
+    HandshakeError,
+    OutOfStepError,
+    PeerFailedError,
+    PeerFinishedError,
+    PeerTimeoutError,
+    SettingsError,
+    StoppedError,
+    UserError,
+)
+
+
+class ExitCode(enum.IntEnum):
+    """What a process of this package ends with."""
+
+    DONE = 0
+    UNEXPECTED = 1
+    USER = 2
+    PEER_LOST = 3
+    REFUSED = 4
+    PEER_FAILED = 5
+    GARBLED = 6
+    CHECKPOINT = 7
+    STOPPED = 8
+
+
+HELP = {
+    ExitCode.DONE: "Everything was done.",
+    ExitCode.UNEXPECTED: "Something unexpected: a defect of mpfedxgb. Please report the message; it holds no data.",
+    ExitCode.USER: "A setting, a file or a table cannot be used. The message names it and what to do; "
+    "`mpfedxgb doctor SETTINGS` checks everything that can be checked ahead.",
+    ExitCode.PEER_LOST: "Another role did not answer in time, or its process or connection ended. Start all roles "
+    "again with the same session name: training goes on after the last round that all have.",
+    ExitCode.REFUSED: "The roles do not agree: certificates, federation, version, parameters or kind of session. "
+    "The message names what differs; make it the same everywhere.",
+    ExitCode.PEER_FAILED: "Another role stopped and said why; look at that role's own log, and mend it there.",
+    ExitCode.GARBLED: "Bytes arrived that are no message of this run. Make sure that all roles run the same version "
+    "and that nothing between them changes traffic.",
+    ExitCode.CHECKPOINT: "A checkpoint cannot be written, read or used: disk full, damaged file, or another training "
+    "under the same session name.",
+    ExitCode.STOPPED: "Somebody stopped this role with SIGTERM or SIGINT; the others were told. Start again to go on.",
+}
+
+_BY_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
+    (CheckpointError, ExitCode.CHECKPOINT),
+    (SettingsError, ExitCode.USER),
+    (DataError, ExitCode.USER),
+    (DoesNotFitError, ExitCode.USER),
+    (UserError, ExitCode.USER),
+    (OSError, ExitCode.USER),
+    (StoppedError, ExitCode.STOPPED),
+    (KeyboardInterrupt, ExitCode.STOPPED),
+    (PeerFailedError, ExitCode.PEER_FAILED),
+    (PeerTimeoutError, ExitCode.PEER_LOST),
+    (PeerFinishedError, ExitCode.PEER_LOST),
+    (HandshakeError, ExitCode.REFUSED),
+    (FrameError, ExitCode.GARBLED),
+    (AlienFrameError, ExitCode.GARBLED),
+    (OutOfStepError, ExitCode.GARBLED),
+    (FederationError, ExitCode.PEER_FAILED),
+)
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    """Return the code that a process ends with after an error."""
+    return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), ExitCode.UNEXPECTED)
+
+
+def exit_codes() -> None:
+    """List what a process may end with, and what to do about it."""
+    for code, text in HELP.items():
+        typer.echo(f"{int(code):3}  {text}")

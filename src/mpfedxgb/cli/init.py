@@ -1,0 +1,255 @@
+"""`init`: a federation ready to try, in one folder: settings, certificates and sample tables for every role."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mpfedxgb.errors import SettingsError
+from mpfedxgb.federation.samples import sample_tables
+from mpfedxgb.federation.template import Place, settings_text
+from mpfedxgb.federation.toml import NAME, Address, parse_address
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.transport.certificates import AUTHORITY_DAYS, ROLE_DAYS, Authority
+
+PORTS = (7701, 7702)
+"""Where the coordinator and the active participant listen, if these ports are free."""
+
+AUTHORITY = "ca"
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="New or empty folder for the federation.")],
+    participants: Annotated[str, typer.Option(help="Names of the participants, such as bank,telecom,retail.")] = "",
+    active: Annotated[str, typer.Option(help="The participant that holds the label; the first if not given.")] = "",
+    coordinator: Annotated[str, typer.Option(help="Name of the coordinator.")] = "coordinator",
+    name: Annotated[str, typer.Option(help="Name of the federation.")] = "trial",
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="ROLE=HOST: where a role that listens is reached; this machine if not given. Repeatable."),
+    ] = None,
+    ports: Annotated[
+        str, typer.Option(help="Ports of coordinator and active participant; 7701,7702, or free ones if taken.")
+    ] = "",
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Only replace the trial certificates in a folder that init wrote.")
+    ] = False,
+) -> None:
+    """Write a ready federation into a folder: commented settings, trial certificates and sample tables per role."""
+    if renew:
+        _renew(folder)
+        return
+    roster = _roster(participants, active, coordinator)
+    for role in (name, *(roster.name(m) for m in roster.roles)):
+        if not NAME.fullmatch(role) or role == AUTHORITY:
+            raise SettingsError(
+                f"{role!r} cannot be a name here; names have 1 to 63 of the characters a-z, 0-9 and -, no - at their "
+                f"ends, and {AUTHORITY} is taken by the certificates' authority"
+            )
+    places = _places(roster, host or [], ports)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        what = "is not empty" if folder.is_dir() else "is a file"
+        raise SettingsError(f"{folder} {what}; give a new or empty folder, so that nothing is overwritten")
+    _write(folder, name, roster, places)
+    typer.echo(f"Written to {folder}: a folder for each of {', '.join(_names(roster))}, and README.md.\n")
+    typer.echo(commands(folder, roster))
+    typer.echo(
+        f"The certificates are for trials and end after {ROLE_DAYS} days (mpfedxgb init {shlex.quote(str(folder))} "
+        f"--renew); {folder / 'README.md'} says how to replace them by real ones."
+    )
+
+
+def _roster(participants: str, active: str, coordinator: str) -> Roster:
+    names = [part.strip() for part in participants.split(",") if part.strip()]
+    if not names:
+        raise SettingsError("--participants is missing; name two or more, such as --participants bank,telecom,retail")
+    active = active or names[0]
+    if active not in names:
+        raise SettingsError(f"--active {active} is none of the participants {', '.join(names)}; name one of them")
+    return Roster((active, *(name for name in names if name != active)), coordinator)
+
+
+def _names(roster: Roster) -> list[str]:
+    return [roster.name(role) for role in roster.roles]
+
+
+def _places(roster: Roster, hosts: Sequence[str], ports: str) -> dict[int, Place]:
+    """Return where coordinator and active participant listen and are found."""
+    listeners = {roster.coordinator: COORDINATOR, roster.name(ACTIVE): ACTIVE}
+    found = dict.fromkeys(listeners.values(), _LOCAL[0])
+    for text in hosts:
+        name, equals, host = text.partition("=")
+        if not equals or name not in listeners:
+            told = " and ".join(listeners)
+            raise SettingsError(f"--host {text} is not understood; give ROLE=HOST for {told}, the roles that listen")
+        found[listeners[name]] = host.strip("[]")
+    chosen = _ports(ports, found)
+    places = {}
+    for role, host in found.items():
+        try:
+            dial = parse_address(f"[{host}]:{chosen[role]}" if ":" in host else f"{host}:{chosen[role]}")
+        except ValueError as error:
+            raise SettingsError(f"--host {roster.name(role)}={host} is not understood: {error}") from None
+        anywhere = "::" if ":" in host else "0.0.0.0"  # noqa: S104 # other machines have to reach it; mTLS decides who
+        places[role] = Place(dial if host in _LOCAL else Address(anywhere, dial.port), dial)
+    return places
+
+
+def _ports(text: str, hosts: dict[int, str]) -> dict[int, int]:
+    if not text:
+        taken: list[int] = []
+        for role, port in zip(hosts, PORTS, strict=True):
+            taken.append(_free_port(port, taken) if hosts[role] in _LOCAL else port)
+        return dict(zip(hosts, taken, strict=True))
+    try:
+        given = [int(port) for port in text.split(",")]
+    except ValueError:
+        given = []
+    if len(given) != len(hosts) or not all(1 <= port <= 65535 for port in given) or len(set(given)) < len(given):
+        raise SettingsError(f"--ports {text} is not understood; give two different ports such as 7701,7702")
+    return dict(zip(hosts, given, strict=True))
+
+
+def _free_port(wanted: int, taken: Sequence[int]) -> int:
+    """Return a port of this machine that nobody listens on, the wanted one if possible."""
+    for port in (wanted, 0, 0, 0):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((_LOCAL[0], port))
+            except OSError:
+                continue
+            free = int(probe.getsockname()[1])
+            if free not in taken:
+                return free
+    return wanted
+
+
+def _write(folder: Path, name: str, roster: Roster, places: dict[int, Place]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / AUTHORITY).mkdir(mode=0o700)
+    authority = Authority.create(folder / AUTHORITY, name)
+    tables = sample_tables(roster.participants)
+    for number in roster.roles:
+        role = roster.name(number)
+        own = folder / role
+        authority.issue(own, role)
+        (own / f"{role}.toml").write_text(settings_text(name, roster, number, places), encoding="utf-8")
+        for purpose, table in tables.get(role, {}).items():
+            table.to_csv(own / f"{purpose}.csv", index=False)
+    (folder / "README.md").write_text(_readme(folder, name, roster, places), encoding="utf-8")
+
+
+def commands(folder: Path, roster: Roster) -> str:
+    """Return the commands that run the federation in a folder, from the check to the joined model."""
+    settings = {role: folder / role / f"{role}.toml" for role in _names(roster)}
+    models = [folder / role / f"{role}.mpfedxgb.json" for role in roster.participants]
+
+    def participants(purpose: str) -> list[str]:
+        return [_command("participant", settings[role], f"--{purpose}") for role in roster.participants]
+
+    blocks = {
+        "Check every role (peers that do not listen yet are a warning)": [
+            _command("doctor", path) for path in settings.values()
+        ],
+        "The coordinator, in a terminal of its own: it deals for one session after the other, until Ctrl-C": [
+            _command("coordinator", settings[roster.coordinator])
+        ],
+        "Train, in one terminal per participant, in any order": participants("train"),
+        "Score the rows of score.csv, in the same terminals": participants("predict"),
+        "Put the whole model together, if all participants agree to that": [
+            _command("join", *models, "--out", folder / "joined.json"),
+            _command("export-xgboost", *models, "--out", folder / "xgboost.json"),
+        ],
+    }
+    return "\n".join("\n".join([f"# {title}", *lines, ""]) for title, lines in blocks.items())
+
+
+def _command(*words: object) -> str:
+    return shlex.join(["mpfedxgb", *map(str, words)])
+
+
+def _readme(folder: Path, name: str, roster: Roster, places: dict[int, Place]) -> str:
+    active, coordinator = roster.name(ACTIVE), roster.coordinator
+    auxiliaries = ", ".join(roster.participants[1:])
+    return f"""# The federation "{name}"
+
+{active} is the active participant and holds the label. Further columns about the same people: {auxiliaries}.
+{coordinator} is the coordinator, deals random masks and holds no data. The people in the tables are invented.
+
+| folder | for | holds |
+|---|---|---|
+{_folders(roster)}| `{AUTHORITY}/` | nobody else | the trial authority; whoever has its key can pose as any role |
+
+A role's folder is all that its organisation needs: hand it over by a safe way, for it holds the role's private key.
+Relative paths in a settings file begin at its folder, so the folder can go anywhere.
+
+## Commands
+
+```console
+{commands(folder, roster)}```
+
+The predictions are then in `{active}/predictions.csv`. On machines of their own, {coordinator} has to be reachable at
+`{places[COORDINATOR].dial}` for all participants, and {active} at `{places[ACTIVE].dial}` for {auxiliaries}. Nobody
+else opens a port. In earnest use {coordinator} shares no machine, disk or log with {active}.
+
+## Your own tables
+
+Put your files in the place of `train.csv`, `evaluate.csv` and `score.csv` (CSV or Parquet), name the id column and, at
+{active}, the label column in the settings file, and let `mpfedxgb doctor` look at them. All participants need the same
+people in each file; the order does not matter. `[training]` has to be the same at all roles.
+
+## Certificates
+
+The certificates here come from an authority of this folder and are for trials: they end after {ROLE_DAYS} days, the
+authority after {AUTHORITY_DAYS}. `{_command("init", folder, "--renew")}` makes new ones; hand them out again.
+
+Real ones:
+
+1. Agree on one authority for the federation. Every role gets its certificate as `ca.crt`, or names it in `[tls] ca`.
+2. Every organisation makes its own private key, which never leaves it, and a request with the role's name, for example
+
+   ```console
+   openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -keyout {active}.key -out {active}.csr \\
+       -subj /CN={active} -addext subjectAltName=DNS:{active}
+   ```
+
+3. The authority signs it for client and server authentication (extended key usage `clientAuth`, `serverAuth`), with
+   the DNS name from the request: the name has to be the role's, since the others check it.
+4. Replace `{active}.crt` and `{active}.key`; nobody else should be able to read the key (mode 600). A passphrase
+   goes into an environment variable, and that variable's name into `[tls] passphrase_env`.
+5. `mpfedxgb doctor` checks name, dates, key and authority. Delete `{AUTHORITY}/` when no role uses trial certificates.
+"""
+
+
+def _folders(roster: Roster) -> str:
+    rows = []
+    for number in roster.roles:
+        role = roster.name(number)
+        tables = ", `train.csv`, `evaluate.csv`, `score.csv`" if number != COORDINATOR else ""
+        rows.append(f"| `{role}/` | {role} | `{role}.toml`, `{role}.crt`, `{role}.key`, `ca.crt`{tables} |\n")
+    return "".join(rows)
+
+
+def _renew(folder: Path) -> None:
+    authority = Authority.load(folder / AUTHORITY)
+    renewed, others = [], []
+    for settings in sorted(folder.glob("*/*.toml")):
+        own, role = settings.parent, settings.parent.name
+        if settings.stem != role:
+            continue
+        if authority.has_issued(own / f"{role}.crt"):
+            authority.renew(own, role)
+            renewed.append(role)
+        else:
+            others.append(role)
+    if not renewed:
+        raise SettingsError(f"{folder} has no role with a certificate of the authority in {folder / AUTHORITY}")
+    typer.echo(f"New certificates and keys, valid for {ROLE_DAYS} days: {', '.join(renewed)}")
+    if others:
+        typer.echo(f"Left alone, since they are not of this authority: {', '.join(others)}")

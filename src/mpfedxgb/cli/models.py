@@ -1,0 +1,135 @@
+"""`join` and `export-xgboost`: the whole model from all participants' parts, if all of them agree to that."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mpfedxgb.api.models import load_parts
+from mpfedxgb.boosting.model import Joined, JoinedSplit, JoinedTree, PartialModel
+from mpfedxgb.boosting.model import join as join_parts
+from mpfedxgb.boosting.xgboost_json import feature_names, to_xgboost_json
+from mpfedxgb.errors import SettingsError, UserError
+from mpfedxgb.tree.leaf import WEIGHT_BITS
+
+FORMAT = "mpfedxgb joined model"
+VERSION = 1
+
+_Models = Annotated[
+    list[Path], typer.Argument(help="Every participant's partial model, or a folder that holds them all.")
+]
+
+
+def join(
+    models: _Models,
+    out: Annotated[Path, typer.Option(help="JSON file for the whole model.")],
+) -> None:
+    """Join the partial models of all participants into the whole model, as JSON to read: who splits on what, and where.
+
+    Whoever has this file knows all participants' splits and thresholds, so all of them have to agree.
+    """
+    parts = _load(models)
+    whole = join_parts(parts)
+    _write(out, json.dumps(_content(whole, parts), indent=1, ensure_ascii=False) + "\n", models)
+    owners = ", ".join(whole.participants)
+    typer.echo(f"{len(whole.trees)} trees of {owners} written to {out}")
+
+
+def export_xgboost(
+    models: _Models,
+    out: Annotated[Path, typer.Option(help="File for the XGBoost model; its name ends in .json.")],
+) -> None:
+    """Join the partial models of all participants into a model that the xgboost package loads and scores with."""
+    if out.suffix != ".json":
+        raise SettingsError(f"--out {out} does not end in .json, by which xgboost tells the format; name it so")
+    whole = join_parts(_load(models))
+    _write(out, to_xgboost_json(whole), models)
+    typer.echo(f"{len(whole.trees)} trees written to {out}: xgboost.Booster(model_file={str(out)!r})")
+    typer.echo(f"Its columns, in this order: {', '.join(feature_names(whole))}")
+    for name, (_, feature) in zip(feature_names(whole), whole.features, strict=True):
+        if feature.categories is not None:
+            codes = ", ".join(f"{word} = {code}" for code, word in enumerate(feature.categories))
+            typer.echo(f"Codes of {name}: {codes}")
+
+
+def _load(paths: Sequence[Path]) -> list[PartialModel]:
+    """Return partial models from files and folders."""
+    parts: list[PartialModel] = []
+    for path in paths:
+        parts += load_parts(path) if path.is_dir() else [PartialModel.load(path)]
+    return parts
+
+
+def _content(whole: Joined, parts: Sequence[PartialModel]) -> dict[str, Any]:
+    """Return the whole model as nested plain values."""
+    per_round = whole.params.trees_per_round
+    classes = next(part.classes for part in parts if part.is_active)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "participants": list(whole.participants),
+        "params": whole.params.to_dict(),
+        "classes": None if classes is None else list(classes),
+        "base_margin": list(whole.base_margin),
+        "best_iteration": whole.best_iteration,
+        "features": [
+            {"owner": whole.participants[owner - 1], "name": feature.name}
+            | ({} if feature.categories is None else {"categories": list(feature.categories)})
+            for owner, feature in whole.features
+        ],
+        "trees": [
+            {"round": number // per_round}
+            | ({"class": number % per_round} if per_round > 1 else {})
+            | {"root": _node(whole, tree, 0)}
+            for number, tree in enumerate(whole.trees)
+        ],
+    }
+
+
+def _node(whole: Joined, tree: JoinedTree, number: int) -> dict[str, Any]:
+    node = tree[number]
+    if not isinstance(node, JoinedSplit):
+        assert node.weight is not None
+        return {"leaf": math.ldexp(node.weight, -WEIGHT_BITS), "cover": node.cover}
+    return {
+        "owner": whole.participants[node.owner - 1],
+        "feature": node.feature,
+        "left_if": _condition(whole, node),
+        "missing": "left" if node.missing_left else "right",
+        "left": _node(whole, tree, node.left),
+        "right": _node(whole, tree, node.right),
+    }
+
+
+def _condition(whole: Joined, node: JoinedSplit) -> dict[str, Any]:
+    """Return which present values go left."""
+    if node.category is not None:
+        feature = next(f for owner, f in whole.features if (owner, f.name) == (node.owner, node.feature))
+        assert feature.categories is not None
+        return {"is_not": feature.categories[node.category]}
+    assert node.threshold is not None
+    if math.isinf(node.threshold):
+        return {"is_present": node.threshold > 0}
+    return {"at_most": node.threshold}
+
+
+def _write(out: Path, text: str, inputs: Sequence[Path]) -> None:
+    """Write a file, whole or not at all, and never over a partial model."""
+    if out.is_dir() or any(out.resolve() == path.resolve() for path in inputs):
+        what = "a folder" if out.is_dir() else "one of the partial models"
+        raise SettingsError(f"--out {out} is {what}; give another file")
+    temporary = out.with_name(out.name + ".tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(out)
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}; give a file in a folder that exists") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)

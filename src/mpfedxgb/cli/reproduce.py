@@ -1,0 +1,83 @@
+"""`reproduce`: the paper's tables and figures, each beside the paper's own numbers."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+import time
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from mpfedxgb.errors import SettingsError
+from mpfedxgb.experiments.items import ALL, ITEMS, reproduce
+from mpfedxgb.experiments.output import Result, text_table
+
+Item = Enum("Item", {name: name for name in (*ITEMS, ALL)})  # type: ignore[misc] # the choices are the items
+
+
+def reproduce_command(
+    item: Annotated[Item, typer.Argument(help="What to reproduce; see above.", metavar="ITEM")],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder with give_me_some_credit.csv.gz and adult_onehot108.csv.gz. Without it: OpenML."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("results"),
+    as_json: Annotated[bool, typer.Option("--json", help='Print one JSON object, {"rows": [...]}, only.')] = False,
+) -> None:
+    r"""Reproduce a table or figure of the paper and print it beside the paper's numbers.
+
+    Writes ITEM.csv (the data), ITEM.png and ITEM.svg (a figure) and ITEM.md (what the paper says, what was measured,
+    when and on what machine) into the folder --out.
+
+    \b
+    table2      multiplications of the best-split search, with and without division   (section 6.1)
+    complexity  a training against Paillier encryption, by formula and by the clock   (section 6.2)
+    fig4a       runtime against the number of trees                                   (section 7.1)
+    fig4b       runtime against the depth of the trees                                (section 7.1)
+    fig5        runtime against rows and features; needs about 10 GiB of memory       (section 7.1)
+    table3      accuracy, F1 and AUC of XGBoost and MP-FedXGB on both data sets       (section 7.2)
+    iterations  steps of the gradient descent that finds leaf weights                 (Appendix A)
+    precision   how many binary places make the trees identical with xgboost's        (not in the paper)
+    all         everything, with index.html and README.md
+
+    The data sets are Give Me Some Credit (Dataset1) and Adult (Dataset2). --data names a folder that holds them as CSV
+    files; without it they are fetched from OpenML. Either way checksums are compared. table2 and complexity need no
+    data.
+
+    \b
+    mpfedxgb reproduce table2
+    mpfedxgb reproduce table3 --data DIR --json
+    mpfedxgb reproduce all --data DIR --out results
+    """
+    if out.exists() and not out.is_dir():
+        raise SettingsError(f"--out {out} is a file; give a folder for the results")
+    if data is not None and not data.is_dir():
+        raise SettingsError(f"--data {data} is not a folder; give the folder that holds the CSV files")
+    errors = Console(stderr=True, highlight=False)
+    started = time.perf_counter()
+    with errors.status("starting") as status:
+
+        def notice(text: str) -> None:
+            status.update(f"{text} ({time.perf_counter() - started:.0f} s so far)")
+            if not errors.is_terminal:
+                errors.print(f"{time.perf_counter() - started:6.0f} s  {text}", markup=False)
+
+        results = reproduce(item.value, data, out, notice)
+    if as_json:
+        rows = [({"item": r.item} if item.value == ALL else {}) | row for r in results for row in r.rows]
+        typer.echo(json.dumps({"rows": rows}))
+        return
+    for result in results:
+        typer.echo(_words(result))
+    typer.echo(f"Written to {out}; begin with {out / ('index.html' if item.value == ALL else item.value + '.md')}")
+
+
+def _words(result: Result) -> str:
+    said = [f"The paper: {result.paper}", f"Here: {result.measured}"]
+    return "\n\n".join(
+        [result.title, text_table(result.header, result.cells), *(textwrap.fill(text, 100) for text in said), ""]
+    )

@@ -1,0 +1,127 @@
+"""`coordinator`, `participant` and `mpi-run`: one role of a federation, in a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mpfedxgb.cli.logs import start_logging
+from mpfedxgb.errors import SettingsError
+from mpfedxgb.federation import role
+from mpfedxgb.federation.rows import SCORING, read_rows
+from mpfedxgb.federation.settings import RoleSettings
+
+Settings = Annotated[Path, typer.Argument(help="This role's settings file (TOML), as `mpfedxgb init` writes it.")]
+JsonLogs = Annotated[bool, typer.Option("--json-logs", help="Log one JSON object per line, for machines.")]
+Level = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning or error.")]
+Restart = Annotated[
+    bool,
+    typer.Option(
+        "--restart/--resume",
+        help="Forget this role's checkpoints and begin again; or go on after the last round that all roles have.",
+    ),
+]
+
+
+def coordinator(
+    settings: Settings,
+    once: Annotated[bool, typer.Option("--once", help="End after one session.")] = False,
+    restart: Restart = False,
+    json_logs: JsonLogs = False,
+    log_level: Level = None,
+) -> None:
+    """Be the coordinator: deal random numbers for one session after the other, until stopped. Sees no data."""
+    mine = _read(settings, json_logs, log_level)
+    if not mine.is_coordinator:
+        raise SettingsError(f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train")
+    role.coordinate(mine, once, restart)
+
+
+def participant(
+    settings: Settings,
+    train: Annotated[bool, typer.Option("--train", help="Take part in a training and keep this part of it.")] = False,
+    predict: Annotated[
+        bool, typer.Option("--predict", help="Score a file of rows, together with the others, and end.")
+    ] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Auxiliaries: stay, and answer the active participant's scoring sessions.")
+    ] = False,
+    restart: Restart = False,
+    json_logs: JsonLogs = False,
+    log_level: Level = None,
+) -> None:
+    """Be a participant: train, or score. All participants are started with the same option, the coordinator first."""
+    if [train, predict, serve].count(True) != 1:
+        raise SettingsError("say what to do: one of --train, --predict and --serve")
+    mine = _read(settings, json_logs, log_level)
+    if mine.is_coordinator:
+        raise SettingsError(f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}")
+    if train:
+        train_from_files(mine, restart)
+    elif mine.is_active:
+        if serve:
+            raise SettingsError(f"{mine.role.name} is the active participant, which asks for scores: use --predict")
+        table = role.score_file(mine, role.load_model(mine))
+        typer.echo(f"{len(table)} predictions are in {mine.file_of('predictions')}")
+    else:
+        model = role.load_model(mine)
+        role.serve_rows(mine, read_rows(mine, SCORING, model.features), model, once=predict)
+
+
+def train_from_files(mine: RoleSettings, restart: bool) -> None:
+    """Take part in a training with the files that the settings name, and say what came of it."""
+    rows = read_rows(mine, "train")
+    has_evaluation = mine.data is not None and mine.data.evaluate is not None
+    evaluation = read_rows(mine, "evaluate") if has_evaluation else None
+    done = role.train(mine, rows, evaluation, restart)
+    total = done.meter.total()
+    typer.echo(
+        f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} rounds, "
+        f"{total.bytes_sent / 1e6:.2f} MB sent; the model is in {role.model_path(mine)}"
+    )
+
+
+def mpi_run(
+    folder: Annotated[Path, typer.Argument(help="Folder that `mpfedxgb init` wrote, readable on all ranks.")],
+    restart: Restart = False,
+    json_logs: JsonLogs = False,
+    log_level: Level = None,
+) -> None:
+    """Train over MPI, as in the paper: rank 0 is the coordinator, rank m is participant m.
+
+    Start it with mpiexec -n 5 python -m mpfedxgb mpi-run FOLDER, one rank per role. Each rank reads its own role's
+    settings in the folder; their addresses and certificates are not used.
+    """
+    mine = _of_rank(folder)
+    start_logging(log_level or mine.log.level, json_logs or mine.log.json)
+    if mine.is_coordinator:
+        role.coordinate(mine, once=True, restart=restart)
+    else:
+        train_from_files(mine, restart)
+
+
+def _of_rank(folder: Path) -> RoleSettings:
+    """Return the settings of the role that this rank is."""
+    from mpfedxgb.transport.mpi import world_rank
+
+    rank, size = world_rank()
+    found = {}
+    for path in sorted(folder.glob("*/*.toml")):
+        mine = RoleSettings.from_toml(path)
+        found[mine.number] = mine
+    if rank not in found:
+        raise SettingsError(f"there are settings for {len(found)} roles in {folder}, and this is rank {rank}")
+    if size != found[rank].roster.size + 1:
+        raise SettingsError(f"mpiexec started {size} ranks for {found[rank].roster.size + 1} roles; use one per role")
+    return found[rank].over_mpi()
+
+
+def _read(path: Path, json_logs: bool, log_level: str | None) -> RoleSettings:
+    mine = RoleSettings.from_toml(path)
+    level = log_level or mine.log.level
+    if level not in ("debug", "info", "warning", "error"):
+        raise SettingsError(f"--log-level {level} is not known; it is one of debug, info, warning, error")
+    start_logging(level, json_logs or mine.log.json, mine.log.file)
+    return mine

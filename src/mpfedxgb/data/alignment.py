@@ -1,0 +1,154 @@
+"""Rows in the order of their ids, so that all participants' tables list the same people in the same order.
+
+What counts as the same id, whoever reads it from whatever file:
+
+- Spaces around an id do not count, nor does which of Unicode's spellings of a letter was used (NFC). Capitals do.
+- A column in which every id is a whole number holds numbers: 7, 007, +7 and 7.0 are one id, since spreadsheets and
+  data frames drop zeros in front and add them behind. Numbers are sorted by size.
+- A column with any other id in it holds texts, and then 007 and 7 are two ids. Texts are sorted by code point.
+
+Both cases can be told from the list alone, so two participants with the same people decide alike. Whoever has people
+that differ only in zeros in front gets a DataError about repeated ids, and can put a letter before every id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from mpfedxgb.errors import DataError
+
+SALT_BYTES = 16
+"""The least length of a salt."""
+
+_PURPOSE = b"mpfedxgb row ids 1"
+_WHOLE = re.compile(r"[+-]?[0-9]{1,40}(\.0*)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ids:
+    """The ids of a table's rows, in order.
+
+    `keys` are in the one spelling that participants compare, `written` as the file has them, and `places[i]` is where
+    row i of the sorted table was in the file.
+    """
+
+    keys: tuple[str, ...] = field(repr=False)
+    written: tuple[Any, ...] = field(repr=False)
+    places: npt.NDArray[np.int64] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"Ids(rows={len(self.keys)})"
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def digest(self, salt: bytes) -> bytes:
+        """Return 32 bytes that are the same for the same ids in the same order, and say nothing without the salt.
+
+        HMAC-SHA-256 under the salt, of the number of ids and every id with its length before it, so that no two lists
+        have one encoding. The salt is fresh and known to the participants of one session only: then a digest of one
+        session tells nothing about another's, and nobody else can try out lists of people.
+        """
+        if len(salt) < SALT_BYTES:
+            raise ValueError(f"a salt has at least {SALT_BYTES} bytes, not {len(salt)}")
+        return hmac.digest(salt, encode_ids(self.keys), hashlib.sha256)
+
+    def to_file_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return values, one per sorted row, in the order that the rows have in the file."""
+        out = np.empty_like(values)
+        out[self.places] = values
+        return out
+
+
+def encode_ids(keys: Sequence[str]) -> bytes:
+    """Return a list of texts as bytes that no other list has."""
+    parts = [_PURPOSE, len(keys).to_bytes(8, "little")]
+    for key in keys:
+        octets = key.encode()
+        parts += [len(octets).to_bytes(8, "little"), octets]
+    return b"".join(parts)
+
+
+def sort_by_id(frame: pd.DataFrame, column: str, owner: str) -> tuple[pd.DataFrame, Ids]:
+    """Return a table without its id column, sorted by it, and the ids.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    column : str
+        Name of the id column.
+    owner : str
+        The participant, for messages.
+
+    Raises
+    ------
+    DataError
+        If ids are missing, repeated or of a kind that cannot be compared; it says how many, never which.
+    """
+    if column not in frame.columns:
+        there = ", ".join(map(str, frame.columns[:20]))
+        raise DataError(f"{owner}: there is no id column {column!r}; the columns are {there}")
+    written = frame[column].tolist()
+    texts = [_text(value, owner, column) for value in written]
+    missing = sum(not text for text in texts)
+    if missing:
+        raise DataError(
+            f"{owner}: {missing} of {len(texts)} rows have no id in column {column!r}; drop those rows or give them ids"
+        )
+    keys, order = _sorted(texts)
+    repeated = sum(a == b for a, b in pairwise(keys))
+    if repeated:
+        alike = " (007, 7 and 7.0 are one id; a letter in front keeps them apart)"
+        hint = "" if len(set(texts)) < len(texts) else alike
+        raise DataError(
+            f"{owner}: {repeated} of {len(texts)} rows repeat an id of column {column!r}{hint}; keep one row per id"
+        )
+    places = np.array(order, np.int64)
+    rows = frame.drop(columns=column).iloc[places].reset_index(drop=True)
+    return rows, Ids(tuple(keys), tuple(written[i] for i in order), places)
+
+
+def _sorted(texts: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Return ids in their common spelling, in order, and where they were."""
+    if all(_WHOLE.fullmatch(text) for text in texts):
+        numbers = [int(text.partition(".")[0]) for text in texts]
+        order = sorted(range(len(texts)), key=numbers.__getitem__)
+        return [str(numbers[i]) for i in order], order
+    order = sorted(range(len(texts)), key=texts.__getitem__)
+    return [texts[i] for i in order], order
+
+
+def _text(value: Any, owner: str, column: str) -> str:
+    """Return an id as text, empty if it is missing."""
+    if isinstance(value, str):
+        text = value.strip()
+        return text if text.isascii() else unicodedata.normalize("NFC", text)
+    if value is None or value is pd.NA or value is pd.NaT:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, (float, Decimal)):
+        if value != value:  # NaN
+            return ""
+        if abs(float(value)) < 2**53 and value == int(value):
+            return str(int(value))
+        raise DataError(
+            f"{owner}: id column {column!r} holds numbers with fractions or beyond 2^53, which are not exact; "
+            "store ids as whole numbers or as text"
+        )
+    raise DataError(
+        f"{owner}: id column {column!r} holds values of type {type(value).__name__}; store ids as whole numbers or as "
+        "text"
+    )

@@ -1,0 +1,119 @@
+"""Tables from files: CSV, also compressed, and Parquet."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from mpfedxgb.errors import DataError
+
+
+def read_table(
+    path: Path, words: Collection[str] = (), numbers: Collection[str] = (), verbatim: Collection[str] = ()
+) -> pd.DataFrame:
+    """Return a CSV (also compressed) or Parquet file as a DataFrame; columns of words become categories.
+
+    Parameters
+    ----------
+    path : Path
+        Parquet if .parquet is in its name, otherwise CSV with a line of column names.
+    words : names of columns
+        They hold words, even if the words of this file look like numbers.
+    numbers : names of columns
+        They hold numbers; anything else in them is refused.
+    verbatim : names of columns
+        They stay as they are written: no categories and, from CSV, text with its zeros in front.
+
+    Raises
+    ------
+    DataError
+        Naming file, column and remedy. Columns that are named above and not there are nobody's error here.
+    """
+    if not path.is_file():
+        raise DataError(f"there is no file {path}")
+    try:
+        frame = _read_parquet(path) if ".parquet" in path.suffixes else _read_csv(path, words, verbatim)
+    except ImportError:
+        raise DataError(f"cannot read {path}: Parquet needs the pyarrow package; pip install pyarrow") from None
+    except DataError:
+        raise
+    except (ValueError, OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot read {path} as a table: {error}; give a CSV or Parquet file") from None
+    for name in frame.columns:
+        if name in verbatim:
+            continue
+        if name in numbers:
+            frame[name] = _as_numbers(path, name, frame[name])
+        elif name in words:
+            frame[name] = _as_words(frame[name])
+        elif frame[name].dtype.kind not in "biufmM" and not isinstance(frame[name].dtype, pd.CategoricalDtype):
+            frame[name] = frame[name].astype("category")
+    return frame
+
+
+def _read_csv(path: Path, words: Collection[str], verbatim: Collection[str]) -> pd.DataFrame:
+    names = pd.read_csv(path, header=None, nrows=1, dtype="str").iloc[0].dropna().tolist()
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataError(f"{path}: column names occur twice: {', '.join(repeated)}; rename or drop one of each")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            frame = pd.read_csv(path, dtype=dict.fromkeys(words, "str"), index_col=False, low_memory=False)
+        except pd.errors.ParserWarning:  # or else the first values would be taken for row names
+            raise DataError(f"{path}: rows have more values than there are column names; repair the file") from None
+    kept = [name for name in names if name in verbatim]
+    if kept:  # read on their own, since only for a whole file can pandas be kept from taking the text NA for missing
+        frame[kept] = pd.read_csv(path, usecols=kept, dtype="str", keep_default_na=False, index_col=False)[kept]
+    return frame
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    frame = pd.read_parquet(path)
+    named = [name for name in frame.index.names if name is not None]
+    return frame.reset_index(level=named).reset_index(drop=True)
+
+
+def _as_numbers(path: Path, name: str, series: pd.Series[Any]) -> pd.Series[Any]:
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        series = series.astype(object)
+    if series.dtype.kind in "mM":
+        raise DataError(f"{path}: column {name!r} holds dates; turn them into numbers, such as days since a fixed date")
+    numbers = pd.to_numeric(series, errors="coerce")
+    bad = series[numbers.isna() & series.notna()]
+    if len(bad):
+        raise DataError(
+            f"{path}: column {name!r} holds {bad.iloc[0]!r}, which is not a number; repair the {len(bad)} values of "
+            "this kind or read the column as words"
+        )
+    return numbers
+
+
+def _as_words(series: pd.Series[Any]) -> pd.Series[Any]:
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return series
+    if series.dtype.kind == "f" and (series.dropna() % 1 == 0).all():
+        series = series.astype("Int64")  # a code such as 3, not 3.0, though a missing value made the column float
+    return series.astype("str").astype("category")
+
+
+def write_table(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV, or as Parquet if .parquet is in the file's name; whole or not at all."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        if ".parquet" in path.suffixes:
+            frame.to_parquet(temporary, index=False)
+        else:
+            frame.to_csv(temporary, index=False)
+        temporary.replace(path)
+    except ImportError:
+        raise DataError(f"cannot write {path}: Parquet needs the pyarrow package; pip install pyarrow") from None
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror}; what was there before is unchanged") from None
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,287 @@
+"""What can be checked before a session: settings, tables, certificate, clock, port, peers, versions, disk.
+
+Nothing is written, and nothing is sent but a greeting of TLS to the peers that are dialled anyway.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import errno
+import os
+import platform
+import shutil
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+from mpfedxgb.boosting.model import Feature, PartialModel
+from mpfedxgb.data.table import Table
+from mpfedxgb.errors import DataError, FederationError, SettingsError, UserError
+from mpfedxgb.federation.rows import Rows, encode_labels, read_rows
+from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.federation.toml import Address
+from mpfedxgb.transport.tls import Identity
+
+SOON_DAYS = 14
+"""A certificate that ends earlier is a warning."""
+
+LITTLE_DISK = 1 << 30
+"""Bytes of free space below which there is a warning."""
+
+TIMEOUT = 3.0
+"""Seconds that a peer has for an answer."""
+
+_MANY_CATEGORIES = 0.5
+_PACKAGES = ("numpy", "pandas", "grpcio", "cryptography")
+
+
+class Level(enum.StrEnum):
+    """How bad something is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of a report: what was looked at, how it is, and what to do about it."""
+
+    check: str
+    level: Level
+    text: str
+
+
+def examine(path: Path, timeout: float = TIMEOUT) -> Iterator[Finding]:
+    """Yield what is found about the role of a settings file, from the file itself to the peers."""
+    try:
+        settings = RoleSettings.from_toml(path)
+    except SettingsError as error:
+        yield _problem("settings", error)
+        yield from _versions()
+        return
+    kind = "the coordinator" if settings.is_coordinator else "active" if settings.is_active else "auxiliary"
+    told = f"{settings.role.name} ({kind}) of the federation {settings.federation.name}"
+    yield _ok("settings", f"{path} is for {told}, session {settings.session.name}")
+    yield from _clock(settings, path)
+    yield from _tables(settings)
+    yield from _model(settings)
+    yield from _folders(settings)
+    identity = None
+    for finding in _certificate(settings):
+        if isinstance(finding, Identity):
+            identity = finding
+        else:
+            yield finding
+    yield from _port(settings)
+    yield from _peers(settings, identity, timeout)
+    yield from _versions()
+
+
+def _ok(check: str, text: str) -> Finding:
+    return Finding(check, Level.OK, text)
+
+
+def _warning(check: str, text: str) -> Finding:
+    return Finding(check, Level.WARNING, text)
+
+
+def _problem(check: str, text: object) -> Finding:
+    return Finding(check, Level.PROBLEM, " ".join(str(text).split()))
+
+
+def _clock(settings: RoleSettings, path: Path) -> Iterator[Finding]:
+    now = dt.datetime.now(dt.UTC)
+    files = [path, *(file for _, file in settings.inputs() if file.exists())]
+    newest = max(dt.datetime.fromtimestamp(file.stat().st_mtime, dt.UTC) for file in files)
+    if newest > now + dt.timedelta(days=1):
+        yield _warning("clock", f"it is {now:%Y-%m-%d %H:%M} UTC here, and a file is from later; set the clock right")
+    else:
+        yield _ok("clock", f"it is {now:%Y-%m-%d %H:%M} UTC here")
+
+
+def _tables(settings: RoleSettings) -> Iterator[Finding]:
+    """Yield what there is to say about the data files: read as a session would read them."""
+    if settings.data is None:
+        return
+    known: list[Feature] | None = None
+    classes: tuple[str | int | float, ...] | None = None
+    for purpose in ("train", "evaluate", "predict"):
+        if getattr(settings.data, purpose) is None:
+            if purpose == "train":
+                yield _warning("data", "[data] train is not set; this role can only score")
+            continue
+        file = settings.file_of(purpose)
+        try:
+            rows = read_rows(settings, purpose, known)
+            if rows.label is not None and settings.label is not None:
+                told = None if purpose == "train" else classes
+                base = settings.label.base_score
+                _, classes = encode_labels(rows.label, settings.training, settings.role.name, told, base)
+        except (DataError, SettingsError) as error:
+            yield _problem("data", f"{purpose} ({file.name}): {error}")
+            continue
+        yield _ok("data", _described(rows, purpose, file, classes))
+        if purpose == "train":
+            known = [Feature(column.name, column.categories) for column in rows.table.columns]
+            yield from _columns(rows.table)
+
+
+def _described(rows: Rows, purpose: str, file: Path, classes: tuple[object, ...] | None) -> str:
+    words = sum(column.is_categorical for column in rows.table.columns)
+    text = f"{purpose} ({file.name}): {rows.table.rows} rows with ids of their own, {len(rows.table.columns)} features"
+    text += f" ({words} of words)" if words else ""
+    if rows.label is not None:
+        text += f", a label of {len(classes)} classes" if classes is not None else ", a label of numbers"
+    return text + (", weights" if rows.weight is not None else "")
+
+
+def _columns(table: Table) -> Iterator[Finding]:
+    """Yield warnings about columns that a model would hardly want."""
+    if not table.columns:
+        yield _warning("data", "there is no column to learn from; check [data] features and drop")
+    for column in table.columns:
+        values = column.values[~np.isnan(column.values)]
+        different = len(np.unique(values))
+        if different < 2:
+            what = "the same value" if different else "no value"
+            yield _warning("data", f"column {column.name!r} has {what} in all rows; drop it")
+        elif column.is_categorical and different > 20 and different > _MANY_CATEGORIES * len(values):
+            yield _warning("data", f"column {column.name!r} has {different} words for {table.rows} rows; drop it")
+        elif column.name.startswith("Unnamed: "):
+            yield _warning("data", f"column {column.name!r} has no name in the file; is it a row number? then drop it")
+
+
+def _model(settings: RoleSettings) -> Iterator[Finding]:
+    path = settings.role.model
+    if path is None or not path.exists():
+        return
+    try:
+        model = PartialModel.load(path)
+    except UserError as error:
+        yield _problem("model", f"{error}; train again, or set [role] model to another file")
+        return
+    mine = (settings.roster.participants, settings.number)
+    if (model.participants, model.participant) != mine:
+        theirs = f"{model.name} among {', '.join(model.participants)}"
+        yield _problem("model", f"{path.name} is the part of {theirs}; set [role] model to this role's own file")
+    else:
+        yield _ok("model", f"{path.name} has {len(model.trees)} trees; training again replaces it")
+
+
+def _folders(settings: RoleSettings) -> Iterator[Finding]:
+    """Yield whether what has to be written can be."""
+    state = settings.role.state
+    there = next(folder for folder in (state, *state.parents) if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        yield _problem("state", f"[role] state: {state} cannot be written to; correct the path or its permissions")
+    else:
+        free = shutil.disk_usage(there).free
+        text = f"{state} {'is' if there == state else 'will be made and is'} writable, {free / 1e9:.1f} GB free"
+        yield _ok("state", text) if free >= LITTLE_DISK else _warning("state", f"{text}; make room for checkpoints")
+    for key, path in settings.outputs():
+        folder = path.parent
+        if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            yield _problem("output", f"{key}: {path} cannot be written; give a file in a folder of this role's own")
+
+
+def _certificate(settings: RoleSettings) -> Iterator[Finding | Identity]:
+    """Yield what there is to say about the certificate, and the identity if it can be used."""
+    if settings.tls is None:
+        yield _ok("certificate", "none is needed over MPI")
+        return
+    tls = settings.tls
+    try:
+        passphrase = tls.passphrase()
+        identity = Identity.load(
+            settings.role.name, tls.ca, tls.certificate, tls.key, None if passphrase is None else passphrase.encode()
+        )
+        identity.check_usage(listens=settings.network.listen is not None, dials=bool(settings.peers()))
+    except SettingsError as error:
+        yield _problem("certificate", error)
+    else:
+        days = (identity.expires - dt.datetime.now(dt.UTC)).days
+        text = f"{tls.certificate.name} is for {identity.name}, fits its key and authority, valid for {days} more days"
+        yield _ok("certificate", text) if days >= SOON_DAYS else _warning("certificate", f"{text}; renew it soon")
+        yield identity
+    if os.name == "posix" and tls.key.exists():
+        mode = stat.S_IMODE(tls.key.stat().st_mode)
+        if mode & 0o077:
+            who = "everybody" if mode & 0o007 else "the group"
+            yield _warning("key", f"{tls.key} is open to {who} (mode {mode:o}); chmod 600 keeps it to yourself")
+        else:
+            yield _ok("key", f"{tls.key.name} is readable by its owner only (mode {mode:o})")
+
+
+def _port(settings: RoleSettings) -> Iterator[Finding]:
+    address = settings.network.listen
+    if address is None:
+        return
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a connection that just ended is no obstacle
+            probe.bind((address.host, address.port))
+            probe.listen()  # two sockets may be bound to one port, but only one listens
+    except OSError as error:
+        remedies = {
+            errno.EADDRINUSE: "another program listens there; is this role running already? If not, take another port",
+            errno.EACCES: "ports below 1024 need special rights; take a higher one",
+            errno.EADDRNOTAVAIL: "it is no address of this machine; 0.0.0.0 listens on all of them",
+        }
+        reason = remedies.get(error.errno or 0, f"{error.strerror or error}; take another address")
+        yield _problem("port", f"[network] listen: {address} cannot be listened on: {reason}")
+    else:
+        yield _ok("port", f"{address} is free to listen on; firewalls have to let the others through to it")
+
+
+def _peers(settings: RoleSettings, identity: Identity | None, timeout: float) -> Iterator[Finding]:
+    for name, address in settings.peers().items():
+        finding = _reach(name, address, timeout)
+        if finding.level is Level.OK and identity is not None:
+            try:
+                identity.probe(str(address), name, timeout)
+            except FederationError as error:
+                finding = _problem("peers", error)
+            else:
+                finding = _ok("peers", f"{name} answers at {address}, and the certificates are accepted")
+        yield finding
+
+
+def _reach(name: str, address: Address, timeout: float) -> Finding:
+    """Return whether anybody listens at an address."""
+    try:
+        with closing(socket.create_connection((address.host, address.port), timeout)):
+            return _ok("peers", f"{name} answers at {address}; without a usable certificate that is all to be seen")
+    except socket.gaierror:
+        return _problem("peers", f"{name}: the host {address.host} is not known; correct the address in [network]")
+    except ConnectionRefusedError:
+        return _warning("peers", f"{name}: nobody listens at {address} yet; start {name} or correct the address")
+    except TimeoutError:
+        return _warning(
+            "peers", f"{name}: no answer from {address} in {timeout:g} seconds; a firewall may be in between"
+        )
+    except (OSError, UnicodeError) as error:
+        return _warning("peers", f"{name} cannot be reached at {address}: {getattr(error, 'strerror', None) or error}")
+
+
+def _versions() -> Iterator[Finding]:
+    found = [f"mpfedxgb {_version('mpfedxgb')}", f"Python {platform.python_version()}"]
+    found += [f"{package} {_version(package)}" for package in _PACKAGES]
+    xgboost = _version("xgboost")
+    found.append(f"xgboost {xgboost}" if xgboost else "no xgboost (only comparisons need it)")
+    yield _ok("versions", ", ".join(found) + "; mpfedxgb has to be the same at all roles")
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,171 @@
+"""What the roles of a federation run together: align, then train or score. The active participant says which."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.boosting.checkpoint import Checkpoints, Progress, State
+from mpfedxgb.boosting.train import TrainData, TrainResult, secure_train
+from mpfedxgb.config import TrainParams
+from mpfedxgb.data.alignment import SALT_BYTES, Ids
+from mpfedxgb.data.table import Table
+from mpfedxgb.errors import FrameError, HandshakeError, UserError
+from mpfedxgb.federation.scoring import Service, score_batches
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.ring.prg import os_entropy
+
+KIND_OF_SESSION = "kind of session"
+ID_DIGEST = "salted digest of the row ids"
+TRAINING, SCORING = 1, 2
+_KINDS = {TRAINING: "training", SCORING: "scoring"}
+
+_log = logging.getLogger("mpfedxgb.session")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """What one participant brings to a training: its data, the ids of training and evaluation rows, its checkpoints."""
+
+    data: TrainData
+    ids: Sequence[Ids]
+    progress: Progress
+    notice: Callable[[str], None] | None = field(default=None, repr=False)
+
+
+def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResult:
+    """Train, as a participant."""
+    _agree_on_kind(party, TRAINING)
+    if mine.notice is not None:
+        party.notice = mine.notice
+    check_alignment(party, mine.ids)
+    result = secure_train(party, params, mine.data, mine.progress)
+    assert result is not None
+    return result
+
+
+def run_scoring(party: Party, service: Service) -> None:
+    """Score batches until the active participant ends the session, as a participant."""
+    _agree_on_kind(party, SCORING)
+    score_batches(party, service)
+
+
+def run_coordinator(party: Party, params: TrainParams, make_progress: Callable[[], Progress]) -> str:
+    """Deal for whatever session the active participant begins; return its kind."""
+    kind = _agree_on_kind(party, 0)
+    if kind == TRAINING:
+        check_alignment(party, ())
+        secure_train(party, params, None, make_progress())
+    else:
+        score_batches(party, None)
+    return _KINDS[kind]
+
+
+def _agree_on_kind(party: Party, mine: int) -> int:
+    """Return the kind of session that the active participant has begun; raise if this participant wants another."""
+    kind = int(party.broadcast(KIND_OF_SESSION, [mine])[0])
+    if kind not in _KINDS:
+        raise FrameError(f"{party.roster.name(ACTIVE)} began a session of an unknown kind")
+    if mine and kind != mine:
+        raise HandshakeError(
+            f"{party.roster.name(ACTIVE)} began a session for {_KINDS[kind]}, {party.name} one for {_KINDS[mine]}; "
+            "start all participants with the same command"
+        )
+    return kind
+
+
+def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
+    """Make sure that all participants have the same people in the same order, before anything else happens.
+
+    1. The active participant sends a fresh salt to the others; the coordinator never sees it.
+    2. They answer with the number of rows and the salted digest of the ids, for training and for evaluation rows.
+    3. It compares and stops everyone where they differ, naming who has how many rows, never an id.
+
+    Reveals: ID_DIGEST to the active participant.
+    """
+    party.step("align")
+    active = party.roster.name(ACTIVE)
+    party.ledger.record(ID_DIGEST, active, len(party.others) * 2)
+    if party.is_coordinator:
+        return
+    party.meter.now.rounds += 1
+    party.meter.now.hops += 2
+    if not party.is_active:
+        (salt,) = party.post.receive(ACTIVE)
+        if salt.dtype != np.uint8 or salt.shape != (SALT_BYTES,):
+            raise FrameError(f"{active} sent a salt in another form than expected")
+        party.post.send([ACTIVE], [*_digests(ids, salt.tobytes())])
+        return
+    salt_bytes = os_entropy(SALT_BYTES)
+    party.post.send(party.others, [np.frombuffer(salt_bytes, np.uint8)])
+    counts, digests = _digests(ids, salt_bytes)
+    for m in party.others:
+        arrays = party.post.receive(m)
+        if [(a.dtype, a.shape) for a in arrays] != [(counts.dtype, counts.shape), (digests.dtype, digests.shape)]:
+            raise FrameError(f"{party.roster.name(m)} answered the salt in another form than expected")
+        for i, what in enumerate(("training", "evaluation")):
+            if (arrays[1][i] != digests[i]).any() or arrays[0][i] != counts[i]:
+                raise UserError(_differ(active, party.roster.name(m), what, int(counts[i]), int(arrays[0][i])))
+
+
+def _digests(ids: Sequence[Ids], salt: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    counts, digests = np.zeros(2, np.int64), np.zeros((2, 32), np.uint8)
+    for i, one in enumerate(ids):
+        counts[i], digests[i] = len(one), np.frombuffer(one.digest(salt), np.uint8)
+    return counts, digests
+
+
+def _differ(active: str, other: str, what: str, mine: int, theirs: int) -> str:
+    if mine != theirs:
+        return (
+            f"{active} has {mine} {what} rows and {other} has {theirs}; give all participants files of the same "
+            "people, one row each"
+        )
+    return (
+        f"{active} and {other} both have {mine} {what} rows, but not of the same people; compare how both write the "
+        "id column, and keep the people that all participants have"
+    )
+
+
+class LoggedProgress:
+    """Checkpoints that say so in the log."""
+
+    def __init__(self, checkpoints: Checkpoints, rounds: int) -> None:
+        self._checkpoints, self._rounds = checkpoints, rounds
+
+    def newest(self) -> int:
+        """Return the newest usable rounds (see Progress)."""
+        rounds = self._checkpoints.newest()
+        if rounds:
+            _log.info("%d rounds of an earlier attempt are there", rounds)
+        return rounds
+
+    def load(self, rounds: int) -> State:
+        """Return a state (see Progress)."""
+        if rounds:
+            _log.info("going on after round %d, the last that all participants have", rounds)
+        return self._checkpoints.load(rounds)
+
+    def save(self, state: State) -> None:
+        """Keep a state (see Progress)."""
+        self._checkpoints.save(state)
+        _log.info("round %d of %d is done and kept", state.rounds, self._rounds)
+
+
+def data_digest(tables: Sequence[Table], numbers: Sequence[npt.NDArray[Any] | None]) -> str:
+    """Return what tells the data of one training from another's, for this role's own checkpoints."""
+    state = hashlib.sha256()
+    for table in tables:
+        for column in table.columns:
+            state.update(repr((column.name, column.categories, table.rows)).encode())
+            state.update(np.ascontiguousarray(column.values).tobytes())
+    for array in numbers:
+        state.update(b"none" if array is None else repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
+    return state.hexdigest()

@@ -1,0 +1,283 @@
+"""What one role does in its own organisation: read its files, run its part, write down what is its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from mpfedxgb.boosting.active import Labels, RoundReport
+from mpfedxgb.boosting.checkpoint import Checkpoints
+from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.boosting.objectives import Floats, transform
+from mpfedxgb.boosting.train import TrainData, TrainResult
+from mpfedxgb.data.files import write_table
+from mpfedxgb.errors import FederationError, SettingsError
+from mpfedxgb.federation.programs import (
+    LoggedProgress,
+    Training,
+    data_digest,
+    run_coordinator,
+    run_scoring,
+    run_training,
+)
+from mpfedxgb.federation.rows import SCORING, Rows, arrange_rows, encode_labels, read_rows
+from mpfedxgb.federation.scoring import Service
+from mpfedxgb.federation.session import run_session, serve, stopping_on_signals
+from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.party.ledger import Ledger
+from mpfedxgb.party.local import Outcome
+from mpfedxgb.party.meter import Meter
+
+_log = logging.getLogger("mpfedxgb.role")
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A participant's outcome: its part of the model, the metrics at the active one, what it cost and revealed."""
+
+    model: PartialModel
+    metrics: dict[str, dict[str, list[float]]] = field(repr=False)
+    meter: Meter = field(repr=False)
+    ledger: Ledger = field(repr=False)
+    seconds: float
+
+
+def train(
+    settings: RoleSettings,
+    rows: Rows,
+    evaluation: Rows | None = None,
+    restart: bool = False,
+    notice: Callable[[str], None] | None = None,
+    callback: Callable[[RoundReport], object] | None = None,
+) -> Trained:
+    """Take part in a training, go on where an earlier attempt stopped, and write this participant's model.
+
+    Parameters
+    ----------
+    settings : RoleSettings
+        Of a participant.
+    rows, evaluation : Rows
+        Of this participant, sorted by id.
+    restart : bool
+        Forget this role's checkpoints and begin again.
+    notice, callback : functions or None
+        Told of every finer step, and at the active participant of every round.
+    """
+    labels, classes = _labels(settings, rows, evaluation, callback)
+    others = [] if evaluation is None else [evaluation]
+    tables = [r.table.match(rows.table.names, _categories(rows)) for r in others]
+    numbers = [] if labels is None else [labels.y, labels.weight, *labels.eval_y]
+    checkpoints = _checkpoints(settings, data_digest([rows.table, *tables], numbers), restart)
+    mine = Training(
+        TrainData(rows.table, tables, labels),
+        [rows.ids, *(r.ids for r in others)],
+        LoggedProgress(checkpoints, settings.training.n_estimators),
+        notice,
+    )
+    started = time.perf_counter()
+    with stopping_on_signals():
+        outcome: Outcome[TrainResult] = run_session(settings, run_training, (settings.training, mine))
+    assert outcome.result is not None
+    model = outcome.result.model if classes is None else replace(outcome.result.model, classes=classes)
+    seconds = time.perf_counter() - started
+    _keep(settings, model, outcome, seconds)
+    return Trained(model, outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
+
+
+def coordinate(settings: RoleSettings, once: bool = False, restart: bool = False) -> None:
+    """Deal for one session after the other, until stopped; for one only, if `once`."""
+    begun = [restart]
+
+    def progress() -> LoggedProgress:
+        checkpoints = _checkpoints(settings, "", begun.pop() if begun else False)
+        return LoggedProgress(checkpoints, settings.training.n_estimators)
+
+    with stopping_on_signals():
+        (run_session if once else serve)(settings, run_coordinator, (settings.training, progress))
+
+
+def serve_rows(settings: RoleSettings, rows: Rows, model: PartialModel, once: bool = False) -> None:
+    """Answer scoring sessions as an auxiliary participant, until stopped; one session only, if `once`."""
+    service = Service(model, rows.ids.keys, rows.table)
+    with stopping_on_signals():
+        (run_session if once else serve)(settings, run_scoring, (service,))
+
+
+class Scoring:
+    """A running scoring session, at the active participant."""
+
+    def __init__(self, settings: RoleSettings, service: Service) -> None:
+        self._settings, self._service = settings, service
+
+    def margins(self, rows: Rows) -> Floats:
+        """Return the margins of rows, (trees per round, rows), in the order of their ids."""
+        return self._service.score(rows.ids.keys, rows.table, self._settings.network.deadline)
+
+    def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return id and prediction of every row, in the order of the table; of a classifier also the probabilities."""
+        model = self._service.model
+        rows = arrange_rows(self._settings, frame, SCORING, model.features)
+        return predictions(model, rows, self.margins(rows), id_name(self._settings))
+
+
+@contextmanager
+def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[Scoring]:
+    """Open a scoring session as the active participant; the others have to be there, or come within connect_timeout."""
+    if not settings.is_active:
+        raise SettingsError(f"{settings.role.name} is not the active participant; only that one asks for scores")
+    service = Service(model)
+    ended: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            run_session(settings, run_scoring, (service,))
+            service.fail(FederationError("the scoring session has ended"))
+        except BaseException as error:
+            ended.append(error)
+            service.fail(error)
+
+    thread = threading.Thread(target=run, name="scoring session", daemon=True)
+    thread.start()
+    try:
+        yield Scoring(settings, service)
+    finally:
+        service.end()
+        thread.join(settings.network.deadline)
+    if ended:
+        raise ended[0]
+
+
+def score_file(settings: RoleSettings, model: PartialModel) -> pd.DataFrame:
+    """Score the active participant's file of rows and write the predictions, in the file's order."""
+    rows = read_rows(settings, SCORING, model.features)
+    with stopping_on_signals(), scoring(settings, model) as session:
+        table = predictions(model, rows, session.margins(rows), id_name(settings))
+    write_table(table, settings.file_of("predictions"))
+    return table
+
+
+def predictions(model: PartialModel, rows: Rows, margins: Floats, id_column: str) -> pd.DataFrame:
+    """Return id and prediction of every row, in the order of the file; of a classifier also the probabilities."""
+    margins = np.stack([rows.ids.to_file_order(m) for m in margins])
+    written = np.empty(len(rows.ids), object)
+    written[rows.ids.places] = np.array(rows.ids.written, object)
+    table = pd.DataFrame({id_column: written})
+    if model.classes is None:
+        table["prediction"] = transform(model.params.objective, margins)[0]
+        return table
+    p = transform(model.params.objective, margins)
+    shares = np.concatenate([1 - p, p]) if len(p) == 1 else p
+    table["prediction"] = np.array(model.classes, object)[shares.argmax(axis=0)]
+    for name, share in zip(model.classes, shares, strict=True):
+        table[f"class_{name}"] = share
+    return table
+
+
+def id_name(settings: RoleSettings) -> str:
+    """Return the name of the id column."""
+    assert settings.data is not None
+    return settings.data.id
+
+
+def load_model(settings: RoleSettings) -> PartialModel:
+    """Return this participant's part of the trained model."""
+    path = model_path(settings)
+    if not path.is_file():
+        raise SettingsError(f"there is no model {path} yet; train first, or correct [role] model")
+    model = PartialModel.load(path)
+    if model.name != settings.role.name:
+        raise SettingsError(f"{path} is the part of {model.name}, not of {settings.role.name}; correct [role] model")
+    return model
+
+
+def model_path(settings: RoleSettings) -> Path:
+    """Return where this participant's part of the model is kept."""
+    if settings.role.model is None:
+        raise SettingsError(f"{settings.role.name} is the coordinator, which keeps no model")
+    return settings.role.model
+
+
+def _labels(
+    settings: RoleSettings, rows: Rows, evaluation: Rows | None, callback: Callable[[RoundReport], object] | None
+) -> tuple[Labels | None, tuple[str | int | float, ...] | None]:
+    """Return what only the active participant has, and the names of its classes."""
+    if settings.label is None:
+        return None, None
+    label, params, owner = settings.label, settings.training, settings.role.name
+    if rows.label is None:
+        raise SettingsError(f"{owner} is the active participant and has to bring the label")
+    y, classes = encode_labels(rows.label, params, owner, base_score=label.base_score)
+    eval_y: list[Floats] = []
+    if evaluation is not None:
+        assert evaluation.label is not None
+        eval_y = [encode_labels(evaluation.label, params, owner, classes)[0]]
+    labels = Labels(
+        y=y,
+        weight=rows.weight if params.weighted else None,
+        eval_y=eval_y,
+        eval_weight=[None if evaluation is None else evaluation.weight] * len(eval_y),
+        eval_metrics=label.eval_metric,
+        early_stopping_rounds=label.early_stopping_rounds,
+        base_score=label.base_score,
+        callbacks=[_log_round, *([] if callback is None else [callback])],
+    )
+    return labels, classes
+
+
+def _log_round(report: RoundReport) -> None:
+    told = "  ".join(f"{name} {v[-1]:.5f}" for names in report.metrics.values() for name, v in names.items())
+    _log.info(
+        "round %d of %d: %s%d rounds of messages, %.1f MB sent so far",
+        report.iteration + 1,
+        report.iterations,
+        f"{told}; " if told else "",
+        report.communication_rounds,
+        report.bytes_sent / 1e6,
+    )
+
+
+def _categories(rows: Rows) -> dict[str, tuple[str, ...]]:
+    return {c.name: c.categories for c in rows.table.columns if c.categories is not None}
+
+
+def _checkpoints(settings: RoleSettings, data: str, restart: bool) -> Checkpoints:
+    folder = settings.role.state / settings.session.name / "checkpoints"
+    checkpoints = Checkpoints(
+        folder,
+        {
+            "session": settings.session_name,
+            "role": settings.role.name,
+            "participants": list(settings.roster.participants),
+            "parameters": settings.training.to_dict(),
+            "data": data,
+        },
+    )
+    if restart:
+        checkpoints.clear()
+    return checkpoints
+
+
+def _keep(settings: RoleSettings, model: PartialModel, outcome: Outcome[TrainResult], seconds: float) -> None:
+    """Write the model, and beside the checkpoints what the run cost and revealed, as this role saw it."""
+    model.save(model_path(settings))
+    total = outcome.meter.total()
+    record = {
+        "role": settings.role.name,
+        "seconds": seconds,
+        "rounds": total.rounds,
+        "bytes_sent": total.bytes_sent,
+        "phases": {name: counts.to_dict() for name, counts in outcome.meter.phases.items()},
+        "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in outcome.ledger],
+    }
+    path = settings.role.state / settings.session.name / "run.json"
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    _log.info("the model is in %s, the record of the run in %s", model_path(settings), path)

@@ -1,0 +1,193 @@
+"""Scoring on demand: one session, many batches. The active participant names the rows; the others look them up.
+
+The auxiliaries hold a table with the people they can be asked about. Between batches the active participant says every
+now and then that it is still there, so that nobody waits longer than a deadline.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.boosting.objectives import Floats
+from mpfedxgb.data.table import Column, Table
+from mpfedxgb.errors import DataError, FederationError, FrameError
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.ring.fixed import decode_fixed
+from mpfedxgb.tree.predict import Scorer, secure_predict
+
+BATCH = "size of a batch to score"
+BATCH_IDS = "ids of the rows to score"
+NOT_FOUND = "rows to score that are not found"
+CLASSES = "trees per round of the model"
+
+STILL_THERE, END = 0, -1
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """A batch on its way, at the active participant."""
+
+    keys: tuple[str, ...] = field(repr=False)
+    table: Table
+    done: threading.Event = field(default_factory=threading.Event)
+    margins: Floats | None = field(default=None, repr=False)
+    error: BaseException | None = None
+
+
+class Service:
+    """What a participant brings to a scoring session: its model and, at an auxiliary, everyone it may be asked about.
+
+    At the active participant, `score` may be called from any thread while the session runs.
+    """
+
+    def __init__(self, model: PartialModel, keys: tuple[str, ...] = (), table: Table | None = None) -> None:
+        self.model, self.table = model, table
+        self._place = {key: i for i, key in enumerate(keys)}
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._over: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return f"Service({self.model.name})"
+
+    def score(self, keys: tuple[str, ...], table: Table, timeout: float) -> Floats:
+        """Return the margins of rows, (trees per round, rows), once the session has got to them."""
+        if self._over is not None:
+            raise self._over
+        request = _Request(keys, table)
+        self._requests.put(request)
+        if not request.done.wait(timeout):
+            raise FederationError(f"a batch was not scored within {timeout:g} seconds")
+        if request.error is not None:
+            raise request.error
+        assert request.margins is not None
+        return request.margins
+
+    def end(self) -> None:
+        """Let the session end after the batches that wait."""
+        self._requests.put(None)
+
+    def fail(self, error: BaseException) -> None:
+        """Tell everyone who waits that the session is over."""
+        self._over = error
+        while True:
+            try:
+                request = self._requests.get_nowait()
+            except queue.Empty:
+                return
+            if request is not None:
+                request.error = error
+                request.done.set()
+
+    def next_request(self, timeout: float) -> _Request | int | None:
+        """Return the next batch, END, or None after `timeout` seconds without one."""
+        try:
+            request = self._requests.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        return END if request is None else request
+
+    def places_of(self, keys: list[str]) -> tuple[npt.NDArray[np.int64], int]:
+        """Return where rows are in this participant's table, and how many are not there."""
+        found = [self._place[key] for key in keys if key in self._place]
+        return np.array(found, np.int64), len(keys) - len(found)
+
+
+def score_batches(party: Party, service: Service | None) -> None:
+    """Score one batch after the other until the active participant ends the session; every role runs this.
+
+    Per batch: its size to everyone, the ids to the auxiliaries, how many of them each does not find, and the joint
+    prediction. Reveals: BATCH and NOT_FOUND to everyone, BATCH_IDS to the auxiliaries, the prediction to the active
+    participant.
+    """
+    classes = int(party.broadcast(CLASSES, [1 if service is None else service.model.params.trees_per_round])[0])
+    pause = party.post.settings.deadline / 3
+    while True:
+        request = service.next_request(pause) if party.is_active and service is not None else None
+        size = len(request.keys) if isinstance(request, _Request) else STILL_THERE if request is None else END
+        size = int(party.broadcast(BATCH, [size])[0])
+        if size == END:
+            return
+        if size == STILL_THERE:
+            continue
+        try:
+            margins = _score(party, service, request if isinstance(request, _Request) else None, size, classes)
+        except DataError as error:
+            if not isinstance(request, _Request):
+                raise
+            request.error = error
+        except BaseException as error:
+            if isinstance(request, _Request):
+                request.error = error
+                request.done.set()
+            raise
+        else:
+            if isinstance(request, _Request):
+                request.margins = margins
+        if isinstance(request, _Request):
+            request.done.set()
+
+
+def _score(party: Party, service: Service | None, request: _Request | None, size: int, classes: int) -> Floats | None:
+    keys = _share_ids(party, request, size)
+    places, missing = np.empty(0, np.int64), 0
+    if not party.is_coordinator and not party.is_active:
+        assert service is not None
+        places, missing = service.places_of(keys)
+    lacking = party.tell_everyone(NOT_FOUND, None if party.is_coordinator else [missing])[:, 0]
+    if lacking.any():
+        if not party.is_active:
+            return None
+        told = ", ".join(
+            f"{name} {count}" for name, count in zip(party.roster.participants, lacking, strict=True) if count
+        )
+        raise DataError(f"of {size} rows to score, some are not found: {told}; leave them out, or let those add them")
+    scorer, rounds = None, None
+    if service is not None:
+        assert request is not None or service.table is not None
+        table = request.table if request is not None else take_rows(service.table, places)
+        scorer = Scorer(service.model.trees, table, service.model.params.is_paper)
+        best = service.model.best_iteration
+        rounds = None if best is None else best + 1
+    sums = secure_predict(party, classes, scorer, rounds)
+    if sums is None or service is None or service.model.base_margin is None:
+        return None
+    base: Floats = np.array(service.model.base_margin)[:, None]
+    return decode_fixed(sums, service.model.weight_bits) + base
+
+
+def _share_ids(party: Party, request: _Request | None, size: int) -> list[str]:
+    """Tell the auxiliaries which rows are meant; the coordinator never learns it."""
+    party.step("ids")
+    for m in party.others:
+        party.ledger.record(BATCH_IDS, party.roster.name(m), size)
+    if party.is_coordinator:
+        return []
+    party.meter.now.rounds += 1
+    party.meter.now.hops += 1
+    if request is not None:
+        text = json.dumps(list(request.keys)).encode()
+        party.post.send(party.others, [np.frombuffer(text, np.uint8)])
+        return list(request.keys)
+    arrays = party.post.receive(ACTIVE)
+    try:
+        keys = json.loads(arrays[0].tobytes())
+    except (ValueError, IndexError, RecursionError):
+        keys = None
+    if len(arrays) != 1 or not isinstance(keys, list) or len(keys) != size or not all(isinstance(k, str) for k in keys):
+        raise FrameError(f"{party.roster.name(ACTIVE)} sent another list of rows than it said")
+    return keys
+
+
+def take_rows(table: Table | None, places: npt.NDArray[np.int64]) -> Table:
+    """Return some rows of a table."""
+    assert table is not None
+    columns = tuple(Column(c.name, np.ascontiguousarray(c.values[places]), c.categories) for c in table.columns)
+    return Table(table.owner, columns, len(places))

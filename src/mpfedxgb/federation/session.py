@@ -1,0 +1,169 @@
+"""One role, one session: connect, agree, run a program, and come back for the next attempt if a peer was lost.
+
+Every start is a new attempt with new keys. What a role keeps between attempts is in its folder: the key of its own
+choices, the number of the last attempt, and the checkpoints.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mpfedxgb.boosting.checkpoint import private_key
+from mpfedxgb.errors import (
+    CheckpointError,
+    FederationError,
+    PeerFailedError,
+    PeerFinishedError,
+    PeerTimeoutError,
+    StoppedError,
+)
+from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.party.local import Outcome, Program, run_role
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR
+from mpfedxgb.ring import kernels
+from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.transport.transport import Transport
+
+T = TypeVar("T")
+
+_PAUSE = 0.2
+_LOST = (PeerFinishedError.__name__, PeerTimeoutError.__name__, StoppedError.__name__)
+_CAPACITY = 1 << 28
+_log = logging.getLogger("mpfedxgb.session")
+
+
+class SessionFolder:
+    """What a role keeps between the attempts of one session."""
+
+    def __init__(self, settings: RoleSettings) -> None:
+        self.path: Path = settings.role.state / settings.session.name
+        self.key = private_key(self.path, os_entropy)
+        self._attempt = self.path / "attempt"
+
+    def next_attempt(self) -> int:
+        """Return the number of the attempt that begins now, and remember it."""
+        try:
+            last = int(self._attempt.read_text()) if self._attempt.is_file() else 0
+            self._attempt.write_text(f"{last + 1}\n")
+        except ValueError:
+            raise CheckpointError(f"{self._attempt} is damaged; remove it") from None
+        except OSError as error:
+            raise CheckpointError(f"cannot write {self._attempt}: {error.strerror}") from None
+        return last + 1
+
+
+def open_transport(settings: RoleSettings, timeout: float) -> Transport:
+    """Connect this role with its neighbours, over gRPC or MPI as the settings say; waits at most `timeout` seconds."""
+    if settings.network.transport == "mpi":
+        from mpfedxgb.transport.mpi import world_transport
+
+        return world_transport(settings.number, settings.roster.size + 1, _CAPACITY)
+    from mpfedxgb.transport.grpc import connect
+    from mpfedxgb.transport.meeting import Endpoints
+    from mpfedxgb.transport.tls import Identity
+
+    assert settings.tls is not None
+    tls, roster, network = settings.tls, settings.roster, settings.network
+    passphrase = tls.passphrase()
+    identity = Identity.load(
+        settings.role.name, tls.ca, tls.certificate, tls.key, None if passphrase is None else passphrase.encode()
+    )
+    addresses = {COORDINATOR: network.coordinator, ACTIVE: network.active}
+    endpoints = Endpoints(
+        (roster.coordinator, *roster.participants),
+        {role: str(address) for role, address in addresses.items() if address is not None},
+        None if network.listen is None else str(network.listen),
+    )
+    return connect(
+        settings.number, endpoints, identity, settings.federation.name, timeout, _CAPACITY, network.max_frame_mb << 20
+    )
+
+
+def run_session(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -> Outcome[T]:
+    """Run a program as this role, program(party, *private), over its transport; return how it went.
+
+    Where [network] reconnect is set and a peer is lost, waits for it (at most connect_timeout seconds at a time) and
+    runs the program again in a new attempt. Raises what ended it for good.
+    """
+    folder = SessionFolder(settings)
+    kernels.warm_up()
+    while True:
+        attempt = folder.next_attempt()
+        transport = open_transport(settings, settings.network.connect_timeout)
+        _log.info("%s is connected with its peers (attempt %d)", settings.role.name, attempt)
+        outcome = run_role(
+            program,
+            private,
+            transport,
+            settings.roster,
+            settings.number,
+            settings.session_settings(attempt),
+            private_key=folder.key,
+        )
+        if outcome.error is None:
+            return outcome
+        if not (settings.network.reconnect and is_lost_peer(outcome.error)):
+            raise outcome.error
+        _log.warning("%s; waiting for it to come back", outcome.error)
+        time.sleep(_PAUSE)
+
+
+def is_lost_peer(error: BaseException) -> bool:
+    """Return whether an error means that some role went away and may come back, rather than that something is wrong."""
+    if isinstance(error, PeerFailedError):
+        return error.reason.split(":")[0].split(" ")[0] in _LOST
+    return isinstance(error, (PeerFinishedError, PeerTimeoutError))
+
+
+def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -> None:
+    """Run one session after the other, until this role is stopped; a session that fails is logged, and that is all."""
+    folder = SessionFolder(settings)
+    kernels.warm_up()
+    while True:
+        try:
+            transport = open_transport(settings, settings.network.connect_timeout)
+        except PeerTimeoutError as error:
+            _log.info("%s; still waiting", error)
+            continue
+        attempt = folder.next_attempt()
+        outcome = run_role(
+            program,
+            private,
+            transport,
+            settings.roster,
+            settings.number,
+            settings.session_settings(attempt),
+            private_key=folder.key,
+        )
+        if outcome.error is None:
+            _log.info("%s has finished a session", settings.role.name)
+        elif isinstance(outcome.error, FederationError) and not isinstance(outcome.error, StoppedError):
+            _log.warning("a session ended early: %s", outcome.error)
+            time.sleep(_PAUSE)
+        else:
+            raise outcome.error
+
+
+@contextmanager
+def stopping_on_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGINT inside into StoppedError, so that peers are told before this role ends."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:
+        raise StoppedError(f"stopped by {signal.Signals(number).name}")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

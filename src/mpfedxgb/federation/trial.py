@@ -1,0 +1,201 @@
+"""All roles of a federation as processes of this machine, over mTLS on loopback: for demonstrations and measurements.
+
+Every process is started as an organisation would start it, with a settings file of its own; none outlives the trial.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pandas as pd
+
+from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.errors import FederationError
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.transport.certificates import Authority
+
+_STOPPING = 10.0
+_LOOK = 0.02
+
+
+@dataclass(slots=True)
+class _Process:
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
+class Trial:
+    """A federation in one folder; use it in a `with` block, which ends all its processes.
+
+    Parameters
+    ----------
+    folder : Path
+        Empty; gets a folder per role with settings, certificate, table and log.
+    tables : dict of DataFrame
+        Per participant, the active one first, training rows with the id column; the active one's with the label.
+    label, id_column : str
+        Names of columns.
+    training : dict
+        The table [training] of the settings.
+    network : dict
+        More keys of the table [network], such as deadline and reconnect.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        tables: Mapping[str, pd.DataFrame],
+        label: str,
+        id_column: str,
+        training: Mapping[str, Any],
+        network: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.folder, self.roster = folder, Roster(tuple(tables))
+        self.listen = dict(zip((COORDINATOR, ACTIVE), free_ports(2), strict=True))
+        self.dial = dict(self.listen)
+        """Ports at which coordinator and active participant are found; others than those they listen on for a relay."""
+        self._label, self._id = label, id_column
+        self._training, self._network = dict(training), {"deadline": 60.0, "connect_timeout": 60.0, **(network or {})}
+        self._running: list[_Process] = []
+        authority = Authority.create(folder / "ca", "trial")
+        for role in self.roster.roles:
+            name = self.roster.name(role)
+            home = folder / name
+            authority.issue(home, name)
+            if role != COORDINATOR:
+                tables[name].to_csv(home / "train.csv", index=False)
+        self.write_settings()
+
+    def write_settings(self, session: str = "trial") -> None:
+        """Write every role's settings file."""
+        for role in self.roster.roles:
+            self.settings(role).write_text(self._toml(role, session), encoding="utf-8")
+
+    def settings(self, role: int) -> Path:
+        """Return a role's settings file."""
+        name = self.roster.name(role)
+        return self.folder / name / f"{name}.toml"
+
+    def _toml(self, role: int, session: str) -> str:
+        name = self.roster.name(role)
+        network = dict(self._network)
+        if role in self.listen:
+            network["listen"] = f"127.0.0.1:{self.listen[role]}"
+        if role != COORDINATOR:
+            network["coordinator"] = f"127.0.0.1:{self.dial[COORDINATOR]}"
+        if role > ACTIVE:
+            network["active"] = f"127.0.0.1:{self.dial[ACTIVE]}"
+        content: dict[str, dict[str, Any]] = {
+            "federation": {"name": "trial", "participants": list(self.roster.participants)},
+            "role": {"name": name},
+            "network": network,
+            "tls": {"ca": "ca.crt", "certificate": f"{name}.crt", "key": f"{name}.key"},
+            "session": {"name": session},
+            "training": self._training,
+        }
+        if role != COORDINATOR:
+            content["data"] = {"train": "train.csv", "id": self._id}
+        if role == ACTIVE:
+            content["label"] = {"column": self._label}
+        return "".join(
+            f"[{table}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()) + "\n"
+            for table, keys in content.items()
+        )
+
+    def start(self, role: int, arguments: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        """Start one role's process; by default for a training."""
+        name = self.roster.name(role)
+        command = ["coordinator", "--once"] if role == COORDINATOR else ["participant", "--train"]
+        log = self.folder / name / "log"
+        with log.open("ab") as file:
+            process = subprocess.Popen(  # noqa: S603 # our own command and our own files
+                [sys.executable, "-m", "mpfedxgb", command[0], str(self.settings(role)), *(arguments or command[1:])],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
+        self._running.append(_Process(name, process, log))
+        return process
+
+    def train(self, timeout: float = 600.0) -> list[PartialModel]:
+        """Run a training as one process per role and return the participants' models."""
+        for role in self.roster.roles:
+            self.start(role)
+        self.wait(timeout)
+        return self.models()
+
+    def wait(self, timeout: float) -> None:
+        """Wait until all processes have ended; raise FederationError with the last words of the first that failed."""
+        end = time.monotonic() + timeout
+        while any(p.process.poll() is None for p in self._running):
+            failed = [p for p in self._running if p.process.poll()]
+            if failed or time.monotonic() > end:
+                break
+            time.sleep(_LOOK)
+        late = [p for p in self._running if p.process.poll() is None]
+        failed = [p for p in self._running if p.process.poll()]
+        self.stop()
+        if failed:
+            raise FederationError(
+                f"{failed[0].name} ended with exit code {failed[0].process.returncode}: {last_line(failed[0].log)}"
+            )
+        if late:
+            raise FederationError(f"{late[0].name} did not end within {timeout:g} seconds")
+
+    def models(self) -> list[PartialModel]:
+        """Return all participants' models."""
+        return [PartialModel.load(self.folder / n / f"{n}.mpfedxgb.json") for n in self.roster.participants]
+
+    def record(self, role: int = ACTIVE, session: str = "trial") -> dict[str, Any]:
+        """Return the record that a participant wrote of its run."""
+        path = self.folder / self.roster.name(role) / "state" / session / "run.json"
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+
+    def stop(self) -> None:
+        """End every process: ask, wait, and then make it."""
+        for p in self._running:
+            if p.process.poll() is None:
+                p.process.terminate()
+        for p in self._running:
+            try:
+                p.process.wait(_STOPPING)
+            except subprocess.TimeoutExpired:
+                p.process.kill()
+                p.process.wait()
+        self._running = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of loopback on which nobody listens."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [int(s.getsockname()[1]) for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()
+
+
+def last_line(log: Path) -> str:
+    """Return the last line that a process wrote."""
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "nothing was written"

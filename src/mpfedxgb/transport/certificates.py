@@ -1,0 +1,219 @@
+"""Certificates for trials: an authority of one's own, and a certificate and private key for every role.
+
+Real federations take certificates from an authority that all organisations trust; what roles check is the same: a chain
+to the federation's authority, valid dates, and the role's name as DNS name in the certificate. Keys are EC P-256.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from mpfedxgb.errors import SettingsError
+
+ROLE_DAYS = 90
+AUTHORITY_DAYS = 730
+CA_CERTIFICATE = "ca.crt"
+CA_KEY = "ca.key"
+
+_SKEW = dt.timedelta(minutes=5)
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_PRIVATE, _PUBLIC = 0o600, 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """An authority for trials: whoever has its key can make certificates for any role."""
+
+    certificate: x509.Certificate = field(repr=False)
+    key: ec.EllipticCurvePrivateKey = field(repr=False)
+
+    @classmethod
+    def create(cls, folder: Path, federation: str, days: int = AUTHORITY_DAYS, overwrite: bool = False) -> Authority:
+        """Make an authority and write its certificate and key, readable by nobody else, into a folder."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{_checked(federation)} trial authority")])
+        builder = _builder(name, name, key.public_key(), days)
+        usage = _usage(signs_certificates=True)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = builder.add_extension(usage, critical=True)
+        authority = cls(builder.sign(key, hashes.SHA256()), key)
+        _write_all(
+            {
+                folder / CA_KEY: (_key_pem(key, None), _PRIVATE),
+                folder / CA_CERTIFICATE: (_pem(authority.certificate), _PUBLIC),
+            },
+            overwrite,
+        )
+        return authority
+
+    @classmethod
+    def load(cls, folder: Path) -> Authority:
+        """Return the authority that `create` wrote into a folder."""
+        try:
+            certificate = x509.load_pem_x509_certificate((folder / CA_CERTIFICATE).read_bytes())
+            key = serialization.load_pem_private_key((folder / CA_KEY).read_bytes(), None)
+        except OSError as error:
+            raise SettingsError(f"cannot read the authority in {folder}: {error.strerror}") from None
+        except (ValueError, TypeError):
+            raise SettingsError(f"the authority in {folder} is damaged; make a new one, and new certificates") from None
+        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+            raise SettingsError(
+                f"{CA_KEY} and {CA_CERTIFICATE} in {folder} do not belong together; make a new authority"
+            )
+        return cls(certificate, key)
+
+    def issue(
+        self,
+        folder: Path,
+        role: str,
+        days: int = ROLE_DAYS,
+        passphrase: str | None = None,
+        overwrite: bool = False,
+    ) -> tuple[Path, Path]:
+        """Write a new certificate and key for a role, and the authority's certificate, into a folder.
+
+        Parameters
+        ----------
+        folder : Path
+            Gets ROLE.crt, ROLE.key and ca.crt; made if it is not there.
+        role : str
+            The name that other roles will check.
+        days : int
+            How long the certificate is valid; it does not outlive the authority's.
+        passphrase : str or None
+            Encrypts the key.
+        overwrite : bool
+            Whether files that are there already are replaced; otherwise they are an error.
+
+        Returns
+        -------
+        tuple of Path
+            The certificate's and the key's.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _checked(role))])
+        end = self.certificate.not_valid_after_utc
+        builder = _builder(subject, self.certificate.subject, key.public_key(), days, end)
+        both = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        for extension, critical in (
+            (x509.BasicConstraints(ca=False, path_length=None), True),
+            (_usage(signs_certificates=False), True),
+            (both, False),
+            (x509.SubjectAlternativeName([x509.DNSName(role)]), False),
+            (issuer, False),
+        ):
+            builder = builder.add_extension(extension, critical=critical)
+        paths = folder / f"{role}.crt", folder / f"{role}.key"
+        _write_all(
+            {
+                paths[1]: (_key_pem(key, passphrase), _PRIVATE),
+                paths[0]: (_pem(builder.sign(self.key, hashes.SHA256())), _PUBLIC),
+                folder / CA_CERTIFICATE: (_pem(self.certificate), _PUBLIC),
+            },
+            overwrite,
+        )
+        return paths
+
+    def has_issued(self, path: Path) -> bool:
+        """Return whether a file holds a certificate of this authority."""
+        try:
+            x509.load_pem_x509_certificate(path.read_bytes()).verify_directly_issued_by(self.certificate)
+        except (OSError, ValueError, TypeError, InvalidSignature):
+            return False
+        return True
+
+    def renew(self, folder: Path, role: str, days: int = ROLE_DAYS, passphrase: str | None = None) -> tuple[Path, Path]:
+        """Replace a role's certificate and key by new ones; the others need nothing new."""
+        return self.issue(folder, role, days, passphrase, overwrite=True)
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: ec.EllipticCurvePublicKey,
+    days: int,
+    latest: dt.datetime | None = None,
+) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC)
+    end = now + dt.timedelta(days=days)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)  # a peer's clock may be a little behind
+        .not_valid_after(end if latest is None else min(end, latest))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+    )
+
+
+def _usage(signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _checked(name: str) -> str:
+    if not _DNS_LABEL.fullmatch(name):
+        raise SettingsError(
+            f"{name!r} cannot stand in a certificate; "
+            "a name has 1 to 63 of the characters a-z, 0-9 and -, and no - at its ends"
+        )
+    return name
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey, passphrase: str | None) -> bytes:
+    locked = (
+        serialization.NoEncryption()
+        if passphrase is None
+        else serialization.BestAvailableEncryption(passphrase.encode())
+    )
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked)
+
+
+def _write_all(files: Mapping[Path, tuple[bytes, int]], overwrite: bool) -> None:
+    """Write files with their modes, each whole or not at all; nothing at all if one of them may not be replaced."""
+    there = [path.name for path in files if path.exists()]
+    if there and not overwrite:
+        folder = next(iter(files)).parent
+        raise SettingsError(f"{', '.join(there)} in {folder} would be overwritten; renew them, or take another folder")
+    for path, (content, mode) in files.items():
+        temporary = path.with_name(path.name + ".new")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.unlink(missing_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)  # never readable in between
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            temporary.replace(path)
+        except OSError as error:
+            raise SettingsError(f"cannot write {path}: {error.strerror}") from None
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)

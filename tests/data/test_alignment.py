@@ -1,0 +1,189 @@
+"""Rows in the order of their ids: the same people, the same order and digest, whatever file they come from."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpfedxgb.data.alignment import SALT_BYTES, encode_ids, sort_by_id
+from mpfedxgb.data.files import read_table
+from mpfedxgb.errors import DataError
+
+SALT = b"agreed in a session"
+
+
+def aligned(ids: Any, **columns: Any) -> tuple[pd.DataFrame, list[str], bytes]:
+    """Return a sorted table, its ids and their digest."""
+    frame, found = sort_by_id(pd.DataFrame({"id": ids, **columns}), "id", "bank")
+    return frame, list(found.keys), found.digest(SALT)
+
+
+class TestOrder:
+    """Rows follow their ids."""
+
+    def test_rows_move_with_their_ids(self) -> None:
+        """Whole rows are sorted, the id column leaves, and the way back is kept."""
+        given_ = pd.DataFrame({"x": [1.0, 2.0, 3.0], "id": ["c", "a", "b"], "y": ["u", "v", "w"]}, index=[7, 7, 9])
+        frame, ids = sort_by_id(given_, "id", "bank")
+        assert frame.to_dict("list") == {"x": [2.0, 3.0, 1.0], "y": ["v", "w", "u"]}
+        assert list(frame.index) == [0, 1, 2]
+        assert ids.written == ("a", "b", "c")
+        assert ids.places.tolist() == [1, 2, 0]
+        np.testing.assert_array_equal(ids.to_file_order(frame["x"].to_numpy()), given_["x"])
+        assert list(given_.columns) == ["x", "id", "y"], "the caller's table stays as it was"
+
+    def test_numbers_by_size(self) -> None:
+        """2 comes before 10, as numbers and as their digits."""
+        for ids in ([10, 2, -3], ["10", "2", "-3"], [10.0, 2.0, -3.0]):
+            assert aligned(ids)[1] == ["-3", "2", "10"]
+
+    def test_texts_by_code_point(self) -> None:
+        """The same on every machine, whatever its language."""
+        assert aligned(["b", "Z", "a", "ä", "10", "9"])[1] == ["10", "9", "Z", "a", "b", "ä"]
+
+    @given(st.permutations([f"p{i}" for i in range(8)]))
+    def test_any_order_gives_one_digest(self, ids: list[str]) -> None:
+        """Sorting is done for the user."""
+        assert aligned(ids)[2] == aligned(sorted(ids))[2]
+
+
+class TestSameId:
+    """What counts as the same id."""
+
+    @pytest.mark.parametrize(
+        "ids",
+        [
+            ["7", "8", "100"],
+            ["007", "008", "100"],
+            ["+7", "8.", "100.0"],
+            [" 7", "8 ", "100"],
+            [7.0, 8.0, 100.0],
+            [Decimal(7), Decimal("8.00"), Decimal(100)],
+            [7, "8", "0100"],
+            pd.array([7, 8, 100], dtype="Int64"),
+            pd.array([7, 8, 100], dtype="uint16"),
+            pd.Categorical(["7", "8", "100"]),
+        ],
+    )
+    def test_whole_numbers(self, ids: Any) -> None:
+        """However a column of whole numbers is written, it is the numbers."""
+        assert aligned(ids)[1:] == aligned([7, 8, 100])[1:]
+
+    def test_zeros_count_among_texts(self) -> None:
+        """One id that is no number makes all of them texts."""
+        assert aligned(["007", "7", "x"])[1] == ["007", "7", "x"]
+        assert aligned(["007", "x"])[2] != aligned(["7", "x"])[2]
+
+    def test_fractions_are_texts_in_a_file_of_texts(self) -> None:
+        """1.10 and 1.1 are two sections, not one number."""
+        assert aligned(["1.10", "1.1", "1.2"])[1] == ["1.1", "1.10", "1.2"]
+
+    def test_spaces_and_spellings(self) -> None:
+        """Spaces around and Unicode's two ways to write an accent do not count; capitals do."""
+        assert aligned([" Ren\u00e9e\t"])[2] == aligned(["Rene\u0301e"])[2]
+        assert aligned(["Anna"])[2] != aligned(["anna"])[2]
+
+    def test_large_numbers(self) -> None:
+        """Beyond 64 bits, and beyond what Python reads as a number at once."""
+        large = ["9" * 30, "1" + "0" * 30]
+        assert aligned(large)[1] == large
+        assert aligned(["9" * 5000, "8" * 5000])[1] == ["8" * 5000, "9" * 5000]
+
+    def test_csv_and_parquet(self, tmp_path: Path) -> None:
+        """One list of people, read from files of different organisations."""
+        frame = pd.DataFrame({"id": [30, 4, 500], "x": [1.0, 2.0, 3.0]})
+        frame.to_csv(tmp_path / "a.csv", index=False)
+        frame.astype({"id": "str"}).to_csv(tmp_path / "b.csv.gz", index=False)
+        frame.to_parquet(tmp_path / "c.parquet")
+        frame.astype({"id": "str"}).to_parquet(tmp_path / "d.parquet")
+        frame.astype({"id": "float64"}).to_parquet(tmp_path / "e.parquet")
+        frame.set_index("id").to_parquet(tmp_path / "f.parquet")
+        (tmp_path / "g.csv").write_text("x,id\n1,0030\n2,0004\n3,0500\n")
+        digests = set()
+        for path in sorted(tmp_path.iterdir()):
+            rows, ids = sort_by_id(read_table(path, verbatim=["id"]), "id", "bank")
+            assert rows["x"].tolist() == [2.0, 1.0, 3.0], path
+            digests.add(ids.digest(SALT))
+        assert len(digests) == 1
+
+    def test_written_as_in_the_file(self, tmp_path: Path) -> None:
+        """Predictions go out under the ids that came in."""
+        (tmp_path / "a.csv").write_text("id,x\n0030,1\n0004,2\n")
+        _, ids = sort_by_id(read_table(tmp_path / "a.csv", verbatim=["id"]), "id", "bank")
+        assert ids.written == ("0004", "0030")
+        assert ids.keys == ("4", "30")
+
+
+class TestRefused:
+    """Messages say how many, never which."""
+
+    @pytest.mark.parametrize(
+        ("ids", "says"),
+        [
+            (["secret-1", "secret-1", "secret-1", "x"], "2 of 4 rows repeat an id of column 'id'; keep one row"),
+            (["77007", "077007"], r"1 of 2 rows repeat an id .*007, 7 and 7.0 are one id; a letter"),
+            ([77007.0, 77007.0], "1 of 2 rows repeat an id"),
+            (["secret-1", None, "", "  ", np.nan], "4 of 5 rows have no id in column 'id'"),
+            ([77007.0, np.nan], "1 of 2 rows have no id"),
+            (pd.array([77007, None], dtype="Int64"), "1 of 2 rows have no id"),
+            ([77007.5, 1.0], "fractions or beyond"),
+            ([2.0**60, 1.0], "fractions or beyond"),
+            ([float("inf"), 1.0], "fractions or beyond"),
+            ([True, False], "values of type bool"),
+            (pd.to_datetime(["2024-01-01", "2024-01-02"]), "values of type Timestamp"),
+            ([b"secret-1"], "values of type bytes"),
+            ([["secret-1"]], "values of type list"),
+        ],
+    )
+    def test_ids_that_are_none(self, ids: Any, says: str) -> None:
+        """Missing, repeated or inexact ids, with the remedy and without the id."""
+        with pytest.raises(DataError, match=f"^bank: .*{says}") as caught:
+            aligned(ids)
+        assert "secret" not in str(caught.value)
+        assert "77007" not in str(caught.value)
+
+    def test_no_such_column(self) -> None:
+        """The columns that are there are listed."""
+        with pytest.raises(DataError, match="no id column 'customer'; the columns are id, x"):
+            sort_by_id(pd.DataFrame({"id": [1], "x": [1]}), "customer", "bank")
+
+
+class TestDigest:
+    """A digest is of exactly one list, under exactly one salt."""
+
+    @given(st.lists(st.text(max_size=4), max_size=4), st.lists(st.text(max_size=4), max_size=4))
+    def test_no_two_lists_share_an_encoding(self, first: list[str], second: list[str]) -> None:
+        """Wherever one id ends and the next begins."""
+        assert (encode_ids(first) == encode_ids(second)) == (first == second)
+
+    def test_moved_borders(self) -> None:
+        """The classic collisions of joined texts are none."""
+        lists = (["ab", "c"], ["a", "bc"], ["abc"], ["a", "b", "c"], ["ab,c"], ["ab", "c", ""], ["", "ab", "c"])
+        assert len({encode_ids(ids) for ids in lists}) == len(lists)
+
+    def test_depends_on_ids_and_salt(self) -> None:
+        """Another id, another order among numbers and texts, another salt: another digest."""
+        _, ids = sort_by_id(pd.DataFrame({"id": [1, 2]}), "id", "bank")
+        _, others = sort_by_id(pd.DataFrame({"id": [1, 3]}), "id", "bank")
+        assert len(ids.digest(SALT)) == 32
+        assert ids.digest(SALT) == ids.digest(SALT)
+        assert len({ids.digest(SALT), others.digest(SALT), ids.digest(SALT + b"!")}) == 3
+
+    def test_a_salt_is_needed(self) -> None:
+        """Without one anybody could try out lists of people."""
+        _, ids = sort_by_id(pd.DataFrame({"id": [1]}), "id", "bank")
+        with pytest.raises(ValueError, match="at least 16 bytes"):
+            ids.digest(b"x" * (SALT_BYTES - 1))
+
+    def test_ids_are_not_shown(self) -> None:
+        """Neither does a log."""
+        _, ids = sort_by_id(pd.DataFrame({"id": ["secret-1"]}), "id", "bank")
+        assert repr(ids) == str(ids) == "Ids(rows=1)"
+        assert len(ids) == 1

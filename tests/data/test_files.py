@@ -1,0 +1,111 @@
+"""Tables from files: kinds of columns, and files that are no tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from mpfedxgb.data.files import read_table
+from mpfedxgb.errors import DataError
+
+
+def csv(folder: Path, text: str) -> Path:
+    """Write a CSV file."""
+    path = folder / "table.csv"
+    path.write_text(text)
+    return path
+
+
+class TestColumns:
+    """Numbers stay numbers, words become categories, unless told otherwise."""
+
+    def test_by_themselves(self, tmp_path: Path) -> None:
+        """Without instructions the content decides."""
+        frame = read_table(csv(tmp_path, "n,w,b\n1.5,red,True\n,blue,False\n"))
+        assert frame["n"].dtype.kind == "f"
+        assert frame["b"].dtype.kind == "b"
+        assert list(frame["w"].cat.categories) == ["blue", "red"]
+
+    def test_words(self, tmp_path: Path) -> None:
+        """Digits can be words, with their zeros; missing ones stay missing."""
+        frame = read_table(csv(tmp_path, "zip,x\n007,1\n,2\n12,3\n"), words=["zip"])
+        assert list(frame["zip"].cat.categories) == ["007", "12"]
+        assert frame["zip"].isna().tolist() == [False, True, False]
+
+    def test_words_in_parquet(self, tmp_path: Path) -> None:
+        """Codes are written as CSV would write them, though a missing value made them floats."""
+        path = tmp_path / "t.parquet"
+        pd.DataFrame({"code": [3.0, None, 12.0], "share": [0.5, 1.0, None]}).to_parquet(path)
+        frame = read_table(path, words=["code", "share"])
+        assert list(frame["code"].cat.categories) == ["12", "3"]
+        assert list(frame["share"].cat.categories) == ["0.5", "1.0"]
+
+    def test_numbers(self, tmp_path: Path) -> None:
+        """Numbers in quotes, or among categories, are taken; anything else is named."""
+        path = tmp_path / "t.parquet"
+        pd.DataFrame({"a": ["1", "2.5"], "b": pd.Categorical(["3", None])}).to_parquet(path)
+        frame = read_table(path, numbers=["a", "b"])
+        assert frame["a"].tolist() == [1.0, 2.5]
+        assert frame["b"].isna().tolist() == [False, True]
+        with pytest.raises(DataError, match="column 'x' holds 'many', which is not a number; repair the 2 values"):
+            read_table(csv(tmp_path, "x\n1\nmany\nfew\n"), numbers=["x"])
+
+    def test_verbatim(self, tmp_path: Path) -> None:
+        """An id is what is written: zeros in front, and NA is a text."""
+        frame = read_table(csv(tmp_path, "id,x\n007,NA\nNA,1\n,2\n"), verbatim=["id"])
+        assert frame["id"].tolist() == ["007", "NA", ""]
+        assert frame["x"].isna().tolist() == [True, False, False]
+
+    def test_columns_that_are_not_there(self, tmp_path: Path) -> None:
+        """Whoever named them finds out."""
+        frame = read_table(csv(tmp_path, "x\n1\n"), words=["w"], numbers=["n"], verbatim=["id"])
+        assert list(frame.columns) == ["x"]
+
+    def test_dates_are_left_for_a_better_message(self, tmp_path: Path) -> None:
+        """A date is no category; the participant's table says what to do."""
+        path = tmp_path / "t.parquet"
+        pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02"])}).to_parquet(path)
+        assert read_table(path)["day"].dtype.kind == "M"
+        with pytest.raises(DataError, match="holds dates"):
+            read_table(path, numbers=["day"])
+
+    def test_row_names_of_parquet(self, tmp_path: Path) -> None:
+        """A named index is a column; one without a name is nothing."""
+        path = tmp_path / "t.parquet"
+        frame = pd.DataFrame({"x": [1.0, 2.0]}, index=pd.Index(["b", "a"], name="id"))
+        frame.to_parquet(path)
+        assert list(read_table(path).columns) == ["id", "x"]
+        frame.rename_axis(None).to_parquet(path)
+        assert list(read_table(path).columns) == ["x"]
+
+
+class TestRefused:
+    """Files that are no tables."""
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            ("", "as a table"),
+            ("a,b,a\n1,2,3\n", "column names occur twice: a"),
+            ("a,b\n1,2,3\n4,5,6\n", "more values than there are column names"),
+            ("a,b\n1,2\n1,2,3\n", "as a table"),
+        ],
+    )
+    def test_csv(self, tmp_path: Path, text: str, says: str) -> None:
+        """Each is refused with the file's name."""
+        with pytest.raises(DataError, match=rf"table\.csv.*{says}"):
+            read_table(csv(tmp_path, text))
+
+    def test_parquet(self, tmp_path: Path) -> None:
+        """A file that only looks like Parquet."""
+        (tmp_path / "t.parquet").write_bytes(b"PAR1 and more")
+        with pytest.raises(DataError, match=r"t\.parquet as a table"):
+            read_table(tmp_path / "t.parquet")
+
+    def test_nothing_there(self, tmp_path: Path) -> None:
+        """Neither a file nor a folder in its place."""
+        for path in (tmp_path / "gone.csv", tmp_path):
+            with pytest.raises(DataError, match=f"there is no file {path}"):
+                read_table(path)

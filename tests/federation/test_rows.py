@@ -1,0 +1,223 @@
+"""What a participant brings to a session, from its files and as its settings say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpfedxgb.boosting.model import Feature
+from mpfedxgb.config import TrainParams
+from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.federation.rows import arrange_rows, encode_labels, read_rows
+from mpfedxgb.federation.settings import RoleSettings
+from role_files import least
+
+PEOPLE = pd.DataFrame(
+    {
+        "customer": ["c", "a", "b"],
+        "age": [50, 30, 40],
+        "zip": ["070", "010", "010"],
+        "city": ["Quito", None, "Lagos"],
+        "weight": [2.0, 1.0, 0.0],
+        "defaulted": ["no", "yes", "no"],
+    }
+)
+
+
+def settings(folder: Path, role: str = "bank", **data: Any) -> RoleSettings:
+    """Return settings of a role whose files are in a folder, all of them the people above."""
+    content = least(role)
+    for purpose in ("train", "evaluate", "predict"):
+        content["data"][purpose] = f"{purpose}.csv"
+        PEOPLE.to_csv(folder / f"{purpose}.csv", index=False)
+    content["data"] |= data
+    if role == "bank":
+        content["label"]["weight"] = "weight"
+    content["training"] = {"weighted": True}
+    return RoleSettings.from_dict(content, folder)
+
+
+class TestReading:
+    """Files become tables, labels and weights in the order of the ids."""
+
+    def test_everything_is_sorted(self, tmp_path: Path) -> None:
+        """Ids, features, label and weight belong together."""
+        rows = read_rows(settings(tmp_path), "train")
+        assert rows.ids.written == ("a", "b", "c")
+        assert rows.table.names == ["age", "zip", "city"]
+        assert rows.table.columns[0].values.tolist() == [30, 40, 50]
+        assert rows.table.columns[2].categories == ("Lagos", "Quito")
+        assert rows.label is not None
+        assert rows.label.tolist() == ["yes", "no", "no"]
+        assert rows.weight is not None
+        assert rows.weight.tolist() == [1.0, 0.0, 2.0]
+        assert "yes" not in repr(rows)
+        assert "30" not in repr(rows)
+
+    def test_an_auxiliary_has_no_label(self, tmp_path: Path) -> None:
+        """A column of that name is a feature like others."""
+        rows = read_rows(settings(tmp_path, "telecom"), "train")
+        assert rows.label is None
+        assert rows.weight is None
+        assert rows.table.names == ["age", "zip", "city", "weight", "defaulted"]
+
+    def test_scoring_needs_no_label(self, tmp_path: Path) -> None:
+        """If there is one, it is left out."""
+        mine = settings(tmp_path)
+        first = read_rows(mine, "predict")
+        PEOPLE.drop(columns=["defaulted", "weight"]).to_csv(tmp_path / "predict.csv", index=False)
+        second = read_rows(mine, "predict")
+        assert first.label is second.label is None
+        assert first.table.names == second.table.names == ["age", "zip", "city"]
+
+    def test_kinds(self, tmp_path: Path) -> None:
+        """Columns are read as words or numbers if the settings say so."""
+        table = read_rows(settings(tmp_path, categorical=["zip"], numeric=["age"]), "train").table
+        assert table.columns[1].categories == ("010", "070")
+        with pytest.raises(DataError, match="column 'city' holds 'Quito', which is not a number"):
+            read_rows(settings(tmp_path, numeric=["city"]), "train")
+
+    def test_features_in_their_order(self, tmp_path: Path) -> None:
+        """Those that are named, and no others; or all but those that are dropped."""
+        assert read_rows(settings(tmp_path, features=["zip", "age"]), "train").table.names == ["zip", "age"]
+        assert read_rows(settings(tmp_path, drop=["zip"]), "train").table.names == ["age", "city"]
+
+    def test_features_of_a_model(self, tmp_path: Path) -> None:
+        """What a model knows is taken, in its order and with its categories, whatever else is there."""
+        known = [Feature("zip", ("010", "020", "070")), Feature("age")]
+        table = read_rows(settings(tmp_path, drop=["age"]), "predict", known).table
+        assert table.names == ["zip", "age"]
+        assert table.columns[0].categories == ("010", "020", "070")
+        assert table.columns[0].values.tolist() == [0, 0, 2]
+
+    def test_frames(self, tmp_path: Path) -> None:
+        """A notebook passes tables instead of files; the id may be their index."""
+        mine = settings(tmp_path)
+        from_file = read_rows(mine, "train")
+        for frame in (PEOPLE, PEOPLE.set_index("customer")):
+            rows = arrange_rows(mine, frame.astype({"city": "category", "zip": "float"}), "train")
+            assert rows.ids.keys == from_file.ids.keys
+            assert rows.table.names == from_file.table.names
+            assert rows.label is not None
+            assert rows.label.tolist() == ["yes", "no", "no"]
+
+
+class TestRefused:
+    """Messages name participant, key and remedy."""
+
+    @pytest.mark.parametrize(
+        ("key", "value", "says"),
+        [
+            ("id", "customers", "bank: there is no id column 'customers'; the columns are customer, age"),
+            ("features", ["agee"], r"bank: \[data\] features names a column 'agee' .* did you mean age\?"),
+            ("drop", ["cyti"], r"bank: \[data\] drop names a column 'cyti' .* did you mean city\?"),
+            ("categorical", ["colour"], r"\[data\] categorical names a column 'colour'"),
+            ("train", "gone.csv", "there is no file .*gone.csv"),
+        ],
+    )
+    def test_settings_that_do_not_fit_the_file(self, tmp_path: Path, key: str, value: Any, says: str) -> None:
+        """A name that the file does not have is not passed over."""
+        with pytest.raises(DataError, match=says):
+            read_rows(settings(tmp_path, **{key: value}), "train")
+
+    def test_no_file_for_the_purpose(self) -> None:
+        """The key is named."""
+        with pytest.raises(SettingsError, match=r"\[data\] evaluate is missing"):
+            read_rows(RoleSettings.from_dict(least("bank")), "evaluate")
+
+    def test_the_coordinator_has_none(self, tmp_path: Path) -> None:
+        """It is told so."""
+        with pytest.raises(SettingsError, match=r"\[data\] train is missing"):
+            read_rows(RoleSettings.from_dict(least("coordinator")), "train")
+        with pytest.raises(DataError, match="holds no data"):
+            arrange_rows(RoleSettings.from_dict(least("coordinator")), PEOPLE, "train")
+
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            ({"defaulted": None}, r"\[label\] column names a column 'defaulted'"),
+            ({"weight": None}, r"\[label\] weight names a column 'weight'"),
+            ({"weight": ["1", "heavy", "2"]}, "not a number"),
+            ({"weight": [1.0, -1.0, 1.0]}, "0 or more"),
+            ({"weight": [1.0, np.nan, 1.0]}, "finite"),
+            ({"weight": [0.0, 0.0, 0.0]}, "all weights are 0"),
+            ({"customer": ["a", "a", "b"]}, "1 of 3 rows repeat an id"),
+            ({"age": [1.0, np.inf, 2.0]}, "infinity"),
+        ],
+    )
+    def test_tables(self, tmp_path: Path, change: dict[str, Any], says: str) -> None:
+        """Label, weights, ids and columns that cannot be used."""
+        frame = PEOPLE.copy()
+        for name, values in change.items():
+            frame = frame.drop(columns=name) if values is None else frame.assign(**{name: values})
+        with pytest.raises(DataError, match=f"bank: .*{says}"):
+            arrange_rows(settings(tmp_path), frame, "train")
+
+    def test_no_rows(self, tmp_path: Path) -> None:
+        """An empty table is no table."""
+        with pytest.raises(DataError, match="has no rows"):
+            arrange_rows(settings(tmp_path), PEOPLE.iloc[:0], "train")
+
+    def test_a_model_of_other_columns(self, tmp_path: Path) -> None:
+        """Columns that the model needs are named."""
+        with pytest.raises(DataError, match="bank: the model names a column 'height'"):
+            read_rows(settings(tmp_path), "predict", [Feature("height")])
+
+
+class TestLabels:
+    """Labels as training takes them."""
+
+    @pytest.mark.parametrize(
+        ("labels", "classes"),
+        [(["no", "yes"], ("no", "yes")), ([0, 1], (0, 1)), ([False, True], (False, True)), ([1.0, 2.0], (1.0, 2.0))],
+    )
+    def test_two_classes(self, labels: list[Any], classes: tuple[Any, ...]) -> None:
+        """In their order, with their names."""
+        y, names = encode_labels(np.array(labels * 2), TrainParams(num_class=2), "bank")
+        assert y.tolist() == [0.0, 1.0, 0.0, 1.0]
+        assert names == classes
+
+    def test_evaluation_follows_training(self) -> None:
+        """The same codes, even if a class is absent; new classes are refused by number."""
+        params = TrainParams(objective="multi:softprob", num_class=3)
+        _, names = encode_labels(np.array(["a", "b", "c"]), params, "bank")
+        assert encode_labels(np.array(["c", "a"]), params, "bank", names)[0].tolist() == [2.0, 0.0]
+        with pytest.raises(DataError, match="2 classes that no training row has"):
+            encode_labels(np.array(["c", "d", "e", "e"]), params, "bank", names)
+
+    def test_numbers(self) -> None:
+        """As they are."""
+        y, names = encode_labels(np.array([1, -2]), TrainParams(objective="reg:squarederror"), "bank")
+        assert (y.tolist(), names) == ([1.0, -2.0], None)
+        y, _ = encode_labels(np.array([0, 0]), TrainParams(objective="count:poisson"), "bank", base_score=0.5)
+        assert y.tolist() == [0.0, 0.0]
+
+    @pytest.mark.parametrize(
+        ("objective", "classes", "labels", "says"),
+        [
+            (
+                "binary:logistic",
+                2,
+                ["a", "b", "c"],
+                'set objective = "multi:softprob" and num_class = 3 .* at all roles',
+            ),
+            ("multi:softprob", 3, [0, 1], 'expects 3; set objective = "binary:logistic"'),
+            ("binary:logistic", 2, ["a", "a"], "all labels are the same"),
+            ("binary:logistic", 2, np.array(["a", 1], object), "mixes texts and numbers"),
+            ("binary:logistic", 2, np.array(["a", None, np.nan], object), "2 of 3 labels are missing"),
+            ("reg:squarederror", 1, ["tall"], "needs numbers"),
+            ("reg:squarederror", 1, [np.inf], "rescale"),
+            ("reg:squarederror", 1, [2.0**29], "rescale"),
+            ("reg:squarederror", 1, [1.0, np.nan], "1 of 2 labels are missing"),
+            ("count:poisson", 1, [-1, 2], "takes counts"),
+            ("count:poisson", 1, [0, 0], "positive mean or a base_score"),
+        ],
+    )
+    def test_refused(self, objective: str, classes: int, labels: Any, says: str) -> None:
+        """With what to do, and without the labels."""
+        with pytest.raises(DataError, match=f"^bank: .*{says}"):
+            encode_labels(np.asarray(labels), TrainParams(objective=objective, num_class=classes), "bank")

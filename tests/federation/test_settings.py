@@ -1,0 +1,505 @@
+"""Settings files: what they give, and that nothing wrong in one of them gets any further."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpfedxgb.config import TrainParams
+from mpfedxgb.errors import SettingsError
+from mpfedxgb.federation.settings import TABLES, RoleSettings
+from mpfedxgb.federation.toml import LARGEST_FILE, Address, parse_address
+from role_files import ROLES, Content, Raw, full, least, to_toml, write
+
+
+class TestGood:
+    """What a file says is what a role gets."""
+
+    @pytest.mark.parametrize("role", ROLES)
+    @pytest.mark.parametrize("content", [full, least])
+    def test_every_role_has_a_file(self, tmp_path: Path, role: str, content: Any) -> None:
+        """The fullest and the shortest file of every role are taken."""
+        settings = RoleSettings.from_toml(write(tmp_path, content(role)))
+        assert settings.role.name == role
+        assert settings.number == ROLES.index(role)
+        assert (settings.is_coordinator, settings.is_active) == (role == "coordinator", role == "bank")
+        assert settings.roster.participants == ("bank", "telecom")
+        assert (settings.data is None) == (role == "coordinator")
+        assert (settings.label is None) == (role != "bank")
+
+    def test_full_covers_the_schema(self) -> None:
+        """The tests below go through every key there is, but for `drop`, which does not go with `features`."""
+        keys = {(table, key) for role in ROLES for table, content in full(role).items() for key in content}
+        assert keys | {("data", "drop")} == {(table, key) for table, known in TABLES.items() for key in known}
+
+    def test_values_arrive(self, tmp_path: Path) -> None:
+        """Each where it belongs."""
+        settings = RoleSettings.from_toml(write(tmp_path, full("bank")))
+        assert settings.network.listen == Address("127.0.0.1", 7702)
+        assert settings.peers() == {"coordinator": Address("deals.example.org", 7701)}
+        assert settings.network.deadline == 30.0
+        assert settings.network.connect_timeout == 20.0
+        assert settings.network.reconnect is True
+        assert settings.training == TrainParams.from_dict(full("bank")["training"])
+        assert settings.data is not None
+        assert settings.data.features == ("age", "income", "city")
+        assert settings.label is not None
+        assert settings.label.eval_metric == ("logloss", "auc")
+        assert settings.log.json is True
+        assert settings.session_name == "trial/spring-2025"
+        session = settings.session_settings(attempt=3)
+        assert (session.session, session.attempt, session.deadline) == ("trial/spring-2025", 3, 30.0)
+        assert session.parameters_digest == settings.training.digest()
+        assert session.max_frame_bytes == 64 << 20
+
+    def test_defaults(self, tmp_path: Path) -> None:
+        """What may be left out has the documented values."""
+        settings = RoleSettings.from_toml(write(tmp_path, least("telecom")))
+        network = settings.network
+        assert (network.deadline, network.connect_timeout, network.reconnect) == (600.0, 300.0, False)
+        assert (network.max_frame_mb, network.transport) == (1024, "grpc")
+        assert settings.session.name == "training"
+        assert settings.training == TrainParams(num_class=2)
+        assert (settings.log.level, settings.log.file, settings.log.json) == ("info", None, False)
+        assert settings.role.state == tmp_path / "state"
+        assert settings.role.model == tmp_path / "telecom.mpfedxgb.json"
+        assert settings.peers() == {
+            "coordinator": Address("deals.example.org", 7701),
+            "bank": Address("2001:db8::7", 7702),
+        }
+
+    def test_all_roles_have_one_digest(self, tmp_path: Path) -> None:
+        """However numbers are spelt: 1 and 1.0, 0.0 and -0.0."""
+        first, second = full("bank"), full("coordinator")
+        first["training"] |= {"reg_lambda": 1, "gamma": Raw("-0.0")}
+        second["training"] |= {"reg_lambda": 1.0, "gamma": 0}
+        digests = {RoleSettings.from_toml(write(tmp_path, c)).training.digest() for c in (first, second)}
+        assert len(digests) == 1
+
+    @pytest.mark.parametrize(
+        ("objective", "given", "classes"),
+        [
+            ("binary:logistic", None, 2),
+            ("reg:squarederror", None, 1),
+            ("count:poisson", 1, 1),
+            ("multi:softprob", 4, 4),
+        ],
+    )
+    def test_classes_follow_from_the_objective(self, objective: str, given: int | None, classes: int) -> None:
+        """Only softmax has to be told."""
+        content = least("telecom")
+        content["training"] = {"objective": objective} | ({} if given is None else {"num_class": given})
+        assert RoleSettings.from_dict(content).training.num_class == classes
+
+    def test_paths_begin_at_the_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Relative ones at its folder, ~ at home, others nowhere; whatever folder the program runs in."""
+        (tmp_path / "home").mkdir()
+        (tmp_path / "files").mkdir()
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.chdir(tmp_path)
+        content = least("telecom")
+        content["data"] |= {"train": "~/train.csv", "evaluate": "/data/evaluate.csv", "predict": "../score.csv"}
+        write(tmp_path / "files", content)
+        settings = RoleSettings.from_toml("files/role.toml")
+        monkeypatch.chdir("/")
+        assert settings.tls is not None
+        assert settings.tls.ca == tmp_path / "files" / "ca.crt"
+        assert settings.file_of("train") == tmp_path / "home" / "train.csv"
+        assert settings.file_of("evaluate") == Path("/data/evaluate.csv")
+        assert settings.file_of("predict") == tmp_path / "files" / ".." / "score.csv"
+
+    def test_mpi_needs_no_network(self) -> None:
+        """Neither addresses nor certificates."""
+        content = least("telecom")
+        content["network"] = {"transport": "mpi"}
+        del content["tls"]
+        settings = RoleSettings.from_dict(content)
+        assert settings.tls is None
+        assert settings.peers() == {}
+
+    def test_one_metric_is_a_list_of_one(self) -> None:
+        """As in XGBoost."""
+        content = least("bank")
+        content["label"]["eval_metric"] = "auc"
+        label = RoleSettings.from_dict(content).label
+        assert label is not None
+        assert label.eval_metric == ("auc",)
+
+    def test_a_byte_order_mark_is_no_obstacle(self, tmp_path: Path) -> None:
+        """Some editors write one."""
+        path = tmp_path / "role.toml"
+        path.write_bytes(b"\xef\xbb\xbf" + to_toml(least("bank")).encode())
+        assert RoleSettings.from_toml(path).is_active
+
+    def test_settings_are_frozen(self) -> None:
+        """They are read once; nobody changes them on the way."""
+        settings = RoleSettings.from_dict(full("bank"))
+        for part in (settings, settings.role, settings.network, settings.tls, settings.data, settings.label):
+            assert part is not None
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(part, dataclasses.fields(part)[0].name, None)
+
+
+class TestSecrets:
+    """A passphrase is nowhere but in the environment."""
+
+    def test_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The file names a variable; what it holds is read when it is needed, and shown nowhere."""
+        monkeypatch.setenv("OWN_PASSPHRASE", "correct horse")
+        settings = RoleSettings.from_dict(full("bank"))
+        assert settings.tls is not None
+        assert settings.tls.passphrase() == "correct horse"
+        assert "correct horse" not in repr(settings)
+        monkeypatch.delenv("OWN_PASSPHRASE")
+        with pytest.raises(SettingsError, match="OWN_PASSPHRASE, which is not set"):
+            settings.tls.passphrase()
+
+    def test_no_variable_means_none(self) -> None:
+        """A key without passphrase needs nothing."""
+        tls = RoleSettings.from_dict(least("bank")).tls
+        assert tls is not None
+        assert tls.passphrase() is None
+
+    @pytest.mark.parametrize("key", ["passphrase", "password", "key_passphrase", "passphrase_env"])
+    def test_never_in_the_file(self, key: str) -> None:
+        """It is refused with the way to do it, and the message does not repeat it."""
+        content = least("bank")
+        content["tls"][key] = "correct horse"
+        with pytest.raises(SettingsError, match=rf"\[tls\] {key} .*variable") as caught:
+            RoleSettings.from_dict(content)
+        assert "horse" not in str(caught.value)
+
+
+def changed(role: str, table: str, key: str, value: Any, base: Any = full) -> Content:
+    """Return a role's content with one key changed."""
+    content: Content = base(role)
+    content.setdefault(table, {})[key] = value
+    return content
+
+
+class TestMessages:
+    """What is wrong is said with file, table, key, value and remedy."""
+
+    @pytest.mark.parametrize(
+        ("role", "table", "key", "value", "says"),
+        [
+            ("bank", "federation", "name", "My Bank", r'\[federation\] name = "My Bank" is not a name; .* a-z, 0-9'),
+            ("bank", "federation", "participants", ["bank"], "2 to 255 participants"),
+            ("bank", "federation", "participants", ["bank", "bank"], 'names "bank" twice'),
+            ("bank", "federation", "participants", ["bank", "Tele com"], "participants .* is not a name"),
+            ("bank", "federation", "coordinator", "bank", "two roles have the same name"),
+            ("bank", "role", "name", "banc", "is no role of this federation; did you mean bank?"),
+            ("coordinator", "role", "model", "m.json", "the coordinator keeps no model"),
+            ("telecom", "network", "listen", "0.0.0.0:1", "auxiliary participants dial out and never listen"),
+            ("bank", "network", "active", "x:1", "only auxiliary participants dial the active one"),
+            ("coordinator", "network", "coordinator", "x:1", "the coordinator dials nobody"),
+            ("bank", "network", "coordinator", "0.0.0.0:7701", "cannot be dialled"),
+            ("bank", "network", "listen", "https://x:1", "leave the scheme out"),
+            ("bank", "network", "listen", ":7701", "0.0.0.0:7701 to listen on all interfaces"),
+            ("bank", "network", "deadline", 0, "deadline = 0 is out of range; it is above 0 and at most"),
+            ("bank", "network", "deadline", "600", 'deadline = "600" is not a number; give a number'),
+            ("bank", "network", "reconnect", "yes", 'reconnect = "yes" is not true or false, without quotes'),
+            ("bank", "network", "transport", "gprc", 'transport = "gprc" is not known; did you mean grpc?'),
+            ("bank", "network", "deadlin", 5, r'\[network\] has no key "deadlin"; did you mean deadline?'),
+            ("bank", "training", "n_estimator", 5, "did you mean n_estimators?"),
+            ("bank", "training", "reg_alpha", 1.0, "reg_alpha is refused: an L1 penalty"),
+            ("bank", "training", "max_depth", 0, r"\[training\] max_depth=0 is out of range"),
+            ("bank", "training", "objective", "custom", "Python function"),
+            ("bank", "training", "objective", "multi:softprob", "eval_metric .* does not go with"),
+            ("bank", "training", "num_class", 3, "does not go with objective binary:logistic; it is 2"),
+            ("bank", "training", "weighted", False, r"weight = \"weight\" needs weighted = true in \[training\]"),
+            ("bank", "training", "may_stop_early", False, "early_stopping_rounds = 5 needs may_stop_early = true"),
+            ("bank", "training", "weighted", 1, "weighted = 1 is not true or false"),
+            ("bank", "session", "name", "../x", "is not a session's name"),
+            ("bank", "data", "drop", ["x"], "does not go with features"),
+            ("bank", "data", "features", ["customer"], "an id is never a feature"),
+            ("bank", "data", "features", ["a", 3], "holds 3, which is not a text"),
+            ("bank", "data", "numeric", ["city"], 'names "city", and so does categorical'),
+            ("bank", "data", "numeric", ["height"], "not among the features"),
+            ("bank", "data", "predictions", "out.xlsx", "neither CSV nor Parquet"),
+            ("bank", "data", "predictions", "./train.csv", "would overwrite"),
+            ("telecom", "data", "predictions", "p.csv", "only the active participant learns predictions"),
+            ("bank", "label", "column", "age", r"is also named by \[data\] features"),
+            ("bank", "label", "column", "weight", "is the label's own column"),
+            ("bank", "label", "eval_metric", "acu", "eval_metric='acu' is not known"),
+            ("bank", "label", "eval_metric", ["rmse", "auc", "auc"], "twice"),
+            ("bank", "log", "level", "verbose", "it is one of debug, info, warning, error"),
+            ("bank", "log", "file", "own.mpfedxgb.json", "would overwrite"),
+            ("bank", "role", "state", "~nobody-at-all/x", "home folder that is not there"),
+            ("bank", "tls", "ca", "a\0b", "is not a path"),
+        ],
+    )
+    def test_one_thing_wrong(self, tmp_path: Path, role: str, table: str, key: str, value: Any, says: str) -> None:
+        """Each message begins with the file."""
+        path = write(tmp_path, changed(role, table, key, value))
+        with pytest.raises(SettingsError, match=says) as caught:
+            RoleSettings.from_toml(path)
+        assert str(caught.value).startswith(str(path))
+
+    @pytest.mark.parametrize(
+        ("role", "table", "why"),
+        [("coordinator", "data", "holds no data"), ("telecom", "label", "only bank, the active participant")],
+    )
+    def test_tables_of_other_roles(self, role: str, table: str, why: str) -> None:
+        """What a role cannot have is refused with the reason."""
+        content = full(role) | {table: full("bank")[table]}
+        with pytest.raises(SettingsError, match=rf"\[{table}\] does not belong here: .*{why}"):
+            RoleSettings.from_dict(content)
+
+    def test_unknown_tables(self) -> None:
+        """They are refused with what was probably meant."""
+        with pytest.raises(SettingsError, match=r"there is no table \[trainings\]; did you mean training?"):
+            RoleSettings.from_dict(full("bank") | {"trainings": {}})
+
+    def test_weights_promised(self) -> None:
+        """If all roles reckon with weights, the active participant has to bring them."""
+        content = full("bank")
+        del content["label"]["weight"]
+        with pytest.raises(SettingsError, match="weight is missing, though"):
+            RoleSettings.from_dict(content)
+
+    def test_early_stopping_watches_rows(self) -> None:
+        """Without rows to evaluate there is nothing to stop by."""
+        content = full("bank")
+        del content["data"]["evaluate"]
+        with pytest.raises(SettingsError, match="needs rows to watch"):
+            RoleSettings.from_dict(content)
+
+    def test_a_file_for_a_purpose(self) -> None:
+        """What is not set is asked for when it is needed."""
+        with pytest.raises(SettingsError, match=r"\[data\] train is missing"):
+            RoleSettings.from_dict(least("bank")).file_of("train")
+
+    def test_check_files(self, tmp_path: Path) -> None:
+        """Files that are not there are named by their keys, and so are folders for output."""
+        content = least("telecom")
+        content["data"]["train"] = "train.csv"
+        content["role"]["model"] = "models/m.json"
+        settings = RoleSettings.from_toml(write(tmp_path, content))
+        for name in ("ca.crt", "own.crt", "own.key"):
+            with pytest.raises(SettingsError, match=rf"\[tls\] \w+: .*{name} is not there"):
+                settings.check_files()
+            (tmp_path / name).touch()
+        (tmp_path / "train.csv").mkdir()
+        with pytest.raises(SettingsError, match=r"\[data\] train: .* is a folder"):
+            settings.check_files()
+        (tmp_path / "train.csv").rmdir()
+        (tmp_path / "train.csv").touch()
+        with pytest.raises(SettingsError, match=r"\[role\] model: there is no folder"):
+            settings.check_files()
+        (tmp_path / "models").mkdir()
+        settings.check_files()
+
+
+class TestAddresses:
+    """host:port, in the few ways it is written."""
+
+    @pytest.mark.parametrize(
+        ("text", "host", "port"),
+        [
+            ("127.0.0.1:1", "127.0.0.1", 1),
+            ("deals.example.org:65535", "deals.example.org", 65535),
+            ("my_host-1:443", "my_host-1", 443),
+            ("[::1]:7701", "::1", 7701),
+            ("[2001:DB8:0::7]:7701", "2001:db8::7", 7701),
+        ],
+    )
+    def test_good(self, text: str, host: str, port: int) -> None:
+        """They come out as they went in, or in their usual form."""
+        address = parse_address(text)
+        assert (address.host, address.port) == (host, port)
+        assert parse_address(str(address)) == address
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("", "host", "host:", ":1", "host:0", "host:65536", "host:-1", "host:1e3", "host:٣", "http://a:1"),
+            *("a b:1", "-a:1", "a..b:1", "bücher:1", "a" * 300 + ":1", "256.1.1.1:1", "1.2.3:1", "1.2.3.4.5:1"),
+            *("::1:7701", "[::1]", "[::g]:1", "[host]:1"),
+        ],
+    )
+    def test_bad(self, text: str) -> None:
+        """Whatever is not an address is refused with a remedy."""
+        with pytest.raises(ValueError, match=r"."):
+            parse_address(text)
+
+
+BEYOND = Raw("99999999999999999999")
+HUGE = Raw("0x" + "f" * 6000)
+ALWAYS_BAD = [
+    BEYOND,
+    HUGE,
+    Raw("nan"),
+    Raw("-inf"),
+    Raw("1979-05-27"),
+    Raw("07:32:00"),
+    Raw("{ x = 1 }"),
+    Raw("[[[1]]]"),
+]
+LONG = "x" * 5000
+WORSE: dict[str, list[Any]] = {
+    "name": [3, True, "", " ", "Bank", "b_nk", "-bank", "bank.", LONG, "b\u00e4nk", "a\u0000b", ["bank"]],
+    "names": [3, "bank,telecom", [], ["bank"], ["bank", ""], ["bank", 3], ["bank", "Telecom"], ["bank", "bank"]],
+    "path": [3, True, "", "  ", LONG, "a\u0000b", "a\nb", ["x"], "~no-such-user-here/x"],
+    "address": [7701, True, "", "host", "host:0", "host:99999", "http://host:1", "a b:1", "::1:7701", ["host:1"]],
+    "number": ["5", True, [1], -1, Raw("1e400"), Raw("-1e-300")],
+    "integer": ["5", True, 1.5, [1], -1],
+    "flag": ["true", 1, 0, 0.0, [True]],
+    "texts": ["a", 3, [1], [""], ["a", "a"], [["a"]], [True]],
+    "text": [3, True, "", "a\u0007b", LONG, ["a"], 1.5],
+    "choice": [3, True, "", "nothing known", ["info"], LONG],
+}
+KINDS = {
+    "federation": {"name": "name", "participants": "names", "coordinator": "name"},
+    "role": {"name": "name", "state": "path", "model": "path"},
+    "network": {
+        **dict.fromkeys(("listen", "coordinator", "active"), "address"),
+        **dict.fromkeys(("deadline", "connect_timeout"), "number"),
+        "reconnect": "flag",
+        "max_frame_mb": "integer",
+        "transport": "choice",
+    },
+    "tls": {"ca": "path", "certificate": "path", "key": "path", "passphrase_env": "text"},
+    "session": {"name": "text"},
+    "training": {
+        **dict.fromkeys(("objective", "security", "binning"), "choice"),
+        **dict.fromkeys(("num_class", "n_estimators", "max_depth", "max_bin"), "integer"),
+        **dict.fromkeys(("weighted", "first_layer_mask", "may_stop_early"), "flag"),
+        **dict.fromkeys(("learning_rate", "reg_lambda", "gamma", "min_child_weight", "subsample"), "number"),
+        **dict.fromkeys(("colsample_bytree", "leaf_epsilon"), "number"),
+    },
+    "data": {
+        **dict.fromkeys(("train", "evaluate", "predict", "predictions"), "path"),
+        "id": "text",
+        **dict.fromkeys(("features", "drop", "categorical", "numeric"), "texts"),
+    },
+    "label": {
+        **dict.fromkeys(("column", "weight"), "text"),
+        "eval_metric": "texts",
+        "early_stopping_rounds": "integer",
+        "base_score": "number",
+    },
+    "log": {"level": "choice", "file": "path", "json": "flag"},
+}
+NEEDED = ("federation", "role", "network", "tls", "data", "label")
+
+
+def mutations(role: str) -> Iterator[tuple[str, str, str]]:
+    """Yield malformed files of a role: a name for the mistake, the text, and what the message has to name."""
+    for table, keys in full(role).items():
+        for key in keys:
+            kind = KINDS[table][key]
+            for value in [*ALWAYS_BAD, *WORSE[kind]]:
+                if key == "base_score" and value in (-1, Raw("-1e-300")):
+                    continue  # a regression may start below zero
+                text = to_toml(changed(role, table, key, value))
+                yield f"{role} {table}.{key} = {str(value)[:20]!r}", text, key
+            for typo in (key + "x", "x-" + key, key.upper()):
+                content = full(role)
+                content[table][typo] = content[table].pop(key)
+                yield f"{role} {table}.{typo}", to_toml(content), typo
+        yield f"{role} {table} = 3", to_toml(full(role) | {table: 3}), table
+        yield f"{role} {table} = []", to_toml({**full(role), table: []}), table
+        yield f"{role} [[{table}]]", to_toml(full(role)).replace(f"[{table}]", f"[[{table}]]"), table
+        yield f"{role} {table} twice", to_toml(full(role)) + f"[{table}]\n", "(at "
+        if table in NEEDED:
+            content = full(role)
+            del content[table]
+            yield f"{role} without {table}", to_toml(content), f"[{table}]"
+    for table, keys in least(role).items():
+        for key in keys:
+            content = least(role)
+            del content[table][key]
+            yield f"{role} without {table}.{key}", to_toml(content), key
+    text = to_toml(full(role))
+    for end in range(0, len(text) - 2, 41):
+        yield f"{role} cut at {end}", text[:end], ""
+    for line in (
+        "deadline = ",
+        "= 3",
+        "[[",
+        "[network",
+        "key = 'a",
+        'a = "\\x"',
+        "a = 1 b = 2",
+        "x = null",
+        "[]",
+        "a.b.c",
+    ):
+        yield f"{role} with {line}", f"{text}{line}\n", "(at "
+    yield f"{role} nested", "a = " + "[" * 3000 + "]" * 3000, ""
+    yield f"{role} dotted", ".".join("a" * 2000) + " = 1", ""
+    yield f"{role} digits", f"{text}x = {'9' * 5000}\n", ""
+    yield f"{role} large", "# " + "x" * LARGEST_FILE + "\n" + text, ""
+
+
+MALFORMED = [mutation for role in ROLES for mutation in mutations(role)]
+
+
+class TestMalformed:
+    """Whatever stands in a file: a SettingsError that names the place, and nothing else happens."""
+
+    def test_there_are_many(self) -> None:
+        """And they are different."""
+        assert len({text for _, text, _ in MALFORMED}) > 1500
+
+    def test_text(self, tmp_path: Path) -> None:
+        """Every mistake is refused with the file and the key, table or line, shortly and in one line."""
+        path = tmp_path / "role.toml"
+        for name, text, place in MALFORMED:
+            path.write_text(text, encoding="utf-8")
+            try:
+                RoleSettings.from_toml(path)
+            except SettingsError as error:
+                said = str(error)
+                assert said.startswith(str(path)), name
+                assert place in said, f"{name}: {said}"
+                assert re.search(r"\[\w+\]|\bline\b|federation|TOML|MiB|\w = ", said), f"{name}: {said}"
+                assert len(said) < 900 + len(str(path)), name
+                assert said.isprintable(), name
+            else:
+                pytest.fail(f"{name} was taken")
+        assert list(tmp_path.iterdir()) == [path]
+
+    @pytest.mark.parametrize("role", ROLES)
+    def test_bytes(self, tmp_path: Path, role: str) -> None:
+        """Bytes that are no UTF-8 are refused with their line, wherever they stand."""
+        path = tmp_path / "role.toml"
+        text = to_toml(full(role)).encode()
+        for place in range(0, len(text), 23):
+            for octets in (b"\xff", b"\xc3\x28", b"\xed\xa0\x80"):
+                path.write_bytes(text[:place] + octets + text[place:])
+                line = text.count(b"\n", 0, place) + 1
+                with pytest.raises(SettingsError, match=f"line {line} is not UTF-8 text; save the file as UTF-8"):
+                    RoleSettings.from_toml(path)
+        path.write_bytes(to_toml(full(role)).encode("utf-16"))
+        with pytest.raises(SettingsError, match="line 1 is not UTF-8"):
+            RoleSettings.from_toml(path)
+        assert list(tmp_path.iterdir()) == [path]
+
+    @pytest.mark.parametrize("value", [None, object(), b"bank", (1, 2), {"x"}, 1j, "\ud800"])
+    @pytest.mark.parametrize("role", ROLES)
+    def test_dictionaries(self, role: str, value: Any) -> None:
+        """Values that no file can hold are refused too."""
+        for table, keys in full(role).items():
+            for key in keys:
+                with pytest.raises(SettingsError, match=rf"\[{table}\] {key}\b"):
+                    RoleSettings.from_dict(changed(role, table, key, value))
+            with pytest.raises(SettingsError, match=table):
+                RoleSettings.from_dict({**full(role), table: value})
+
+    def test_files_that_are_none(self, tmp_path: Path) -> None:
+        """Nothing there, a folder, or a name that no file can have."""
+        with pytest.raises(SettingsError, match=r"there is no settings file .*gone.toml; mpfedxgb init"):
+            RoleSettings.from_toml(tmp_path / "gone.toml")
+        with pytest.raises(SettingsError, match="is a folder"):
+            RoleSettings.from_toml(tmp_path)
+        for name in ("a\0b", "x" * 5000):
+            with pytest.raises(SettingsError, match="cannot read the settings file"):
+                RoleSettings.from_toml(tmp_path / name)
+        assert not list(tmp_path.iterdir())
