@@ -39,14 +39,14 @@ def others_candidates(training: Training, role: int) -> list[int]:
 
 
 def order_of_gains(training: Training, role: int = P_3) -> tuple[float, float]:
-    """Return the share of ordered pairs of candidates that are in the true order of gains."""
-    gains, right, claimed = training.gains(), 0, 0
+    """Return the share of ordered pairs of candidates that are in the true order of gains; ties do not count."""
+    gains, right, wrong = training.gains(), 0, 0
     for node in laid_out(training, role).nodes:
-        gain = gains[node.place]
-        pairs = np.array(attacks.order_of_gains(node))
-        right += int((gain[pairs[:, 0]] >= gain[pairs[:, 1]] * (1 - 1e-6)).sum())
-        claimed += len(pairs)
-    return right / claimed, 0.5
+        better, worse = gains[node.place][np.array(attacks.order_of_gains(node)).T]
+        apart = np.abs(better - worse) > 1e-6 * better
+        right += int((apart & (better > worse)).sum())
+        wrong += int((apart & (better < worse)).sum())
+    return right / (right + wrong), 0.5
 
 
 def strength_of_columns(training: Training) -> tuple[float, float]:

@@ -138,8 +138,8 @@ def _masked(opened: Sequence[Frame]) -> tuple[list[int], list[int]]:
         (*_, words) = frame.arrays
         if frame.label.endswith("argmax/differences"):
             numbers += RingArray(wide(words.shape[-1]), words).decode().ravel().tolist()
-        elif frame.label.endswith("argmax/open bit"):
-            bits += np.unpackbits(words, bitorder="little").tolist()
+        elif frame.label.endswith("argmax/open bit"):  # one for each number; the last byte is filled up
+            bits += np.unpackbits(words, count=len(numbers) - len(bits), bitorder="little").tolist()
     return numbers, bits
 
 

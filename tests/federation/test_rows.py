@@ -114,7 +114,7 @@ class TestRefused:
         [
             ("id", "customers", "bank: there is no id column 'customers'; the columns are customer, age"),
             ("features", ["agee"], r"bank: \[data\] features names a column 'agee' .* did you mean age\?"),
-            ("drop", ["cyti"], r"bank: \[data\] drop names a column 'cyti' .* did you mean city\?"),
+            ("drop", ["citty"], r"bank: \[data\] drop names a column 'citty' .* did you mean city\?"),
             ("categorical", ["colour"], r"\[data\] categorical names a column 'colour'"),
             ("train", "gone.csv", "there is no file .*gone.csv"),
         ],

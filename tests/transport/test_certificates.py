@@ -129,7 +129,7 @@ class TestFiles:
     def test_no_place_to_write(self, authority: Authority, tmp_path: Path) -> None:
         """The path is named."""
         (tmp_path / "file").touch()
-        with pytest.raises(SettingsError, match="cannot write .*bank.key"):
+        with pytest.raises(SettingsError, match=r"cannot write .*bank\.key"):
             authority.issue(tmp_path / "file", "bank")
 
 

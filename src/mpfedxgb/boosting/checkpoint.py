@@ -33,6 +33,7 @@ KEPT = 3
 """Rounds that stay on disk: roles are at most one round apart, and the newest file may be damaged."""
 
 _SUFFIX = ".checkpoint"
+_KEY = "private.key"
 _DIGEST_BYTES = 32
 _log = logging.getLogger("mpfedxgb.checkpoint")
 
@@ -66,7 +67,7 @@ class Progress(Protocol):
         ...
 
     def load(self, rounds: int) -> State:
-        """Return the state after that many rounds."""
+        """Return the state after that many rounds, and forget later ones: they will be made again."""
         ...
 
     def save(self, state: State) -> None:
@@ -97,7 +98,7 @@ class Checkpoints:
         damaged = []
         for rounds in sorted(self._rounds(), reverse=True):
             try:
-                self.load(rounds)
+                self._read(rounds)
             except _DamagedError as error:
                 _log.warning("%s", error)
                 damaged.append(str(error))
@@ -111,7 +112,18 @@ class Checkpoints:
         return 0
 
     def load(self, rounds: int) -> State:
-        """Return a state, checked."""
+        """Return a state, checked, and forget later ones.
+
+        A later round is made again, with other shares where the paper's way keeps those. If it stayed here and that
+        attempt failed in its turn, this role's shares of one attempt would meet the others' of another.
+        """
+        state = self._read(rounds)
+        for later in self._rounds():
+            if later > rounds:
+                _trying(self._path(later).unlink, f"cannot remove {self._path(later)}")
+        return state
+
+    def _read(self, rounds: int) -> State:
         if rounds == 0:
             return State(0)
         path = self._path(rounds)
@@ -121,7 +133,10 @@ class Checkpoints:
                 "session to begin again"
             )
         content = _trying(path.read_bytes, f"cannot read the checkpoint {path}")
-        return _decode(content, path, self.belongs_to)
+        state = _decode(content, path, self.belongs_to)
+        if state.rounds != rounds:
+            raise _DamagedError(f"the checkpoint {path} is damaged: it holds {state.rounds} rounds")
+        return state
 
     def save(self, state: State) -> None:
         """Write a state: to a temporary file, to the disk, then under its name. Older ones are removed after that."""
@@ -143,7 +158,7 @@ class Checkpoints:
 
         _trying(write, f"cannot write the checkpoint {path}")
         for old in self._rounds():
-            # Rounds beyond this one are of an attempt that went further than some other role.
+            # Later ones are the coordinator's, which loads none, of an attempt that went further than some other role.
             if old <= state.rounds - KEPT or old > state.rounds:
                 with suppress(OSError):
                     self._path(old).unlink()
@@ -163,13 +178,15 @@ class Checkpoints:
 
 def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> bytes:
     """Return the key of a role's own choices in a session: the one that the folder holds, or a new one."""
-    path = folder / "private.key"
+    path = folder / _KEY
 
     def read() -> bytes:
+        if path.is_file():
+            return path.read_bytes()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):
             key = make(count)
-            temporary = folder / "private.key.tmp"
+            temporary = folder / f"{_KEY}.tmp"
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(key.hex().encode())
                 file.flush()
@@ -189,6 +206,11 @@ def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> 
     if len(key) != count:
         raise CheckpointError(f"{path} is damaged; put a copy back, or remove the folder {folder} to begin again")
     return key
+
+
+def forget_private_key(folder: Path) -> None:
+    """Let the next training have a key of its own."""
+    _trying(lambda: (folder / _KEY).unlink(missing_ok=True), f"cannot remove the private key in {folder}")
 
 
 def sync_folder(folder: Path) -> None:

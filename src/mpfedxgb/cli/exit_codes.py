@@ -75,8 +75,18 @@ _BY_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
 )
 
 
+_PASSED_ON = {
+    kind.__name__: code
+    for kind, code in _BY_ERROR
+    if code in (ExitCode.PEER_LOST, ExitCode.REFUSED, ExitCode.GARBLED)
+}
+"""What is wrong between two roles is the same trouble for those who are told of it, so they end with the same code."""
+
+
 def exit_code(error: BaseException) -> ExitCode:
-    """Return the code that a process ends with after an error."""
+    """Return the code that a process ends with after an error, its own or one that another role passed on."""
+    if isinstance(error, PeerFailedError):
+        return _PASSED_ON.get(error.reason.split(" ")[0].rstrip(":"), ExitCode.PEER_FAILED)
     return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), ExitCode.UNEXPECTED)
 
 

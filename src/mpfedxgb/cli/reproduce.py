@@ -28,7 +28,7 @@ def reproduce_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("results"),
     as_json: Annotated[bool, typer.Option("--json", help='Print one JSON object, {"rows": [...]}, only.')] = False,
 ) -> None:
-    r"""Reproduce a table or figure of the paper and print it beside the paper's numbers.
+    """Reproduce a table or figure of the paper and print it beside the paper's numbers.
 
     Writes ITEM.csv (the data), ITEM.png and ITEM.svg (a figure) and ITEM.md (what the paper says, what was measured,
     when and on what machine) into the folder --out.
@@ -52,7 +52,7 @@ def reproduce_command(
     mpfedxgb reproduce table2
     mpfedxgb reproduce table3 --data DIR --json
     mpfedxgb reproduce all --data DIR --out results
-    """
+    """  # noqa: D301 # the backspace is click's sign for lines that stay as they are
     if out.exists() and not out.is_dir():
         raise SettingsError(f"--out {out} is a file; give a folder for the results")
     if data is not None and not data.is_dir():

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mpfedxgb.cli.exit_codes import exit_code
 from mpfedxgb.cli.logs import start_logging
-from mpfedxgb.errors import SettingsError
+from mpfedxgb.errors import MpfedxgbError, SettingsError
 from mpfedxgb.federation import role
 from mpfedxgb.federation.rows import SCORING, read_rows
+from mpfedxgb.federation.session import stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
+
+_log = logging.getLogger("mpfedxgb.role")
 
 Settings = Annotated[Path, typer.Argument(help="This role's settings file (TOML), as `mpfedxgb init` writes it.")]
 JsonLogs = Annotated[bool, typer.Option("--json-logs", help="Log one JSON object per line, for machines.")]
@@ -36,7 +43,8 @@ def coordinator(
     mine = _read(settings, json_logs, log_level)
     if not mine.is_coordinator:
         raise SettingsError(f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train")
-    role.coordinate(mine, once, restart)
+    with _last_line_in_the_log():
+        role.coordinate(mine, once, restart)
 
 
 def participant(
@@ -58,16 +66,17 @@ def participant(
     mine = _read(settings, json_logs, log_level)
     if mine.is_coordinator:
         raise SettingsError(f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}")
-    if train:
-        train_from_files(mine, restart)
-    elif mine.is_active:
-        if serve:
-            raise SettingsError(f"{mine.role.name} is the active participant, which asks for scores: use --predict")
-        table = role.score_file(mine, role.load_model(mine))
-        typer.echo(f"{len(table)} predictions are in {mine.file_of('predictions')}")
-    else:
-        model = role.load_model(mine)
-        role.serve_rows(mine, read_rows(mine, SCORING, model.features), model, once=predict)
+    if serve and mine.is_active:
+        raise SettingsError(f"{mine.role.name} is the active participant, which asks for scores: use --predict")
+    with _last_line_in_the_log():
+        if train:
+            train_from_files(mine, restart)
+        elif mine.is_active:
+            table = role.score_file(mine, role.load_model(mine))
+            typer.echo(f"{len(table)} predictions are in {mine.file_of('predictions')}")
+        else:
+            model = role.load_model(mine)
+            role.serve_rows(mine, read_rows(mine, SCORING, model.features), model, once=predict)
 
 
 def train_from_files(mine: RoleSettings, restart: bool) -> None:
@@ -96,10 +105,22 @@ def mpi_run(
     """
     mine = _of_rank(folder)
     start_logging(log_level or mine.log.level, json_logs or mine.log.json)
-    if mine.is_coordinator:
-        role.coordinate(mine, once=True, restart=restart)
-    else:
-        train_from_files(mine, restart)
+    with _last_line_in_the_log():
+        if mine.is_coordinator:
+            role.coordinate(mine, once=True, restart=restart)
+        else:
+            train_from_files(mine, restart)
+
+
+@contextmanager
+def _last_line_in_the_log() -> Iterator[None]:
+    """Let the log say why this role ended, in the form that was asked for, and end with the code of the error."""
+    try:
+        with stopping_on_signals():
+            yield
+    except (MpfedxgbError, OSError) as error:
+        _log.error("%s", error)
+        raise typer.Exit(exit_code(error)) from None
 
 
 def _of_rank(folder: Path) -> RoleSettings:

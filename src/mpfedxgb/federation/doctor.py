@@ -18,6 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,7 +28,9 @@ from mpfedxgb.errors import DataError, FederationError, SettingsError, UserError
 from mpfedxgb.federation.rows import Rows, encode_labels, read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.toml import Address
-from mpfedxgb.transport.tls import Identity
+
+if TYPE_CHECKING:
+    from mpfedxgb.transport.tls import Identity
 
 SOON_DAYS = 14
 """A certificate that ends earlier is a warning."""
@@ -76,10 +79,10 @@ def examine(path: Path, timeout: float = TIMEOUT) -> Iterator[Finding]:
     yield from _folders(settings)
     identity = None
     for finding in _certificate(settings):
-        if isinstance(finding, Identity):
-            identity = finding
-        else:
+        if isinstance(finding, Finding):
             yield finding
+        else:
+            identity = finding
     yield from _port(settings)
     yield from _peers(settings, identity, timeout)
     yield from _versions()
@@ -197,6 +200,8 @@ def _certificate(settings: RoleSettings) -> Iterator[Finding | Identity]:
     if settings.tls is None:
         yield _ok("certificate", "none is needed over MPI")
         return
+    from mpfedxgb.transport.tls import Identity  # and with it grpc, which no other command needs
+
     tls = settings.tls
     try:
         passphrase = tls.passphrase()

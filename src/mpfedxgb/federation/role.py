@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from mpfedxgb.boosting.active import Labels, RoundReport
-from mpfedxgb.boosting.checkpoint import Checkpoints
+from mpfedxgb.boosting.checkpoint import Checkpoints, forget_private_key
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objectives import Floats, transform
 from mpfedxgb.boosting.train import TrainData, TrainResult
@@ -120,7 +120,7 @@ class Scoring:
 
     def margins(self, rows: Rows) -> Floats:
         """Return the margins of rows, (trees per round, rows), in the order of their ids."""
-        return self._service.score(rows.ids.keys, rows.table, self._settings.network.deadline)
+        return self._service.score(rows.ids.keys, rows.table)
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return id and prediction of every row, in the order of the table; of a classifier also the probabilities."""
@@ -151,7 +151,8 @@ def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[Scoring]:
         yield Scoring(settings, service)
     finally:
         service.end()
-        thread.join(settings.network.deadline)
+        if service.begun.is_set():  # one that still waits for its peers ends as soon as it begins, without us
+            thread.join(settings.network.deadline)
     if ended:
         raise ended[0]
 
@@ -263,6 +264,7 @@ def _checkpoints(settings: RoleSettings, data: str, restart: bool) -> Checkpoint
     )
     if restart:
         checkpoints.clear()
+        forget_private_key(folder.parent)  # another training: its parts must not pass for parts of the last one
     return checkpoints
 
 

@@ -150,7 +150,7 @@ def sample_tables(participants: Sequence[str]) -> dict[str, dict[str, pd.DataFra
     """
     rows = sum(ROWS.values())
     people = _People(rows)
-    numbers = 100_000 + np.argsort(_Draws("ids").uniform(899_999))[:rows]
+    numbers = 100_000 + 89 * np.argsort(_Draws("ids").uniform(10_000))[:rows]
     ids = np.array([f"c-{number}" for number in numbers.tolist()])
     ends = np.cumsum([0, *ROWS.values()])
     tables: dict[str, dict[str, pd.DataFrame]] = {}

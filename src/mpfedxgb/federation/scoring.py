@@ -51,18 +51,25 @@ class Service:
     def __init__(self, model: PartialModel, keys: tuple[str, ...] = (), table: Table | None = None) -> None:
         self.model, self.table = model, table
         self._place = {key: i for i, key in enumerate(keys)}
+        self.begun = threading.Event()
+        """Set when the session runs: everybody is there."""
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._over: BaseException | None = None
 
     def __repr__(self) -> str:
         return f"Service({self.model.name})"
 
-    def score(self, keys: tuple[str, ...], table: Table, timeout: float) -> Floats:
-        """Return the margins of rows, (trees per round, rows), once the session has got to them."""
-        if self._over is not None:
-            raise self._over
+    def score(self, keys: tuple[str, ...], table: Table, timeout: float | None = None) -> Floats:
+        """Return the margins of rows, (trees per round, rows), once the session has got to them.
+
+        Without a timeout it waits as long as the session itself waits for its peers.
+        """
+        if not keys:
+            raise DataError("there are no rows to score; give one or more")
         request = _Request(keys, table)
         self._requests.put(request)
+        if self._over is not None:  # asked after the request is in the queue: either `fail` found it there or this does
+            raise self._over
         if not request.done.wait(timeout):
             raise FederationError(f"a batch was not scored within {timeout:g} seconds")
         if request.error is not None:
@@ -107,6 +114,8 @@ def score_batches(party: Party, service: Service | None) -> None:
     prediction. Reveals: BATCH and NOT_FOUND to everyone, BATCH_IDS to the auxiliaries, the prediction to the active
     participant.
     """
+    if service is not None:
+        service.begun.set()
     classes = int(party.broadcast(CLASSES, [1 if service is None else service.model.params.trees_per_round])[0])
     pause = party.post.settings.deadline / 3
     while True:

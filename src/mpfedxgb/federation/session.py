@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from mpfedxgb.boosting.checkpoint import private_key
 from mpfedxgb.errors import (
     CheckpointError,
-    FederationError,
+    MpfedxgbError,
     PeerFailedError,
     PeerFinishedError,
     PeerTimeoutError,
@@ -49,9 +49,11 @@ class SessionFolder:
 
     def next_attempt(self) -> int:
         """Return the number of the attempt that begins now, and remember it."""
+        temporary = self._attempt.with_suffix(".tmp")
         try:
             last = int(self._attempt.read_text()) if self._attempt.is_file() else 0
-            self._attempt.write_text(f"{last + 1}\n")
+            temporary.write_text(f"{last + 1}\n")
+            temporary.replace(self._attempt)  # whole or not at all, whenever this process is killed
         except ValueError:
             raise CheckpointError(f"{self._attempt} is damaged; remove it") from None
         except OSError as error:
@@ -98,21 +100,35 @@ def run_session(settings: RoleSettings, program: Program[T], private: Sequence[A
         attempt = folder.next_attempt()
         transport = open_transport(settings, settings.network.connect_timeout)
         _log.info("%s is connected with its peers (attempt %d)", settings.role.name, attempt)
-        outcome = run_role(
-            program,
-            private,
-            transport,
-            settings.roster,
-            settings.number,
-            settings.session_settings(attempt),
-            private_key=folder.key,
-        )
+        outcome = _run(settings, program, private, transport, folder, attempt)
         if outcome.error is None:
             return outcome
         if not (settings.network.reconnect and is_lost_peer(outcome.error)):
             raise outcome.error
         _log.warning("%s; waiting for it to come back", outcome.error)
         time.sleep(_PAUSE)
+
+
+def _run(
+    settings: RoleSettings,
+    program: Program[T],
+    private: Sequence[Any],
+    transport: Transport,
+    folder: SessionFolder,
+    attempt: int,
+) -> Outcome[T]:
+    # An auxiliary does not see whether all the others are there; until then the two whom it dials say nothing.
+    is_auxiliary = settings.number not in (COORDINATOR, ACTIVE)
+    return run_role(
+        program,
+        private,
+        transport,
+        settings.roster,
+        settings.number,
+        settings.session_settings(attempt),
+        private_key=folder.key,
+        first_wait=settings.network.connect_timeout if is_auxiliary else 0.0,
+    )
 
 
 def is_lost_peer(error: BaseException) -> bool:
@@ -132,19 +148,10 @@ def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -
         except PeerTimeoutError as error:
             _log.info("%s; still waiting", error)
             continue
-        attempt = folder.next_attempt()
-        outcome = run_role(
-            program,
-            private,
-            transport,
-            settings.roster,
-            settings.number,
-            settings.session_settings(attempt),
-            private_key=folder.key,
-        )
+        outcome = _run(settings, program, private, transport, folder, folder.next_attempt())
         if outcome.error is None:
             _log.info("%s has finished a session", settings.role.name)
-        elif isinstance(outcome.error, FederationError) and not isinstance(outcome.error, StoppedError):
+        elif isinstance(outcome.error, MpfedxgbError) and not isinstance(outcome.error, StoppedError):
             _log.warning("a session ended early: %s", outcome.error)
             time.sleep(_PAUSE)
         else:

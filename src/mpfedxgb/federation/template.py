@@ -35,8 +35,8 @@ EXPLAINED = {
     "weighted": "whether [label] names a column of weights",
     "first_layer_mask": "let only the active participant split the root",
     "may_stop_early": "whether [label] may stop the training early",
-    "security": 'reveal only what the ledger lists; "paper" runs the paper\'s algorithms as printed',
-    "binning": 'equal frequency; "paper" is the sketch of the paper\'s own code',
+    "security": '"paper" runs the paper\'s algorithms as printed, which reveal more',
+    "binning": 'equal frequency; "paper" takes the sketch of the paper\'s own code',
     "leaf_epsilon": 'with security = "paper": how close leaf weights come to the exact ones',
 }
 """What the parameters of a training mean."""

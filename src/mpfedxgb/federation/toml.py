@@ -24,6 +24,7 @@ NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _LARGEST_INTEGER = 1 << 63
 _DEEPEST = 8
 _SHOWN = 60
+_LISTED = 30
 _HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 # recognised here, not bound
 
@@ -258,7 +259,8 @@ def check_values(place: str, content: dict[str, Any]) -> None:
 def suggestion(word: str, known: Collection[str], otherwise: str) -> str:
     """Return what was probably meant, or else the list of what there is, as the rest of a message."""
     close = difflib.get_close_matches(str(word)[:100].lower(), known, 1)
-    return f"; did you mean {close[0]}?" if close else f"; {otherwise} {', '.join(known)}"
+    some = ", ".join(list(known)[:_LISTED]) + (", ..." if len(known) > _LISTED else "")
+    return f"; did you mean {close[0]}?" if close else f"; {otherwise} {some}"
 
 
 def shown(value: Any) -> str:

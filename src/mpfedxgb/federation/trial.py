@@ -49,6 +49,8 @@ class Trial:
         The table [training] of the settings.
     network : dict
         More keys of the table [network], such as deadline and reconnect.
+    to_score : dict of DataFrame or None
+        Per participant, rows to score with the id column.
     """
 
     def __init__(
@@ -59,12 +61,13 @@ class Trial:
         id_column: str,
         training: Mapping[str, Any],
         network: Mapping[str, Any] | None = None,
+        to_score: Mapping[str, pd.DataFrame] | None = None,
     ) -> None:
         self.folder, self.roster = folder, Roster(tuple(tables))
         self.listen = dict(zip((COORDINATOR, ACTIVE), free_ports(2), strict=True))
         self.dial = dict(self.listen)
         """Ports at which coordinator and active participant are found; others than those they listen on for a relay."""
-        self._label, self._id = label, id_column
+        self._label, self._id, self._scores = label, id_column, to_score is not None
         self._training, self._network = dict(training), {"deadline": 60.0, "connect_timeout": 60.0, **(network or {})}
         self._running: list[_Process] = []
         authority = Authority.create(folder / "ca", "trial")
@@ -74,6 +77,8 @@ class Trial:
             authority.issue(home, name)
             if role != COORDINATOR:
                 tables[name].to_csv(home / "train.csv", index=False)
+                if to_score is not None:
+                    to_score[name].to_csv(home / "score.csv", index=False)
         self.write_settings()
 
     def write_settings(self, session: str = "trial") -> None:
@@ -105,6 +110,8 @@ class Trial:
         }
         if role != COORDINATOR:
             content["data"] = {"train": "train.csv", "id": self._id}
+            if self._scores:
+                content["data"] |= {"predict": "score.csv"}
         if role == ACTIVE:
             content["label"] = {"column": self._label}
         return "".join(
@@ -116,6 +123,8 @@ class Trial:
         """Start one role's process; by default for a training."""
         name = self.roster.name(role)
         command = ["coordinator", "--once"] if role == COORDINATOR else ["participant", "--train"]
+        if role == COORDINATOR and "--serve" in arguments:  # it always serves, unless told to do so once
+            command, arguments = ["coordinator"], ()
         log = self.folder / name / "log"
         with log.open("ab") as file:
             process = subprocess.Popen(  # noqa: S603 # our own command and our own files

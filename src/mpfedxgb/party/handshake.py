@@ -135,7 +135,8 @@ def _check(post: Post, peer: int, theirs: bytes) -> dict[str, Any]:
                 "give all roles the same settings and the same version of mpfedxgb"
             )
     spoken, attempt, commitment = (greeting.get(key) for key in ("protocols", "attempt", "commitment"))
-    if not (isinstance(spoken, list) and set(map(str, spoken)) & set(map(str, PROTOCOLS))):
+    greeting["protocols"] = [p for p in spoken if isinstance(p, int)] if isinstance(spoken, list) else []
+    if not set(PROTOCOLS).intersection(greeting["protocols"]):
         raise HandshakeError(
             f"{name} speaks the protocols {str(spoken)[:50]}, {post.roster.name(post.role)} speaks {list(PROTOCOLS)}; "
             "install versions of mpfedxgb that have one in common"

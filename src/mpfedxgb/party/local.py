@@ -58,13 +58,15 @@ def run_role(
     settings: SessionSettings,
     make_source: MakeSource | None = None,
     private_key: bytes | None = None,
+    first_wait: float = 0.0,
 ) -> Outcome[T]:
     """Run one role from handshake to end over any transport; tell the peers if it fails.
 
-    `private_key` is where this role's own choices come from (see `shake_hands`).
+    `private_key` is where this role's own choices come from (see `shake_hands`). Until everybody is there, it waits
+    `first_wait` seconds for a message, if that is longer than it would wait later.
     """
     meter = Meter()
-    post = Post(transport, roster, role, settings, meter)
+    post = Post(transport, roster, role, settings, meter, first_wait)
     outcome: Outcome[T] = Outcome(roster.name(role), meter, Ledger())
     try:
         party = Party(post, shake_hands(post, make_source, private_key))

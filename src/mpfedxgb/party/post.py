@@ -32,7 +32,13 @@ class Post:
     """Sends and receives arrays for one role, in step with its peers."""
 
     def __init__(
-        self, transport: Transport, roster: Roster, role: int, settings: SessionSettings, meter: Meter
+        self,
+        transport: Transport,
+        roster: Roster,
+        role: int,
+        settings: SessionSettings,
+        meter: Meter,
+        first_wait: float = 0.0,
     ) -> None:
         self.transport, self.roster, self.role, self.settings, self.meter = (
             transport,
@@ -44,11 +50,13 @@ class Post:
         self.step = 0
         self.label = "start"
         self._hello = self._session = digest(settings.session.encode())[:SESSION_BYTES]
-        self._wait = settings.deadline if role == ACTIVE else settings.patience
+        self._usual_wait = settings.deadline if role == ACTIVE else settings.patience
+        self._wait = max(self._usual_wait, first_wait)  # some role may still be on its way
 
     def begin(self, context: bytes) -> None:
         """Take frames of this attempt only from now on; `context` ties its keys to everyone's nonces."""
         self._session = digest(b"attempt", context)[:SESSION_BYTES]
+        self._wait = self._usual_wait
 
     def advance(self, label: str) -> None:
         """Enter the next step of the program."""

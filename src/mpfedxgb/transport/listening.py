@@ -148,7 +148,6 @@ def _refuse_if_taken(listen: str) -> None:
             with socket.socket(family, kind, protocol) as trial:
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 trial.bind(address)
-                trial.listen()
     except OSError as error:
         raise UserError(
             f"cannot listen on {listen}: {error.strerror}; "

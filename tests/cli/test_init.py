@@ -1,0 +1,259 @@
+"""`init`: what it writes is ready to run, and only what may be written is."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+import stat
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from commands import Shell
+from mpfedxgb.cli.init import PORTS
+from mpfedxgb.config import TrainParams
+from mpfedxgb.federation.rows import read_rows
+from mpfedxgb.federation.settings import TABLES, RoleSettings
+from mpfedxgb.federation.template import EXPLAINED
+from mpfedxgb.transport.tls import Identity
+
+TRIO = ["--participants", "bank,telecom,retail", "--active", "bank"]
+ROLES = ["coordinator", "bank", "telecom", "retail"]
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Return a shell."""
+    return Shell(monkeypatch, capsys)
+
+
+def settings_of(folder: Path, role: str) -> RoleSettings:
+    """Return the settings that were written for a role."""
+    return RoleSettings.from_toml(folder / role / f"{role}.toml")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return every file below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class TestWritten:
+    """A folder per role, with everything the role needs and nothing of the others'."""
+
+    def test_files(self, shell: Shell, tmp_path: Path) -> None:
+        """Settings, certificate and key for every role, tables for participants; the authority's key in one place."""
+        folder = tmp_path / "deep" / "fed"
+        assert shell.run("init", folder, *TRIO) == 0
+        expected = {"README.md", "ca/ca.crt", "ca/ca.key"}
+        for role in ROLES:
+            expected |= {f"{role}/{name}" for name in (f"{role}.toml", f"{role}.crt", f"{role}.key", "ca.crt")}
+            if role != "coordinator":
+                expected |= {f"{role}/{name}.csv" for name in ("train", "evaluate", "score")}
+        written = files(folder)
+        assert set(written) == expected
+        having_keys = {name for name, content in written.items() if b"PRIVATE KEY" in content}
+        assert having_keys == {"ca/ca.key", *(f"{role}/{role}.key" for role in ROLES)}
+        for name in having_keys:
+            assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+        assert stat.S_IMODE((folder / "ca").stat().st_mode) == 0o700
+
+    def test_settings_and_tables_fit(self, shell: Shell, tmp_path: Path) -> None:
+        """Every role's file is valid, all roles agree, all files are there and can be read as a session reads them."""
+        assert shell.run("init", tmp_path, *TRIO) == 0
+        all_settings = [settings_of(tmp_path, role) for role in ROLES]
+        assert len({settings.training.digest() for settings in all_settings}) == 1
+        assert len({settings.session_name for settings in all_settings}) == 1
+        ids: dict[str, set[tuple[str, ...]]] = {}
+        for settings in all_settings:
+            settings.check_files()
+            tls = settings.tls
+            assert tls is not None
+            Identity.load(settings.role.name, tls.ca, tls.certificate, tls.key).check_usage(listens=True, dials=True)
+            for purpose in ("train", "evaluate", "predict") if settings.data is not None else ():
+                ids.setdefault(purpose, set()).add(read_rows(settings, purpose).ids.keys)
+        assert {purpose: len(lists) for purpose, lists in ids.items()} == {"train": 1, "evaluate": 1, "predict": 1}
+        coordinator, bank, telecom, retail = all_settings
+        assert bank.is_active
+        assert bank.peers() == {"coordinator": coordinator.network.listen}
+        assert telecom.peers() == retail.peers() == bank.peers() | {"bank": bank.network.listen}
+
+    def test_every_key_is_there_and_explained(self, shell: Shell, tmp_path: Path) -> None:
+        """Optional ones as comments; with the # taken away each line is still TOML."""
+        assert shell.run("init", tmp_path, *TRIO) == 0
+        seen = set()
+        for role in ROLES:
+            table = ""
+            for line in (tmp_path / role / f"{role}.toml").read_text().splitlines():
+                assert len(line) <= 120
+                if line.startswith("["):
+                    table = line.strip("[]")
+                found = re.match(r"(?:# )?(\w+) = (.+?) +# \S.{10,}", line)
+                if found:
+                    tomllib.loads(line.removeprefix("# "))
+                    seen.add((table, found[1]))
+                else:
+                    assert re.fullmatch(r"|\[\w+\]|# .*", line), line
+        assert seen == {(table, key) for table, keys in TABLES.items() for key in keys}
+        assert set(EXPLAINED) == set(TrainParams().to_dict())
+
+    def test_comments_show_the_defaults(self, shell: Shell, tmp_path: Path) -> None:
+        """A key behind a # that is no example says what is assumed without it."""
+        assert shell.run("init", tmp_path, *TRIO) == 0
+        path = tmp_path / "bank" / "bank.toml"
+        before = RoleSettings.from_toml(path)
+        lines = path.read_text().splitlines()
+        shown = [re.sub(r"^# (\w+ = .*)", r"\1", line) if "# example" not in line else line for line in lines]
+        assert len([line for line, other in zip(lines, shown, strict=True) if line != other]) > 15
+        path.write_text("\n".join(shown))
+        assert RoleSettings.from_toml(path) == before
+
+    def test_the_active_participant_comes_first(self, shell: Shell, tmp_path: Path) -> None:
+        """Whoever it is, it has the label; the first one if nobody is named."""
+        assert (
+            shell.run("init", tmp_path / "a", "--participants", "x, y,z", "--active", "z", "--coordinator", "dealer")
+            == 0
+        )
+        assert settings_of(tmp_path / "a", "x").roster.participants == ("z", "x", "y")
+        assert settings_of(tmp_path / "a", "dealer").is_coordinator
+        assert "defaulted" in pd.read_csv(tmp_path / "a" / "z" / "train.csv")
+        assert "defaulted" not in pd.read_csv(tmp_path / "a" / "x" / "train.csv")
+        assert shell.run("init", tmp_path / "b", "--participants", "x,y", "--name", "pilot") == 0
+        assert settings_of(tmp_path / "b", "x").is_active
+        assert settings_of(tmp_path / "b", "x").session_name == "pilot/training"
+
+
+class TestPrinted:
+    """The commands that follow."""
+
+    def test_commands(self, shell: Shell, tmp_path: Path) -> None:
+        """One line per role and task, ready to copy, naming files that are there; README.md has them too."""
+        folder = tmp_path / "my fed"
+        assert shell.run("init", folder, *TRIO) == 0
+        lines = [shlex.split(line) for line in shell.out.splitlines() if line.startswith("mpfedxgb ")]
+        assert [line[1] for line in lines] == (
+            ["doctor"] * 4 + ["coordinator"] + ["participant"] * 6 + ["join", "export-xgboost"]
+        )
+        for line in lines[:11]:
+            assert Path(line[2]).is_file()
+        assert [line[3] for line in lines[5:11]] == ["--train"] * 3 + ["--predict"] * 3
+        for line in lines[11:]:
+            models = [settings_of(folder, role).role.model for role in ROLES[1:]]
+            assert line[2:-2] == [str(model) for model in models]
+        readme = (folder / "README.md").read_text()
+        for line in lines:
+            assert shlex.join(line) in readme
+        for word in ("openssl", "passphrase_env", "--renew", "clientAuth", "bank/predictions.csv"):
+            assert word in readme
+
+
+class TestAddresses:
+    """Where roles listen and are found."""
+
+    def test_free_ports(self, shell: Shell, tmp_path: Path) -> None:
+        """The usual ones on this machine; others if somebody listens there."""
+        taken = []
+        for port in PORTS:
+            blocker = socket.socket()
+            try:
+                blocker.bind(("127.0.0.1", port))
+                blocker.listen()
+            except OSError:  # somebody else does it already
+                blocker.close()
+            else:
+                taken.append(blocker)
+        try:
+            assert shell.run("init", tmp_path, *TRIO) == 0
+        finally:
+            for blocker in taken:
+                blocker.close()
+        addresses = [settings_of(tmp_path, role).network.listen for role in ("coordinator", "bank")]
+        ports = [address.port for address in addresses if address is not None]
+        assert len(set(ports)) == 2
+        assert not set(ports) & set(PORTS)
+
+    def test_hosts_and_ports(self, shell: Shell, tmp_path: Path) -> None:
+        """Hosts of others are dialled; the role itself listens on all its interfaces."""
+        words = ["--host", "coordinator=deals.example.org", "--host", "bank=2001:db8::7", "--ports", "4001,4002"]
+        assert shell.run("init", tmp_path, *TRIO, *words) == 0
+        retail = settings_of(tmp_path, "retail")
+        assert {name: str(place) for name, place in retail.peers().items()} == {
+            "coordinator": "deals.example.org:4001",
+            "bank": "[2001:db8::7]:4002",
+        }
+        assert str(settings_of(tmp_path, "coordinator").network.listen) == "0.0.0.0:4001"
+        assert str(settings_of(tmp_path, "bank").network.listen) == "[::]:4002"
+
+
+class TestRefused:
+    """Mistakes are told in one line, before anything is written."""
+
+    @pytest.mark.parametrize(
+        ("words", "says"),
+        [
+            ([], "--participants is missing"),
+            (["--participants", "bank"], "2 to 255 participants"),
+            (["--participants", "bank,bank"], "2 to 255|same name"),
+            (["--participants", "bank,telecom,telecom"], "two roles have the same name"),
+            (["--participants", "bank,My Telecom"], "'My Telecom' cannot be a name"),
+            (["--participants", "bank,ca"], "'ca' cannot be a name"),
+            (["--participants", "bank,coordinator"], "two roles have the same name"),
+            (["--participants", "bank,telecom", "--name", "Ü"], "cannot be a name"),
+            (["--participants", "bank,telecom", "--active", "shop"], "--active shop is none of the participants"),
+            ([*TRIO, "--host", "retail=x"], "ROLE=HOST for coordinator and bank, the roles that listen"),
+            ([*TRIO, "--host", "bank"], "ROLE=HOST"),
+            ([*TRIO, "--host", "bank=a b"], "a host name consists of"),
+            ([*TRIO, "--ports", "1"], "two different ports"),
+            ([*TRIO, "--ports", "7,7"], "two different ports"),
+            ([*TRIO, "--ports", "7,many"], "two different ports"),
+            ([*TRIO, "--ports", "7,70000"], "two different ports"),
+        ],
+    )
+    def test_mistakes(self, shell: Shell, tmp_path: Path, words: list[str], says: str) -> None:
+        """Exit code 2, and no folder."""
+        assert shell.run("init", tmp_path / "fed", *words) == 2
+        assert re.search(says, shell.err), shell.err
+        assert shell.err.count("\n") == 1
+        assert not (tmp_path / "fed").exists()
+
+    def test_folders_that_are_not_empty(self, shell: Shell, tmp_path: Path) -> None:
+        """Nothing is ever overwritten; an empty folder is welcome."""
+        (tmp_path / "mine.txt").write_text("mine")
+        assert shell.run("init", tmp_path, *TRIO) == 2
+        assert f"{tmp_path} is not empty" in shell.err
+        assert shell.run("init", tmp_path / "mine.txt", *TRIO) == 2
+        assert "is a file" in shell.err
+        assert files(tmp_path) == {"mine.txt": b"mine"}
+        (tmp_path / "mine.txt").unlink()
+        assert shell.run("init", tmp_path, *TRIO) == 0
+
+
+class TestRenew:
+    """New trial certificates for a folder that init wrote."""
+
+    def test_only_trial_certificates(self, shell: Shell, tmp_path: Path) -> None:
+        """Real ones, which another authority signed, are left alone; settings and tables too."""
+        assert shell.run("init", tmp_path / "fed", *TRIO) == 0
+        assert shell.run("init", tmp_path / "other", *TRIO) == 0
+        real = (tmp_path / "other" / "bank" / "bank.crt").read_bytes()
+        (tmp_path / "fed" / "bank" / "bank.crt").write_bytes(real)
+        before = files(tmp_path / "fed")
+        assert shell.run("init", tmp_path / "fed", "--renew") == 0
+        assert "coordinator, retail, telecom" in shell.out
+        assert "Left alone, since they are not of this authority: bank" in shell.out
+        after = files(tmp_path / "fed")
+        assert {name for name in after if after[name] != before.get(name)} == {
+            f"{role}/{role}.{ending}" for role in ("coordinator", "telecom", "retail") for ending in ("crt", "key")
+        }
+
+    def test_nothing_to_renew(self, shell: Shell, tmp_path: Path) -> None:
+        """Without an authority, or without roles."""
+        assert shell.run("init", tmp_path, "--renew") == 2
+        assert "cannot read the authority" in shell.err
+        assert shell.run("init", tmp_path / "fed", *TRIO) == 0
+        for role in ROLES:
+            (tmp_path / "fed" / role / f"{role}.crt").unlink()
+        assert shell.run("init", tmp_path / "fed", "--renew") == 2
+        assert "has no role with a certificate" in shell.err
