@@ -54,8 +54,8 @@ def rows_left_of_thresholds(
     """Return, node by node, how many rows go left by each candidate; nothing where no number can be factored.
 
     All rows have the same hessian h, so a denominator is a product of four numbers h n + lambda; P_1 knows all but the
-    four n. A product does not tell left from right, but inside a feature the rows on the left do not become
-    fewer, in any node: the candidates from the median on have their larger side there.
+    four n. A product does not tell left from right, but inside a feature the rows on the left do not become fewer, in
+    any node: the candidates from the median on have their larger side there.
     """
     factored = _factor_top_down(nodes, rows, h, lam)
     found: dict[Place, Counts] = {place: {} for place in factored}
@@ -83,10 +83,7 @@ def _factor_top_down(nodes: Sequence[Bracket], rows: int, h: int, lam: int) -> d
         left, right = ((node.place[0], child) for child in node.children or (-1, -1))
         if node.best not in sides or left not in by_place:
             continue
-        for part in (
-            sides[node.best],
-            n - sides[node.best],
-        ):  # only with its own size can a child's numbers be factored
+        for part in (sides[node.best], n - sides[node.best]):  # a child's numbers have factors for its true size only
             one, two = (smaller_sides(by_place[p], k, h, lam) for p, k in ((left, part), (right, n - part)))
             if len(one) + len(two) > len(out.get(left, (0, {}))[1]) + len(out.get(right, (0, {}))[1]):
                 out[left], out[right] = (part, one), (n - part, two)

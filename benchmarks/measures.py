@@ -5,12 +5,13 @@ What a strict training does not show is replaced by the masked numbers that the 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 import attacks
 from mpfedxgb.boosting import numbers
-from mpfedxgb.config import TrainParams
 from mpfedxgb.party import ACTIVE
 from mpfedxgb.ring.bits import unpack_data
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
@@ -83,20 +84,22 @@ def rows_left_of_thresholds(training: Training) -> tuple[float, float]:
     return float(np.mean(known)), float(np.mean(lucky))
 
 
+def step_bits(training: Training) -> int:
+    """Return the bits of a step size, which follow from public numbers."""
+    params, rows = replace(training.params, security="paper"), len(training.labels.y)
+    return numbers.leaf_rules(params, numbers.plan(params, rows), rows, len(training.tables)).step_bits
+
+
 def rows_of_leaves(training: Training) -> tuple[float, float]:
     """Return the share of leaves whose number of rows an auxiliary knows exactly; by chance, all leaves are alike."""
     seen, n, one = training.transcripts[P_3], len(training.labels.y), 1 << BITS[training.params.objective]
-    paper = TrainParams.from_dict(training.params.to_dict() | {"security": "paper"})
-    bits = numbers.leaf_rules(paper, numbers.plan(paper, n), n, len(training.tables)).step_bits
-    masked = iter(seen.masked_numbers)
-    steps = iter(seen.values(STEP_SIZE))
+    bits, masked, steps = step_bits(training), iter(seen.masked_numbers), iter(seen.values(STEP_SIZE))
     known, lucky = [], []
     for t, leaves in enumerate(laid_out(training, P_3).leaves):
         true = np.array([training.rows[t, leaf].sum() for leaf in leaves])
-        e = next(steps, None)
-        step = [1 + next(masked) % (1 << bits) for _ in leaves] if e is None else e.tolist()
-        guess = attacks.rows_of_leaves(step, bits, one, one)[1]
-        known += (np.rint(guess) == true).tolist()
+        shown = next(steps, None)
+        step = [1 + next(masked) % (1 << bits) for _ in leaves] if shown is None else shown.tolist()
+        known += (np.rint(attacks.rows_of_leaves(step, bits, one, one)[1]) == true).tolist()
         lucky += [round(n / len(leaves)) == rows for rows in true.tolist()]
     return float(np.mean(known)), float(np.mean(lucky))
 

@@ -34,7 +34,8 @@ def run_program(code: str, *arguments: object, **options: Any) -> subprocess.Pop
     """Start a Python program that may import modules of mpfedxgb, but not the package as such."""
     source = str(Path(mpfedxgb.__file__).parent)
     command = [sys.executable, "-c", PRELUDE.format(source=source) + code, *map(str, arguments)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, **{**pipes, **options})  # noqa: S603 # ours
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +50,7 @@ class Authority:
         self.certificate = self._certify(title, self.key, None, days, (), ca=True)
         self.file = folder / "ca.pem"
         self.file.write_bytes(_pem(self.certificate))
-        self._count = 0
+        self._numbers = itertools.count(1)
 
     def _certify(
         self,
@@ -88,11 +89,11 @@ class Authority:
         common_name: str = "someone",
     ) -> Pair:
         """Return a certificate for some DNS names; valid from and to so many days from now."""
-        self._count += 1
+        number = next(self._numbers)
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = None if self_signed else self
         certificate = self._certify(common_name, key, issuer, days, names, usages=usages)
-        pair = Pair(self.folder / f"{self._count}.crt", self.folder / f"{self._count}.key")
+        pair = Pair(self.folder / f"{number}.crt", self.folder / f"{number}.key")
         pair.certificate.write_bytes(_pem(certificate))
         pair.key.write_bytes(_key_pem(key, passphrase))
         return pair

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,24 @@ def parts() -> list[PartialModel]:
     return [bank, telecom]
 
 
+@pytest.fixture
+def shared_parts(parts: list[PartialModel]) -> list[PartialModel]:
+    """Return the same model as the paper keeps it: every participant has a share of each leaf weight."""
+    rng = np.random.default_rng(4)
+    whole = [node.weight or 0 for tree in parts[0].trees for node in tree if isinstance(node, Leaf)]
+    first = [int(v) for v in rng.integers(-(1 << 63), 1 << 63, len(whole))]
+    second = [(w - v + (1 << 63)) % (1 << 64) - (1 << 63) for v, w in zip(first, whole, strict=True)]
+    params = replace(parts[0].params, security="paper", min_child_weight=0.0)
+    out = []
+    for part, shares in zip(parts, (iter(first), iter(second)), strict=True):
+        trees = tuple(
+            tuple(Leaf(None, share=next(shares)) if isinstance(node, Leaf) else node for node in tree)
+            for tree in part.trees
+        )
+        out.append(replace(part, params=params, trees=trees))
+    return out
+
+
 def changed(part: PartialModel, path: tuple[Any, ...], value: Any) -> str:
     """Return a part's text with the value at a path replaced, or left out if the value is `...`."""
     content = json.loads(part.to_json())
@@ -269,10 +288,17 @@ def test_half_a_file_is_refused(parts: list[PartialModel], which: int) -> None:
             PartialModel.from_json(text[:end], "bank.json")
 
 
+ANYTHING: list[Any] = [None, True, -1, 10**30, 1.5, "x", "", [], {}, [[]], [None], {"leaf": "1"}, {"share": 1.0}, ...]
+
+
 @pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("value", [None, True, -1, 10**30, 1.5, "x", "", [], {}, [[]], [None], {"leaf": "1"}, ...])
-def test_any_other_value_is_refused_or_harmless(parts: list[PartialModel], which: int, value: Any) -> None:
+@pytest.mark.parametrize("value", ANYTHING)
+@pytest.mark.parametrize("kept", ["parts", "shared_parts"])
+def test_any_other_value_is_refused_or_harmless(
+    request: pytest.FixtureRequest, kept: str, which: int, value: Any
+) -> None:
     """Whatever is put in the place of anything, or left out, the answer is a model that is whole, or a clear error."""
+    parts: list[PartialModel] = request.getfixturevalue(kept)
     for path in paths(json.loads(parts[which].to_json())):
         text = changed(parts[which], path, value)
         try:
@@ -334,6 +360,56 @@ def test_damage_is_named(parts: list[PartialModel], name: str) -> None:
         PartialModel.from_json(changed(parts[which], path, value), "a file")
     assert str(caught.value).startswith("a file is damaged: ")
     assert says in str(caught.value)
+
+
+SHARED_DAMAGE: dict[str, tuple[int, tuple[Any, ...], Any, str]] = {
+    "a weight instead": (0, ("trees", 0, 2), {"leaf": 3, "cover": 1.0}, "leaf weights belong to"),
+    "a leaf without a share": (1, ("trees", 0, 2), {"leaf": None}, "shares of leaf weights are kept"),
+    "a share of another kind": (1, ("trees", 0, 2, "share"), 1.5, "share is float, not int"),
+    "a share as text": (0, ("trees", 0, 2, "share"), "7", "share is str, not int"),
+    "a share too wide": (0, ("trees", 0, 2, "share"), 1 << 63, "more than 64 bits"),
+    "a share too far below": (1, ("trees", 0, 2, "share"), -(1 << 63) - 1, "more than 64 bits"),
+    "shares in a strict model": (0, ("params", "security"), "strict", "leaf weights belong to"),
+    "shares at a strict auxiliary": (1, ("params", "security"), "strict", "and only there"),
+    "a scale at an auxiliary": (1, ("weight_bits",), 30, "scale of leaf weights is the active participant's"),
+    "no number for a scale": (0, ("weight_bits",), "32", "weight_bits is str, not int"),
+    "a scale beyond all weights": (0, ("weight_bits",), 10**30, "weight_bits"),
+    "a scale far below all weights": (0, ("weight_bits",), -(10**30), "weight_bits"),
+    "what does not go with the paper": (0, ("params", "min_child_weight"), 1.0, "min_child_weight=1.0"),
+}
+
+
+@pytest.mark.parametrize("name", SHARED_DAMAGE)
+def test_damage_to_shares_is_named(shared_parts: list[PartialModel], name: str) -> None:
+    """Shares belong to the paper's way, to all leaves of all participants, and have 64 bits."""
+    which, path, value, says = SHARED_DAMAGE[name]
+    with pytest.raises(UserError) as caught:
+        PartialModel.from_json(changed(shared_parts[which], path, value), "a file")
+    assert str(caught.value).startswith("a file is damaged: ")
+    assert says in str(caught.value)
+
+
+def test_strict_models_have_no_scale_of_their_own(parts: list[PartialModel]) -> None:
+    """Weights are in units of 2^-32; a file from before there was a choice says nothing of it."""
+    with pytest.raises(UserError, match="scale of leaf weights"):
+        PartialModel.from_json(changed(parts[0], ("weight_bits",), 30))
+    assert PartialModel.from_json(changed(parts[0], ("weight_bits",), ...)) == parts[0]
+
+
+@pytest.mark.parametrize("weight_bits", [-14, 20, 32, 50])
+def test_shares_are_joined(parts: list[PartialModel], shared_parts: list[PartialModel], weight_bits: int) -> None:
+    """From JSON and back nothing is lost; the sum of the shares, modulo 2^64, is the weight, at the file's scale."""
+    shared = [replace(shared_parts[0], weight_bits=weight_bits), shared_parts[1]]
+    read = [PartialModel.from_json(part.to_json()) for part in shared]
+    assert read == shared
+
+    def weights(model: Joined) -> list[int | None]:
+        return [node.weight for tree in model.trees for node in tree if isinstance(node, Leaf)]
+
+    exact = [Fraction(w or 0) * Fraction(2) ** (WEIGHT_BITS - weight_bits) for w in weights(join(parts))]
+    assert weights(join(read)) == [round(w) for w in exact]
+    booster = to_booster(read)
+    assert booster.num_boosted_rounds() == 2
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "9" * 5000])

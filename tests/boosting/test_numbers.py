@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.boosting.numbers import SMALLEST_GAMMA, Plan, bits_needed, choose_scale, plan, scale
+from mpfedxgb.boosting.numbers import SMALLEST_GAMMA, Plan, bits_needed, choose_scale, leaf_rules, plan, scale
 from mpfedxgb.config import TrainParams
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.tree.paper_leaf import SPARE_BITS
 from property_tests import examples
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
@@ -104,6 +105,32 @@ def test_plan_keeps_within_its_ring(name: str, reg_lambda: float, gamma: float) 
         assert bits_needed(rows, found.g_cap, found.h_cap, found.lam_cap, found.gam_cap) <= 64 * found.limbs
         assert rows * max(found.g_cap, found.h_cap) < 1 << 62
         assert found.is_private == (name in PRIVATE)
+
+
+@pytest.mark.parametrize("name", ["log-loss", "squared error"])
+@pytest.mark.parametrize("reg_lambda", [1e-9, 1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("learning_rate", [0.3, 1e6])
+def test_plan_holds_what_the_paper_computes(name: str, reg_lambda: float, learning_rate: float) -> None:
+    """Four sums of hessians in one denominator, and every step of the descent to a leaf weight, fit the ring."""
+    params = TrainParams(
+        **OBJECTIVES[name], security="paper", min_child_weight=0.0, reg_lambda=reg_lambda, learning_rate=learning_rate
+    )
+    for rows in (2, 37, 5000, 10**5):
+        try:
+            found = plan(params, rows)
+        except DoesNotFitError:
+            assert reg_lambda > 1
+            continue
+        rules = leaf_rules(params, found, rows, participants=2)
+        half, limit = (rows // 2) * found.h_cap + found.lam_cap, 1 << (64 * found.limbs - 1)
+        largest = (found.g_cap * rows << (rules.f_h + SPARE_BITS)) // rules.lam  # the weight of a leaf without hessians
+
+        assert half**4 < limit
+        assert bits_needed(rows, found.g_cap, found.h_cap, found.lam_cap, found.gam_cap) <= 64 * found.limbs
+        assert 4 * (rules.lam * largest) * ((1 << rules.step_bits) // rules.lam) < limit
+        assert 4 * largest * round(Fraction(learning_rate) * (1 << 56)) < limit
+        assert (1 << rules.step_bits) // (rows * found.h_cap + 3 * rules.lam) >= 8
+        assert rules.step_bits < 62
 
 
 def test_public_scales() -> None:

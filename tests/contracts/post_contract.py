@@ -25,6 +25,8 @@ from mpfedxgb.party import Meter, Roster
 from mpfedxgb.party.post import Post
 from mpfedxgb.transport import Kind, encode
 
+ALIEN = "P2 sent a frame of another session or attempt"
+
 
 class PostContract(Connected):
     """Out-of-step, alien, truncated and oversized frames, silence, and aborts."""
@@ -87,14 +89,64 @@ class PostContract(Connected):
             with pytest.raises(OutOfStepError, match="announce frame"):
                 posts[0].receive(1)
 
-    @pytest.mark.parametrize("changes", [{"session": "other"}, {"attempt": 2}])
-    def test_an_alien_session(self, changes: dict[str, Any]) -> None:
-        """A frame of another session, or of an earlier attempt of this one, is refused."""
+    def test_an_alien_session(self) -> None:
+        """A frame of another session is refused."""
         with self.posts() as posts:
-            alien = Post(posts[2].transport, posts[2].roster, 2, SessionSettings(**changes), Meter())
+            alien = Post(posts[2].transport, posts[2].roster, 2, SessionSettings(session="other"), Meter())
             alien.send([1], [])
-            with pytest.raises(AlienFrameError, match="P2 sent a frame of another session or attempt"):
+            with pytest.raises(AlienFrameError, match=ALIEN):
                 posts[1].receive(2)
+
+    def test_attempts_need_not_agree_before_they_begin(self) -> None:
+        """Greetings arrive whatever number of an attempt each role is at: it is what they have to settle."""
+        with self.posts() as posts:
+            later = Post(posts[2].transport, posts[2].roster, 2, SessionSettings(attempt=5), Meter())
+            later.send([1], [np.array([5], np.uint8)], Kind.HELLO)
+            assert posts[1].receive(2, Kind.HELLO)[0].tolist() == [5]
+
+    @pytest.mark.parametrize("earlier", [None, b"another context"])
+    def test_an_earlier_attempt(self, earlier: bytes | None) -> None:
+        """Once an attempt has begun, frames from before it and of other attempts are refused, greetings included."""
+        for kind in (Kind.DATA, Kind.HELLO, Kind.ANNOUNCE):
+            with self.posts() as posts:
+                posts[1].begin(b"context")
+                if earlier is not None:
+                    posts[2].begin(earlier)
+                posts[2].send([1], [], kind)
+                with pytest.raises(AlienFrameError, match=ALIEN):
+                    posts[1].receive(2, kind)
+
+    def test_an_attempt_that_all_have_begun(self) -> None:
+        """The same context is the same attempt."""
+        with self.posts() as posts:
+            for post in posts:
+                post.begin(b"context")
+            posts[2].send([1], [np.array([7], np.uint8)])
+            assert posts[1].receive(2)[0].tolist() == [7]
+
+    def test_an_abort_from_before_the_attempt(self) -> None:
+        """A peer that stopped before the attempt began is heard; one that stopped in another attempt is an alien."""
+        with self.posts() as posts:
+            posts[1].begin(b"context")
+            posts[2].abort(ValueError(), "ValueError")
+            with pytest.raises(PeerFailedError, match="P2 failed: ValueError"):
+                posts[1].receive(2)
+            posts[2].begin(b"another context")
+            posts[2].abort(ValueError(), "ValueError")
+            with pytest.raises(AlienFrameError, match=ALIEN):
+                posts[1].receive(2)
+
+    def test_the_first_wait(self) -> None:
+        """Before its attempt begins a role waits longer if it is told to, and never less than usual."""
+        with self.posts() as posts:
+            settings = SessionSettings(deadline=SHORT)
+            for first, told in ((2 * SHORT, r"0\.4 seconds"), (0.0, r"0\.2 seconds")):
+                post = Post(posts[1].transport, posts[1].roster, 1, settings, Meter(), first)
+                with pytest.raises(PeerTimeoutError, match=told):
+                    post.receive(2)
+                post.begin(b"context")
+                with pytest.raises(PeerTimeoutError, match=r"0\.2 seconds"):
+                    post.receive(2)
 
     def test_an_alien_sender(self) -> None:
         """A frame that says it is from somebody else than the connection is from is refused."""
@@ -185,9 +237,9 @@ class PostContract(Connected):
                 Call(insist).result()
 
     def test_last_words_of_another_session(self) -> None:
-        """Who sends to a role that has ended over a difference in session or attempt learns that it was that."""
+        """Who sends to a role that has ended over a difference in session learns that it was that."""
         with self.posts() as posts:
-            alien = Post(posts[1].transport, posts[1].roster, 1, SessionSettings(attempt=2), Meter())
+            alien = Post(posts[1].transport, posts[1].roster, 1, SessionSettings(session="other"), Meter())
             alien.abort(ValueError(), "ValueError")
             alien.transport.close()
 
@@ -195,7 +247,7 @@ class PostContract(Connected):
                 for _ in range(2048):
                     posts[0].send([1], [np.zeros(1 << 15, np.uint8)])
 
-            with pytest.raises(AlienFrameError, match="P1 sent a frame of another session or attempt"):
+            with pytest.raises(AlienFrameError, match=ALIEN.replace("P2", "P1")):
                 Call(insist).result()
 
     def test_aborting_never_fails(self) -> None:

@@ -211,6 +211,26 @@ def test_match_refuses_other_columns(names: list[str], categories: dict[str, tup
         Table.read({"x": [1], "y": [2]}, "bank").match(names, categories)
 
 
+def test_rows_follow_each_other() -> None:
+    """The rows of one table and then of others, column by column; names, owner and categories are the first one's."""
+    first = Table.read(pd.DataFrame({"x": [1.0, NAN], "c": pd.Categorical(["u", "v"], ["u", "v"])}), "bank")
+    others = [
+        Table.read(pd.DataFrame({"x": [float(i)] * i, "c": pd.Categorical(["v"] * i, ["u", "v"])}), f"later {i}")
+        for i in (1, 2)
+    ]
+    both = first.followed_by(others)
+
+    assert (both.owner, both.rows, both.names) == ("bank", 5, ["x", "c"])
+    assert values(both) == pytest.approx([1, NAN, 1, 2, 2], nan_ok=True)
+    assert values(both, 1) == [0, 1, 1, 1, 1]
+    assert both.columns[1].categories == ("u", "v")
+    assert both.columns[0].values.dtype == np.float32
+    assert (first.rows, len(first.columns[0].values)) == (2, 2)
+    alone = first.followed_by([])
+    assert alone.rows == 2
+    assert values(alone) == pytest.approx(values(first), nan_ok=True)
+
+
 def test_match_refuses_categories_for_numbers() -> None:
     """A column trained on numbers does not take categories."""
     with pytest.raises(UserError, match="'a' was trained on numbers and now holds categories"):

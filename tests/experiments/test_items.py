@@ -149,6 +149,7 @@ def test_fig4b(tmp_path: Path) -> None:
 def test_fig5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Time by rows and features; columns are repeated."""
     monkeypatch.setattr(fig5, "WIDE", 4)
+    monkeypatch.setattr(fig5, "REPEAT", 1)
     rows = [*fig5.measure(FEW, (4, 8), QUIET), *fig5.measure(SPLIT, (4, 8), QUIET)]
 
     assert [(row["rows"], row["features"]) for row in rows] == [(n, j) for n in (100, 200) for j in (4, 8)]

@@ -11,6 +11,7 @@ from every_protocol import COLUMNS, LARGEST, Everything, every_protocol
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SecretError
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, run_locally
+from mpfedxgb.party.handshake import COMMITMENT_BYTES, PROTOCOLS
 from mpfedxgb.party.keys import NONCE_BYTES
 from mpfedxgb.ring import RingArray
 from mpfedxgb.transport.frame import Frame, Kind
@@ -35,13 +36,13 @@ def inbox(recorder: Recorder) -> list[Frame]:
 
 @pytest.mark.parametrize("participants", [2, 3])
 def test_coordinator_receives_greetings_and_announcements_only(participants: int) -> None:
-    """One greeting of each participant; then announcements of the active one, each exactly what was announced."""
+    """One greeting of each participant, and what the active one settled; then its announcements, exactly as made."""
     done, recorder = run(participants)
     frames = inbox(recorder)
     announced = [frame for frame in frames if frame.kind is Kind.ANNOUNCE]
 
     assert {frame.kind for frame in frames} == {Kind.HELLO, Kind.ANNOUNCE}
-    assert sorted(frame.sender for frame in frames if frame.kind is Kind.HELLO) == list(range(1, participants + 1))
+    assert sorted(frame.sender for frame in frames if frame.kind is Kind.HELLO) == [ACTIVE, *range(1, participants + 1)]
     assert {frame.sender for frame in announced} == {ACTIVE}
     assert [(frame.label, [a.tolist() for a in frame.arrays]) for frame in announced] == [
         ("announce runs", [[RUNS]]),
@@ -56,14 +57,23 @@ def test_coordinator_receives_greetings_and_announcements_only(participants: int
 
 @pytest.mark.parametrize("participants", [2, 3])
 def test_greeting_holds_public_settings_and_a_nonce(participants: int) -> None:
-    """A greeting names protocol, session, attempt, parameters and roster; the nonce is fresh for each participant."""
+    """A greeting names protocols, session, attempt, parameters and roster, and commits to a key that it does not tell.
+
+    Nonce and commitment are fresh for each participant. The active one settles a protocol and an attempt for all.
+    """
     frames = [frame for frame in inbox(run(participants)[1]) if frame.kind is Kind.HELLO]
-    nonces = set()
+    (agreement,) = (frame for frame in frames if len(frame.arrays) == 1)
+    assert agreement.sender == ACTIVE
+    assert json.loads(agreement.arrays[0].tobytes()) == {"protocol": PROTOCOLS[-1], "attempt": SETTINGS.attempt}
+    nonces, commitments = set(), set()
     for frame in frames:
+        if frame is agreement:
+            continue
         greeting, nonce = frame.arrays
         public = json.loads(greeting.tobytes())
-        assert public.pop("protocol") > 0
+        commitments.add(bytes.fromhex(public.pop("commitment")))
         assert public == {
+            "protocols": list(PROTOCOLS),
             "session": SETTINGS.session,
             "attempt": SETTINGS.attempt,
             "parameters": SETTINGS.parameters_digest,
@@ -72,7 +82,8 @@ def test_greeting_holds_public_settings_and_a_nonce(participants: int) -> None:
         nonces.add(nonce.tobytes())
 
     assert {len(nonce) for nonce in nonces} == {NONCE_BYTES}
-    assert len(nonces) == participants
+    assert {len(commitment) for commitment in commitments} == {COMMITMENT_BYTES}
+    assert len(nonces) == len(commitments) == participants
 
 
 @pytest.mark.parametrize("participants", [2, 3])

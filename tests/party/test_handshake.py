@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ import pytest
 from contracts.transport_contract import Call
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import FederationError, HandshakeError
-from mpfedxgb.party import Meter, Outcome, Party, Roster
-from mpfedxgb.party.handshake import PROTOCOL, shake_hands
+from mpfedxgb.party import Meter, Outcome, Party, Roster, handshake
+from mpfedxgb.party.handshake import COMMITMENT_BYTES, PROTOCOLS, shake_hands
 from mpfedxgb.party.keys import NONCE_BYTES, Keyring
-from mpfedxgb.party.local import run_role
+from mpfedxgb.party.local import run_role, run_roles
 from mpfedxgb.party.post import Post
 from mpfedxgb.ring import VECTOR
 from mpfedxgb.ring.prg import SEED_BYTES
@@ -33,21 +34,23 @@ def run_apart(odd: int, roster: Roster = ROSTER, **changes: Any) -> list[Outcome
     """Run all roles, one of them with its own idea of roster or settings, and return how each of them ended."""
     hub = MemoryHub(ROSTER.links(), 1 << 20)
 
-    def name(party: Party) -> str:
-        return party.name
-
     def run(role: int) -> Outcome[str]:
         mine = {"deadline": WAIT, **(changes if role == odd else {})}
         its_roster = roster if role == odd else ROSTER
-        return run_role(name, [], hub.end(role), its_roster, role, SessionSettings(**mine))
+        return run_role(meet, [], hub.end(role), its_roster, role, SessionSettings(**mine))
 
     calls = [Call(run, role) for role in ROSTER.roles]
     return [call.result() for call in calls]
 
 
+def meet(party: Party) -> str:
+    """Say something to everyone, so that all have to be in the same attempt, and return the name."""
+    party.tell_everyone("hello", None if party.is_coordinator else [party.role])
+    return party.name
+
+
 DIFFERENCES: list[tuple[str, dict[str, Any]]] = [
     ("parameters", {"parameters_digest": "other"}),
-    ("attempt", {"attempt": 2}),
     ("session", {"session": "other"}),
     ("roster", {"roster": Roster(("P1", "P2", "Q3"))}),
     ("roster", {"roster": Roster(("P1", "P2", "P3"), "notary")}),
@@ -76,6 +79,145 @@ def test_waiting_times_need_not_agree() -> None:
     """Deadlines and limits are each role's own."""
     outcomes = run_apart(2, deadline=2 * WAIT, max_frame_bytes=1 << 20, max_queued_bytes=1 << 20)
     assert [outcome.result for outcome in outcomes] == ["coordinator", "P1", "P2", "P3"]
+
+
+@pytest.mark.parametrize("odd", ROSTER.roles)
+def test_attempts_that_differ_are_settled(odd: int) -> None:
+    """A role that was restarted more often than the others does not stop anybody."""
+    outcomes = run_apart(odd, attempt=7)
+    assert [outcome.result for outcome in outcomes] == ["coordinator", "P1", "P2", "P3"]
+
+
+@pytest.mark.parametrize("attempts", [(1, 1, 1, 1), (3, 1, 2, 1), (1, 2, 5, 4), (1, 9, 2, 2)])
+def test_the_highest_attempt_counts(attempts: tuple[int, ...]) -> None:
+    """All go on as the attempt with the highest number that anyone has reached."""
+    hub = MemoryHub(ROSTER.links(), 1 << 20)
+    offices = [
+        Post(hub.end(role), ROSTER, role, SessionSettings(attempt=attempts[role], deadline=WAIT), Meter())
+        for role in ROSTER.roles
+    ]
+    for call in [Call(shake_hands, post) for post in offices]:
+        call.result()
+    assert [post.settings.attempt for post in offices] == [max(attempts)] * 4
+
+
+# Versions
+
+
+def run_with_protocols(monkeypatch: pytest.MonkeyPatch, spoken: list[list[int]]) -> list[Outcome[int]]:
+    """Run all roles, each saying that it speaks these protocols (and knowing them all); return who agreed on what."""
+    plain, agreed = handshake._greeting, handshake._read_agreement
+
+    def greeting(post: Post, private: bytes) -> bytes:
+        return json.dumps({**json.loads(plain(post, private)), "protocols": spoken[post.role]}).encode()
+
+    settled = {}
+
+    def read(post: Post, blob: bytes) -> dict[str, Any]:
+        settled[post.role] = agreed(post, blob)["protocol"]
+        return agreed(post, blob)
+
+    monkeypatch.setattr(handshake, "PROTOCOLS", (2, 3, 4))
+    monkeypatch.setattr(handshake, "_greeting", greeting)
+    monkeypatch.setattr(handshake, "_read_agreement", read)
+
+    def protocol(party: Party) -> int:
+        meet(party)
+        return int(settled[party.role])
+
+    return run_roles(protocol, 3, settings=SessionSettings(deadline=WAIT))
+
+
+@pytest.mark.parametrize(
+    ("spoken", "newest"),
+    [([[2], [2, 3], [2, 3, 4], [1, 2]], 2), ([[4, 3], [3, 4], [3, 4, 5], [3, 2, 1]], 3), ([[2, 3, 4]] * 4, 4)],
+)
+def test_the_newest_common_protocol_is_agreed(
+    monkeypatch: pytest.MonkeyPatch, spoken: list[list[int]], newest: int
+) -> None:
+    """Of those that all speak, whatever else they speak."""
+    assert [outcome.result for outcome in run_with_protocols(monkeypatch, spoken)] == [newest] * 4
+
+
+def test_no_protocol_in_common_is_named_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any two may have one in common: if all have not, all are told so."""
+    outcomes = run_with_protocols(monkeypatch, [[2, 3], [3, 4], [4, 2], [2, 3, 4]])
+    for outcome in outcomes:
+        assert isinstance(outcome.error, FederationError), outcome
+        assert "there is no protocol that all roles speak; install versions" in str(outcome.error)
+
+
+@pytest.mark.parametrize("odd", ROSTER.roles)
+def test_a_role_of_another_age_is_named_to_all(monkeypatch: pytest.MonkeyPatch, odd: int) -> None:
+    """Who speaks nothing that the others speak is named, with what both speak."""
+    outcomes = run_with_protocols(monkeypatch, [[9, 10] if role == odd else [2, 3, 4] for role in ROSTER.roles])
+    others = [str(outcome.error) for role, outcome in enumerate(outcomes) if role != odd]
+    assert all(f"{ROSTER.name(odd)} speaks the protocols [9, 10]" in text for text in others)
+    assert all("speaks [2, 3, 4]; install versions of mpfedxgb that have one in common" in text for text in others)
+
+
+# The training, and this role's own choices
+
+
+def trainings(session: str, attempt: int, keys: list[bytes | None]) -> list[Keyring]:
+    """Shake hands and return everybody's keys."""
+    offices, _ = posts(2, session=session, attempt=attempt)
+    calls = [Call(shake_hands, post, None, key) for post, key in zip(offices, keys, strict=True)]
+    return [call.result() for call in calls]
+
+
+PRIVATE: list[bytes | None] = [bytes([m]) * 32 for m in range(3)]
+
+
+def test_a_training_is_the_same_in_all_its_attempts() -> None:
+    """Same session, same private keys of the participants: same training, though nonces and seeds are others."""
+    first, second = trainings("s", 1, PRIVATE), trainings("s", 2, [None, *PRIVATE[1:]])
+    assert len({ring.training for ring in (*first, *second)}) == 1
+    assert len(first[0].training) == 32
+    for m in (1, 2):
+        a, b = (rings[m].source(m, "step").elements(VECTOR, (4,)).data.tolist() for rings in (first, second))
+        assert a != b
+
+
+def test_trainings_differ() -> None:
+    """By session, and by each participant's private key; a key that is not given is a new one every time."""
+    found = [
+        trainings("s", 1, PRIVATE),
+        trainings("t", 1, PRIVATE),
+        trainings("s", 1, [PRIVATE[0], b"x" * 32, PRIVATE[2]]),
+        trainings("s", 1, [PRIVATE[0], PRIVATE[1], b"x" * 32]),
+        trainings("s", 1, [PRIVATE[0], PRIVATE[2], PRIVATE[1]]),
+        trainings("s", 1, [None] * 3),
+        trainings("s", 1, [None] * 3),
+    ]
+    assert all(len({ring.training for ring in rings}) == 1 for rings in found)
+    assert len({rings[0].training for rings in found}) == len(found)
+
+
+def test_private_choices_repeat_with_the_key_alone() -> None:
+    """In every attempt and session the same label gives the same choices; another key, another role, others."""
+    first, second = trainings("s", 1, PRIVATE), trainings("t", 2, PRIVATE)
+    choices = [[ring.private_stream("3/coin/0/1").octets(32).tobytes() for ring in rings] for rings in (first, second)]
+    assert choices[0] == choices[1]
+    assert len(set(choices[0])) == 3
+    fresh = [ring.private_stream("3/coin/0/1").octets(32).tobytes() for ring in trainings("s", 1, [None] * 3)]
+    assert not set(fresh) & set(choices[0])
+
+
+def test_the_commitment_hides_the_key() -> None:
+    """Nothing that is sent holds a private key."""
+    offices, blocks = posts(2)
+    calls = [Call(shake_hands, post, None, key) for post, key in zip(offices, PRIVATE, strict=True)]
+    for call in calls:
+        call.result()
+    sent = b"".join(block for *_, block in blocks)
+    for key in PRIVATE:
+        assert key is not None
+        assert key not in sent
+        assert key.hex().encode() not in sent
+
+
+# Who hears what
 
 
 def posts(participants: int = 2, **changes: Any) -> tuple[list[Post], list[tuple[int, int, bytes]]]:
@@ -108,17 +250,19 @@ def test_who_hears_what() -> None:
         call.result()
     frames = [(sender, receiver, decode(block, 1 << 20)) for sender, receiver, block in blocks]
     assert {frame.kind for *_, frame in frames} == {Kind.HELLO}
-    sizes = {(s, r): [array.nbytes for array in frame.arrays] for s, r, frame in frames}
-    assert len(frames) == len(sizes)
-    greeting = sizes[1, 0][0]
+    sizes: dict[tuple[int, int], list[list[int]]] = {}
+    for s, r, frame in frames:
+        sizes.setdefault((s, r), []).append([array.nbytes for array in frame.arrays])
+    greeting, agreement = sizes[1, 0][0][0], sizes[1, 0][1][0]
     assert sizes == {
-        **{(m, 0): [greeting, NONCE_BYTES] for m in (1, 2, 3)},
-        **{(m, 1): [greeting, NONCE_BYTES] for m in (2, 3)},
-        **{(1, m): [3 * NONCE_BYTES] for m in (2, 3)},
-        **{(0, m): [SEED_BYTES] for m in (1, 2, 3)},
+        (1, 0): [[greeting, NONCE_BYTES], [agreement]],
+        **{(m, 0): [[greeting, NONCE_BYTES]] for m in (2, 3)},
+        **{(m, 1): [[greeting, NONCE_BYTES]] for m in (2, 3)},
+        **{(1, m): [[agreement, 3 * NONCE_BYTES, 3 * COMMITMENT_BYTES]] for m in (2, 3)},
+        **{(0, m): [[greeting, SEED_BYTES]] for m in (1, 2, 3)},
     }
-    seeds = {r: frame.arrays[0].tobytes() for s, r, frame in frames if s == 0}
-    nonces = {s: frame.arrays[1].tobytes() for s, r, frame in frames if r == 0}
+    seeds = {r: frame.arrays[1].tobytes() for s, r, frame in frames if s == 0}
+    nonces = {s: frame.arrays[1].tobytes() for s, r, frame in frames if r == 0 and len(frame.arrays) == 2}
     assert len(set(seeds.values())) == len(set(nonces.values())) == 3
     for sender, _, frame in frames:
         if sender:
@@ -129,11 +273,12 @@ def test_who_hears_what() -> None:
 def greeting(**changes: Any) -> bytes:
     """Return a participant's greeting, written by hand."""
     words = {
-        "protocol": PROTOCOL,
+        "protocols": list(PROTOCOLS),
         "session": "local",
         "attempt": 1,
         "parameters": "",
         "roster": ["coordinator", "P1", "P2"],
+        "commitment": "00" * COMMITMENT_BYTES,
     }
     return json.dumps({**words, **changes}).encode()
 
@@ -150,9 +295,24 @@ NONCE = bytes(NONCE_BYTES)
         ([b"[" * 100_000, NONCE], "P1 sent a greeting that cannot be read"),
         ([greeting()], "P1 sent a greeting that cannot be read"),
         ([greeting(), NONCE, NONCE], "P1 sent a greeting that cannot be read"),
-        ([b"{}", NONCE], "do not agree on the attempt"),
-        ([greeting(protocol=PROTOCOL + 1), NONCE], "do not agree on the protocol"),
+        ([b"{}", NONCE], "do not agree on the session"),
+        ([b"[]", NONCE], "do not agree on the session"),
         ([greeting(session="other"), NONCE], "do not agree on the session"),
+        ([greeting(session=["local"]), NONCE], "do not agree on the session"),
+        ([greeting(parameters=0), NONCE], "do not agree on the parameters"),
+        ([greeting(roster=["coordinator", "P2", "P1"]), NONCE], "do not agree on the roster"),
+        *(
+            ([greeting(protocols=spoken), NONCE], "P1 speaks the protocols .*, coordinator speaks ")
+            for spoken in ([99], [], None, "2", 2, ["2"], [[2]], {"2": 2}, [2.5], [99] * 1000)
+        ),
+        *(
+            ([greeting(attempt=attempt), NONCE], "P1 sent a greeting that cannot be read")
+            for attempt in (0, -1, True, "1", 1.0, None, [1], 1 << 62)
+        ),
+        *(
+            ([greeting(commitment=text), NONCE], "P1 sent a greeting that cannot be read")
+            for text in ("", "00" * 31, "00" * 33, "0" * 63, "zz" * 32, None, 0, ["00" * 32])
+        ),
         ([greeting(), NONCE[1:]], "P1 sent a nonce of 15 bytes instead of 16"),
     ],
 )
@@ -169,36 +329,157 @@ def test_greetings_that_are_none(arrays: list[bytes], message: str) -> None:
 def test_the_greeting_by_hand_is_a_good_one() -> None:
     """The helper of the test above differs from a real greeting in nothing but the fault."""
     offices, _ = posts()
-    for m in (1, 2):
-        offices[m].advance("handshake")
-        offices[m].send([0], [octets(greeting()), octets(NONCE)], Kind.HELLO)
+    greet_coordinator(offices, [greeting(), greeting(protocols=["2", [2], *PROTOCOLS, 99], attempt=5)])
+    offices[1].send([0], [octets(agreement(attempt=5))], Kind.HELLO)
     assert repr(shake_hands(offices[0])) == "Keyring(participants=[1, 2])"
+    assert offices[0].settings.attempt == 5
+
+
+def greet_coordinator(offices: list[Post], greetings: list[bytes]) -> None:
+    """Send both participants' greetings to the coordinator."""
+    for m, words in enumerate(greetings, start=1):
+        offices[m].advance("handshake")
+        offices[m].send([0], [octets(words), octets(NONCE)], Kind.HELLO)
+
+
+def agreement(**changes: Any) -> bytes:
+    """Return what the active participant settles, written by hand."""
+    return json.dumps({"protocol": PROTOCOLS[-1], "attempt": 1, **changes}).encode()
+
+
+UNREADABLE, NEVER = "P1 sent an agreement that cannot be read", "P1 settled on a protocol or an attempt that"
+AGREEMENTS = [
+    (b"", UNREADABLE),
+    (b"\xff", UNREADABLE),
+    (b"7", UNREADABLE),
+    (b"[]", UNREADABLE),
+    (b"{}", UNREADABLE),
+    (b"[" * 100_000, UNREADABLE),
+    (b'{"protocol": 2}', UNREADABLE),
+    (b'{"protocol": 2, "attempt": ' + b"9" * 5000 + b"}", UNREADABLE),
+    (agreement(protocol=99), NEVER),
+    (agreement(protocol=None), NEVER),
+    (agreement(protocol=[2]), NEVER),
+    (agreement(attempt=0), NEVER),
+    (agreement(attempt="1"), NEVER),
+    (agreement(attempt=1.5), NEVER),
+    (agreement(attempt=None), NEVER),
+    (agreement(attempt=True), NEVER),
+]
+
+
+@pytest.mark.parametrize(("blob", "message"), AGREEMENTS)
+def test_agreements_that_are_none_at_the_coordinator(blob: bytes, message: str) -> None:
+    """Whatever the active participant settles instead of a protocol and an attempt is refused by name."""
+    offices, _ = posts()
+    greet_coordinator(offices, [greeting(), greeting()])
+    offices[1].send([0], [octets(blob)], Kind.HELLO)
+    with pytest.raises(HandshakeError, match=message):
+        shake_hands(offices[0])
+
+
+def shake_auxiliary(agreed: bytes, nonces: bytes | None = None, commitments: bytes | None = None) -> Keyring:
+    """Let P2 shake hands with a coordinator and an active participant written by hand."""
+    offices, blocks = posts()
+    key = bytes(SEED_BYTES)
+    auxiliary = Call(shake_hands, offices[2], None, key)
+    for post in offices[:2]:
+        post.advance("handshake")
+    _, nonce = (array.tobytes() for array in offices[1].receive(2, Kind.HELLO))
+    offices[0].send([2], [octets(greeting()), octets(bytes(SEED_BYTES))], Kind.HELLO)
+    theirs = json.loads(decode(blocks[0][2], 1 << 20).arrays[0].tobytes())["commitment"]
+    nonces = NONCE + nonce if nonces is None else nonces
+    commitments = bytes(COMMITMENT_BYTES) + bytes.fromhex(theirs) if commitments is None else commitments
+    offices[1].send([2], [octets(blob) for blob in (agreed, nonces, commitments)], Kind.HELLO)
+    return auxiliary.result()  # type: ignore[no-any-return] # a Call returns anything
+
+
+def test_the_active_participant_by_hand_is_a_good_one() -> None:
+    """The helper above differs from a real one in nothing but the fault."""
+    assert repr(shake_auxiliary(agreement())) == "Keyring(participants=[2])"
+    assert repr(shake_auxiliary(agreement(attempt=12))) == "Keyring(participants=[2])"
+
+
+@pytest.mark.parametrize(("blob", "message"), AGREEMENTS)
+def test_agreements_that_are_none_at_an_auxiliary(blob: bytes, message: str) -> None:
+    """As at the coordinator."""
+    with pytest.raises(HandshakeError, match=message):
+        shake_auxiliary(blob)
+
+
+TAMPERED = "P1 passed on another nonce or commitment than P2 sent"
 
 
 @pytest.mark.parametrize(
-    ("nonces", "message"),
+    ("nonces", "commitments", "message"),
     [
-        (bytes(2 * NONCE_BYTES), "P1 passed on another nonce than P2 sent"),
-        (bytes(NONCE_BYTES), "P1 sent something else than the 32 bytes expected"),
-        (b"", "P1 sent something else than the 32 bytes expected"),
+        (bytes(2 * NONCE_BYTES), None, TAMPERED),
+        (None, bytes(2 * COMMITMENT_BYTES), TAMPERED),
+        (bytes(NONCE_BYTES), None, "P1 sent something else than the 32 bytes expected"),
+        (b"", None, "P1 sent something else than the 32 bytes expected"),
+        (None, bytes(3 * COMMITMENT_BYTES), "P1 sent something else than the 64 bytes expected"),
+        (None, b"", "P1 sent something else than the 64 bytes expected"),
     ],
 )
-def test_nonces_that_were_tampered_with(nonces: bytes, message: str) -> None:
-    """An auxiliary insists on its own nonce being among those of the session."""
-    offices, _ = posts()
-    offices[1].advance("handshake")
-    offices[1].send([2], [octets(nonces)], Kind.HELLO)
+def test_nonces_and_commitments_that_were_tampered_with(
+    nonces: bytes | None, commitments: bytes | None, message: str
+) -> None:
+    """An auxiliary insists on its own nonce and commitment being among those of the session."""
     with pytest.raises(HandshakeError, match=message):
-        shake_hands(offices[2])
+        shake_auxiliary(agreement(), nonces, commitments)
+
+
+def shake_active(words: bytes, seed: bytes) -> None:
+    """Let P1 shake hands with the others, the coordinator's answer written by hand."""
+    offices, _ = posts()
+    for post in (offices[0], offices[2]):
+        post.advance("handshake")
+    offices[2].send([1], [octets(greeting()), octets(NONCE)], Kind.HELLO)
+    offices[0].send([1], [octets(words), octets(seed)], Kind.HELLO)
+    shake_hands(offices[1])
 
 
 @pytest.mark.parametrize("length", [0, SEED_BYTES - 1, SEED_BYTES + 1])
 def test_seeds_of_another_length(length: int) -> None:
     """A seed has 32 bytes, or the participant does not begin."""
-    offices, _ = posts()
-    for post in (offices[0], offices[2]):
-        post.advance("handshake")
-    offices[2].send([1], [octets(greeting()), octets(NONCE)], Kind.HELLO)
-    offices[0].send([1], [octets(bytes(length))], Kind.HELLO)
-    with pytest.raises(HandshakeError, match="coordinator sent something else than the 32 bytes expected"):
-        shake_hands(offices[1])
+    with pytest.raises(HandshakeError, match=f"coordinator sent a seed of {length} bytes instead of 32"):
+        shake_active(greeting(), bytes(length))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (b"", "coordinator sent a greeting that cannot be read"),
+        (greeting(parameters="other"), "coordinator and P1 do not agree on the parameters"),
+        (greeting(protocols=[99]), r"coordinator speaks the protocols \[99\], P1 speaks"),
+    ],
+)
+def test_participants_check_the_coordinator_too(words: bytes, message: str) -> None:
+    """A coordinator of another session or age gets no further."""
+    with pytest.raises(HandshakeError, match=message):
+        shake_active(words, bytes(SEED_BYTES))
+    shake_active(greeting(), bytes(SEED_BYTES))
+
+
+# Waiting
+
+
+def test_the_first_message_may_take_longer() -> None:
+    """Until everybody is there a role waits longer, if it is told to; after that as long as the settings say."""
+    hub = MemoryHub(ROSTER.links(), 1 << 20)
+    late = 0.6
+
+    def run(role: int) -> Outcome[str]:
+        time.sleep(late if role == 3 else 0)
+        settings = SessionSettings(deadline=late / 4 if role == 2 else WAIT)
+        return run_role(meet, [], hub.end(role), ROSTER, role, settings, first_wait=WAIT if role == 2 else 0.0)
+
+    calls = [Call(run, role) for role in ROSTER.roles]
+    assert [call.result().result for call in calls] == ["coordinator", "P1", "P2", "P3"]
+
+    post = Post(hub.end(2), ROSTER, 2, SessionSettings(deadline=0.1), Meter(), first_wait=WAIT)
+    post.begin(b"context")
+    began = time.monotonic()
+    with pytest.raises(FederationError):
+        post.receive(1)
+    assert time.monotonic() - began < WAIT / 2

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from contracts.transport_contract import Call
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import KeyReuseError
 from mpfedxgb.party import ALL, Party, Roster, run_locally
 from mpfedxgb.party.keys import NONCE_BYTES, Keyring, context_digest, entropy_of
+from mpfedxgb.party.local import run_role
 from mpfedxgb.protocols import (
     BitMatrix,
     lift_secret,
@@ -29,7 +31,7 @@ from mpfedxgb.protocols import (
 )
 from mpfedxgb.ring import VECTOR, RingArray, wide
 from mpfedxgb.ring.prg import Source, Stream, os_entropy
-from mpfedxgb.transport import Kind, decode
+from mpfedxgb.transport import Kind, MemoryHub, decode
 
 SEEDS = {1: b"1" * 32, 2: b"2" * 32}
 NONCES = [b"a" * NONCE_BYTES, b"b" * NONCE_BYTES]
@@ -124,9 +126,35 @@ def test_a_participant_has_no_other_keys() -> None:
         mine.source(2, "step")
 
 
+def test_private_choices_come_from_the_private_key_alone() -> None:
+    """The same key and label give the same choices, in whatever context; another key or label gives others."""
+
+    def choices(key: bytes, label: str, context: bytes = b"context") -> bytes:
+        return Keyring(SEEDS, context, private=key).private_stream(label).octets(32).tobytes()
+
+    mine = choices(b"m" * 32, "0/coin/0/1")
+    assert choices(b"m" * 32, "0/coin/0/1", b"another attempt") == mine
+    others = [choices(b"m" * 32, "0/coin/0/2"), choices(b"n" * 32, "0/coin/0/1")]
+    assert len({mine, *others}) == 3
+
+
+def test_private_choices_may_be_asked_for_again() -> None:
+    """A choice, unlike a mask, is the same however often it is looked at; without a key it is this role's chance."""
+    one, other = Keyring(SEEDS, b"context"), Keyring(SEEDS, b"context")
+    drawn = [ring.private_stream("coin").octets(32).tobytes() for ring in (one, one, other)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_private_choices_are_no_masks() -> None:
+    """No stream of a step coincides with one of private choices, even for one key and label."""
+    ring = Keyring({1: b"k" * 32}, b"context", private=b"k" * 32)
+    assert words(ring.private_stream("step")) != words(ring.source(1, "step"))
+
+
 def test_a_keyring_does_not_print_keys() -> None:
     """`repr` says whose keys there are."""
     assert repr(keyring()) == "Keyring(participants=[1, 2])"
+    assert repr(Keyring(SEEDS, b"context", private=b"secret" * 4)) == "Keyring(participants=[1, 2])"
 
 
 # Entropy
@@ -247,6 +275,33 @@ def test_an_insecure_seed_makes_runs_repeat() -> None:
     assert blocks == same
     for changes in ({"insecure_seed": 6}, {"insecure_seed": 5, "session": "other"}, {"insecure_seed": 5, "attempt": 2}):
         assert not first.all() & run(**changes)[0].all()
+
+
+def test_attempts_with_one_private_key_share_no_key() -> None:
+    """What repeats between the attempts of a session is private choices; every key of every mask is new."""
+
+    def run_kept(attempt: int) -> tuple[Keys, list[tuple[int, int, bytes]], set[bytes]]:
+        keys, blocks, choices = Keys(), list[tuple[int, int, bytes]](), set[bytes]()
+
+        def program(party: Party) -> None:
+            several_protocols(party)
+            choices.add(party.keys.private_stream("coin").octets(32).tobytes())
+
+        roster = Roster.numbered(3)
+        hub = MemoryHub(roster.links(), 1 << 24, tap=lambda *what: blocks.append(what))
+        settings = SessionSettings(session="kept", attempt=attempt, deadline=20)
+        calls = [
+            Call(run_role, program, (), hub.end(m), roster, m, settings, keys.make_source, bytes([m + 1]) * 32)
+            for m in roster.roles
+        ]
+        assert [call.result().error for call in calls] == [None] * 4
+        return keys, blocks, choices
+
+    (first, blocks, chosen), (second, others, again) = run_kept(1), run_kept(2)
+    assert chosen == again
+    assert len(chosen) == 4
+    assert not first.all() & second.all()
+    assert not masked(blocks) & masked(others)
 
 
 def test_reusing_a_key_ends_the_run() -> None:

@@ -12,13 +12,15 @@ import pytest
 
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import FrameError
-from mpfedxgb.party import ACTIVE, COORDINATOR, Meter, Party, Roster, run_locally
+from mpfedxgb.party import ACTIVE, ALL, COORDINATOR, Meter, Party, Roster, run_locally
 from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.post import Post
+from mpfedxgb.protocols import multiply, reveal, share
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 from mpfedxgb.ring.prg import Source, Stream
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport import Kind, MemoryHub, decode
+from received import witnessed
 from ring_strategies import same, to_ints
 
 RINGS = [Ring(3), VECTOR, wide(2), wide(4), BIT, PACKED]
@@ -153,6 +155,70 @@ def test_announcements_reach_the_coordinator() -> None:
         assert results[0][1] == results[1][1]
         masks.add(tuple(results[0][1]))
     assert len(masks) == 2
+
+
+@pytest.mark.parametrize("participants", [2, 4])
+def test_one_role_tells_another(participants: int) -> None:
+    """Between the active participant and any other, and from the coordinator: the receiver alone has the numbers."""
+    pairs = [(m, ACTIVE) for m in range(2, participants + 1)] + [(ACTIVE, m) for m in range(2, participants + 1)]
+    pairs += [(COORDINATOR, m) for m in range(1, participants + 1)]
+
+    def program(party: Party) -> tuple[list[Any], list[tuple[str, Any]], list[int]]:
+        seen = witnessed(party)
+        rounds, told = [], []
+        for i, (sender, receiver) in enumerate(pairs):
+            with party.phase(f"tell {i}"):
+                mine = np.full((2, 3), 100 * i + sender) if party.role == sender else np.zeros((2, 3), np.int64)
+                told.append(party.tell(sender, receiver, f"number {i}", mine).tolist())
+            rounds.append(party.meter.total(f"tell {i}").rounds)
+        return told, seen, rounds
+
+    run = run_locally(program, participants)
+    for role, (told, seen, rounds) in enumerate(run.results):
+        mine = []
+        for i, (sender, receiver) in enumerate(pairs):
+            value = [[100 * i + sender] * 3] * 2
+            assert told[i] == (value if role in (sender, receiver) else [[0] * 3] * 2)
+            mine += [(f"number {i}", value)] if role == receiver else []
+        assert seen == mine
+        assert rounds == [int(role != COORDINATOR)] * len(pairs)
+    expected = {(f"number {i}", Roster.numbered(participants).name(to), 6) for i, (_, to) in enumerate(pairs)}
+    for ledger in run.ledgers:
+        assert {(entry.name, entry.receiver, entry.count) for entry in ledger} == expected
+
+
+def test_what_is_told_is_told_in_the_expected_form() -> None:
+    """A single array of int64 of the shape that the receiver expects; the text names the sender and what it told."""
+    for arrays in ([], [np.zeros(2, np.uint64)], [np.zeros(3, np.int64)], [np.zeros(2, np.int64)] * 2):
+        party, _, post = connected()
+        post.advance("tell P1 number")
+        post.send([ACTIVE], arrays)
+        with pytest.raises(FrameError, match="P2 told number in another form than expected"):
+            party.tell(2, ACTIVE, "number", np.zeros(2, np.int64))
+
+
+def test_witnesses_see_what_their_role_may_know() -> None:
+    """Announcements reach every role's witness, reveals the receiver's; masks and openings nobody's."""
+
+    def program(party: Party) -> list[tuple[str, Any]]:
+        seen = witnessed(party)
+        secret = share(party, 2, VECTOR, (2,), RingArray.encode(VECTOR, [5, -6]) if party.role == 2 else None)
+        squared = multiply(party, secret, secret)
+        for to, name in ((2, "to one"), (ALL, "to all"), (ACTIVE, "to the active")):
+            reveal(party, squared, to, name)
+        party.announce("announced", None if party.is_coordinator else [1])
+        party.broadcast("broadcast", [2 if party.is_active else 0])
+        party.tell_everyone("everyone", None if party.is_coordinator else [party.role])
+        return seen
+
+    public = [("announced", [1]), ("broadcast", [2]), ("everyone", [[1], [2], [3]])]
+    squares = [25, 36]
+    assert run_locally(program, 3).results == [
+        public,
+        [("to all", squares), ("to the active", squares), *public],
+        [("to one", squares), ("to all", squares), *public],
+        [("to all", squares), *public],
+    ]
 
 
 # What comes over the wire

@@ -122,6 +122,34 @@ def test_shares_compute_like_integers(participants: int, seed: int) -> None:
         same(result, x.ring, 2 * (x.values - y.values) - 5 * x.values + 3 * y.values)
 
 
+@pytest.mark.parametrize("participants", PARTICIPANTS)
+@given(seed=SEEDS)
+@PROPERTY
+def test_secrets_are_scaled_by_numbers_that_all_know(participants: int, seed: int) -> None:
+    """One factor per element, known to the coordinator too, who scales the mask; shapes broadcast."""
+    rng = np.random.default_rng(seed)
+    batch = cases(seed, (*RINGS, *TINY))
+    factors = [integers(rng.integers(-9, 10, x.values.shape), x.values.shape) for (x,) in batch]
+
+    def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
+        return [x.scaled(encoded(x.ring, f)) for x, f in zip(secrets, factors, strict=True)]
+
+    results = evaluate(participants, [x for (x,) in batch], compute).values
+
+    for (x,), factor, result in zip(batch, factors, results, strict=True):
+        same(result, x.ring, x.values * factor)
+
+
+def test_scaling_broadcasts() -> None:
+    """A factor per column serves all rows."""
+
+    def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
+        return [secrets[0].scaled(encoded(VECTOR, [2, -3, 0, 1 << 40]))]
+
+    (result,) = evaluate(2, [Operand(VECTOR, wrapped(VECTOR, BLOCK))], compute).values
+    same(result, VECTOR, BLOCK * integers([2, -3, 0, 1 << 40]))
+
+
 @pytest.mark.parametrize("name", SHAPERS)
 def test_slices_sums_and_shapes_are_those_of_numpy(name: str) -> None:
     """Indexing, reshaping and summing work along logical axes, on secrets and on shares."""

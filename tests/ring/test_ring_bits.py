@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as st_numpy
 
 from mpfedxgb.errors import DoesNotFitError, SecretError
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
-from mpfedxgb.ring.bits import low_digits, pack, shift_right, top_bit, unpack, unpack_data
+from mpfedxgb.ring.bits import low_digits, pack, shift_right, signs, top_bit, unpack, unpack_data
 from property_tests import examples
 from ring_strategies import ALL_RINGS, Ints, edges, from_ints, object_array, ring_and_integers, same, shapes
 
@@ -39,6 +39,25 @@ def test_top_bit(case: tuple[Ring, Ints]) -> None:
     assert same(top_bit(from_ints(ring, a)), np.asarray(a >> (ring.bits - 1), object))
     hidden = top_bit(RingArray.hidden(ring, a.shape))
     assert (hidden.ring, hidden.shape, hidden.is_hidden) == (BIT, a.shape, True)
+
+
+@pytest.mark.parametrize("ring", [VECTOR, Ring(3), wide(2), wide(3), wide(4)], ids=repr)
+def test_signs_of_the_extremes(ring: Ring) -> None:
+    """From 2^(k-1) on an element is read as negative; only zero has no sign, whichever limb holds the ones."""
+    a = [0, 1, 2, (1 << (ring.bits - 1)) - 1, 1 << (ring.bits - 1), (1 << ring.bits) - 1]
+    a += [1 << place for place in range(ring.bits)]
+    found = signs(from_ints(ring, object_array(a, (-1,))))
+    assert found.dtype == np.int64
+    assert found.tolist() == [0 if v == 0 else -1 if v >> (ring.bits - 1) else 1 for v in a]
+
+
+@many
+@given(ring_and_integers())
+def test_signs(case: tuple[Ring, Ints]) -> None:
+    """Of any shape, as Python has them after reading an element as signed."""
+    ring, a = case
+    signed = np.where(a >> (ring.bits - 1), a - (1 << ring.bits), a) if a.size else a
+    np.testing.assert_array_equal(signs(from_ints(ring, a)), np.sign(signed).astype(np.int64), strict=True)
 
 
 @many

@@ -33,7 +33,7 @@ def test_the_generated_code_belongs_to_the_schema(tmp_path: Path) -> None:
     """Compiling wire.proto again gives the descriptor that is committed."""
     out = tmp_path / "descriptors"
     command = ["-m", "grpc_tools.protoc", f"-I{SOURCE}", f"--descriptor_set_out={out}", "mpfedxgb/transport/wire.proto"]
-    subprocess.run([sys.executable, *command], check=True)
+    subprocess.run([sys.executable, *command], check=True)  # noqa: S603 # ours
     compiled = FileDescriptorSet.FromString(out.read_bytes()).file
     for field in (field for message in compiled[0].message_type for field in message.field):
         field.ClearField("json_name")  # implied by the name; generated code leaves it out
@@ -64,7 +64,7 @@ def test_a_block_is_cut_into_messages_of_bounded_size(size: int) -> None:
         ([{"part": bytes(PIECE_BYTES)}] * 4, f"larger than the {MOST} bytes allowed"),
         ([{"part": bytes(PIECE_BYTES)}] * 3 + [{"last": b"x"}], f"larger than the {MOST} bytes allowed"),
         ([{"last": bytes(PIECE_BYTES)}] * 5, "more than there is room for"),
-        ([{"last": b""}] * 60_000, "more than there is room for"),
+        ([{"last": bytes(PIECE_BYTES)}] * 3 + [{"last": b""}] * 156, "more than there is room for"),
         ([{"taken": 1}], "taken what was not sent"),
         ([{"taken": (1 << 64) - 1}], "taken what was not sent"),
         ([{"finished": True}, {"last": b"x"}], "after its end"),
@@ -73,9 +73,10 @@ def test_a_block_is_cut_into_messages_of_bounded_size(size: int) -> None:
 def test_what_no_link_sends_is_refused(contents: list[dict[str, object]], words: str) -> None:
     """Parts of odd sizes, blocks without end, blocks without room, and tales about room."""
     end = link()
-    with pytest.raises(FrameError, match=f"{words}"):
-        for content in contents:
-            accept(end, **content)
+    for content in contents[:-1]:
+        accept(end, **content)
+    with pytest.raises(FrameError, match=words):
+        accept(end, **contents[-1])
 
 
 @pytest.mark.parametrize("garbage", [b"\xff", b"\x08", b"\x12\x05abc", b"\x0a\x01a\x07", bytes(range(1, 100))])

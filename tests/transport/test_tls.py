@@ -297,7 +297,7 @@ def test_a_probe_finds_what_is_wrong(federation: Loopback, tmp_path: Path) -> No
     coordinator = federation.call(0)
     wait_for_port(port)
     bank.probe(address, "coordinator", LONG)
-    with pytest.raises(HandshakeError, match="certificate of telecom at .* is not accepted: Hostname mismatch"):
+    with pytest.raises(HandshakeError, match=r"certificate of telecom at .* is not accepted: Hostname mismatch"):
         bank.probe(address, "telecom", LONG)
     stranger = unchecked("bank", federation.authority.file, Authority(tmp_path / "other").issue("bank"))
     with pytest.raises(HandshakeError, match=r"coordinator at .* does not accept the certificate .* of bank; check"):
@@ -310,7 +310,7 @@ def test_a_probe_of_something_else(federation: Loopback) -> None:
     """A port that speaks no TLS, or says nothing at all."""
     bank = federation.identity("bank")
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        address = "127.0.0.1:%d" % listening.getsockname()[1]
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
         with pytest.raises(PeerTimeoutError, match=r"did not answer for 0\.2 seconds"):
             bank.probe(address, "coordinator", 0.2)
 

@@ -52,6 +52,25 @@ def test_owners_of_paths() -> None:
     assert single.path_owners() == {7: set()}
 
 
+def test_leaves_and_owners_in_the_order_of_nodes() -> None:
+    """Places of leaves as their nodes are numbered, however they were closed; every owner of a split once."""
+    tree = GrownTree()
+    left, right = tree.split(0, owner=3, candidate=-1, flipped=False)
+    tree.close(right, 0)
+    inner, other = tree.split(left, owner=3, candidate=2, flipped=True)
+    tree.close(other, 4)
+    tree.close(inner, 9)
+
+    assert tree.leaf_places() == [0, 9, 4]
+    assert tree.split_owners() == {3}
+    assert grown().leaf_places() == [0, 1, 2, 3]
+    assert grown().split_owners() == {1, 2}
+    single = GrownTree()
+    single.close(0, 7)
+    assert single.leaf_places() == [7]
+    assert single.split_owners() == set()
+
+
 def test_kept_nodes_do_not_change() -> None:
     """What is kept is frozen; a dummy has an owner and children, nothing more."""
     for node in (Leaf(3), Dummy(2, 1, 2), Split("age", 4.5, None, True, False, 1, 2)):

@@ -207,12 +207,61 @@ def test_ledger(classes: int) -> None:
     run = score(trees, tables, classes)
     everyone = [
         Reveal(name, receiver, count)
-        for name, count in ((ROWS_TO_SCORE, 3 * 3), (TREE_SHAPE, 3 * 4 * (2 + 3)))
+        for name, count in ((ROWS_TO_SCORE, 3 * 4), (TREE_SHAPE, 3 * 4 * (2 + 3)))
         for receiver in ("coordinator", "participants")
     ]
 
     for ledger in run.ledgers:
         assert set(ledger) == {*everyone, Reveal(PREDICTION, "P1", 17 * classes)}
+
+
+def shared_views(rng: np.random.Generator, trees: list[WholeTree], participants: int) -> list[list[Tree]]:
+    """Return everybody's trees, with shares of the leaf weights instead of weights at one of them."""
+    views: list[list[Tree]] = [[] for _ in range(participants)]
+    for tree in trees:
+        shares = rng.integers(-(1 << 63), 1 << 63, (participants - 1, len(tree.nodes)))
+        for m in range(1, participants + 1):
+            kept = list(tree.view(m))
+            for i, node in enumerate(tree.nodes):
+                if isinstance(node, Leaf):
+                    assert node.weight is not None
+                    last = (node.weight - int(shares[:, i].sum(dtype=object)) + (1 << 63)) % (1 << 64) - (1 << 63)
+                    kept[i] = Leaf(None, share=last if m == participants else int(shares[m - 1, i]))
+            views[m - 1].append(tuple(kept))
+    return views
+
+
+@pytest.mark.parametrize("participants", [2, 3, 6])
+@given(seed=SEEDS, rows=st.integers(1, 30), classes=st.sampled_from([1, 2]), rounds=st.sampled_from([None, 1]))
+@examples(5)
+def test_predictions_from_shares(participants: int, seed: int, rows: int, classes: int, rounds: int | None) -> None:
+    """As the paper keeps weights: trees of any owners and single leaves, to the bit, to the active participant only."""
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(rng, list(range(1, participants + 1)), 3), random_tree(rng, [], 3)]
+    trees += [random_tree(rng, [participants], 2), random_tree(rng, [1], 2)]
+    tables = random_tables(rng, participants, rows)
+    views = shared_views(rng, trees, participants)
+    private: list[list[Scorer | None]] = [[None]]
+    private += [[Scorer(view, table, holds_shares=True)] for view, table in zip(views, tables, strict=True)]
+
+    def program(party: Party, scorer: Scorer | None) -> Margins:
+        return secure_predict(party, classes, scorer, rounds if party.is_active else None)
+
+    results = run_locally(program, participants, private).results
+    used = trees if rounds is None else trees[: rounds * classes]
+    np.testing.assert_array_equal(results[ACTIVE], walk_all(used, tables, classes), strict=True)
+    assert [result is None for result in results] == [role != ACTIVE for role in range(participants + 1)]
+
+
+def test_weights_and_shares_do_not_mix() -> None:
+    """Where one has shares and another has not, their models are of different trainings."""
+    rng = np.random.default_rng(0)
+    trees, tables = [random_tree(rng, [1, 2], 2)], random_tables(rng, 2, 5)
+    views = shared_views(rng, trees, 2)
+    private: list[list[Scorer | None]] = [[None], [Scorer(views[0], tables[0], True)], [Scorer(views[1], tables[1])]]
+
+    with pytest.raises(UserError, match="do they come from the same training"):
+        run_locally(lambda party, scorer: secure_predict(party, 1, scorer, None), 2, private)
 
 
 def test_public_outline_is_the_same_for_all() -> None:

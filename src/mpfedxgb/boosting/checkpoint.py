@@ -184,18 +184,17 @@ def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> 
         if path.is_file():
             return path.read_bytes()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with suppress(FileExistsError):
-            key = make(count)
-            temporary = folder / f"{_KEY}.tmp"
+        key, temporary = make(count), folder / f"{_KEY}.tmp"
+        try:
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(key.hex().encode())
                 file.flush()
                 os.fsync(file.fileno())
-            try:
+            with suppress(FileExistsError):
                 os.link(temporary, path)
-            finally:
-                temporary.unlink(missing_ok=True)
-            sync_folder(folder)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(folder)
         return path.read_bytes()
 
     text = _trying(read, f"cannot keep the private key {path}")
@@ -262,11 +261,6 @@ def _decode(content: bytes, path: Path, belongs_to: dict[str, Any]) -> State:
     try:
         plain = json.loads(line)
         foreign = [key for key, value in belongs_to.items() if plain["belongs_to"].get(key) != value]
-        if foreign:
-            raise CheckpointError(
-                f"the checkpoint {path} is of another training: {_listed(foreign)} changed since. Choose another "
-                "session name, or remove the folder"
-            )
         trees = tuple(tree_from_json(tree) for tree in plain["trees"])
         judgement = None
         if "margins" in plain:
@@ -277,9 +271,15 @@ def _decode(content: bytes, path: Path, belongs_to: dict[str, Any]) -> State:
                 plain["best"][1],
                 tuple(plain["scale"]),
             )
-        return State(int(plain["rounds"]), bool(plain["finished"]), trees, judgement)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        state = State(int(plain["rounds"]), bool(plain["finished"]), trees, judgement)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         raise _DamagedError(f"the checkpoint {path} is damaged") from None
+    if foreign:
+        raise CheckpointError(
+            f"the checkpoint {path} is of another training: {_listed(foreign)} changed since. Choose another "
+            "session name, or remove the folder"
+        )
+    return state
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -25,6 +25,8 @@ from mpfedxgb.tree.nodes import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, N
 FORMAT = "mpfedxgb partial model"
 VERSION = 1
 _LARGEST_WEIGHT = 1 << 62
+_WEIGHT_BITS = (-64, 1200)
+"""Beyond these no scale goes: labels below 2^29, and above the smallest float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ class PartialModel:
             raise ValueError(f"best_iteration {self.best_iteration} is none of the rounds")
         if self.weight_bits != WEIGHT_BITS and not (self.is_active and self.params.is_paper):
             raise ValueError("the scale of leaf weights is the active participant's, in the paper's way")
+        if not _WEIGHT_BITS[0] <= self.weight_bits <= _WEIGHT_BITS[1]:
+            raise ValueError("weight_bits is no scale of leaf weights")
         if self.classes is not None and len(set(self.classes)) != self.params.num_class:
             raise ValueError(f"{len(self.classes)} classes are listed for a model of {self.params.num_class}")
         if not self.is_active and (self.best_iteration, self.classes) != (None, None):

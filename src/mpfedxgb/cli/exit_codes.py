@@ -76,9 +76,7 @@ _BY_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
 
 
 _PASSED_ON = {
-    kind.__name__: code
-    for kind, code in _BY_ERROR
-    if code in (ExitCode.PEER_LOST, ExitCode.REFUSED, ExitCode.GARBLED)
+    kind.__name__: code for kind, code in _BY_ERROR if code in (ExitCode.PEER_LOST, ExitCode.REFUSED, ExitCode.GARBLED)
 }
 """What is wrong between two roles is the same trouble for those who are told of it, so they end with the same code."""
 

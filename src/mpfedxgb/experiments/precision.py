@@ -208,9 +208,9 @@ def result(rows: Sequence[Row]) -> Result:
             for name, start in starts.items()
         )
         + f". Each further place halves the error of the leaf weights. At the {OURS} places that training uses, they "
-        f"are within {at_ours} of the exact ones: rows of one leaf have equal g and h from the second tree on, so they "
-        "are rounded alike and their errors add up, to about 2^-(f+1) / h. The secure trees equal the plaintext "
-        "oracle's on the same integers, so the oracle was run, at f places instead of the fixed ones.",
+        f"are within {at_ours} of the exact ones: rows that shared a leaf have equal h, and g by label, in the next "
+        "tree, so they are rounded alike and their errors add up, to about 2^-(f+1) / h. The secure trees equal "
+        "the plaintext oracle's on the same integers, so the oracle was run, at f places instead of the fixed ones.",
         header=("dataset", "binary places", "identical trees", "leaf error, xgboost", "leaf error, exact"),
         cells=[
             [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import resource
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -90,7 +89,11 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def peak_memory() -> float:
-    """Return the most memory this process ever had, in GiB."""
+    """Return the most memory this process ever had, in GiB; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0.0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
 

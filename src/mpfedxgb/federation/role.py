@@ -72,7 +72,7 @@ def train(
     notice, callback : functions or None
         Told of every finer step, and at the active participant of every round.
     """
-    labels, classes = _labels(settings, rows, evaluation, callback)
+    labels, classes = labels_of(settings, rows, evaluation, callback)
     others = [] if evaluation is None else [evaluation]
     tables = [r.table.match(rows.table.names, _categories(rows)) for r in others]
     numbers = [] if labels is None else [labels.y, labels.weight, *labels.eval_y]
@@ -207,7 +207,7 @@ def model_path(settings: RoleSettings) -> Path:
     return settings.role.model
 
 
-def _labels(
+def labels_of(
     settings: RoleSettings, rows: Rows, evaluation: Rows | None, callback: Callable[[RoundReport], object] | None
 ) -> tuple[Labels | None, tuple[str | int | float, ...] | None]:
     """Return what only the active participant has, and the names of its classes."""

@@ -22,6 +22,7 @@ from mpfedxgb.errors import (
     PeerFailedError,
     PeerFinishedError,
     PeerTimeoutError,
+    SettingsError,
     StoppedError,
 )
 from mpfedxgb.federation.settings import RoleSettings
@@ -66,7 +67,13 @@ def open_transport(settings: RoleSettings, timeout: float) -> Transport:
     if settings.network.transport == "mpi":
         from mpfedxgb.transport.mpi import world_transport
 
-        return world_transport(settings.number, settings.roster.size + 1, _CAPACITY)
+        transport, role, roles = world_transport(_CAPACITY)
+        if (role, roles) != (settings.number, settings.roster.size + 1):
+            raise SettingsError(
+                f"{settings.role.name} is role {settings.number} of {settings.roster.size + 1}, this is rank {role} of "
+                f"{roles}; start one process per role, in the roster's order"
+            )
+        return transport
     from mpfedxgb.transport.grpc import connect
     from mpfedxgb.transport.meeting import Endpoints
     from mpfedxgb.transport.tls import Identity

@@ -141,8 +141,7 @@ def _check(post: Post, peer: int, theirs: bytes) -> dict[str, Any]:
             f"{name} speaks the protocols {str(spoken)[:50]}, {post.roster.name(post.role)} speaks {list(PROTOCOLS)}; "
             "install versions of mpfedxgb that have one in common"
         )
-    is_number = isinstance(attempt, int) and not isinstance(attempt, bool) and 1 <= attempt < 1 << 62
-    if not is_number or not _is_hex(commitment, COMMITMENT_BYTES):
+    if not _is_attempt(attempt) or not _is_hex(commitment, COMMITMENT_BYTES):
         raise HandshakeError(f"{name} sent a greeting that cannot be read")
     return greeting
 
@@ -165,7 +164,7 @@ def _read_agreement(post: Post, blob: bytes) -> dict[str, Any]:
         protocol, attempt = agreed["protocol"], agreed["attempt"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise HandshakeError(f"{name} sent an agreement that cannot be read") from None
-    if protocol not in PROTOCOLS or not isinstance(attempt, int) or attempt < post.settings.attempt:
+    if protocol not in PROTOCOLS or not _is_attempt(attempt) or attempt < post.settings.attempt:
         raise HandshakeError(f"{name} settled on a protocol or an attempt that {post.roster.name(post.role)} never had")
     return agreed
 
@@ -183,6 +182,10 @@ def _pieces(post: Post, blob: bytes, length: int) -> list[bytes]:
             f"{post.roster.name(ACTIVE)} sent something else than the {length * post.roster.size} bytes expected"
         )
     return [blob[i : i + length] for i in range(0, len(blob), length)]
+
+
+def _is_attempt(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and 1 <= number < 1 << 62
 
 
 def _is_hex(text: Any, length: int) -> bool:

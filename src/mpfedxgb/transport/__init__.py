@@ -1,4 +1,7 @@
-"""Bytes between roles: the frame, what a transport must offer, and the in-process one."""
+"""Bytes between roles: the frame, what a transport must offer, and the in-process one.
+
+The others, `grpc` and `mpi`, are imported where they are needed: each brings a library that a simulation does without.
+"""
 
 from mpfedxgb.transport.frame import Frame, Kind, decode, encode
 from mpfedxgb.transport.memory import MemoryHub, MemoryTransport

@@ -63,7 +63,7 @@ class Dial:
                 self._meeting.note(self._peer, self._try(call))
             except Refusal:  # the meeting ended in between
                 return
-            except HandshakeError as error:
+            except Exception as error:  # whatever it is, nobody dials any more
                 self._meeting.fail(error)
                 return
             if over.is_set():

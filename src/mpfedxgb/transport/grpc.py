@@ -16,8 +16,11 @@ from mpfedxgb.errors import FederationError, PeerTimeoutError, SettingsError
 from mpfedxgb.transport.dialling import Dial
 from mpfedxgb.transport.link import Link
 from mpfedxgb.transport.listening import Door
-from mpfedxgb.transport.meeting import ACTIVE, LOOK, Endpoints, Introduction, Meeting
+from mpfedxgb.transport.meeting import LOOK, Endpoints, Introduction, Meeting
+from mpfedxgb.transport.star import ACTIVE, neighbours
 from mpfedxgb.transport.tls import Identity
+
+__all__ = ["Endpoints", "GrpcTransport", "connect"]
 
 LINGER = 5.0
 """Seconds that closing waits for a peer that takes nothing of what was sent before."""
@@ -63,7 +66,7 @@ def connect(
     UserError
         The port is taken, or the settings do not fit together.
     """
-    expected = endpoints.neighbours(role) if peers is None else list(peers)
+    expected = neighbours(role, len(endpoints.names)) if peers is None else list(peers)
     if identity.name != endpoints.names[role]:
         raise SettingsError(f"the identity is of {identity.name!r}, but role {role} is {endpoints.names[role]!r}")
     me = Introduction(identity.name, federation, capacity)

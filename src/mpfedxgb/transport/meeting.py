@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mpfedxgb.errors import FederationError, PeerFinishedError, SettingsError
+from mpfedxgb.errors import PeerFinishedError, SettingsError
 from mpfedxgb.transport.link import MESSAGE_BYTES, Link
 
 WIRE_VERSION = 1
@@ -39,8 +39,6 @@ OPTIONS = (
     ("grpc.http2.max_pings_without_data", 0),
 )
 """grpc's settings on both sides of a connection."""
-
-COORDINATOR, ACTIVE = 0, 1
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _MOST_WARNINGS = 100
@@ -78,12 +76,6 @@ class Endpoints:
                 )
         for address in (*self.addresses.values(), *([] if self.listen is None else [self.listen])):
             host_and_port(address)
-
-    def neighbours(self, role: int) -> list[int]:
-        """Return the roles that a role is connected to: all to the coordinator and to the active participant."""
-        everybody = range(len(self.names))
-        ends = everybody if role in (COORDINATOR, ACTIVE) else (COORDINATOR, ACTIVE)
-        return [peer for peer in ends if peer != role and peer in everybody]
 
     def address(self, role: int) -> str:
         """Return where a role is dialled."""
@@ -144,7 +136,7 @@ class Meeting:
         self.links: dict[int, Link] = {}
         self.over = threading.Event()
         """Set when all are there, or when waiting has ended otherwise: nobody joins or dials any more."""
-        self.failure: FederationError | None = None
+        self.failure: Exception | None = None
         self._reasons = dict.fromkeys(self.expected, "it has not called")
         self._changed = threading.Condition()
         self._warned: set[tuple[str, str]] = set()
@@ -211,7 +203,7 @@ class Meeting:
         if news:
             log.info("%s waits for %s: %s", self.me.name, self.names[role], reason)
 
-    def fail(self, error: FederationError) -> None:
+    def fail(self, error: Exception) -> None:
         """Give up: waiting longer will not help."""
         with self._changed:
             self.failure = self.failure or error

@@ -147,8 +147,13 @@ class Identity:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.set_alpn_protocols(["h2"])
-        context.load_verify_locations(self.ca_file)
-        context.load_cert_chain(self.certificate_file, self.key_file, self.passphrase or b"")
+        try:
+            context.load_verify_locations(self.ca_file)
+            context.load_cert_chain(self.certificate_file, self.key_file, self.passphrase or b"")
+        except OSError:
+            raise SettingsError(
+                f"{self.ca_file}, {self.certificate_file} or {self.key_file} has changed since it was read; start again"
+            ) from None
         host, _, port = address.rpartition(":")
         where = f"{peer} at {address}"
         try:

@@ -1,0 +1,482 @@
+"""A training that was stopped anywhere and goes on ends in the model of one that never stopped, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contracts.transport_contract import Call
+from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, join, secure_train
+from mpfedxgb.boosting.checkpoint import Checkpoints, State
+from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.errors import CheckpointError, PeerFailedError, StoppedError
+from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, local
+from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.local import run_role
+from mpfedxgb.ring import kernels
+from mpfedxgb.ring.prg import Source, Stream
+from mpfedxgb.transport import Frame, Kind, MemoryHub, decode
+from mpfedxgb.transport.memory import Tap
+from mpfedxgb.tree import Leaf
+from small_trainings import Training, training_of
+
+WAIT = 20.0
+SEEDS = int(os.environ.get("MPFEDXGB_RESUME_SEEDS", "2"))
+"""Trainings of each kind that are stopped at random places; set the variable for more."""
+
+Result = Outcome[TrainResult | None]
+Stop = Callable[[int, int], None]
+"""Called with role and round just before that role keeps the round; raises to stop it there."""
+
+
+def training_for(kind: str, participants: int) -> Training:
+    """Return a training of three rounds or more, of small trees; "paper ..." is one in the paper's way."""
+    training = training_of(kind.removeprefix("paper "), participants)
+    params = replace(
+        training.params, n_estimators=max(3, training.params.n_estimators), max_depth=1 + (kind == "binary")
+    )
+    if kind.startswith("paper "):
+        params = replace(params, security="paper", min_child_weight=0.0)
+    return replace(training, params=params)
+
+
+class Watched:
+    """Checkpoints of one role that may stop it, and let others know how far it has come."""
+
+    def __init__(self, checkpoints: Checkpoints, role: int, stop: Stop | None, saved: Saved) -> None:
+        self.checkpoints, self.role, self.stop, self.saved = checkpoints, role, stop, saved
+        self.loaded: int | None = None
+
+    def newest(self) -> int:
+        """Return the newest rounds."""
+        return self.checkpoints.newest()
+
+    def load(self, rounds: int) -> State:
+        """Return a state."""
+        self.loaded = rounds
+        return self.checkpoints.load(rounds)
+
+    def save(self, state: State) -> None:
+        """Keep a state, unless this is where the role stops."""
+        if self.stop is not None:
+            self.stop(self.role, state.rounds)
+        self.checkpoints.save(state)
+        self.saved.note(self.role, state.rounds)
+
+
+@dataclass
+class Saved:
+    """How many rounds each role has kept in this attempt."""
+
+    rounds: dict[int, int] = field(default_factory=dict)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def note(self, role: int, rounds: int) -> None:
+        """Take down that a role has kept a round."""
+        with self.changed:
+            self.rounds[role] = rounds
+            self.changed.notify_all()
+
+    def wait_for(self, roles: Sequence[int], rounds: int) -> None:
+        """Wait until these roles have kept a round."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: all(self.rounds.get(r, 0) >= rounds for r in roles), WAIT)
+
+
+@dataclass
+class Site:
+    """A federation that trains in attempts: every role with a folder and a private key that stay."""
+
+    training: Training
+    folder: Path
+    attempt: int = 0
+    saved: Saved = field(default_factory=Saved)
+    loaded: list[int | None] = field(default_factory=list)
+
+    @property
+    def roster(self) -> Roster:
+        """All roles."""
+        return Roster.numbered(self.training.participants)
+
+    def checkpoints(self, role: int) -> Checkpoints:
+        """Return a role's checkpoints."""
+        belongs = {"role": role, "parameters": self.training.params.to_dict()}
+        return Checkpoints(self.folder / str(role), belongs)
+
+    def run(
+        self, stop: Stop | None = None, tap: Tap | None = None, make_source: MakeSource | None = None
+    ) -> list[Result]:
+        """Run all roles in a new attempt, and return how each of them ended."""
+        self.attempt += 1
+        self.saved = Saved()
+        training, roster = self.training, self.roster
+        hub = MemoryHub(roster.links(), 1 << 28, tap)
+        settings = SessionSettings("resumed", self.attempt, training.params.digest(), deadline=WAIT)
+        progress = [Watched(self.checkpoints(role), role, stop, self.saved) for role in roster.roles]
+
+        core = local._current_core()
+
+        def run(role: int) -> Result:
+            if core is None:
+                os.sched_setaffinity(0, {core})  # of this thread only: short steps take half the time on one core
+            data = None
+            if role != COORDINATOR:
+                labels = training.labels if role == ACTIVE else None
+                data = TrainData(
+                    training.tables[role - 1], [tables[role - 1] for tables in training.evaluation], labels
+                )
+            key = bytes([role + 1]) * 32
+            arguments = (training.params, data, progress[role])
+            return run_role(secure_train, arguments, hub.end(role), roster, role, settings, make_source, key)
+
+        calls = [Call(run, role) for role in roster.roles]
+        outcomes = [call.result() for call in calls]
+        self.loaded = [one.loaded for one in progress[1:]]
+        return outcomes
+
+    def finish(self, **options: Any) -> list[TrainResult]:
+        """Run an attempt that nothing stops, and return what the participants have."""
+        results = []
+        for outcome in self.run(**options)[1:]:
+            assert outcome.error is None, outcome.error
+            assert outcome.result is not None
+            results.append(outcome.result)
+        return results
+
+
+def comparable(results: Sequence[TrainResult]) -> list[Any]:
+    """Return what must be equal: metrics, and parts to the last byte; in the paper's way without their fresh shares."""
+    parts = [result.model for result in results]
+    judged = [[result.metrics, result.best_iteration] for result in results]
+    if not parts[0].params.is_paper:
+        return [judged, [part.to_json() for part in parts]]
+    return [judged, [_without_shares(part) for part in parts], join(parts).trees]
+
+
+def _without_shares(part: PartialModel) -> PartialModel:
+    trees = tuple(
+        tuple(replace(node, share=0) if isinstance(node, Leaf) else node for node in tree) for tree in part.trees
+    )
+    return replace(part, trees=trees)
+
+
+@lru_cache(maxsize=32)
+def uninterrupted(kind: str, participants: int) -> tuple[list[Any], int]:
+    """Return the outcome of a training that nothing stopped, and its number of rounds."""
+    with TemporaryDirectory() as folder:
+        training = training_for(kind, participants)
+        results = Site(training, Path(folder)).finish()
+        return comparable(results), len(results[0].model.trees) // training.params.trees_per_round
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _warm() -> None:
+    kernels.warm_up()
+
+
+def stop_at(role: int, rounds: int) -> Stop:
+    """Stop one role before it keeps a round."""
+
+    def stop(who: int, reached: int) -> None:
+        if (who, reached) == (role, rounds):
+            raise StoppedError("stopped by SIGTERM")
+
+    return stop
+
+
+KINDS = (
+    "binary",
+    "classes",
+    "squared error",
+    "counts",
+    "row samples",
+    "column samples",
+    "evaluation rows",
+    "early stopping",
+    "paper binary",
+    "paper squared error",
+    "paper early stopping",
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stopped_after_every_round_by_every_role_in_turn(tmp_path: Path, kind: str) -> None:
+    """In each round another role stops, before it keeps the round but after the others have: they go back by one."""
+    expected, rounds = uninterrupted(kind, 2)
+    site = Site(training_for(kind, 2), tmp_path)
+    for number in range(1, rounds + 1):
+        role = number % 3
+        others = [r for r in range(3) if r != role]
+
+        def stop(who: int, reached: int, role: int = role, others: list[int] = others, number: int = number) -> None:
+            if (who, reached) == (role, number):
+                site.saved.wait_for(others, number)
+                raise StoppedError("stopped by SIGTERM")
+
+        outcomes = site.run(stop)
+        assert isinstance(outcomes[role].error, StoppedError)
+        if number < rounds:  # after the last round nobody needs the one that stopped
+            assert all(isinstance(outcomes[other].error, PeerFailedError) for other in others), outcomes
+        assert site.loaded == [0 if number == 1 else number - 2 if (number - 1) % 3 else number - 1] * 2
+        assert [site.checkpoints(r).newest() for r in (1, 2)] == [number - (r == role) for r in (1, 2)]
+    assert comparable(site.finish()) == expected
+    assert comparable(site.finish()) == expected, "a finished training is only read again"
+    assert site.loaded == [rounds] * 2
+
+
+@pytest.mark.parametrize(("kind", "participants", "number"), [("binary", 2, 1), ("binary", 4, 2), ("binary", 2, 3)])
+def test_stopped_by_any_role(tmp_path: Path, kind: str, participants: int, number: int) -> None:
+    """Once, before it keeps some round; all go on from the last round that all participants have."""
+    expected, _ = uninterrupted(kind, participants)
+    for role in range(participants + 1):
+        site = Site(training_for(kind, participants), tmp_path / str(role))
+        assert isinstance(site.run(stop_at(role, number))[role].error, StoppedError)
+        least = min(site.checkpoints(r).newest() for r in range(1, participants + 1))
+        assert least in (number - 1, number)
+        assert comparable(site.finish()) == expected, role
+        assert site.loaded == [least] * participants
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("kind", ["binary", "row samples", "early stopping", "paper binary"])
+def test_stopped_anywhere_again_and_again(tmp_path: Path, kind: str, seed: int) -> None:
+    """In the middle of trees, of the handshake or of the set-up, at any role, in attempt after attempt."""
+    rng = np.random.default_rng([seed, *kind.encode()])
+    expected, _ = uninterrupted(kind, 3)
+    site = Site(training_for(kind, 3), tmp_path)
+    for _ in range(3):
+        role, place = int(rng.integers(4)), int(rng.integers(1, 120))
+        site.run(tap=stumble(role, place))
+    assert comparable(site.finish()) == expected, f"seed {seed}"
+
+
+def stumble(role: int, place: int) -> Tap:
+    """Let a role fail as it sends the frame at a place; it is not even able to say so."""
+    sent = 0
+
+    def tap(sender: int, receiver: int, block: bytes) -> None:
+        nonlocal sent
+        if sender == role:
+            sent += 1
+            if sent >= place:
+                raise StoppedError("stopped in the middle")
+
+    return tap
+
+
+def test_shares_of_different_attempts_never_meet(tmp_path: Path) -> None:
+    """In the paper's way leaf weights are kept as shares, and a round that is made again has others.
+
+    P1 is ahead by a round that is made again; in that attempt P2 gets ahead by the same round. What P1 had of the first
+    attempt must not pass for what P2 has of the second.
+    """
+    expected, _ = uninterrupted("paper binary", 2)
+    site = Site(training_for("paper binary", 2), tmp_path)
+    for role, ahead in ((2, 1), (1, 2)):
+
+        def stop(who: int, reached: int, role: int = role, ahead: int = ahead) -> None:
+            if (who, reached) == (role, 2):
+                site.saved.wait_for([ahead], 2)
+                raise StoppedError("stopped by SIGTERM")
+
+        site.run(stop)
+        assert site.checkpoints(ahead).newest() == 2
+        assert site.checkpoints(role).newest() == 1
+    assert comparable(site.finish()) == expected
+
+
+def test_going_on_is_on_the_ledger(tmp_path: Path) -> None:
+    """How many rounds each participant has is told to all; so is whether training has ended."""
+    site = Site(training_for("binary", 2), tmp_path)
+    site.run(stop_at(2, 2))
+    for outcome in site.run():
+        told = {(entry.name, entry.receiver): entry.count for entry in outcome.ledger}
+        for receiver in ("coordinator", "participants"):
+            assert told[ROUNDS_DONE, receiver] == 2
+            assert told[NUMBER_OF_TREES, receiver] == 1
+
+
+# What stays, and what must not
+
+
+def test_checkpoints_that_got_lost(tmp_path: Path) -> None:
+    """A participant that lost its checkpoints, but not its key, begins again with all; the coordinator needs none."""
+    expected, rounds = uninterrupted("binary", 2)
+    site = Site(training_for("binary", 2), tmp_path)
+    site.finish()
+    site.checkpoints(COORDINATOR).clear()
+    assert comparable(site.finish()) == expected
+    assert site.loaded == [rounds] * 2
+    site.checkpoints(2).clear()
+    assert comparable(site.finish()) == expected
+    assert site.loaded == [0, 0]
+
+
+@pytest.mark.parametrize("role", [1, 2])
+def test_a_damaged_checkpoint(tmp_path: Path, role: int) -> None:
+    """Its role falls back to the one before, and all others with it."""
+    expected, _ = uninterrupted("binary", 2)
+    site = Site(training_for("binary", 2), tmp_path)
+    site.run(stop_at(role, 3))
+    path = site.checkpoints(role)._path(2)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert comparable(site.finish()) == expected
+    assert site.loaded == [1, 1]
+
+
+def test_another_training_in_the_same_folder(tmp_path: Path) -> None:
+    """Every participant refuses by itself, and the others are told by whoever does so first; nothing is lost."""
+    expected, rounds = uninterrupted("binary", 2)
+    site = Site(training_for("binary", 2), tmp_path)
+    site.finish()
+    other = Site(replace(site.training, params=replace(site.training.params, max_depth=1)), tmp_path, attempt=1)
+    outcomes = other.run()
+    assert any(isinstance(outcome.error, CheckpointError) for outcome in outcomes)
+    assert all("parameters changed since" in str(outcome.error) for outcome in outcomes)
+    assert comparable(site.finish()) == expected
+    assert site.loaded == [rounds] * 2
+
+
+def test_callers_see_the_rounds_that_are_done_again(tmp_path: Path) -> None:
+    """Metrics of earlier rounds come from the checkpoint: every report holds all of them."""
+    seen: list[tuple[int, int]] = []
+    training = training_for("evaluation rows", 2)
+
+    def note(report: Any) -> None:
+        seen.append((report.iteration, len(report.metrics["validation_0"]["logloss"])))
+
+    site = Site(replace(training, labels=replace(training.labels, callbacks=[note])), tmp_path)
+    site.run(stop_at(2, 3))
+    site.finish()
+    assert seen == [(0, 1), (1, 2), (2, 3), (2, 3)]
+
+
+# Masks
+
+
+class Keys:
+    """Every stream key that a run asks for."""
+
+    def __init__(self) -> None:
+        self.seen: set[bytes] = set()
+
+    def make_source(self, participant: int, label: str, key: bytes) -> Source:
+        """Write the key down and return its stream."""
+        self.seen.add(key)
+        return Stream(key)
+
+
+PUBLIC = ("tell ", "broadcast ", "announce ")
+
+
+def hidden(frames: Sequence[Frame]) -> set[bytes]:
+    """Return what data frames held of at least 16 bytes, but for numbers that are told openly."""
+    out = set()
+    for frame in frames:
+        if frame.kind is Kind.DATA and not frame.label.split("/")[-1].startswith(PUBLIC):
+            out |= {array.tobytes() for array in frame.arrays if array.nbytes >= 16}
+    return out
+
+
+@pytest.mark.parametrize("kind", ["binary", "column samples", "paper binary"])
+def test_attempts_share_no_mask(tmp_path: Path, kind: str) -> None:
+    """Though data, coins and trees are the same: no key serves in two attempts, and no masked bytes come twice.
+
+    Nor are they in a checkpoint.
+    """
+    site = Site(training_for(kind, 3), tmp_path)
+    attempts: list[tuple[set[bytes], set[bytes]]] = []
+    for stop in (stop_at(1, 2), stop_at(2, 2), None):
+        keys, blocks = Keys(), list[bytes]()
+        site.run(stop, lambda s, r, block, blocks=blocks: blocks.append(block), keys.make_source)  # type: ignore[misc]
+        attempts.append((keys.seen, hidden([decode(block, len(block)) for block in blocks])))
+    for i, (keys_i, bytes_i) in enumerate(attempts):
+        assert len(keys_i) > 20
+        assert len(bytes_i) > 10
+        for keys_j, bytes_j in attempts[:i]:
+            assert not keys_i & keys_j
+            assert not bytes_i & bytes_j
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*.checkpoint"))
+    assert len(written) > 1000
+    for keys_i, bytes_i in attempts:
+        assert not [key for key in keys_i if key in written or key.hex().encode() in written]
+        assert not [content for content in bytes_i if content in written]
+
+
+def test_other_private_keys_are_another_training(tmp_path: Path) -> None:
+    """The joined model is the same; coins, and the name of the training, are not."""
+    site = Site(training_for("binary", 2), tmp_path)
+    first = [result.model for result in site.finish()]
+    site.checkpoints(1).clear()
+    training = site.training
+    hub = MemoryHub(site.roster.links(), 1 << 28)
+
+    def run(role: int) -> Result:
+        labels = training.labels if role == ACTIVE else None
+        data = TrainData(training.tables[role - 1], (), labels) if role else None
+        arguments = (training.params, data, site.checkpoints(role))
+        settings = SessionSettings("resumed", 9, training.params.digest(), deadline=WAIT)
+        return run_role(secure_train, arguments, hub.end(role), site.roster, role, settings, private_key=b"x" * 32)
+
+    outcomes = [call.result() for call in [Call(run, role) for role in site.roster.roles]]
+    second = [outcome.result.model for outcome in outcomes[1:]]
+    assert {part.training for part in first}.isdisjoint(part.training for part in second)
+    assert join(first).trees == join(second).trees
+    assert [part.trees for part in first] != [part.trees for part in second]
+
+
+def test_without_progress_nothing_is_told(tmp_path: Path) -> None:
+    """A training that keeps no states tells nobody how many it has."""
+    training = training_for("binary", 2)
+    run = training.run()
+    assert ROUNDS_DONE not in {entry.name for ledger in run.ledgers for entry in ledger}
+
+
+def test_stopping_is_quick(tmp_path: Path) -> None:
+    """All roles end at once when one stops, however long they would wait."""
+    site = Site(training_for("binary", 3), tmp_path)
+    began = time.monotonic()
+    outcomes = site.run(stop_at(2, 1))
+    assert time.monotonic() - began < WAIT / 2
+    for role in (0, 1, 3):
+        error = outcomes[role].error
+        assert isinstance(error, PeerFailedError)
+        assert (error.origin, error.reason.split(" at step")[0]) == ("P2", "StoppedError: stopped by SIGTERM")
+
+
+def test_progress_is_all_or_none() -> None:
+    """The roles notice if one of them keeps states and another does not."""
+    training = training_for("binary", 2)
+    roster = Roster.numbered(2)
+    hub = MemoryHub(roster.links(), 1 << 28)
+
+    class Nothing:
+        def newest(self) -> int:
+            return 0
+
+        def load(self, rounds: int) -> State:
+            return State(rounds)
+
+        def save(self, state: State) -> None:
+            pass
+
+    def run(role: int) -> Result:
+        def program(party: Party) -> TrainResult | None:
+            data = TrainData(training.tables[role - 1], (), training.labels if role == 1 else None) if role else None
+            return secure_train(party, training.params, data, Nothing() if role == 2 else None)
+
+        return run_role(program, (), hub.end(role), roster, role, SessionSettings(deadline=WAIT))
+
+    outcomes = [call.result() for call in [Call(run, role) for role in roster.roles]]
+    assert all(outcome.error is not None for outcome in outcomes)

@@ -1,0 +1,131 @@
+"""One training over all transports: threads in memory, processes over gRPC, ranks over MPI. Every file is the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpfedxgb.boosting.checkpoint import Checkpoints
+from mpfedxgb.boosting.train import TrainData
+from mpfedxgb.federation.programs import Training, run_coordinator, run_training
+from mpfedxgb.federation.role import labels_of
+from mpfedxgb.federation.rows import read_rows
+from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.federation.trial import Trial
+from mpfedxgb.party.local import Outcome, run_role
+from mpfedxgb.ring import kernels
+from mpfedxgb.transport.memory import MemoryHub
+
+KEYS = {name: bytes([i]) * 32 for i, name in enumerate(("coordinator", "bank", "telecom", "retail"))}
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    """Return a small federation whose private keys are known, so that coins repeat."""
+    draws = np.random.default_rng(5)
+    tables = {
+        name: pd.DataFrame(draws.normal(size=(120, 2)), columns=[f"{name}_0", f"{name}_1"]).assign(
+            person=draws.permutation(120)
+        )
+        for name in ("bank", "telecom", "retail")
+    }
+    tables["bank"]["label"] = draws.integers(0, 2, 120)
+    training = {"n_estimators": 2, "max_depth": 2, "num_class": 2, "subsample": 0.8}
+    made = Trial(tmp_path_factory.mktemp("trial"), tables, "label", "person", training)
+    reset(made)
+    return made
+
+
+def reset(trial: Trial) -> None:
+    """Forget earlier runs, but for the private keys."""
+    for name, key in KEYS.items():
+        state = trial.folder / name / "state"
+        shutil.rmtree(state, ignore_errors=True)
+        (state / "trial").mkdir(parents=True)
+        (state / "trial" / "private.key").write_text(key.hex())
+        (trial.folder / name / f"{name}.mpfedxgb.json").unlink(missing_ok=True)
+
+
+def in_memory(trial: Trial) -> list[str]:
+    """Return the models of a training by threads, from the same settings and files."""
+    kernels.warm_up()
+    all_settings = [RoleSettings.from_toml(trial.settings(role)) for role in trial.roster.roles]
+    hub = MemoryHub(trial.roster.links(), 1 << 28)
+    outcomes: dict[int, Outcome[object]] = {}
+
+    def run(settings: RoleSettings) -> None:
+        checkpoints = Checkpoints(trial.folder / "memory" / settings.role.name, {})
+        if settings.is_coordinator:
+            program, private = run_coordinator, (settings.training, lambda: checkpoints)
+        else:
+            rows = read_rows(settings, "train")
+            labels, _ = labels_of(settings, rows, None, None)
+            mine = Training(TrainData(rows.table, (), labels), [rows.ids], checkpoints)
+            program, private = run_training, (settings.training, mine)  # type: ignore[assignment] # either program
+        outcomes[settings.number] = run_role(
+            program,
+            private,
+            hub.end(settings.number),
+            trial.roster,
+            settings.number,
+            settings.session_settings(),
+            private_key=KEYS[settings.role.name],
+        )
+
+    threads = [threading.Thread(target=run, args=(settings,)) for settings in all_settings]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    models = []
+    for role in range(1, trial.roster.size + 1):
+        error = outcomes[role].error
+        if error is not None:
+            raise error
+        models.append(outcomes[role].result.model.to_json())  # type: ignore[attr-defined]
+    return models
+
+
+def written(trial: Trial) -> list[str]:
+    """Return the model files as they are."""
+    return [(trial.folder / n / f"{n}.mpfedxgb.json").read_text() for n in trial.roster.participants]
+
+
+@pytest.fixture(scope="module")
+def expected(trial: Trial) -> list[str]:
+    """Return the models over memory."""
+    return in_memory(trial)
+
+
+def without_classes(models: list[str]) -> list[dict[str, Any]]:
+    """Return models without what the role adds after training, the names of the classes."""
+    return [json.loads(text) | {"classes": None} for text in models]
+
+
+def test_grpc(trial: Trial, expected: list[str]) -> None:
+    """Four processes over mutual TLS write the files that threads in memory would write."""
+    reset(trial)
+    with trial:
+        trial.train(timeout=120)
+    assert without_classes(written(trial)) == without_classes(expected)
+
+
+def test_mpi(trial: Trial, expected: list[str]) -> None:
+    """Four ranks over MPI do so too."""
+    mpiexec = Path(sys.executable).parent / "mpiexec"
+    if not mpiexec.is_file():
+        pytest.skip("there is no mpiexec beside this Python; pip install mpich")
+    reset(trial)
+    command = [str(mpiexec), "-n", "4", sys.executable, "-m", "mpfedxgb", "mpi-run", str(trial.folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603 # our own
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert without_classes(written(trial)) == without_classes(expected)

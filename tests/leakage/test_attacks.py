@@ -1,0 +1,178 @@
+"""Every attack of docs/paper-vs-strict.md: it succeeds on paper transcripts and is at chance on strict ones."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpfedxgb.boosting.train import TABLE_SIZES
+from mpfedxgb.party import ACTIVE, COORDINATOR
+from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
+from mpfedxgb.tree.paper_leaf import STEP_SIZE
+from mpfedxgb.tree.paper_split import FEATURE_INDEX, SPLIT_INDEX
+from mpfedxgb.tree.split import TREE_SHAPE
+
+ROOT = Path(__file__).parents[2]
+LOGISTIC, SQUARED = "binary:logistic", "reg:squarederror"
+
+PAPER_ONLY = {
+    "order of gains": (0.999, 0.1),
+    "strength of columns": (0.4, 0.15),
+    "column and bucket of others' splits": (1.0, 0.12),
+    "rows left of others' thresholds, squared error": (0.95, 0.0),
+    "rows left of others' thresholds, log-loss, tree 1": (0.99, 0.0),
+    "order of rows in a named column": (0.99, 0.24),
+    "labels left of own thresholds": (1.0, 0.02),
+    "labels of rows, for certain": (0.3, 0.0),
+    "labels of rows, by a guess": (0.8, 0.0),
+    "rows of each leaf, squared error": (0.7, 0.05),
+}
+"""Per attack, how well it does on paper transcripts at least, and how far from chance on strict ones at most."""
+
+
+@pytest.fixture(scope="module")
+def leaks() -> Iterator[Any]:
+    """Return the script as a module; it imports its neighbours, as a script does, and trains each problem once."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        yield importlib.import_module("leaks")
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+
+
+@pytest.fixture(scope="module")
+def measures(leaks: Any) -> Any:
+    """Return how attacks are measured."""
+    return leaks.measures
+
+
+def result(leaks: Any, name: str) -> Any:
+    """Return how one attack goes."""
+    (leak,) = (leak for leak in leaks.LEAKS + leaks.STILL if leak.name == name)
+    (found,) = leaks.run([leak], 1)
+    return found
+
+
+def test_every_attack_of_the_table_is_tested(leaks: Any) -> None:
+    """The expectations above name exactly the attacks that the script runs."""
+    assert list(PAPER_ONLY) == [leak.name for leak in leaks.LEAKS]
+
+
+@pytest.mark.parametrize("name", PAPER_ONLY)
+def test_attack_succeeds_on_paper_and_not_on_strict(leaks: Any, name: str) -> None:
+    """Well above chance with what paper mode shows; at chance with what the same role holds in a strict training."""
+    least, tolerance = PAPER_ONLY[name]
+    found = result(leaks, name)
+
+    assert found.paper >= least > found.chance + 2 * tolerance
+    assert abs(found.strict - found.chance) <= tolerance + 1e-12
+
+
+def test_coordinator_orders_gains_too(leaks: Any, measures: Any) -> None:
+    """Comparisons are announced to C; of a strict training it hears sizes and owners, and has nothing masked."""
+    assert measures.order_of_gains(leaks.recorded(LOGISTIC, "paper"), COORDINATOR)[0] >= 0.999
+    mine = leaks.recorded(LOGISTIC, "strict").transcripts[COORDINATOR]
+    assert {name for name, _ in mine.shown} == {TABLE_SIZES, TREE_SHAPE}
+    assert not mine.masked_numbers
+    assert not mine.masked_bits
+
+
+def test_coordinator_reads_columns_off_the_permuted_indices(leaks: Any) -> None:
+    """C made the permutation, so index and bucket of a split tell it the owner, the column and the quantile."""
+    training = leaks.recorded(SQUARED, "paper")
+    permuted = np.concatenate([mine.values(FEATURE_INDEX)[0] for mine in training.transcripts[ACTIVE:]])
+    first = np.concatenate([[0], np.cumsum([size for sizes in training.sizes for size in sizes])])
+    told = np.concatenate(training.transcripts[COORDINATOR].values(SPLIT_INDEX))
+    read = [int(first[np.flatnonzero(permuted == index)[0]] + bucket) for index, bucket in told]
+
+    assert sorted(read) == sorted(training.best.values())
+
+
+def test_strict_transcripts_show_the_ledger_and_no_more(leaks: Any) -> None:
+    """What strict shows to whom, by name; the values that the attacks live on are not among it."""
+    for objective in (LOGISTIC, SQUARED):
+        for mine in leaks.recorded(objective, "strict").transcripts:
+            granted = {LEAF_MEMBERSHIP} if mine.role == ACTIVE else set()
+            assert {name for name, _ in mine.shown} == {TABLE_SIZES, TREE_SHAPE} | granted
+
+
+def test_p2_needs_no_starting_margin(leaks: Any, measures: Any) -> None:
+    """If boosting starts from the mean of the labels, which P_2 does not know, it finds that too; in 32 bins."""
+    kind = {"base_score": None, "n_estimators": 1, "max_depth": 1, "max_bin": 32}
+    paper, strict = (leaks.recorded(LOGISTIC, security, **kind) for security in ("paper", "strict"))
+
+    assert measures.label_counts(paper)[0] == paper.labels.y.sum()
+    assert measures.labels_left_of_thresholds(paper)[0] == 1.0
+    assert measures.labels_for_certain(paper)[0] == 277 / 569
+    assert measures.label_counts(strict) is None
+
+
+@pytest.mark.parametrize(("objective", "trees", "width"), [(SQUARED, 6, 2), (LOGISTIC, 1, 8)])
+def test_step_sizes_bound_the_rows_of_leaves(leaks: Any, measures: Any, objective: str, trees: int, width: int) -> None:
+    """The bounds are mu lambda / h wide, and a little for rounding; they hold, and the guess is off by half at most."""
+    training = leaks.recorded(objective, "paper")
+    one = 1 << measures.BITS[objective]
+    h = one if objective == SQUARED else one // 4
+    leaves = measures.laid_out(training, COORDINATOR).leaves
+    for t, steps in enumerate(training.transcripts[COORDINATOR].values(STEP_SIZE)[:trees]):
+        least, likely, most = leaks.measures.attacks.rows_of_leaves(steps, measures.step_bits(training), h, one)
+        true = np.array([training.rows[t, leaf].sum() for leaf in leaves[t]])
+        assert ((least <= true) & (true <= most)).all()
+        assert (np.abs(likely - true) <= (most - least) / 2).all()
+        assert (most - least >= width).all()
+        assert np.median(most - least) < 1.1 * width
+
+
+def test_strict_still_tells_p1_the_sides_and_the_order_of_rows(leaks: Any) -> None:
+    """P_1 knows who shares a leaf: so also both sides of any split, and the order of rows that nested cuts make."""
+    for name in ("rows on either side of an auxiliary's split", "order of rows in some column, or its reverse"):
+        found = result(leaks, name)
+        assert found.paper == found.strict == 1.0 > found.chance
+    assert result(leaks, "the same: how many rows it orders").strict > 0.5
+
+
+def test_own_paths_need_the_first_layer_mask(leaks: Any) -> None:
+    """An auxiliary knows the rows below splits that are all its own, in both modes; with the mask there are none."""
+    bare, masked = result(leaks, "rows that share a leaf of one's own path"), leaks.masked_first_layer(1)
+
+    assert bare.paper == bare.strict > 0.2
+    assert masked.paper == masked.strict == 0.0
+
+
+def test_the_page_has_the_figures_that_are_measured(leaks: Any) -> None:
+    """Each row of the page's tables names an attack, and its figures are those of the script, but for masks."""
+    out = io.StringIO()
+    with redirect_stdout(out):
+        leaks.main(["--json"])
+    printed = json.loads(out.getvalue())
+    measured = {row["name"]: row for rows in printed.values() for row in rows}
+    found = {}
+    for line in (ROOT / "docs" / "paper-vs-strict.md").read_text().splitlines():
+        if row := re.search(r"\| \[(?P<name>[^]]+)\]\(#[^|]* \|(?P<figures>[^|]*\|[^|]*\|[^|]*)\|$", line):
+            found[row["name"]] = [figure.strip() for figure in row["figures"].split("|")]
+
+    assert found.keys() == measured.keys()
+    for name, figures in found.items():
+        paper, strict, chance = (float(f.removesuffix(" %")) / (100 if "%" in f else 1) for f in figures)
+        assert abs(paper - measured[name]["paper"]) < 0.15, name
+        assert abs(chance - measured[name]["chance"]) < 0.01, name
+        assert abs(strict - measured[name]["strict"]) < max(0.01, 2 * PAPER_ONLY.get(name, (0, 0))[1]), name
+
+
+def test_the_tables_are_readable(leaks: Any) -> None:
+    """Every result is one line below the rule."""
+    results = list(leaks.run(leaks.LEAKS[:3], 1))
+    _title, header, rule, *lines = leaks.page("What is told", results).splitlines()
+    assert len(lines) == len(results)
+    assert "strict" in header
+    assert len(rule) >= len(header)

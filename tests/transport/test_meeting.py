@@ -1,0 +1,444 @@
+"""Who is let in: the right roles, whatever else calls before them; everyone else is told why, and so is the log."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts.transport_contract import LONG, ROOM, SHORT, Call
+from loopback import NAMES, Loopback, loopback, with_names
+from mpfedxgb.errors import HandshakeError, PeerTimeoutError, SettingsError, UserError
+from mpfedxgb.transport import dialling
+from mpfedxgb.transport.grpc import Endpoints
+from mpfedxgb.transport.link import MESSAGE_BYTES, PIECE_BYTES
+from mpfedxgb.transport.listening import Door
+from mpfedxgb.transport.meeting import METHOD, REFUSED, Introduction, Meeting, Refusal
+from mpfedxgb.transport.tls import Identity, grpc
+from mpfedxgb.transport.wire_pb2 import Piece
+from pki import Authority, unchecked
+
+NO_WAIT = 1.0
+"""Seconds that somebody who will be refused may take; long before that it is."""
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Iterator[Loopback]:
+    """Return a federation of three: coordinator, bank, telecom; somebody called retail has a certificate too."""
+    with loopback(tmp_path / "pki", roles=3) as made:
+        yield made
+
+
+@pytest.fixture
+def coordinator(federation: Loopback, caplog: pytest.LogCaptureFixture) -> Iterator[Call]:
+    """Return a coordinator that waits for the bank; after the test the bank comes, and they must be able to talk."""
+    caplog.set_level(logging.WARNING, "mpfedxgb.transport")
+    waiting = federation.call(0, peers=[1])
+    wait_for_port(federation)
+    yield waiting
+    assert waiting.waits
+    bank = federation.connect(1, peers=[0])
+    bank.send(0, b"at last", LONG)
+    end = waiting.result()
+    assert end.receive(1, LONG) == b"at last"
+    bank.close()
+    end.close()
+
+
+def wait_for_port(federation: Loopback) -> None:
+    """Wait until the coordinator listens."""
+    until = time.monotonic() + LONG
+    while time.monotonic() < until:
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", federation.ports[0])):
+            return
+        time.sleep(0.01)
+    pytest.fail("nobody listens")
+
+
+def bad_identities(federation: Loopback, folder: Path) -> dict[str, Identity]:
+    """Return certificates that a coordinator must not accept as the bank's."""
+    authority, other = federation.authority, Authority(folder)
+    return {
+        kind: unchecked("bank", authority.file, pair)
+        for kind, pair in {
+            "expired": authority.issue("bank", days=(-3, -1)),
+            "not yet valid": authority.issue("bank", days=(1, 3)),
+            "other authority": other.issue("bank"),
+            "self-signed": authority.issue("bank", self_signed=True),
+            "other role": authority.issue("telecom"),
+            "stranger": authority.issue("mallory"),
+            "common name only": authority.issue(common_name="bank"),
+            "two roles": authority.issue("bank", "telecom"),
+            "upper case": authority.issue("BANK"),
+            "wildcard": authority.issue("*"),
+        }.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("expired", "does not accept the certificate .* of bank; check that"),
+        ("not yet valid", "does not accept the certificate .* of bank; check that"),
+        ("other authority", "does not accept the certificate .* of bank; check that"),
+        ("self-signed", "does not accept the certificate .* of bank; check that"),
+        ("other role", "coordinator refused bank: the caller says that it is 'bank', .* certificate is for 'telecom'"),
+        ("stranger", "coordinator refused bank: the certificate is for 'mallory', which is no role"),
+        ("common name only", "coordinator refused bank: the certificate is for nobody"),
+        ("two roles", "the certificate is for 'bank', 'telecom'; a certificate is for one role only"),
+        ("upper case", "the certificate is for 'BANK', which is no role"),
+        ("wildcard", r"the certificate is for '\*', which is no role"),
+    ],
+)
+@pytest.mark.usefixtures("coordinator")
+def test_certificates_of_callers(
+    federation: Loopback, tmp_path: Path, kind: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever is not the bank by its certificate is refused, and told why; the coordinator goes on waiting."""
+    identity = bad_identities(federation, tmp_path / "other")[kind]
+    with pytest.raises(HandshakeError, match=words):
+        federation.connect(1, peers=[0], identity=identity)
+    if "refused" in words:
+        assert [record.getMessage() for record in caplog.records] == [
+            "coordinator refused a connection of 'bank': " + str(record.args[2])  # type: ignore[index] # a tuple
+            for record in caplog.records
+        ]
+        assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("expired", "certificate has expired"),
+        ("not yet valid", "certificate is not yet valid"),
+        ("other authority", "certificate signature failure|unable to get local issuer certificate"),
+        ("self-signed", "self-signed certificate"),
+        ("stranger", "Hostname mismatch, certificate is not valid for 'coordinator'"),
+        ("wildcard", "Hostname mismatch, certificate is not valid for 'coordinator'"),
+    ],
+)
+def test_certificates_of_those_who_are_called(federation: Loopback, tmp_path: Path, kind: str, words: str) -> None:
+    """The bank does not talk to somebody who is not the coordinator by its certificate, and says why."""
+    authority = federation.authority
+    pair = {
+        "expired": lambda: authority.issue("coordinator", days=(-3, -1)),
+        "not yet valid": lambda: authority.issue("coordinator", days=(1, 3)),
+        "other authority": lambda: Authority(tmp_path / "other").issue("coordinator"),
+        "self-signed": lambda: authority.issue("coordinator", self_signed=True),
+        "stranger": lambda: authority.issue("mallory"),
+        "wildcard": lambda: authority.issue("*", "*.coordinator"),
+    }[kind]()
+    meeting = Meeting(0, Introduction("coordinator", "test", ROOM), federation.names, [1])
+    address = f"127.0.0.1:{federation.ports[0]}"
+    impostor = Door(meeting, address, unchecked("coordinator", authority.file, pair), ROOM)
+    try:
+        with pytest.raises(HandshakeError, match=rf"certificate of coordinator at .* not accepted: ({words}).*; check"):
+            federation.connect(1, peers=[0])
+        assert meeting.missing() == [1]
+    finally:
+        impostor.close()
+
+
+@pytest.mark.usefixtures("coordinator")
+def test_another_federation(federation: Loopback, caplog: pytest.LogCaptureFixture) -> None:
+    """Two federations with the same authority and names do not mix; the log does not quote the other's name."""
+    with pytest.raises(HandshakeError, match="bank and coordinator are not in the same federation"):
+        federation.connect(1, peers=[0], federation="höchst geheim")
+    assert "not in the same federation" in caplog.text
+    assert "geheim" not in caplog.text
+
+
+@pytest.mark.usefixtures("coordinator")
+def test_another_wire_version(federation: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A role of another version is refused in words."""
+    with monkeypatch.context() as patch:
+        metadata = Introduction.metadata
+        patch.setattr(Introduction, "metadata", lambda self: (("mpfedxgb-wire", "2"), *metadata(self)[1:]))
+        with pytest.raises(HandshakeError, match="bank speaks wire version 2, coordinator speaks 1; give all roles"):
+            federation.connect(1, peers=[0])
+
+
+@pytest.mark.usefixtures("coordinator")
+def test_a_role_that_is_not_expected(federation: Loopback) -> None:
+    """Telecom is in the federation, but this coordinator waits for the bank alone."""
+    with pytest.raises(HandshakeError, match="coordinator expects no call of telecom"):
+        federation.connect(2, peers=[0])
+
+
+@pytest.mark.usefixtures("coordinator")
+def test_a_role_that_is_not_on_the_other_list(federation: Loopback) -> None:
+    """A roster with one more name is a mistake of one side, and is named."""
+    larger = with_names(federation, NAMES)
+    with pytest.raises(HandshakeError, match="certificate is for 'retail', which is no role of this federation"):
+        larger.connect(3, peers=[0])
+
+
+def test_a_duplicate_role(federation: Loopback, caplog: pytest.LogCaptureFixture) -> None:
+    """The first one stays; the second is told, after a while in which the first might have been a dead connection."""
+    coordinator = federation.call(0)
+    first = federation.connect(2, peers=[0])
+    began = time.monotonic()
+    with pytest.raises(HandshakeError, match="telecom is connected already; does another process run as telecom"):
+        federation.connect(2, peers=[0], timeout=3)
+    assert 0.5 < time.monotonic() - began < 3
+    assert caplog.text.count("refused a connection of 'telecom'") == 1
+    bank = federation.connect(1, peers=[0])
+    coordinator.result().close()
+    first.close()
+    bank.close()
+
+
+def test_a_role_that_died_before_all_were_there_may_come_again(federation: Loopback) -> None:
+    """Until the federation has formed, a new connection takes a dead one's place, on both sides."""
+    coordinator = federation.call(0)
+    federation.connect(2, peers=[0]).close()
+    telecom = federation.connect(2, peers=[0])
+    bank = federation.connect(1, peers=[0])
+    telecom.send(0, b"second life", LONG)
+    end = coordinator.result()
+    assert end.receive(2, LONG) == b"second life"
+    for one in (end, telecom, bank):
+        one.close()
+
+
+def test_a_listener_that_died_before_all_were_there_may_come_again(federation: Loopback) -> None:
+    """A role that was connected and waits for others dials again when the first connection breaks."""
+    telecom = federation.call(2)
+    with pytest.raises(PeerTimeoutError, match="bank"):
+        federation.connect(0, timeout=NO_WAIT)
+    assert telecom.waits
+    others = [federation.call(0), federation.call(1)]
+    ends = [call.result() for call in (telecom, *others)]
+    ends[0].send(0, b"again", LONG)
+    assert ends[1].receive(2, LONG) == b"again"
+    for end in ends:
+        end.close()
+
+
+def test_a_federation_that_has_begun_lets_nobody_in(federation: Loopback) -> None:
+    """A role that lost its connection waits at the door until the others connect anew as well."""
+    ends = federation.form([(0, 1)])
+    ends[1].close()
+    late = federation.call(1, peers=[0])
+    time.sleep(SHORT)
+    assert late.waits
+    ends[0].close()
+    again = federation.connect(0, peers=[1])
+    late.result().close()
+    again.close()
+
+
+# Waiting and mistakes
+
+
+def test_nobody_listens(federation: Loopback) -> None:
+    """The error says who is missing, where it was looked for, and what happened."""
+    began = time.monotonic()
+    with pytest.raises(PeerTimeoutError) as caught:
+        federation.connect(2, timeout=NO_WAIT)
+    assert NO_WAIT <= time.monotonic() - began < NO_WAIT + 2
+    for name, port in zip(("coordinator", "bank"), federation.ports, strict=True):
+        assert f"{name}: {name} at 127.0.0.1:{port} cannot be reached: Connection refused" in str(caught.value)
+
+
+def test_nobody_calls(federation: Loopback) -> None:
+    """A listening role names those who have not called."""
+    with pytest.raises(PeerTimeoutError, match=r"within 0\.3 seconds; bank: it has not called; telecom: it has not"):
+        federation.connect(0, timeout=0.3)
+
+
+def test_the_port_is_taken(federation: Loopback) -> None:
+    """By another program, or by another role of this package."""
+    with (
+        socket.create_server(("127.0.0.1", federation.ports[0])),
+        pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{federation.ports[0]}: Address already in use"),
+    ):
+        federation.connect(0)
+    waiting = federation.call(0, peers=[1])
+    wait_for_port(federation)
+    with pytest.raises(UserError, match="Address already in use"):
+        federation.connect(0)
+    federation.connect(1, peers=[0]).close()
+    waiting.result().close()
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ({"names": ("a",)}, "two or more roles"),
+        ({"names": ("a", "b", "a")}, "different names"),
+        ({"names": ("coordinator", "Bank")}, "'Bank' cannot stand in a certificate"),
+        ({"names": ("coordinator", "-bank")}, "cannot stand in a certificate"),
+        ({"addresses": {0: "localhost"}}, "'localhost' is no host:port"),
+        ({"addresses": {0: "localhost:0"}}, "is no host:port"),
+        ({"addresses": {0: "localhost:65536"}}, "is no host:port"),
+        ({"addresses": {0: ":7001"}}, "is no host:port"),
+        ({"listen": "localhost:x"}, "'localhost:x' is no host:port"),
+    ],
+)
+def test_endpoints_that_cannot_work(what: dict[str, Any], words: str) -> None:
+    """They are refused by name, with an example."""
+    with pytest.raises(SettingsError, match=words):
+        Endpoints(**{"names": ("coordinator", "bank"), **what})
+
+
+def test_settings_that_do_not_fit_together(federation: Loopback) -> None:
+    """No address to dial, nothing to listen on, somebody else's certificate, an address of another machine."""
+    names, bank = federation.names, federation.identity("bank")
+    with pytest.raises(SettingsError, match="there is no address for coordinator"):
+        federation.connect(1, endpoints=Endpoints(names, {}, f"127.0.0.1:{federation.ports[1]}"))
+    with pytest.raises(SettingsError, match="coordinator has to listen"):
+        federation.connect(0, endpoints=Endpoints(names))
+    with pytest.raises(SettingsError, match="identity is of 'bank', but role 0 is 'coordinator'"):
+        federation.connect(0, identity=bank)
+    with pytest.raises(UserError, match=r"cannot listen on 192\.0\.2\.1:7001: Cannot assign requested address"):
+        federation.connect(0, endpoints=Endpoints(names, {}, "192.0.2.1:7001"))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({"mpfedxgb-window": ""}, "does not say how much room"),
+        ({"mpfedxgb-window": "0"}, "does not say how much room"),
+        ({"mpfedxgb-window": "-1"}, "does not say how much room"),
+        ({"mpfedxgb-window": "9" * 30}, "does not say how much room"),
+        ({"mpfedxgb-federation-bin": b"TEST"}, "not in the same federation"),
+        ({"mpfedxgb-wire": "one" * 100}, "wire version oneone"),
+        ({"mpfedxgb-role": "telecom"}, "says that it is 'telecom'"),
+    ],
+)
+def test_introductions(metadata: dict[str, str | bytes], words: str) -> None:
+    """Whatever is wrong with one is a refusal in words of bounded length."""
+    meeting = Meeting(0, Introduction("coordinator", "test", 100), NAMES, [1, 2, 3])
+    good = dict(Introduction("bank", "test", 100).metadata())
+    assert meeting.examine(good, ["bank"], "TLSv1.3") == 1
+    with pytest.raises(Refusal, match=words) as caught:
+        meeting.examine({**good, **metadata}, ["bank"], None)
+    assert len(caught.value.reason) < 400
+    with pytest.raises(Refusal, match=r"uses TLSv1\.2; only TLS 1\.3"):
+        meeting.examine(good, ["bank"], "TLSv1.2")
+
+
+# Whatever else comes along
+
+
+def tls_client(federation: Loopback, certificate: bool) -> ssl.SSLSocket:
+    """Return a TLS connection to the coordinator, with the bank's certificate or with none."""
+    bank = federation.identity("bank")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(bank.ca_file)
+    context.set_alpn_protocols(["h2"])
+    if certificate:
+        context.load_cert_chain(bank.certificate_file, bank.key_file)
+    plain = socket.create_connection(("127.0.0.1", federation.ports[0]), LONG)
+    return context.wrap_socket(plain, server_hostname="coordinator")
+
+
+def plain_bytes(federation: Loopback) -> None:
+    """Send noise and ordinary requests to the port."""
+    for content in (b"", b"\0", b"GET / HTTP/1.1\r\n\r\n", os.urandom(1000), b"\x16\x03\x01" + os.urandom(500)) * 10:
+        address = ("127.0.0.1", federation.ports[0])
+        with socket.create_connection(address, LONG) as connection, contextlib.suppress(OSError):
+            connection.sendall(content)
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1000)[:4] != b"HTTP"
+
+
+def plain_http2(federation: Loopback) -> None:
+    """Call without TLS."""
+    with grpc.insecure_channel(f"127.0.0.1:{federation.ports[0]}") as channel:
+        check_refused(channel, b"hello", "UNAVAILABLE")
+
+
+def no_certificate(federation: Loopback) -> None:
+    """Speak TLS 1.3 and HTTP/2 without a certificate of one's own: the connection ends before anything is read."""
+    for _ in range(8):
+        with contextlib.suppress(ssl.SSLError, ConnectionResetError), tls_client(federation, certificate=False) as one:
+            one.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
+            assert one.recv(1000) == b""
+
+
+def noise_inside(federation: Loopback) -> None:
+    """Send noise under a good certificate."""
+    for content in (b"\0" * 100, os.urandom(1000), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + os.urandom(1000)) * 4:
+        with tls_client(federation, certificate=True) as one, contextlib.suppress(OSError):
+            one.sendall(content)
+            while one.recv(1000):
+                pass
+
+
+@pytest.mark.parametrize("come_along", [plain_bytes, plain_http2, no_certificate, noise_inside])
+@pytest.mark.usefixtures("coordinator")
+def test_what_is_no_role_is_not_even_examined(
+    federation: Loopback, come_along: Callable[[Loopback], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noise, other protocols and callers without a certificate reach nothing of ours; the federation still forms."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Meeting, "examine", lambda *_: pytest.fail("a stranger was examined"))
+        Call(come_along, federation).result()
+
+
+def secured(federation: Loopback, name: str = "bank") -> Any:
+    """Return a channel to the coordinator as a role has it, but for what is said on it."""
+    options = (*dialling._OPTIONS[2:], ("grpc.ssl_target_name_override", "coordinator"))
+    address = f"127.0.0.1:{federation.ports[0]}"
+    return grpc.secure_channel(address, federation.identity(name).channel_credentials(), options)
+
+
+def check_refused(channel: Any, message: bytes, code: str, metadata: Any = (), method: str = METHOD) -> Any:
+    """Call, and expect to be refused."""
+    with pytest.raises(grpc.RpcError) as caught:
+        list(channel.stream_stream(method)(iter([message]), metadata=metadata, timeout=LONG))
+    assert caught.value.code().name == code
+    return caught.value
+
+
+@pytest.mark.usefixtures("coordinator")
+def test_a_role_that_says_nothing_of_itself(federation: Loopback) -> None:
+    """A good certificate alone is not enough, and only one method is served."""
+    with secured(federation) as channel:
+        error = check_refused(channel, b"", "PERMISSION_DENIED")
+        assert (REFUSED, "1") in error.trailing_metadata()
+        check_refused(channel, b"", "UNIMPLEMENTED", method="/mpfedxgb.Roles/Anything")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"\xff" * 10, Piece(part=b"x").SerializeToString(), bytes(MESSAGE_BYTES + 1), bytes(4 * PIECE_BYTES)],
+)
+def test_a_role_that_sends_nonsense_loses_its_connection(federation: Loopback, message: bytes) -> None:
+    """Garbled pieces and messages above the limit end the call; until the federation forms, the role may try again."""
+    coordinator = federation.call(0)
+    wait_for_port(federation)
+    with secured(federation) as channel:
+        metadata = Introduction("bank", "test", 1000).metadata()
+        with pytest.raises(grpc.RpcError) as caught:
+            list(channel.stream_stream(METHOD)(iter([message]), metadata=metadata, timeout=LONG))
+        assert caught.value.code().name in {"CANCELLED", "RESOURCE_EXHAUSTED", "UNKNOWN"}
+    others = [federation.call(role, peers=[0]) for role in (1, 2)]
+    for end in [call.result() for call in (coordinator, *others)]:
+        end.close()
+
+
+def test_two_hundred_callers_at_once(federation: Loopback) -> None:
+    """Many unauthorised connections at a time, of all kinds, do not keep the right ones out."""
+    coordinator = federation.call(0)
+    wait_for_port(federation)
+    kinds = (plain_bytes, no_certificate, noise_inside) * 3
+    callers = [Call(kind, federation) for kind in kinds]  # 210 connections
+    roles = [federation.call(role, peers=[0]) for role in (1, 2)]
+    ends = [call.result() for call in (coordinator, *roles)]
+    for caller in callers:
+        caller.result()
+    ends[1].send(0, b"through", LONG)
+    assert ends[0].receive(1, LONG) == b"through"
+    for end in ends:
+        end.close()
