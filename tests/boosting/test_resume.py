@@ -21,7 +21,7 @@ from mpfedxgb.boosting.checkpoint import Checkpoints, State
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import CheckpointError, PeerFailedError, StoppedError
-from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, local
+from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster
 from mpfedxgb.party.keys import MakeSource
 from mpfedxgb.party.local import run_role
 from mpfedxgb.ring import kernels
@@ -125,11 +125,7 @@ class Site:
         settings = SessionSettings("resumed", self.attempt, training.params.digest(), deadline=WAIT)
         progress = [Watched(self.checkpoints(role), role, stop, self.saved) for role in roster.roles]
 
-        core = local._current_core()
-
         def run(role: int) -> Result:
-            if core is None:
-                os.sched_setaffinity(0, {core})  # of this thread only: short steps take half the time on one core
             data = None
             if role != COORDINATOR:
                 labels = training.labels if role == ACTIVE else None

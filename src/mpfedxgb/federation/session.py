@@ -158,11 +158,14 @@ def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -
         outcome = _run(settings, program, private, transport, folder, folder.next_attempt())
         if outcome.error is None:
             _log.info("%s has finished a session", settings.role.name)
-        elif isinstance(outcome.error, MpfedxgbError) and not isinstance(outcome.error, StoppedError):
-            _log.warning("a session ended early: %s", outcome.error)
-            time.sleep(_PAUSE)
-        else:
+        elif isinstance(outcome.error, StoppedError) or not isinstance(outcome.error, Exception):
             raise outcome.error
+        else:  # whatever a peer makes of a session, the next one finds this role in its place
+            if isinstance(outcome.error, MpfedxgbError):
+                _log.warning("a session ended early: %s", outcome.error)
+            else:
+                _log.error("a session failed: %s", type(outcome.error).__name__, exc_info=outcome.error)
+            time.sleep(_PAUSE)
 
 
 @contextmanager

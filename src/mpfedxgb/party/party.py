@@ -155,9 +155,10 @@ class Party:
         """
         self.step(f"announce {name}")
         if self.is_coordinator:
-            (public,) = self.post.receive(ACTIVE, Kind.ANNOUNCE)
-            if public.dtype != np.int64:
-                raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} as {public.dtype} instead of int64")
+            arrays = self.post.receive(ACTIVE, Kind.ANNOUNCE)
+            if [array.dtype for array in arrays] != [np.int64]:
+                raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} in another form than expected")
+            public = arrays[0]
         else:
             public = np.asarray(values, np.int64)
             if self.is_active:
@@ -200,7 +201,10 @@ class Party:
                 self.post.send(self.others, [public])
             else:
                 public = self._numbers(ACTIVE, name, public.shape)
+        shape = public.shape
         public = self.announce(name, None if self.is_coordinator else public)
+        if public.shape != shape:
+            raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} in another form than expected")
         self.ledger.record(name, "participants", public.size)
         return public
 
