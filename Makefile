@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA ?= ../shared/data
 
-.PHONY: setup demo test check bench parity clean
+.PHONY: setup demo test check bench parity reproduce leaks clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 
@@ -33,6 +33,12 @@ bench: $(STAMP)  ## rates, rounds and bytes of every protocol, and the kernels a
 
 parity: $(STAMP)  ## compare with xgboost on the full-size data sets in DATA (minutes)
 	$(BIN)/python benchmarks/parity.py --data $(DATA) $(ARGS)
+
+reproduce: $(STAMP)  ## repeat every table and figure of the paper from the data sets in DATA (some ten minutes)
+	$(BIN)/mpfedxgb reproduce all --data $(DATA) $(ARGS)
+
+leaks: $(STAMP)  ## what the paper's reveals tell a curious role, attack by attack, beside strict
+	$(BIN)/python benchmarks/leaks.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

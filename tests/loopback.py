@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,15 @@ class Loopback:
             **changes,
         }
         return connect(role, **settings)
+
+    def wait_for_port(self) -> None:
+        """Wait until the coordinator listens."""
+        until = time.monotonic() + LONG
+        while time.monotonic() < until:
+            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.ports[0])):
+                return
+            time.sleep(0.01)
+        raise AssertionError("nobody listens")
 
     def call(self, role: int, **changes: Any) -> Call:
         """Connect a role in a thread of its own."""

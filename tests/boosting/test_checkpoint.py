@@ -402,7 +402,7 @@ def test_a_full_disk_and_a_new_key(small_disk: Path) -> None:
 def test_folders_that_cannot_be(tmp_path: Path) -> None:
     """A file where the folder should be is an error with a name."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match=r"cannot make the folder .*file"):
+    with pytest.raises(CheckpointError, match=r"cannot make the folder .*file: File exists"):
         Checkpoints(tmp_path / "file", MINE)
     with pytest.raises(CheckpointError, match=r"cannot keep the private key .*File exists"):
         private_key(tmp_path / "file", os.urandom)

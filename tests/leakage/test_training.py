@@ -70,13 +70,13 @@ def test_every_row_of_the_strict_column_occurs() -> None:
 @PARTICIPANTS
 @EVERY_KIND
 def test_coordinator_hears_sizes_owners_and_whether_to_go_on(kind: str, participants: int) -> None:
-    """A greeting of everyone, then the active participant's announcements: exactly those, in order, and no data."""
+    """A greeting of everyone, what was agreed, then P_1's announcements: exactly those, in order, and no data."""
     training, run, recorder = recorded(kind, participants)
     frames = list(recorder.received(frozenset({COORDINATOR})))
     told = [frame for frame in frames if frame.kind is Kind.ANNOUNCE]
 
     assert {frame.kind for frame in frames} == {Kind.HELLO, Kind.ANNOUNCE}
-    assert sorted(f.sender for f in frames if f.kind is Kind.HELLO) == list(range(1, participants + 1))
+    assert sorted(f.sender for f in frames if f.kind is Kind.HELLO) == [ACTIVE, *range(1, participants + 1)]
     assert {frame.sender for frame in told} == {ACTIVE}
     heard = [(operation(f).removeprefix("announce "), f.arrays[0].tolist()) for f in told]
     assert heard == announcements(training, run)

@@ -122,11 +122,13 @@ def test_processes_compute_what_threads_compute() -> None:
 
 
 def test_processes_learn_why_one_of_them_failed() -> None:
-    """The reason reaches every rank, and mpiexec ends by itself."""
-    errors = [rank["error"] for rank in run_ranks(4, "failing")]
-    assert errors[2] == "the cable is too short"
-    assert all("P2 failed: FederationError: the cable is too short" in errors[role] for role in (0, 1))
-    assert errors[3]
+    """The reason reaches whoever waits for the failed one, and mpiexec ends by itself."""
+    coordinator, active, failed, other = (rank["error"] for rank in run_ranks(4, "failing"))
+    reason = "P2 failed: FederationError: the cable is too short"
+    assert failed == "the cable is too short"
+    assert reason in active
+    assert reason in other
+    assert coordinator is None or reason in coordinator  # it waits for nobody, and may have ended before
 
 
 def test_a_process_that_ends_early_lets_nobody_down() -> None:

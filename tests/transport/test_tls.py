@@ -193,21 +193,10 @@ def hello(federation: Loopback, context: ssl.SSLContext) -> str | None:
         return secured.version()
 
 
-def wait_for_port(port: int) -> None:
-    """Wait until somebody listens."""
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except ConnectionRefusedError:
-            threading.Event().wait(0.01)
-    pytest.fail("nobody listens")
-
-
 def test_a_listening_role_speaks_tls_1_3_only(federation: Loopback) -> None:
     """A client with a good certificate is refused with TLS 1.2 and welcome with 1.3; then the federation forms."""
     coordinator = federation.call(0)
-    wait_for_port(federation.ports[0])
+    federation.wait_for_port()
     with pytest.raises((ssl.SSLError, ConnectionResetError)):
         hello(federation, client_context(federation, ssl.TLSVersion.TLSv1_2))
     assert hello(federation, client_context(federation, ssl.TLSVersion.TLSv1_3)) == "TLSv1.3"
@@ -295,7 +284,7 @@ def test_a_probe_finds_what_is_wrong(federation: Loopback, tmp_path: Path) -> No
     with pytest.raises(PeerTimeoutError, match=f"coordinator at {address} cannot be reached: Connection refused"):
         bank.probe(address, "coordinator", LONG)
     coordinator = federation.call(0)
-    wait_for_port(port)
+    federation.wait_for_port()
     bank.probe(address, "coordinator", LONG)
     with pytest.raises(HandshakeError, match=r"certificate of telecom at .* is not accepted: Hostname mismatch"):
         bank.probe(address, "telecom", LONG)

@@ -81,14 +81,19 @@ class Checkpoints:
     Parameters
     ----------
     folder : Path
-        Created if it is not there, for its owner only.
+        Created if it is not there, and so is the one around it, for their owner only.
     belongs_to : dict
         Plain values that name session, role, parameters and data; a file with others is foreign.
     """
 
     def __init__(self, folder: Path, belongs_to: dict[str, Any]) -> None:
         self.folder, self.belongs_to = folder, belongs_to
-        _trying(lambda: folder.mkdir(parents=True, exist_ok=True, mode=0o700), f"cannot make the folder {folder}")
+
+        def make() -> None:
+            for path in (folder.parent, folder):  # the mode is for the last folder of a path only
+                path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+        _trying(make, f"cannot make the folder {folder}")
 
     def newest(self) -> int:
         """Return the newest usable rounds; damaged files are passed over with a warning, and refused if none is left.

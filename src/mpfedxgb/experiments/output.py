@@ -120,20 +120,27 @@ def markdown(result: Result, seconds: float) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _has_words(cells: Sequence[Sequence[str]]) -> list[bool]:
+    """Return which columns of a table hold words; they are aligned to the left, numbers to the right."""
+    return [any(cell[:1].isalpha() for cell in column) for column in zip(*cells, strict=True)]
+
+
 def _markdown_table(header: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
     return [
         f"| {' | '.join(header)} |",
-        f"|{'|'.join(['---', *['---:'] * (len(header) - 1)])}|",
+        f"|{'|'.join('---' if words else '---:' for words in _has_words(cells))}|",
         *(f"| {' | '.join(row)} |" for row in cells),
     ]
 
 
 def text_table(header: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """Return aligned columns for a terminal; the first one to the left, the others to the right."""
+    """Return aligned columns for a terminal."""
+    words = _has_words(cells)
     widths = [max(len(row[i]) for row in (header, *cells)) for i in range(len(header))]
 
     def line(row: Sequence[str]) -> str:
-        return "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        sides = zip(row, widths, words, strict=True)
+        return "  ".join(c.ljust(w) if left else c.rjust(w) for c, w, left in sides).rstrip()
 
     return "\n".join([line(header), "  ".join("-" * w for w in widths), *map(line, cells)])
 
@@ -194,7 +201,7 @@ nav ul { columns: 2; padding-left: 1.2rem; }
 section { border-top: 1px solid #ccc; margin-top: 2.5rem; padding-top: 0.5rem; }
 table { border-collapse: collapse; font-size: 0.85rem; margin: 1rem 0; display: block; overflow-x: auto; }
 th, td { padding: 0.2rem 0.7rem; text-align: right; border-bottom: 1px solid #e4e4e4; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
+.words { text-align: left; }
 img { max-width: 100%; height: auto; }
 code { background: #f3f3f3; padding: 0 0.2em; }
 footer { border-top: 1px solid #ccc; margin-top: 2.5rem; color: #555; font-size: 0.85rem; }
@@ -227,8 +234,9 @@ def _page(results: Sequence[Result], seconds: float) -> str:
 
 
 def _section(result: Result) -> str:
-    head = "".join(f"<th>{_text(name)}</th>" for name in result.header)
-    body = "\n".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in result.cells)
+    words = _has_words(result.cells)
+    head = _html_row("th", result.header, words)
+    body = "\n".join(_html_row("td", row, words) for row in result.cells)
     files = ", ".join(
         f'<a href="{result.item}.{kind}">{name}</a>'
         for kind, name in (("csv", "CSV"), ("svg", "SVG"), ("png", "PNG"), ("md", "Markdown"))
@@ -238,11 +246,19 @@ def _section(result: Result) -> str:
 <p><strong>The paper.</strong> {_text(result.paper)}</p>
 <p><strong>Here.</strong> {_text(result.measured)}</p>
 <img src="{result.item}.svg" alt="{_text(result.title, quote=True)}">
-<table><thead><tr>{head}</tr></thead><tbody>
+<table><thead>{head}</thead><tbody>
 {body}
 </tbody></table>
 <p>Files: {files}</p>
 </section>"""
+
+
+def _html_row(tag: str, row: Sequence[str], words: Sequence[bool]) -> str:
+    cells = (
+        f'<{tag} class="words">{_text(c)}</{tag}>' if left else f"<{tag}>{_text(c)}</{tag}>"
+        for c, left in zip(row, words, strict=True)
+    )
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _text(words: str, quote: bool = False) -> str:

@@ -207,7 +207,7 @@ def result(rows: Sequence[Row]) -> Result:
             f"from {start} binary places on ({name})" if start else f"at no number of places ({name})"
             for name, start in starts.items()
         )
-        + f". Each further place halves the error of the leaf weights. At the {OURS} places that training uses, they "
+        + f". Each further place about halves the error of the leaf weights. At the {OURS} places of training they "
         f"are within {at_ours} of the exact ones: rows that shared a leaf have equal h, and g by label, in the next "
         "tree, so they are rounded alike and their errors add up, to about 2^-(f+1) / h. The secure trees equal "
         "the plaintext oracle's on the same integers, so the oracle was run, at f places instead of the fixed ones.",
@@ -257,5 +257,6 @@ def _draw(figure: Any, rows: Sequence[Row], names: Sequence[str]) -> None:
     right.set(xlabel="binary places of g and h", ylabel="largest error of a leaf weight")
     for ax in (left, right):
         ax.axvline(OURS, color="grey", linewidth=0.8)
-        ax.legend(frameon=False, fontsize=8)
+        ax.set_xticks(range(4, OURS + 1, 4))
+        ax.legend(frameon=False, fontsize=8, loc="lower left" if ax is right else "lower right")
     figure.suptitle(f"Three trees of depth {DEPTH}; the grey line is what training uses")

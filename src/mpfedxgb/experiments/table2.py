@@ -106,9 +106,9 @@ def result(rows: Sequence[Row]) -> Result:
         f"Without DIV: {'equal in all rows' if exact else 'NOT EQUAL'}, features one after the other as the paper "
         f"counts. With DIV, {ITERATIONS} iterations for each of two fractions: "
         f"{'equal in all rows' if not off else f'off by at most {off:,}'}. In one unit for both, products of two "
-        f"numbers, the way without DIV is {factor:.0f} times cheaper, not {as_printed:.0f} times. In another, "
-        "elementwise calls with all features in one batch, as training does it, the two are alike, but a DIV's calls "
-        "follow one another: the last two columns, and rounds.",
+        f"numbers, the way without DIV is {factor:.0f} times cheaper, not {as_printed:.0f} times. "
+        "Counted as elementwise calls with all features in one batch, as training does it, both take about as many, "
+        "but those of a DIV follow one another: see the rounds.",
         header=(
             "J, K",
             "no DIV",

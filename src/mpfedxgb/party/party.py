@@ -156,9 +156,11 @@ class Party:
         self.step(f"announce {name}")
         if self.is_coordinator:
             arrays = self.post.receive(ACTIVE, Kind.ANNOUNCE)
-            if [array.dtype for array in arrays] != [np.int64]:
+            if len(arrays) != 1:
                 raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} in another form than expected")
             public = arrays[0]
+            if public.dtype != np.int64:
+                raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} as {public.dtype} instead of int64")
         else:
             public = np.asarray(values, np.int64)
             if self.is_active:

@@ -33,9 +33,11 @@ _OVERHEAD = 64
 """Bytes that a block counts for beside its content, so that empty ones are bounded too."""
 
 _LOOKS = 200
-"""Looks without a pause; measured in docs/adr/0012-grpc-streams.md."""
+"""Looks without a pause, a fraction of a millisecond: a peer that computes little answers within it."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.00002, 0.001
+_PAUSE_IN_MOTION = 0.0001
+_KEPT_BYTES = 1 << 26
 
 _yield = getattr(os, "sched_yield", lambda: time.sleep(0))  # not every system has it
 
@@ -50,15 +52,15 @@ class _Pauses:
         self._end = time.monotonic() + timeout
         self._looks, self._pause = 0, _FIRST_PAUSE
 
-    def over(self) -> bool:
-        """Pause; return whether there is no time left, in which case there was no pause."""
+    def over(self, in_motion: bool = False) -> bool:
+        """Pause, shortly where blocks are in motion; return whether there is no time left, without a pause."""
         if time.monotonic() >= self._end:
             return True
         self._looks += 1
         if self._looks <= _LOOKS:
             _yield()
         else:
-            time.sleep(self._pause)
+            time.sleep(min(_PAUSE_IN_MOTION, self._pause) if in_motion else self._pause)
             self._pause = min(_LONGEST_PAUSE, 1.2 * self._pause)
         return False
 
@@ -71,7 +73,8 @@ class _Line:
         self._comm, self._rank = comm, rank
         self._out, self._in = (2 * (a * _ROLES + b) for a, b in ((role, peer), (peer, role)))  # and 1 more for the end
         self._sending: deque[tuple[MPI.Request, bytes]] = deque()
-        self._receiving: tuple[MPI.Request, bytearray] | None = None
+        self._room = bytearray()  # kept, because fresh memory for every large block costs more than the block
+        self._receiving: tuple[MPI.Request, memoryview] | None = None
         self._sent = self._received = 0
         self._expected: int | None = None  # blocks that the peer has sent in all; known when it has closed
         self.waiting = 0
@@ -101,7 +104,7 @@ class _Line:
             message = self._comm.Improbe(self._rank, self._in, status)  # codespell:ignore
             if message is None:
                 return None
-            room = bytearray(status.Get_count(MPI.BYTE))
+            room = self._room_for(status.Get_count(MPI.BYTE))
             self._receiving = message.Irecv([room, MPI.BYTE]), room
         request, room = self._receiving
         if not request.Test():
@@ -109,6 +112,19 @@ class _Line:
         self._receiving = None
         self._received += 1
         return bytes(room)
+
+    def _room_for(self, size: int) -> memoryview:
+        if size > _KEPT_BYTES:
+            return memoryview(bytearray(size))
+        if size > len(self._room):
+            self._room = bytearray(size)
+        return memoryview(self._room)[:size]
+
+    def moves(self) -> bool:
+        """Whether a block is on its way, which may need this side to look again soon."""
+        with self.lock:
+            self.note_taken()
+            return bool(self._sending) or self._receiving is not None
 
     @property
     def closed(self) -> bool:
@@ -173,7 +189,7 @@ class MpiTransport:
                 if not line.waiting or line.waiting + len(block) + _OVERHEAD <= self._capacity:
                     line.send(block)
                     return
-            if pauses.over():
+            if pauses.over(in_motion=True):
                 raise PeerTimeoutError(f"role {peer} took nothing for {timeout:g} seconds")
 
     def receive(self, peer: int, timeout: float) -> bytes:
@@ -186,7 +202,7 @@ class MpiTransport:
                     return block
                 if line.finished:
                     raise PeerFinishedError(f"role {peer} has closed its connection")
-            if pauses.over():
+            if pauses.over(any(other.moves() for other in self._lines.values())):
                 raise PeerTimeoutError(f"role {peer} sent nothing for {timeout:g} seconds")
 
     def close(self) -> None:

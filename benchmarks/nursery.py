@@ -1,0 +1,201 @@
+"""Processes of roles that need not wait for imports: one parent has everything loaded and forks a process per command.
+
+Each child is an ordinary process of the command line: it has memory, threads, signals and an exit code of its own, and
+writes to a log of its own. Only the second or two of loading is spared, which counts where dozens are started. No child
+outlives the parent, and the parent does not outlive whoever started it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+_LOOK = 0.01
+_PR_SET_PDEATHSIG = 1
+
+
+class Child:
+    """A process of a nursery."""
+
+    def __init__(self, pid: int, exits: dict[int, int], changed: threading.Condition) -> None:
+        self.pid, self._exits, self._changed = pid, exits, changed
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended: its exit code, minus the number of the signal that ended it, or None while it runs."""
+        with self._changed:
+            return self._exits.get(self.pid)
+
+    def poll(self) -> int | None:
+        """Return how it ended, or None while it runs."""
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return how it ended, once it has."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.pid in self._exits, timeout):
+                raise subprocess.TimeoutExpired([str(self.pid)], timeout or 0.0)
+            return self._exits[self.pid]
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+
+class Nursery:
+    """The parent, seen from outside; use it in a `with` block, which ends all its children."""
+
+    def __init__(self) -> None:
+        self._parent = subprocess.Popen(  # noqa: S603 # this very file
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._exits: dict[int, int] = {}
+        self._started: list[int] = []
+        self._changed = threading.Condition()
+        self._children: list[Child] = []
+        self._ready = False
+        threading.Thread(target=self._listen, name="nursery", daemon=True).start()
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._ready, 300.0):
+                raise RuntimeError("the nursery did not begin")
+
+    def _listen(self) -> None:
+        assert self._parent.stdout is not None
+        for line in self._parent.stdout:
+            news = json.loads(line)
+            with self._changed:
+                self._ready = True
+                if "started" in news:
+                    self._started.append(news["started"])
+                elif "ended" in news:
+                    self._exits[news["ended"]] = news["code"]
+                self._changed.notify_all()
+
+    def start(self, arguments: Sequence[object], log: Path) -> Child:
+        """Start a command of mpfedxgb; what it prints is added to the log."""
+        assert self._parent.stdin is not None
+        with self._changed:
+            before = len(self._started)
+        self._parent.stdin.write(json.dumps({"arguments": [str(a) for a in arguments], "log": str(log)}) + "\n")
+        self._parent.stdin.flush()
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self._started) > before, 60.0):
+                raise RuntimeError("the nursery starts no process any more")
+            child = Child(self._started[before], self._exits, self._changed)
+        self._children.append(child)
+        return child
+
+    def running(self) -> list[Child]:
+        """Return the children that have not ended."""
+        return [child for child in self._children if child.poll() is None]
+
+    def close(self) -> None:
+        """End everybody."""
+        for child in self.running():
+            child.kill()
+        assert self._parent.stdin is not None
+        self._parent.stdin.close()
+        try:
+            self._parent.wait(20.0)
+        except subprocess.TimeoutExpired:
+            self._parent.kill()
+            self._parent.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+# The parent itself
+
+
+def _serve() -> list[str] | None:
+    """Fork a child per request; return the arguments in the child, and None in the parent when nothing follows."""
+    children: set[int] = set()
+    buffer = b""
+    while True:
+        _report(children)
+        if not select.select([0], [], [], _LOOK)[0]:
+            continue
+        chunk = os.read(0, 1 << 16)
+        if not chunk:
+            return None
+        *lines, buffer = (buffer + chunk).split(b"\n")
+        for line in lines:
+            request = json.loads(line)
+            pid = os.fork()
+            if not pid:
+                _become_a_child(request["log"])
+                return list(request["arguments"])
+            children.add(pid)
+            _tell({"started": pid})
+
+
+def _report(children: set[int]) -> None:
+    for pid in list(children):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            children.discard(pid)
+            _tell({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
+
+
+def _tell(news: dict[str, Any]) -> None:
+    os.write(1, json.dumps(news).encode() + b"\n")
+
+
+def _become_a_child(log: str) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    nothing, file = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for here, there in ((nothing, 0), (file, 1), (file, 2)):
+        os.dup2(here, there)
+    os.close(nothing)
+    os.close(file)
+
+
+def main() -> None:
+    """Load what roles need, and be the parent; in a child, be the command."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    import mpfedxgb.cli.roles
+    import mpfedxgb.transport.grpc  # only loaded: nothing of it runs before a child is on its own
+    from mpfedxgb.cli.main import main as command
+    from mpfedxgb.ring import kernels
+
+    kernels.warm_up()
+    deadline = time.monotonic() + 10.0
+    while threading.active_count() > 1 and time.monotonic() < deadline:
+        time.sleep(_LOOK)  # a child would inherit the locks of other threads, but not the threads
+    _tell({"ready": True})
+    arguments = _serve()
+    if arguments is not None:
+        sys.argv = ["mpfedxgb", *arguments]
+        command()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,399 @@
+"""Scoring on demand: many batches in one session, people who are missing, idle times, and every kind of end."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from contracts.transport_contract import Call
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
+from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.data.table import Table
+from mpfedxgb.errors import DataError, FederationError, FrameError, PeerFailedError, StoppedError, UserError
+from mpfedxgb.federation.programs import run_coordinator, run_scoring
+from mpfedxgb.federation.scoring import (
+    BATCH,
+    BATCH_IDS,
+    CLASSES,
+    END,
+    NOT_FOUND,
+    STILL_THERE,
+    Service,
+    _Request,
+    score_batches,
+)
+from mpfedxgb.party import COORDINATOR, Outcome, Party, Roster, run_roles
+from mpfedxgb.party.local import run_role
+from mpfedxgb.ring import kernels
+from mpfedxgb.transport import Kind, MemoryHub
+from mpfedxgb.tree.predict import PREDICTION
+from toy_tables import QUICK, TELECOM, labels, margins_by_hand, people
+from views import Recorder
+
+WAIT = 20.0
+X = people(90)
+IDS = tuple(f"c-{i:04}" for i in range(4000, 4090))
+HELD = {"bank": ["age", "income"], "telecom": TELECOM, "retail": ["city"]}
+ROSTER = Roster(tuple(HELD))
+
+
+@lru_cache(maxsize=8)
+def models(kind: str = "binary", seed: int = 0, **changes: Any) -> tuple[PartialModel, ...]:
+    """Return everybody's part of a model."""
+    make = FedXGBRegressor if kind in ("regression", "counts") else FedXGBClassifier
+    estimator = make(insecure_seed=seed, **{**QUICK, **dict(changes)})
+    y = labels(X, kind)
+    options = {"eval_set": [(tables(), y)]} if "early_stopping_rounds" in changes else {}
+    return tuple(estimator.fit(tables(), y, **options).partial_models_)
+
+
+def tables(rows: Sequence[int] | None = None) -> dict[str, pd.DataFrame]:
+    """Return some rows as the participants hold them."""
+    chosen = X if rows is None else X.iloc[list(rows)].reset_index(drop=True)
+    return {name: chosen[columns] for name, columns in HELD.items()}
+
+
+def table_of(part: PartialModel, rows: Sequence[int]) -> Table:
+    """Return some rows as a participant's program has them."""
+    known = {f.name: f.categories for f in part.features if f.categories is not None}
+    return Table.read(tables(rows)[part.name], part.name).match([f.name for f in part.features], known)
+
+
+def keys(rows: Sequence[int]) -> tuple[str, ...]:
+    """Return the ids of some rows."""
+    return tuple(IDS[i] for i in rows)
+
+
+@dataclass
+class Session:
+    """A running session: the active participant's service, and how to wait for everybody's end."""
+
+    parts: tuple[PartialModel, ...]
+    service: Service
+    calls: list[Call]
+    recorder: Recorder
+    hub: MemoryHub
+    outcomes: list[Outcome[Any]] = field(default_factory=list)
+
+    def score(self, rows: Sequence[int], timeout: float = WAIT) -> Any:
+        """Score some rows."""
+        return self.service.score(keys(rows), table_of(self.parts[0], rows), timeout)
+
+    def by_hand(self, rows: Sequence[int], trees: int | None = None) -> Any:
+        """Return the same from the joined model."""
+        return margins_by_hand(join(list(self.parts)), tables(rows), trees)
+
+    def end(self) -> list[Outcome[Any]]:
+        """End the session and return how everybody ended."""
+        self.service.end()
+        self.outcomes = [call.result() for call in self.calls]
+        return self.outcomes
+
+
+@contextmanager
+def session(
+    parts: tuple[PartialModel, ...] | None = None,
+    served: dict[str, Sequence[int]] | None = None,
+    deadline: float = WAIT,
+    programs: dict[int, Callable[..., Any]] | None = None,
+    expected: type[BaseException] | None = None,
+) -> Iterator[Session]:
+    """Run a session; the auxiliaries hold all people unless `served` says otherwise."""
+    kernels.warm_up()
+    parts = models() if parts is None else parts
+    everyone = range(len(IDS))
+    services = []
+    for part in parts:
+        rows = list((served or {}).get(part.name, everyone))
+        services.append(Service(part) if part.is_active else Service(part, keys(rows), table_of(part, rows)))
+    recorder = Recorder()
+    hub = MemoryHub(ROSTER.links(), 1 << 28, recorder)
+    settings = SessionSettings("scores", deadline=deadline)
+
+    def run(role: int) -> Outcome[Any]:
+        program, arguments = (programs or {}).get(role), (services[role - 1],) if role else ()
+        if program is None:
+            program = run_scoring if role else lambda party: run_coordinator(party, parts[0].params, _no_progress)
+        outcome = run_role(program, arguments, hub.end(role), ROSTER, role, settings)
+        if role == 1:
+            services[0].fail(outcome.error or FederationError("the scoring session has ended"))
+        return outcome
+
+    made = Session(parts, services[0], [Call(run, role) for role in ROSTER.roles], recorder, hub)
+    try:
+        yield made
+    finally:
+        outcomes = made.end()
+    for outcome in outcomes:
+        assert outcome.error is None if expected is None else outcome.error is not None, outcome
+
+
+def _no_progress() -> Any:
+    raise AssertionError("scoring keeps no checkpoints")
+
+
+# Batches
+
+
+def test_one_session_scores_many_batches() -> None:
+    """Of any size, in any order of people, again and again; each as the joined model says."""
+    rng = np.random.default_rng(5)
+    with session() as running:
+        for size in (1, 2, 90, 7, 1, 33):
+            rows = rng.permutation(90)[:size].tolist()
+            np.testing.assert_allclose(running.score(rows), running.by_hand(rows), rtol=0, atol=1e-7)
+        assert running.score([3]).tolist() == running.score([3]).tolist()
+    told = {(e.name, e.receiver) for e in running.outcomes[0].ledger}
+    assert {
+        (BATCH, "participants"),
+        (NOT_FOUND, "participants"),
+        (PREDICTION, "bank"),
+        (CLASSES, "coordinator"),
+    } <= told
+    assert {(BATCH_IDS, "telecom"), (BATCH_IDS, "retail")} <= told
+    assert running.outcomes[0].result == "scoring"
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("classes", {}),
+        ("regression", {}),
+        ("counts", {"objective": "count:poisson"}),
+        ("binary", {"security": "paper", "min_child_weight": 0}),
+        ("binary", {"early_stopping_rounds": 1, "n_estimators": 8, "learning_rate": 1.0}),
+    ],
+)
+def test_every_kind_of_model(kind: str, changes: dict[str, Any]) -> None:
+    """One row of margins per tree of a round; a model that stopped early is used up to its best round."""
+    parts = models(kind, **changes)
+    rows = [80, 3, 41, 7]
+    with session(parts) as running:
+        best, per_round = parts[0].best_iteration, parts[0].params.trees_per_round
+        assert (best is None) == ("early_stopping_rounds" not in changes)
+        expected = running.by_hand(rows, None if best is None else (best + 1) * per_round)
+        found = running.score(rows)
+        assert found.shape == (per_round, 4)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 if parts[0].params.is_paper else 1e-7)
+
+
+def test_batches_from_several_threads() -> None:
+    """Whoever asks gets the answers to its own rows."""
+    batches = [[i, 89 - i] for i in range(12)]
+    with session() as running:
+        calls = [Call(running.score, rows) for rows in batches]
+        for rows, call in zip(batches, calls, strict=True):
+            np.testing.assert_allclose(call.result(), running.by_hand(rows), rtol=0, atol=1e-7)
+
+
+def test_rows_beyond_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that does not fit one message of the joint prediction comes in several."""
+    monkeypatch.setattr("mpfedxgb.tree.predict.CHUNK_ELEMENTS", 64)
+    rows = list(range(90))
+    with session() as running:
+        np.testing.assert_allclose(running.score(rows), running.by_hand(rows), rtol=0, atol=1e-7)
+
+
+# People who are not there
+
+
+@pytest.mark.parametrize(
+    ("served", "told"),
+    [
+        ({"telecom": range(80)}, "of 20 rows to score, some are not found: telecom 10; leave them out"),
+        ({"retail": range(70)}, "of 20 rows to score, some are not found: retail 20; leave them out"),
+        ({"telecom": range(80), "retail": range(75)}, "some are not found: telecom 10, retail 15; leave them out"),
+    ],
+)
+def test_missing_people_are_counted_and_the_session_goes_on(served: dict[str, Sequence[int]], told: str) -> None:
+    """The active participant is told who lacks how many, never whom; the next batch is scored as if nothing was."""
+    rows = list(range(70, 90))
+    with session(served=served) as running:
+        for _ in range(2):
+            with pytest.raises(DataError, match=told) as caught:
+                running.score(rows)
+            assert "c-40" not in str(caught.value)
+            np.testing.assert_allclose(running.score([5, 4]), running.by_hand([5, 4]), rtol=0, atol=1e-7)
+
+
+def test_nobody_but_the_auxiliaries_learns_who_is_scored() -> None:
+    """Ids go to the auxiliaries only; the coordinator gets sizes."""
+    with session() as running:
+        running.score([1, 2, 3])
+    for (sender, receiver), frames in running.recorder.links.items():
+        text = b"".join(array.tobytes() for frame in frames for array in frame.arrays)
+        assert (b"c-4001" in text) == (sender == 1 and receiver > 1)
+    told = [f for f in running.recorder.links[1, COORDINATOR] if f.kind is Kind.ANNOUNCE]
+    assert {frame.arrays[0].dtype for frame in told} == {np.dtype(np.int64)}
+
+
+def test_a_batch_without_rows_is_refused() -> None:
+    """It would look like a sign of life."""
+    with session() as running:
+        with pytest.raises(DataError, match="there are no rows to score"):
+            running.service.score((), table_of(running.parts[0], [1]))
+        assert running.score([1]).shape == (1, 1)
+
+
+# Time passes
+
+
+def test_a_session_may_be_idle() -> None:
+    """For longer than anybody's deadline: the active participant says that it is still there."""
+    with session(deadline=0.9) as running:
+        first = running.score([8])
+        time.sleep(3.0)
+        assert running.score([8]).tolist() == first.tolist()
+    frames = [f for f in running.recorder.links[1, COORDINATOR] if f.label == f"announce {BATCH}"]
+    told = [int(frame.arrays[0][0]) for frame in frames]
+    assert told.count(STILL_THERE) >= 5
+    assert [size for size in told if size != STILL_THERE] == [1, 1, END]
+
+
+def test_a_batch_waits_for_the_session() -> None:
+    """Who asks before everybody is there gets an answer when they are."""
+    parts = models()
+    service = Service(parts[0])
+    early = Call(service.score, keys([2]), table_of(parts[0], [2]))
+    time.sleep(0.2)
+    assert early.waits
+    assert not service.begun.is_set()
+
+    def program(party: Party) -> None:
+        if party.is_coordinator:
+            score_batches(party, None)
+        elif party.is_active:
+            score_batches(party, service)
+        else:
+            part = parts[party.role - 1]
+            score_batches(party, Service(part, IDS, table_of(part, range(90))))
+
+    run = Call(run_roles, program, ROSTER, None, SessionSettings(deadline=WAIT))
+    expected = margins_by_hand(join(list(parts)), tables([2]))
+    np.testing.assert_allclose(early.result(), expected, rtol=0, atol=1e-7)
+    assert service.begun.is_set()
+    service.end()
+    assert [outcome.error for outcome in run.result()] == [None] * 4
+
+
+def test_a_timeout_of_the_caller() -> None:
+    """Who does not want to wait is told so."""
+    service = Service(models()[0])
+    with pytest.raises(FederationError, match=r"a batch was not scored within 0\.05 seconds"):
+        service.score(keys([2]), table_of(models()[0], [2]), 0.05)
+
+
+# Ends
+
+
+def test_ending_after_the_batches_that_wait() -> None:
+    """What was asked for before the end is answered; what comes after it is not."""
+    with session() as running:
+        before = [Call(running.score, [i]) for i in range(5)]
+        time.sleep(0.1)
+        running.service.end()
+        for i, call in enumerate(before):
+            np.testing.assert_allclose(call.result(), running.by_hand([i]), rtol=0, atol=1e-7)
+        with pytest.raises(FederationError, match="the scoring session has ended"):
+            running.score([1])
+
+
+@pytest.mark.parametrize("role", [0, 2, 3])
+def test_a_failure_reaches_whoever_waits(role: int) -> None:
+    """A role that stops in the middle ends the session: the batch on its way, those that wait and those that follow."""
+    batches = threading.Semaphore(0)
+
+    def stop(party: Party, service: Service | None = None) -> None:
+        plain = party.tell_everyone
+
+        def tell(name: str, mine: Any) -> Any:
+            if name == NOT_FOUND and not batches.acquire(blocking=False):
+                raise StoppedError("stopped by SIGTERM")
+            return plain(name, mine)
+
+        party.tell_everyone = tell  # type: ignore[method-assign]
+        if service is None:
+            run_coordinator(party, models()[0].params, _no_progress)
+        else:
+            run_scoring(party, service)
+
+    batches.release()
+    with session(programs={role: stop}, expected=FederationError) as running:
+        running.score([1])
+        waiting = [Call(running.score, [i]) for i in range(4)]
+        for call in waiting:
+            with pytest.raises(PeerFailedError, match=f"{ROSTER.name(role)} failed: StoppedError"):
+                call.result()
+        with pytest.raises(PeerFailedError, match="stopped by SIGTERM"):
+            running.score([2])
+
+
+def test_a_request_that_meets_the_end() -> None:
+    """However the end of a session and a new request fall together, nobody waits in vain."""
+    for _ in range(300):
+        service = Service(models()[0])
+        call = Call(service.score, keys([2]), None, WAIT)
+        service.fail(FederationError("the scoring session has ended"))
+        began = time.monotonic()
+        with pytest.raises(FederationError, match="has ended"):
+            call.result()
+        assert time.monotonic() - began < WAIT / 2
+
+
+def test_parts_of_different_models() -> None:
+    """Are noticed, at all roles; the caller is told too."""
+    others = models(n_estimators=2)
+    parts = (models()[0], others[1], models()[2])
+    with session(parts, expected=UserError) as running, pytest.raises(UserError, match="do not have the same trees"):
+        running.score([1, 2])
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        [],
+        [np.zeros(0, np.uint8)],
+        [np.frombuffer(b"[1, 2]", np.uint8)],
+        [np.frombuffer(json.dumps(["c-4001"]).encode(), np.uint8)],
+        [np.frombuffer(json.dumps({"a": 1, "b": 2}).encode(), np.uint8)],
+        [np.frombuffer(b"[" * 100_000, np.uint8)],
+        [np.frombuffer(b'["c-4001", "\xff"]', np.uint8)],
+        [np.frombuffer(json.dumps(["c-4001", "c-4002"]).encode(), np.uint8)] * 2,
+    ],
+)
+def test_garbled_lists_of_people(arrays: list[Any]) -> None:
+    """An auxiliary takes as many texts as it was told, and nothing else."""
+    part = models()[1]
+
+    def program(party: Party) -> None:
+        if party.role == 2:
+            score_batches(party, Service(part, IDS, table_of(part, range(90))))
+        else:
+            party.broadcast(CLASSES, [1])
+            party.broadcast(BATCH, [2])
+            party.step("ids")
+            if party.is_active:
+                party.post.send([2], arrays)
+            party.tell_everyone(NOT_FOUND, None if party.is_coordinator else [0])
+
+    outcomes = run_roles(program, 2, settings=SessionSettings(deadline=WAIT))
+    assert isinstance(outcomes[2].error, FrameError)
+    assert "P1 sent another list of rows than it said" in str(outcomes[2].error)
+
+
+def test_nothing_is_printed_that_should_not_be() -> None:
+    """A service and its requests show no ids and no margins."""
+    service = Service(models()[1], IDS, table_of(models()[1], range(90)))
+    assert repr(service) == "Service(telecom)"
+    assert "c-4001" not in repr(_Request(IDS, table_of(models()[1], [1])))
