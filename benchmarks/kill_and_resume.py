@@ -15,6 +15,7 @@ import argparse
 import json
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -89,35 +90,28 @@ class Federation:
         for child in self.running.values():
             try:
                 child.wait(20.0)
-            except TimeoutError:
+            except subprocess.TimeoutExpired:
                 child.kill()
         self.running = {}
 
     def finish(self) -> str:
-        """Wait until every participant has finished; return what went wrong, if anything."""
+        """Wait until every participant has finished once; return what went wrong, if anything."""
         finished: dict[int, float] = {}
         end = time.monotonic() + _LIMIT
         while time.monotonic() < end:
             time.sleep(_LOOK)
             for role, child in self.running.items():
                 code = child.poll()
-                if code is None or (role in finished and code == 0 and finished[role] == 0.0):
-                    continue
-                if code != 0 or role == COORDINATOR:
+                if code is not None and (code or role == COORDINATOR):
                     return f"{self.home(role).name} ended with exit code {code}: {last_line(self.home(role) / 'log')}"
-                finished.setdefault(role, time.monotonic())
-            missing = [role for role in self.roles if role != COORDINATOR and role not in finished]
-            if not missing:
+                if code is not None:
+                    finished.setdefault(role, time.monotonic())
+            if len(finished) == len(self.roles) - 1:
                 return ""
-            self._start_again(finished)
+            for role, since in finished.items():  # somebody may need them who has not finished
+                if self.running[role].poll() is not None and time.monotonic() - since > _GRACE:
+                    self.start(role)
         return f"did not end within {_LIMIT:g} seconds"
-
-    def _start_again(self, finished: dict[int, float]) -> None:
-        """Start those that finished some time ago: somebody needs them who has not."""
-        for role, since in finished.items():
-            if self.running[role].poll() is not None and time.monotonic() - since > _GRACE:
-                self.start(role)
-                finished[role] = float("inf")
 
     def models(self) -> list[bytes]:
         """Return every participant's file."""
@@ -215,7 +209,8 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     equal = sum(run.equal for run in runs)
     if args.json:
         figures = {"runs": len(runs), "equal": equal, "seed": seed, "duration": duration}
-        print(json.dumps({**figures, "seconds": time.monotonic() - began, "each": [asdict(run) for run in runs]}), file=out)
+        figures |= {"seconds": time.monotonic() - began}
+        print(json.dumps({**figures, "each": [asdict(run) for run in runs]}), file=out)
     else:
         print(f"{equal} of {len(runs)} models equal (seed {seed}, {time.monotonic() - began:.0f} s)", file=out)
     return 0 if equal == len(runs) else 1

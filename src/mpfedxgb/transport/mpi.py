@@ -26,7 +26,7 @@ try:
 except (ImportError, RuntimeError) as problem:  # RuntimeError: mpi4py is there, but no MPI library
     raise UserError(f"MPI cannot be used ({problem}); install it with: pip install 'mpfedxgb[mpi]' mpich") from None
 
-LINGER = 600.0
+LINGER = 60.0
 """Seconds that a process that ends waits for others to take what was sent to them; they may be busy."""
 
 _OVERHEAD = 64
