@@ -8,6 +8,7 @@ outlives the parent, and the parent does not outlive whoever started it.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import select
@@ -17,6 +18,8 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -181,15 +184,20 @@ def main() -> None:
     """Load what roles need, and be the parent; in a child, be the command."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    import mpfedxgb.cli.roles
-    import mpfedxgb.transport.grpc  # only loaded: nothing of it runs before a child is on its own
     from mpfedxgb.cli.main import main as command
+    from mpfedxgb.cli.main import make_app
+    from mpfedxgb.errors import SettingsError
     from mpfedxgb.ring import kernels
 
     kernels.warm_up()
+    for module in ("mpfedxgb.transport.grpc", "pandas.io.parsers.readers"):
+        import_module(module)  # only loaded: nothing of grpc runs before a child is on its own
+    with suppress(SettingsError):  # what parses arguments is loaded when there are some
+        make_app(["participant"])(["participant", os.devnull, "--train"], standalone_mode=False)
     deadline = time.monotonic() + 10.0
     while threading.active_count() > 1 and time.monotonic() < deadline:
         time.sleep(_LOOK)  # a child would inherit the locks of other threads, but not the threads
+    gc.freeze()  # children need not go through all that was loaded, least of all as they end
     _tell({"ready": True})
     arguments = _serve()
     if arguments is not None:

@@ -123,7 +123,14 @@ def leaf_rules(params: TrainParams, public: Plan, rows: int, participants: int) 
             f"reg_lambda={params.reg_lambda:g} is too small to hide anything among {participants} participants in "
             "security='paper'; raise it"
         )
-    return _leaf_rules(params, rows, public.g_cap, public.h_cap, public.lam_cap, public.f_h)
+    rules = _leaf_rules(params, rows, public.g_cap, public.h_cap, public.lam_cap, public.f_h)
+    largest = min(rules.largest_weight, (rules.largest_sum << rules.f_h) // rules.lam + 1) << SPARE_BITS >> rules.shift
+    if Fraction(params.learning_rate) * largest >= 1 << _SUM_BITS:
+        raise DoesNotFitError(
+            f"with {rows} rows, reg_lambda={params.reg_lambda:g} and learning_rate={params.learning_rate:g} a leaf weight "
+            "may be beyond 2^30 in security='paper'; raise reg_lambda or lower the learning rate"
+        )
+    return rules
 
 
 def _leaf_rules(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, f_h: int) -> LeafRules:

@@ -70,7 +70,7 @@ def best_splits(
     place = np.searchsorted(np.cumsum(columns), best, side="right")
     owner = np.where(pays, np.array(owners)[place], NOBODY)
     before = np.cumsum([0, *columns])[place]
-    return _announce(party, data, owner, np.where(owner == party.role, best - before, -1))
+    return _announce(party, data, owner, np.where(pays & (owner == party.role), best - before, -1))
 
 
 def _sides(

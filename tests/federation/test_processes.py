@@ -1,0 +1,321 @@
+"""Roles as real processes over mutual TLS: from `init` to the joined model, and every way in which one can go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+
+from commands import Shell
+from mpfedxgb.cli.exit_codes import ExitCode
+from mpfedxgb.federation.session import open_transport
+from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.party import Meter, Party
+from mpfedxgb.party.handshake import shake_hands
+from mpfedxgb.party.post import Post
+from mpfedxgb.transport import Kind, Transport, encode
+from role_processes import WAIT, Nursery, place, processes_that_name
+
+if TYPE_CHECKING:
+    from role_processes import Place
+
+DEADLINE = 2.0
+"""Seconds that roles wait for each other where somebody hangs."""
+
+ENDLESS = {"n_estimators": 100_000}
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """Return something that starts processes quickly."""
+    with Nursery() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Path:
+    """Return the folder of a federation with a model."""
+    folder = tmp_path_factory.mktemp("trained")
+    with place(folder, nursery) as made:
+        made.start_all()
+        assert made.codes() == {0: 0, 1: 0, 2: 0}, made.logs()
+    return folder
+
+
+def take_models(trained: Path, made: Place) -> None:
+    """Give the participants the parts of a model that was trained elsewhere."""
+    for name in ("bank", "telecom"):
+        shutil.copy(trained / name / f"{name}.mpfedxgb.json", made.trial.folder / name)
+
+
+# From the first command to the last
+
+
+def test_the_printed_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One terminal per role, by the commands that `init` prints: train, predict, join, and load with xgboost."""
+    shell, folder = Shell(monkeypatch, capsys), tmp_path / "federation"
+    assert shell.run("init", folder, "--participants", "bank,telecom", "--ports", free_ports()) == 0
+    printed = [shlex.split(line) for line in shell.out.splitlines() if line.startswith("mpfedxgb ")]
+    commands = {(words[1], words[2].split("/")[-1], words[-1]): words for words in printed}
+    for path in folder.glob("*/*.toml"):  # so that the test is short
+        path.write_text(re.sub("n_estimators = 20", "n_estimators = 3", path.read_text()))
+
+    def start(*key: str) -> subprocess.Popen[str]:
+        (words,) = (words for found, words in commands.items() if found[: len(key)] == key)
+        program = [sys.executable, "-m", "mpfedxgb", *words[1:], "--json-logs", "--log-level", "debug"]
+        return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    coordinator = start("coordinator")
+    said, logs = list[str](), list[str]()
+    try:
+        for purpose in ("--train", "--predict"):
+            processes = [start("participant", f"{name}.toml", purpose) for name in ("bank", "telecom")]
+            for process in processes:
+                out, err = process.communicate(timeout=WAIT)
+                assert process.returncode == 0, err
+                said.append(out)
+                logs += err.splitlines()
+    finally:
+        coordinator.terminate()
+        out, err = coordinator.communicate(timeout=WAIT)
+    assert coordinator.returncode == ExitCode.STOPPED
+    assert not processes_that_name(str(folder))
+    logs += err.splitlines()
+    lines = [json.loads(line) for line in logs]
+    assert all(set(line) == {"time", "level", "logger", "message"} for line in lines)
+    assert lines[-1]["message"] == "stopped by SIGTERM"
+    assert "3 trees in " in said[0]
+    assert "60 predictions are in " in said[2]
+    no_secrets("".join([*said, *logs]), folder)
+
+    join, export = (next(w for w in printed if w[1] == name) for name in ("join", "export-xgboost"))
+    assert shell.run(*join[1:]) == 0
+    assert len(json.loads((folder / "joined.json").read_text())["trees"]) == 3
+    assert shell.run(*export[1:]) == 0
+    compare_with_xgboost(folder)
+
+
+def free_ports() -> str:
+    """Return two ports for `init`; others may be testing on the usual ones."""
+    from mpfedxgb.federation.trial import free_ports as find
+
+    return ",".join(map(str, find(2)))
+
+
+def no_secrets(text: str, folder: Path) -> None:
+    """Make sure that a log holds no key and nobody's id."""
+    keys = [path.read_text() for path in folder.rglob("private.key")]
+    assert len(keys) == 3
+    keys += [line for path in folder.rglob("*.key") for line in path.read_text().splitlines() if "---" not in line]
+    people = pd.read_csv(folder / "bank" / "train.csv")["customer_id"].tolist()
+    assert not [secret for secret in [*keys, *people] if secret in text]
+
+
+def compare_with_xgboost(folder: Path) -> None:
+    """Score with the exported model what the federation scored."""
+    bank, telecom = (pd.read_csv(folder / name / "score.csv").set_index("customer_id") for name in ("bank", "telecom"))
+    found = pd.read_csv(folder / "bank" / "predictions.csv").set_index("customer_id")
+    assert found.index.tolist() == bank.index.tolist()
+    content = json.loads((folder / "joined.json").read_text())
+    columns = {}
+    for feature in content["features"]:
+        values = (bank if feature["owner"] == "bank" else telecom).loc[found.index, feature["name"]]
+        if "categories" in feature:
+            codes = {word: code for code, word in enumerate(feature["categories"])}
+            values = pd.Series(pd.Categorical(values.map(codes), categories=range(len(codes))), index=values.index)
+        columns[f"{feature['owner']}:{feature['name']}"] = values
+    booster = xgboost.Booster(model_file=str(folder / "xgboost.json"))
+    frame = pd.DataFrame(columns)[booster.feature_names] if booster.feature_names else pd.DataFrame(columns)
+    theirs = booster.predict(xgboost.DMatrix(frame, enable_categorical=True))
+    np.testing.assert_allclose(found["class_1"], theirs, rtol=0, atol=1e-6)
+
+
+# Roles that stop, hang or die
+
+
+@pytest.mark.parametrize("role", [0, 1, 2])
+def test_a_role_that_is_stopped_says_why(tmp_path: Path, nursery: Nursery, role: int) -> None:
+    """On SIGTERM it tells the others, who end with its reason and a code of their own; all keep their checkpoints."""
+    with place(tmp_path, nursery, training=ENDLESS) as made:
+        made.start_all()
+        made.wait_for(2, "round 2 of 100000 is done and kept")
+        began = time.monotonic()
+        made.children[role].send_signal(signal.SIGTERM)
+        codes = made.codes()
+        assert time.monotonic() - began < 20
+        name = made.home(role).name
+        for other, code in codes.items():
+            assert code == (ExitCode.STOPPED if other == role else ExitCode.PEER_FAILED), made.logs()
+            said = "stopped by SIGTERM" if other == role else f"{name} failed: StoppedError: stopped by SIGTERM at step"
+            assert said in made.last_line(other)
+            assert list(made.home(other).rglob("*.checkpoint"))
+        assert not list(tmp_path.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("role", [0, 1, 2])
+def test_a_role_that_hangs_is_lost(tmp_path: Path, nursery: Nursery, role: int) -> None:
+    """All others end in time, naming it; when it wakes up it finds that they have gone, and ends too."""
+    with place(tmp_path, nursery, training=ENDLESS, network={"deadline": DEADLINE}) as made:
+        made.start_all()
+        made.wait_for(2, "round 2 of 100000 is done and kept")
+        began = time.monotonic()
+        made.children[role].send_signal(signal.SIGSTOP)
+        name = made.home(role).name
+        for other in {0, 1, 2} - {role}:
+            assert made.children[other].wait(WAIT) == ExitCode.PEER_LOST, made.logs()
+            assert name in made.last_line(other)
+            assert re.search("(sent nothing|took no message) for [0-9.]+ seconds at step", made.last_line(other))
+        assert time.monotonic() - began < 1.5 * DEADLINE + 5.0 + 15.0  # patience, lingering, a busy machine
+        made.children[role].send_signal(signal.SIGCONT)
+        assert made.codes()[role] in (ExitCode.PEER_LOST, ExitCode.PEER_FAILED)
+
+
+@pytest.mark.parametrize("role", [0, 1, 2])
+def test_a_role_that_is_killed_is_lost(tmp_path: Path, nursery: Nursery, role: int) -> None:
+    """The others notice at once, long before their deadline."""
+    with place(tmp_path, nursery, training=ENDLESS, network={"deadline": 300.0}) as made:
+        made.start_all()
+        made.wait_for(2, "round 1 of 100000 is done and kept")
+        began = time.monotonic()
+        made.children[role].kill()
+        codes = made.codes()
+        assert time.monotonic() - began < 20
+        for other in {0, 1, 2} - {role}:
+            assert codes[other] == ExitCode.PEER_LOST, made.logs()
+            assert f"{made.home(role).name} ended while" in made.last_line(other)
+
+
+def test_a_full_disk_stops_everyone(tmp_path: Path, nursery: Nursery) -> None:
+    """The role whose disk is full says so; the others are told that it was a checkpoint."""
+    with place(tmp_path, nursery, training=ENDLESS) as made:
+        state = made.home(2) / "state"
+        state.mkdir()
+        mount = shutil.which("mount")
+        if mount is None or os.geteuid() != 0:
+            pytest.skip("only root can mount a small disk")
+        done = subprocess.run([mount, "-t", "tmpfs", "-o", "size=64k", "tmpfs", state], capture_output=True)
+        if done.returncode:
+            pytest.skip(f"this machine mounts no small disk: {done.stderr.decode().strip()}")
+        try:
+            made.start_all()
+            assert made.codes() == {0: ExitCode.PEER_FAILED, 1: ExitCode.PEER_FAILED, 2: ExitCode.CHECKPOINT}
+            assert "No space left on device; what was there before is unchanged" in made.last_line(2)
+            for other in (0, 1):
+                assert "telecom failed: CheckpointError" in made.last_line(other)
+        finally:
+            subprocess.run([str(shutil.which("umount")), state], check=True)
+
+
+# Roles that do not agree
+
+
+def test_settings_that_differ(tmp_path: Path, nursery: Nursery) -> None:
+    """Other parameters, and another kind of session: refused at all roles, with what differs; then other people."""
+    with place(tmp_path, nursery) as made:
+        made.edit(2, "max_depth = 1", "max_depth = 2")
+        made.start_all("--train", "--json-logs")
+        assert set(made.codes().values()) == {ExitCode.REFUSED}, made.logs()
+        for role in (0, 1, 2):
+            assert "do not agree on the parameters" in json.loads(made.last_line(role))["message"]
+        made.edit(2, "max_depth = 2", "max_depth = 1")
+
+        path = made.home(2) / "train.csv"
+        path.write_text("\n".join(path.read_text().splitlines()[:-3]) + "\n")
+        made.start_all()
+        assert made.codes() == {0: ExitCode.PEER_FAILED, 1: ExitCode.USER, 2: ExitCode.PEER_FAILED}, made.logs()
+        for role in (0, 1, 2):
+            assert "bank has 40 training rows and telecom has 37; give all participants" in made.last_line(role)
+        assert not list(tmp_path.rglob("*.checkpoint"))
+        assert not list(tmp_path.rglob("*.mpfedxgb.json"))
+
+
+def test_another_kind_of_session(tmp_path: Path, nursery: Nursery, trained: Path) -> None:
+    """Who was started for something else is told so, and so are the others."""
+    with place(tmp_path, nursery) as made:
+        take_models(trained, made)
+        made.start(0)
+        made.start(1, "--train")
+        made.start(2, "--predict")
+        assert set(made.codes().values()) == {ExitCode.REFUSED}, made.logs()
+        for role in (0, 1, 2):
+            assert "bank began a session for training, telecom one for scoring" in made.last_line(role)
+
+
+# A peer that sends garbage
+
+
+def telecom(made: Place) -> tuple[RoleSettings, Transport]:
+    """Connect as telecom does, with its certificate."""
+    settings = RoleSettings.from_toml(made.trial.settings(2))
+    return settings, open_transport(settings, WAIT)
+
+
+@pytest.mark.parametrize("stage", ["at once", "after the handshake", "another session"])
+def test_a_peer_that_sends_garbage(tmp_path: Path, nursery: Nursery, stage: str) -> None:
+    """Whoever reads it names it, and everybody ends; nothing is written."""
+    with place(tmp_path, nursery) as made:
+        made.start(0)
+        made.start(1)
+        settings, transport = telecom(made)
+        try:
+            garbage = bytes(np.random.default_rng(1).integers(0, 256, 5000, np.uint8))
+            post = Post(transport, settings.roster, 2, settings.session_settings(), Meter())
+            if stage == "after the handshake":
+                Party(post, shake_hands(post))
+            elif stage == "another session":
+                garbage = encode(Kind.HELLO, 2, bytes(16), 1, "handshake", [])
+            for peer in (0, 1):
+                transport.send(peer, garbage, WAIT)
+            codes = made.codes()
+        finally:
+            transport.close()
+        assert codes[1] == codes[0] == ExitCode.GARBLED, made.logs()
+        words = "another session or attempt" if stage == "another session" else "do not begin like a frame"
+        assert words in made.last_line(1)
+        assert not list(tmp_path.rglob("*.mpfedxgb.json"))
+
+
+# Scoring
+
+
+def test_serving(tmp_path: Path, nursery: Nursery, trained: Path) -> None:
+    """Coordinator and auxiliary stay; the active participant comes when it has something to score, or leaves early."""
+    with place(tmp_path, nursery, network={"deadline": 300.0, "connect_timeout": 300.0}) as made:
+        take_models(trained, made)
+        made.start(1, "--predict")
+        made.wait_for(1, "bank waits for coordinator")
+        made.children[1].terminate()
+        assert made.children[1].wait(10.0) == ExitCode.STOPPED, "it need not wait for anybody"
+
+        made.start(0, "--log-level", "info")
+        made.start(2, "--serve")
+        answers = []
+        for _ in range(2):
+            assert made.start(1, "--predict").wait(WAIT) == 0, made.logs()
+            answers.append((made.home(1) / "predictions.csv").read_bytes())
+        assert answers[0] == answers[1]
+        assert len(pd.read_csv(made.home(1) / "predictions.csv")) == 20
+        made.start(1, "--train")  # a session of another kind fails, and is all that fails
+        assert made.children[1].wait(WAIT) == ExitCode.REFUSED, made.logs()
+        assert made.start(1, "--predict").wait(WAIT) == 0, made.logs()
+        for role in (0, 2):
+            made.wait_for(role, "has finished a session")
+            made.wait_for(role, "a session ended early")
+            made.children[role].terminate()
+        assert made.codes() == {0: ExitCode.STOPPED, 1: 0, 2: ExitCode.STOPPED}
