@@ -10,7 +10,6 @@ import resource
 import shutil
 import signal
 import stat
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -33,6 +32,7 @@ from mpfedxgb.boosting.checkpoint import (
 )
 from mpfedxgb.errors import CheckpointError
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
+from small_disk import small_disk
 
 MINE: dict[str, Any] = {
     "session": "trial/spring",
@@ -352,28 +352,18 @@ def test_a_file_that_may_not_grow(kept: Checkpoints) -> None:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[Path]:
     """Return a folder on a disk of 256 KB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = shutil.which("mount")
-    if mount is None or os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk")
-    made = subprocess.run([mount, "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True, check=False)  # noqa: S603
-    if made.returncode:
-        pytest.skip(f"this machine mounts no small disk: {made.stderr.decode().strip()}")
-    try:
+    with small_disk(tmp_path / "disk", "256k") as folder:
         yield folder
-    finally:
-        subprocess.run([str(shutil.which("umount")), folder], check=True)  # noqa: S603
 
 
-def test_a_full_disk(small_disk: Path) -> None:
+def test_a_full_disk(disk: Path) -> None:
     """Old states stay; when there is room again, so does the new one."""
-    made = Checkpoints(small_disk / "state", MINE)
+    made = Checkpoints(disk / "state", MINE)
     for rounds in (1, 2):
         made.save(state(rounds, judged=True))
-    (small_disk / "films").write_bytes(bytes(200_000))
+    (disk / "films").write_bytes(bytes(200_000))
     before = files(made.folder)
     large = State(3, False, (), replace(JUDGED, margins=np.zeros((2, 5_000), np.int64)))
     for _ in range(2):
@@ -381,22 +371,22 @@ def test_a_full_disk(small_disk: Path) -> None:
             made.save(large)
         assert files(made.folder) == before
         assert made.newest() == 2
-    (small_disk / "films").unlink()
+    (disk / "films").unlink()
     made.save(large)
     assert made.newest() == 3
 
 
-def test_a_full_disk_and_a_new_key(small_disk: Path) -> None:
+def test_a_full_disk_and_a_new_key(disk: Path) -> None:
     """No half key is left; a key that is there already is read though nothing can be written."""
-    key = private_key(small_disk / "old", os.urandom)
+    key = private_key(disk / "old", os.urandom)
     for size in (65536, 4096):
         with suppress(OSError):
             for number in range(100):
-                (small_disk / f"film {size} {number}").write_bytes(bytes(size))
-    assert private_key(small_disk / "old", os.urandom) == key
+                (disk / f"film {size} {number}").write_bytes(bytes(size))
+    assert private_key(disk / "old", os.urandom) == key
     with pytest.raises(CheckpointError, match=r"cannot keep the private key .*No space left on device"):
-        private_key(small_disk / "new", os.urandom)
-    assert not list(small_disk.glob("new/*"))
+        private_key(disk / "new", os.urandom)
+    assert not list(disk.glob("new/*"))
 
 
 def test_folders_that_cannot_be(tmp_path: Path) -> None:

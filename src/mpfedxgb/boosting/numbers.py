@@ -127,8 +127,8 @@ def leaf_rules(params: TrainParams, public: Plan, rows: int, participants: int) 
     largest = min(rules.largest_weight, (rules.largest_sum << rules.f_h) // rules.lam + 1) << SPARE_BITS >> rules.shift
     if Fraction(params.learning_rate) * largest >= 1 << _SUM_BITS:
         raise DoesNotFitError(
-            f"with {rows} rows, reg_lambda={params.reg_lambda:g} and learning_rate={params.learning_rate:g} a leaf weight "
-            "may be beyond 2^30 in security='paper'; raise reg_lambda or lower the learning rate"
+            f"with {rows} rows, reg_lambda={params.reg_lambda:g} and learning_rate={params.learning_rate:g} a leaf "
+            "weight may be beyond 2^30 in security='paper'; raise reg_lambda or lower the learning rate"
         )
     return rules
 
