@@ -4,9 +4,9 @@
 
 Every role is a process over mTLS on loopback, with `reconnect` set. A run wipes all checkpoints but keeps every role's
 private key, so that the training is the same and its files must be too, byte for byte. It kills one role with SIGKILL,
-uniformly over the time that a training takes from its start, and starts it again. Where participants had finished
-before the killed one was back, they are started again as well, as the exit code's help says. Prints how many of the
-runs ended in equal models; exits with 1 unless all did.
+uniformly over the time that a training takes from its start, and starts it again. Runs that had ended by then do not
+count. Where participants had finished before the killed one was back, they are started again as well, as the exit
+code's help says. Prints how many of the runs ended in equal models; exits with 1 unless all did.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -146,17 +147,17 @@ def undisturbed(federation: Federation) -> tuple[list[bytes], float]:
 
 
 def disturbed(federation: Federation, expected: list[bytes], duration: float, draws: random.Random) -> Run | None:
-    """Train, kill one role and start it again; None if it had ended before its time came."""
+    """Train, kill one role and start it again; None if it, or the training, had ended before its time came."""
     role, moment = draws.choice(federation.roles), draws.uniform(0.0, duration)
     federation.wipe()
     began = time.monotonic()
     for other in federation.roles:
         federation.start(other)
     time.sleep(max(0.0, began + moment - time.monotonic()))
+    done = all(child.poll() is not None for other, child in federation.running.items() if other != COORDINATOR)
     victim = federation.running[role]
     victim.kill()
-    if victim.wait(20.0) != -9:
-        federation.finish()
+    if victim.wait(20.0) != -signal.SIGKILL or done:
         federation.stop()
         return None
     federation.start(role)

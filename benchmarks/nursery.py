@@ -77,7 +77,8 @@ class Nursery:
         self._changed = threading.Condition()
         self._children: list[Child] = []
         self._ready = False
-        threading.Thread(target=self._listen, name="nursery", daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, name="nursery", daemon=True)
+        self._listener.start()
         with self._changed:
             if not self._changed.wait_for(lambda: self._ready, 300.0):
                 raise RuntimeError("the nursery did not begin")
@@ -123,6 +124,9 @@ class Nursery:
         except subprocess.TimeoutExpired:
             self._parent.kill()
             self._parent.wait()
+        self._listener.join()
+        assert self._parent.stdout is not None
+        self._parent.stdout.close()
 
     def __enter__(self) -> Self:
         return self
@@ -190,6 +194,7 @@ def main() -> None:
     from mpfedxgb.ring import kernels
 
     kernels.warm_up()
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when grpc is loaded; a command sets it before that
     for module in ("mpfedxgb.transport.grpc", "pandas.io.parsers.readers"):
         import_module(module)  # only loaded: nothing of grpc runs before a child is on its own
     with suppress(SettingsError):  # what parses arguments is loaded when there are some

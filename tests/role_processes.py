@@ -18,11 +18,9 @@ import pandas as pd
 from mpfedxgb.federation.trial import Trial
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-sys.path.append(str(BENCHMARKS))
+sys.path.append(str(BENCHMARKS))  # the nursery is there
 if TYPE_CHECKING:
     from nursery import Child, Nursery
-else:
-    Nursery = importlib.import_module("nursery").Nursery
 
 WAIT = 60.0
 """Seconds after which something that should happen has not, on a busy machine."""
@@ -34,20 +32,23 @@ WORDS = ("repaid-4711", "defaulted-4711")
 """Labels that are easy to find."""
 
 
+def make_nursery() -> Nursery:
+    """Return something that starts processes quickly, for a `with` block."""
+    made: Nursery = importlib.import_module("nursery").Nursery()
+    return made
+
+
 def tables(rows: slice = slice(0, 40), participants: Sequence[str] = ("bank", "telecom")) -> dict[str, pd.DataFrame]:
     """Return small tables; the first participant has the label."""
     draws = np.random.default_rng(8)
+    values = {name: draws.normal(size=(len(PERSONS), 2)).round(6) for name in participants}
+    chosen = np.asarray(WORDS)[(np.hstack(list(values.values())).sum(axis=1) > 0).astype(int)]
     found = {}
-    for name in participants:
-        values = draws.normal(size=(len(PERSONS), 2)).round(3)
-        frame = pd.DataFrame(values, columns=[f"{name}_a", f"{name}_b"])
-        found[name] = frame.assign(person=PERSONS).iloc[rows].sample(frac=1, random_state=len(found))
-    signal_ = sum(frame.set_index("person").sort_index().sum(axis=1) for frame in found.values())
-    chosen = np.asarray(WORDS)[(signal_ > 0).astype(int)]
-    active = participants[0]
-    found[active] = found[active].assign(
-        label=found[active]["person"].map(dict(zip(sorted(found[active]["person"]), chosen, strict=True)))
-    )
+    for seed, name in enumerate(participants):
+        frame = pd.DataFrame(values[name], columns=pd.Index([f"{name}_a", f"{name}_b"])).assign(person=PERSONS)
+        if not seed:
+            frame = frame.assign(label=chosen)
+        found[name] = frame.iloc[rows].sample(frac=1, random_state=seed)
     return found
 
 
@@ -125,7 +126,7 @@ class Place:
                 found += [line for line in path.read_text().splitlines() if "---" not in line]
         for frame in tables().values():
             found += [str(abs(value)) for value in frame.select_dtypes("number").to_numpy().ravel()[:20] if value]
-        return [text for text in found if len(text) > 4]
+        return [text for text in found if len(text) > 6]
 
     def logs(self) -> str:
         """Return everything that all roles have printed."""

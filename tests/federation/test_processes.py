@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,14 +26,16 @@ from commands import Shell
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.federation.session import open_transport
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.federation.trial import free_ports
 from mpfedxgb.party import Meter, Party
 from mpfedxgb.party.handshake import shake_hands
 from mpfedxgb.party.post import Post
 from mpfedxgb.transport import Kind, Transport, encode
-from role_processes import WAIT, Nursery, place, processes_that_name
+from role_processes import WAIT, Place, make_nursery, place, processes_that_name
+from small_disk import small_disk
 
 if TYPE_CHECKING:
-    from role_processes import Place
+    from nursery import Nursery
 
 DEADLINE = 2.0
 """Seconds that roles wait for each other where somebody hangs."""
@@ -42,7 +46,7 @@ ENDLESS = {"n_estimators": 100_000}
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
     """Return something that starts processes quickly."""
-    with Nursery() as made:
+    with make_nursery() as made:
         yield made
 
 
@@ -70,7 +74,8 @@ def test_the_printed_commands(
 ) -> None:
     """One terminal per role, by the commands that `init` prints: train, predict, join, and load with xgboost."""
     shell, folder = Shell(monkeypatch, capsys), tmp_path / "federation"
-    assert shell.run("init", folder, "--participants", "bank,telecom", "--ports", free_ports()) == 0
+    ports = ",".join(map(str, free_ports(2)))  # others may be testing on the usual ones
+    assert shell.run("init", folder, "--participants", "bank,telecom", "--ports", ports) == 0
     printed = [shlex.split(line) for line in shell.out.splitlines() if line.startswith("mpfedxgb ")]
     commands = {(words[1], words[2].split("/")[-1], words[-1]): words for words in printed}
     for path in folder.glob("*/*.toml"):  # so that the test is short
@@ -79,7 +84,7 @@ def test_the_printed_commands(
     def start(*key: str) -> subprocess.Popen[str]:
         (words,) = (words for found, words in commands.items() if found[: len(key)] == key)
         program = [sys.executable, "-m", "mpfedxgb", *words[1:], "--json-logs", "--log-level", "debug"]
-        return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
 
     coordinator = start("coordinator")
     said, logs = list[str](), list[str]()
@@ -111,13 +116,6 @@ def test_the_printed_commands(
     compare_with_xgboost(folder)
 
 
-def free_ports() -> str:
-    """Return two ports for `init`; others may be testing on the usual ones."""
-    from mpfedxgb.federation.trial import free_ports as find
-
-    return ",".join(map(str, find(2)))
-
-
 def no_secrets(text: str, folder: Path) -> None:
     """Make sure that a log holds no key and nobody's id."""
     keys = [path.read_text() for path in folder.rglob("private.key")]
@@ -139,10 +137,9 @@ def compare_with_xgboost(folder: Path) -> None:
         if "categories" in feature:
             codes = {word: code for code, word in enumerate(feature["categories"])}
             values = pd.Series(pd.Categorical(values.map(codes), categories=range(len(codes))), index=values.index)
-        columns[f"{feature['owner']}:{feature['name']}"] = values
+        columns[feature["name"]] = values
     booster = xgboost.Booster(model_file=str(folder / "xgboost.json"))
-    frame = pd.DataFrame(columns)[booster.feature_names] if booster.feature_names else pd.DataFrame(columns)
-    theirs = booster.predict(xgboost.DMatrix(frame, enable_categorical=True))
+    theirs = booster.predict(xgboost.DMatrix(pd.DataFrame(columns), enable_categorical=True))
     np.testing.assert_allclose(found["class_1"], theirs, rtol=0, atol=1e-6)
 
 
@@ -168,22 +165,32 @@ def test_a_role_that_is_stopped_says_why(tmp_path: Path, nursery: Nursery, role:
         assert not list(tmp_path.rglob("*.tmp"))
 
 
-@pytest.mark.parametrize("role", [0, 1, 2])
-def test_a_role_that_hangs_is_lost(tmp_path: Path, nursery: Nursery, role: int) -> None:
-    """All others end in time, naming it; when it wakes up it finds that they have gone, and ends too."""
-    with place(tmp_path, nursery, training=ENDLESS, network={"deadline": DEADLINE}) as made:
-        made.start_all()
-        made.wait_for(2, "round 2 of 100000 is done and kept")
+def test_a_role_that_hangs_is_lost(tmp_path: Path, nursery: Nursery) -> None:
+    """All others end in time, naming it; when it wakes up it finds that they have gone, and ends too.
+
+    Three federations, in each of which another role hangs; at the same time, since it is all waiting.
+    """
+    with ExitStack() as stack:
+        places = {}
+        for role in (0, 1, 2):
+            folder = tmp_path / str(role)
+            folder.mkdir()
+            options = {"training": ENDLESS, "network": {"deadline": DEADLINE}}
+            places[role] = stack.enter_context(place(folder, nursery, **options))
+            places[role].start_all()
+            places[role].wait_for(2, "round 1 of 100000 is done and kept")
+            places[role].children[role].send_signal(signal.SIGSTOP)
         began = time.monotonic()
-        made.children[role].send_signal(signal.SIGSTOP)
-        name = made.home(role).name
-        for other in {0, 1, 2} - {role}:
-            assert made.children[other].wait(WAIT) == ExitCode.PEER_LOST, made.logs()
-            assert name in made.last_line(other)
-            assert re.search("(sent nothing|took no message) for [0-9.]+ seconds at step", made.last_line(other))
+        for role, made in places.items():
+            name = made.home(role).name
+            for other in {0, 1, 2} - {role}:
+                assert made.children[other].wait(WAIT) == ExitCode.PEER_LOST, made.logs()
+                assert name in made.last_line(other)
+                assert re.search("(sent nothing|took no message) for [0-9.]+ seconds at step", made.last_line(other))
         assert time.monotonic() - began < 1.5 * DEADLINE + 5.0 + 15.0  # patience, lingering, a busy machine
-        made.children[role].send_signal(signal.SIGCONT)
-        assert made.codes()[role] in (ExitCode.PEER_LOST, ExitCode.PEER_FAILED)
+        for role, made in places.items():
+            made.children[role].send_signal(signal.SIGCONT)
+            assert made.codes()[role] in (ExitCode.PEER_LOST, ExitCode.PEER_FAILED)
 
 
 @pytest.mark.parametrize("role", [0, 1, 2])
@@ -203,23 +210,12 @@ def test_a_role_that_is_killed_is_lost(tmp_path: Path, nursery: Nursery, role: i
 
 def test_a_full_disk_stops_everyone(tmp_path: Path, nursery: Nursery) -> None:
     """The role whose disk is full says so; the others are told that it was a checkpoint."""
-    with place(tmp_path, nursery, training=ENDLESS) as made:
-        state = made.home(2) / "state"
-        state.mkdir()
-        mount = shutil.which("mount")
-        if mount is None or os.geteuid() != 0:
-            pytest.skip("only root can mount a small disk")
-        done = subprocess.run([mount, "-t", "tmpfs", "-o", "size=64k", "tmpfs", state], capture_output=True)
-        if done.returncode:
-            pytest.skip(f"this machine mounts no small disk: {done.stderr.decode().strip()}")
-        try:
-            made.start_all()
-            assert made.codes() == {0: ExitCode.PEER_FAILED, 1: ExitCode.PEER_FAILED, 2: ExitCode.CHECKPOINT}
-            assert "No space left on device; what was there before is unchanged" in made.last_line(2)
-            for other in (0, 1):
-                assert "telecom failed: CheckpointError" in made.last_line(other)
-        finally:
-            subprocess.run([str(shutil.which("umount")), state], check=True)
+    with place(tmp_path, nursery, training=ENDLESS) as made, small_disk(made.home(2) / "state"):
+        made.start_all()
+        assert made.codes() == {0: ExitCode.PEER_FAILED, 1: ExitCode.PEER_FAILED, 2: ExitCode.CHECKPOINT}
+        assert "No space left on device; what was there before is unchanged" in made.last_line(2)
+        for other in (0, 1):
+            assert "telecom failed: CheckpointError" in made.last_line(other)
 
 
 # Roles that do not agree
@@ -289,6 +285,41 @@ def test_a_peer_that_sends_garbage(tmp_path: Path, nursery: Nursery, stage: str)
         words = "another session or attempt" if stage == "another session" else "do not begin like a frame"
         assert words in made.last_line(1)
         assert not list(tmp_path.rglob("*.mpfedxgb.json"))
+
+
+def test_strangers_on_the_open_port(tmp_path: Path, nursery: Nursery) -> None:
+    """A coordinator that is scanned before and during a training does not mind, and its log stays one of JSON lines."""
+    with place(tmp_path, nursery, training={"n_estimators": 4}) as made:
+        made.start(0, "--json-logs", "--log-level", "debug")
+        ports = list(made.trial.listen.values())
+        bother(ports[:1])
+        for role in (1, 2):
+            made.start(role, "--train", "--json-logs")
+        while made.children[1].poll() is None or made.children[2].poll() is None:
+            bother(ports)
+        assert {role: made.children[role].poll() for role in (1, 2)} == {1: 0, 2: 0}, made.logs()
+        made.children[0].terminate()
+        assert made.codes()[0] == ExitCode.STOPPED
+        for role in (0, 1, 2):
+            lines = made.log(role).splitlines()
+            assert all(line.startswith("{") or " trees in " in line for line in lines), made.log(role)
+
+
+def bother(ports: list[int]) -> None:
+    """Send to ports what has no business there: TCP, TLS without a certificate, bytes after it."""
+    stranger = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+    for port in ports:
+        for content in (b"", b"GET / HTTP/1.1\r\n\r\n", bytes(1000)):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0) as plain:
+                plain.sendall(content)
+        with (
+            suppress(OSError),
+            socket.create_connection(("127.0.0.1", port), 1.0) as plain,
+            stranger.wrap_socket(plain) as secret,
+        ):
+            secret.sendall(bytes(100))
+            secret.recv(100)
 
 
 # Scoring

@@ -14,6 +14,7 @@ from mpfedxgb.cli.exit_codes import exit_code
 from mpfedxgb.cli.logs import start_logging
 from mpfedxgb.errors import MpfedxgbError, SettingsError
 from mpfedxgb.federation import role
+from mpfedxgb.federation.parts import LOG_LEVELS
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.session import stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
@@ -104,7 +105,7 @@ def mpi_run(
     settings in the folder; their addresses and certificates are not used.
     """
     mine = _of_rank(folder)
-    start_logging(log_level or mine.log.level, json_logs or mine.log.json)
+    _start_logging(mine, json_logs, log_level)
     with _last_line_in_the_log():
         if mine.is_coordinator:
             role.coordinate(mine, once=True, restart=restart)
@@ -141,8 +142,12 @@ def _of_rank(folder: Path) -> RoleSettings:
 
 def _read(path: Path, json_logs: bool, log_level: str | None) -> RoleSettings:
     mine = RoleSettings.from_toml(path)
-    level = log_level or mine.log.level
-    if level not in ("debug", "info", "warning", "error"):
-        raise SettingsError(f"--log-level {level} is not known; it is one of debug, info, warning, error")
-    start_logging(level, json_logs or mine.log.json, mine.log.file)
+    _start_logging(mine, json_logs, log_level)
     return mine
+
+
+def _start_logging(mine: RoleSettings, json_logs: bool, log_level: str | None) -> None:
+    level = log_level or mine.log.level
+    if level not in LOG_LEVELS:
+        raise SettingsError(f"--log-level {level} is not known; it is one of {', '.join(LOG_LEVELS)}")
+    start_logging(level, json_logs or mine.log.json, mine.log.file)
