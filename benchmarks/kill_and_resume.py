@@ -1,8 +1,9 @@
 """Kill a random role at a random moment, start it again, and compare the models with those of an undisturbed training.
 
-    python benchmarks/kill_and_resume.py --runs 50 [--seed S] [--json]
+    python benchmarks/kill_and_resume.py --runs 50 [--seed S] [--fresh] [--json]
 
-Every role is a process over mTLS on loopback, with `reconnect` set. A run wipes all checkpoints but keeps every role's
+Every role is a process over mTLS on loopback, with `reconnect` set. Processes are forked from one that has everything
+loaded (nursery.py), which spares most of the time; with --fresh each is started as an organisation would. A run wipes all checkpoints but keeps every role's
 private key, so that the training is the same and its files must be too, byte for byte. It kills one role with SIGKILL,
 uniformly over the time that a training takes from its start, and starts it again. Runs that had ended by then do not
 count. Where participants had finished before the killed one was back, they are started again as well, as the exit
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -56,12 +58,14 @@ class Run:
 class Federation:
     """All roles' processes, in one folder."""
 
-    def __init__(self, folder: Path, nursery: Nursery, rows: int, training: dict[str, Any], deadline: float) -> None:
+    def __init__(
+        self, folder: Path, nursery: Nursery | None, rows: int, training: dict[str, Any], deadline: float
+    ) -> None:
         self.nursery = nursery
         network = {"deadline": deadline, "connect_timeout": 60.0, "reconnect": True}
         self.trial = Trial(folder, _tables(rows), LABEL, ID, training, network)
         self.roles = self.trial.roster.roles
-        self.running: dict[int, Child] = {}
+        self.running: dict[int, Child | subprocess.Popen[bytes]] = {}
 
     def home(self, role: int) -> Path:
         """Return a role's folder."""
@@ -70,8 +74,14 @@ class Federation:
     def start(self, role: int) -> None:
         """Start a role."""
         what = ["coordinator"] if role == COORDINATOR else ["participant", "--train"]
-        arguments = [what[0], self.trial.settings(role), *what[1:]]
-        self.running[role] = self.nursery.start(arguments, self.home(role) / "log")
+        arguments = [what[0], str(self.trial.settings(role)), *what[1:]]
+        log = self.home(role) / "log"
+        if self.nursery is not None:
+            self.running[role] = self.nursery.start(arguments, log)
+            return
+        with log.open("ab") as file:
+            program = [sys.executable, "-m", "mpfedxgb", *arguments]
+            self.running[role] = subprocess.Popen(program, stdout=file, stderr=file)  # noqa: S603 # our own command
 
     def wipe(self) -> None:
         """Forget the last run, but for the private keys."""
@@ -189,6 +199,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     parser.add_argument("--trees", type=int, default=6)
     parser.add_argument("--depth", type=int, default=3)
     parser.add_argument("--deadline", type=float, default=5.0)
+    parser.add_argument("--fresh", action="store_true", help="let every process load everything itself")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
@@ -196,8 +207,11 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     training = {"n_estimators": args.trees, "max_depth": args.depth, "max_bin": 8, "subsample": 0.8}
     runs: list[Run] = []
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, Nursery() as nursery:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        nursery = None if args.fresh else stack.enter_context(Nursery())
         federation = Federation(Path(folder), nursery, args.rows, training, args.deadline)
+        stack.callback(federation.stop)
         expected, duration = undisturbed(federation)
         while len(runs) < args.runs:
             run = disturbed(federation, expected, duration, draws)

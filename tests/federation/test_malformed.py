@@ -471,7 +471,7 @@ def settings_files() -> Iterator[tuple[str, str, str]]:
     yield "empty", "", "federation"
     yield "a table twice", good + "\n[role]\nname = 'bank'\n", "TOML"
     yield "another table", good + "\n[rôle]\nname = 'bank'\n", "TOML"
-    yield "unknown table", good + "\n[netwrok]\nlisten = ''\n", "netwrok"
+    yield "unknown table", good + "\n[wires]\nlisten = ''\n", "wires"
     yield "nested deep", "x = " + "[" * 3000 + "]" * 3000, "TOML"
 
 

@@ -37,7 +37,7 @@ from small_disk import small_disk
 if TYPE_CHECKING:
     from nursery import Nursery
 
-DEADLINE = 2.0
+DEADLINE = 4.0
 """Seconds that roles wait for each other where somebody hangs."""
 
 ENDLESS = {"n_estimators": 100_000}

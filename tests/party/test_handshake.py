@@ -467,11 +467,11 @@ def test_participants_check_the_coordinator_too(words: bytes, message: str) -> N
 def test_the_first_message_may_take_longer() -> None:
     """Until everybody is there a role waits longer, if it is told to; after that as long as the settings say."""
     hub = MemoryHub(ROSTER.links(), 1 << 20)
-    late = 0.6
+    late = 1.5
 
     def run(role: int) -> Outcome[str]:
         time.sleep(late if role == 3 else 0)
-        settings = SessionSettings(deadline=late / 4 if role == 2 else WAIT)
+        settings = SessionSettings(deadline=0.4 * late if role == 2 else WAIT)
         return run_role(meet, [], hub.end(role), ROSTER, role, settings, first_wait=WAIT if role == 2 else 0.0)
 
     calls = [Call(run, role) for role in ROSTER.roles]
