@@ -3,11 +3,13 @@
     python benchmarks/kill_and_resume.py --runs 50 [--seed S] [--fresh] [--json]
 
 Every role is a process over mTLS on loopback, with `reconnect` set. Processes are forked from one that has everything
-loaded (nursery.py), which spares most of the time; with --fresh each is started as an organisation would. A run wipes all checkpoints but keeps every role's
-private key, so that the training is the same and its files must be too, byte for byte. It kills one role with SIGKILL,
-uniformly over the time that a training takes from its start, and starts it again. Runs that had ended by then do not
-count. Where participants had finished before the killed one was back, they are started again as well, as the exit
-code's help says. Prints how many of the runs ended in equal models; exits with 1 unless all did.
+loaded (nursery.py), which spares most of the time; with --fresh each is started as an organisation would.
+
+A run wipes all checkpoints but keeps every role's private key, so that the training is the same and its files must be
+too, byte for byte. It kills one role with SIGKILL, uniformly over the time that a training takes from its start, and
+starts it again. Runs that had ended by then do not count. Where participants had finished before the killed one was
+back, they are started again as well, as the exit code's help says. Prints how many of the runs ended in equal models;
+exits with 1 unless all did.
 """
 
 from __future__ import annotations

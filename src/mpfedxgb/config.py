@@ -15,7 +15,7 @@ SECURITY = ("strict", "paper")
 """How much is revealed on the way: nothing but DESIGN's ledger, or what the paper's algorithms reveal as printed."""
 
 BINNING = ("quantile", "paper")
-"""How columns are cut into buckets: equal frequency with heavy values apart, or the greedy sketch of the paper's code."""
+"""How columns are cut: buckets of equal frequency with heavy values apart, or the greedy sketch of the paper's code."""
 
 PAPER_OBJECTIVES = ("binary:logistic", "reg:squarederror")
 

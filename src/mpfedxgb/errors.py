@@ -18,8 +18,9 @@ MpfedxgbError
     ├── PeerFailedError               a peer failed, and said why
     └── StoppedError                  somebody stopped this role on purpose
 
-The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data. The
-one exception is DataError, of which other roles are told the type only, as of errors that are not ours.
+The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data. There
+are two exceptions. Of a DataError other roles are told the type only, as of errors that are not ours; and of a
+checkpoint that fails they are not told where it is.
 """
 
 from __future__ import annotations
@@ -99,7 +100,12 @@ class StoppedError(FederationError):
 
 
 def public_reason(error: BaseException) -> str:
-    """Return what other roles may be told of an error: our own errors whole, unless they quote data; else the type."""
+    """Return what other roles may be told of an error: our own errors whole, unless they quote data; else the type.
+
+    Where checkpoints are on a role's machine is nobody else's business either.
+    """
+    if isinstance(error, CheckpointError):
+        return f"{type(error).__name__}: a checkpoint cannot be written, read or used; the log there says which"
     if isinstance(error, MpfedxgbError) and not isinstance(error, DataError):
         return f"{type(error).__name__}: {error}"
     return type(error).__name__

@@ -121,12 +121,14 @@ def test_plan_holds_what_the_paper_computes(name: str, reg_lambda: float, learni
         except DoesNotFitError:
             assert reg_lambda > 1
             continue
-        try:
-            rules = leaf_rules(params, found, rows, participants=2)
-        except DoesNotFitError as error:  # a weight of rows / lambda, or of the largest residual, times the rate
-            assert "leaf weight may be beyond 2^30" in str(error)
-            assert learning_rate * rows / reg_lambda >= 2**29 or (name == "squared error" and learning_rate > 2**17)
+        # A weight of rows / lambda, or of the largest residual in 44 bits, times the rate.
+        lam = found.lam_cap / 2 ** (found.f_h or 0)
+        bound, most = (min(1, rows / lam), 2**19) if name == "squared error" else (rows / lam, 2**30)
+        if learning_rate * bound >= most:
+            with pytest.raises(DoesNotFitError, match="weight may be beyond"):
+                leaf_rules(params, found, rows, participants=2)
             continue
+        rules = leaf_rules(params, found, rows, participants=2)
         half, limit = (rows // 2) * found.h_cap + found.lam_cap, 1 << (64 * found.limbs - 1)
         largest = (found.g_cap * rows << (rules.f_h + SPARE_BITS)) // rules.lam  # the weight of a leaf without hessians
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +20,15 @@ from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import DataError, FederationError, FrameError, PeerFailedError, StoppedError, UserError
+from mpfedxgb.errors import (
+    DataError,
+    FederationError,
+    FrameError,
+    HandshakeError,
+    PeerFailedError,
+    StoppedError,
+    UserError,
+)
 from mpfedxgb.federation.programs import run_coordinator, run_scoring
 from mpfedxgb.federation.scoring import (
     BATCH,
@@ -30,6 +38,7 @@ from mpfedxgb.federation.scoring import (
     NOT_FOUND,
     STILL_THERE,
     Service,
+    _check_models,
     _Request,
     score_batches,
 )
@@ -380,6 +389,7 @@ def test_garbled_lists_of_people(arrays: list[Any]) -> None:
         if party.role == 2:
             score_batches(party, Service(part, IDS, table_of(part, range(90))))
         else:
+            _check_models(party, Service(models()[0]) if party.is_active else None)
             party.broadcast(CLASSES, [1])
             party.broadcast(BATCH, [2])
             party.step("ids")
@@ -397,3 +407,14 @@ def test_nothing_is_printed_that_should_not_be() -> None:
     service = Service(models()[1], IDS, table_of(models()[1], range(90)))
     assert repr(service) == "Service(telecom)"
     assert "c-4001" not in repr(_Request(IDS, table_of(models()[1], [1])))
+
+
+def test_parts_of_different_trainings() -> None:
+    """Are refused although their trees look alike, with the names of those who differ."""
+    mine = models()
+    other = replace(mine[1], training="another")
+    with (
+        session((mine[0], other, mine[2]), expected=HandshakeError) as running,
+        pytest.raises(HandshakeError, match="telecom and bank hold parts of different trainings"),
+    ):
+        running.score([1, 2])

@@ -14,8 +14,9 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.federation import role
 from mpfedxgb.federation.role import Scoring, Trained
-from mpfedxgb.federation.rows import Rows, arrange_rows, read_rows
+from mpfedxgb.federation.rows import Rows, arrange_rows, read_rows, with_kinds_of
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.transport import tls as tls  # first of all who import grpc: it holds grpc to TLS 1.3
 
 
 class Federation:
@@ -109,7 +110,7 @@ class Federation:
             return read_rows(settings, purpose, known)
         if not isinstance(table, pd.DataFrame):
             raise DataError(f"the table is a {type(table).__name__}; give a DataFrame with an id column")
-        return arrange_rows(settings, table, purpose, known)
+        return arrange_rows(settings, with_kinds_of(settings, table, known), purpose, known)
 
     def _with_label(self, label: str | None) -> RoleSettings:
         return self.settings if label is None else self.settings.with_label(label)

@@ -182,6 +182,7 @@ class PartialModel:
         """Write the model to a file, whole or not at all."""
         temporary = path.with_name(path.name + ".tmp")
         try:
+            temporary.touch(mode=0o600)
             temporary.write_text(self.to_json(), encoding="utf-8")
             temporary.replace(path)
         except OSError as error:

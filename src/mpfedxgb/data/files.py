@@ -44,11 +44,23 @@ def read_table(
         raise
     except (ValueError, OSError, EOFError, zlib.error) as error:
         raise DataError(f"cannot read {path} as a table: {error}; give a CSV or Parquet file") from None
+    return with_kinds(frame, str(path), words, numbers, verbatim)
+
+
+def with_kinds(
+    frame: pd.DataFrame,
+    where: str,
+    words: Collection[str] = (),
+    numbers: Collection[str] = (),
+    verbatim: Collection[str] = (),
+) -> pd.DataFrame:
+    """Return a table with every column as numbers or as categories, as `read_table` says; `where` is for messages."""
+    frame = frame.copy(deep=False)
     for name in frame.columns:
         if name in verbatim:
             continue
         if name in numbers:
-            frame[name] = _as_numbers(path, name, frame[name])
+            frame[name] = _as_numbers(where, name, frame[name])
         elif name in words:
             frame[name] = _as_words(frame[name])
         elif frame[name].dtype.kind not in "biufmM" and not isinstance(frame[name].dtype, pd.CategoricalDtype):
@@ -79,16 +91,18 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     return frame.reset_index(level=named).reset_index(drop=True)
 
 
-def _as_numbers(path: Path, name: str, series: pd.Series[Any]) -> pd.Series[Any]:
+def _as_numbers(where: str, name: str, series: pd.Series[Any]) -> pd.Series[Any]:
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = series.astype(object)
     if series.dtype.kind in "mM":
-        raise DataError(f"{path}: column {name!r} holds dates; turn them into numbers, such as days since a fixed date")
+        raise DataError(
+            f"{where}: column {name!r} holds dates; turn them into numbers, such as days since a fixed date"
+        )
     numbers = pd.to_numeric(series, errors="coerce")
     bad = series[numbers.isna() & series.notna()]
     if len(bad):
         raise DataError(
-            f"{path}: column {name!r} holds {bad.iloc[0]!r}, which is not a number; repair the {len(bad)} values of "
+            f"{where}: column {name!r} holds {bad.iloc[0]!r}, which is not a number; repair the {len(bad)} values of "
             "this kind or read the column as words"
         )
     return numbers
@@ -106,6 +120,7 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV, or as Parquet if .parquet is in the file's name; whole or not at all."""
     temporary = path.with_name(path.name + ".tmp")
     try:
+        temporary.touch(mode=0o600)
         if ".parquet" in path.suffixes:
             frame.to_parquet(temporary, index=False)
         else:

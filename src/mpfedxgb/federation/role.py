@@ -29,9 +29,9 @@ from mpfedxgb.federation.programs import (
     run_scoring,
     run_training,
 )
-from mpfedxgb.federation.rows import SCORING, Rows, arrange_rows, encode_labels, read_rows
+from mpfedxgb.federation.rows import SCORING, Rows, arrange_rows, encode_labels, read_rows, with_kinds_of
 from mpfedxgb.federation.scoring import Service
-from mpfedxgb.federation.session import run_session, serve, stopping_on_signals
+from mpfedxgb.federation.session import run_session, serve, state_folder, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import Outcome
@@ -125,6 +125,7 @@ class Scoring:
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return id and prediction of every row, in the order of the table; of a classifier also the probabilities."""
         model = self._service.model
+        frame = with_kinds_of(self._settings, frame, model.features)
         rows = arrange_rows(self._settings, frame, SCORING, model.features)
         return predictions(model, rows, self.margins(rows), id_name(self._settings))
 
@@ -251,7 +252,9 @@ def _categories(rows: Rows) -> dict[str, tuple[str, ...]]:
 
 
 def _checkpoints(settings: RoleSettings, data: str, restart: bool) -> Checkpoints:
-    folder = settings.role.state / settings.session.name / "checkpoints"
+    session = state_folder(settings) / settings.session.name
+    session.mkdir(mode=0o700, exist_ok=True)
+    folder = session / "checkpoints"
     checkpoints = Checkpoints(
         folder,
         {
@@ -281,5 +284,6 @@ def _keep(settings: RoleSettings, model: PartialModel, outcome: Outcome[TrainRes
         "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in outcome.ledger],
     }
     path = settings.role.state / settings.session.name / "run.json"
+    path.touch(mode=0o600)
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     _log.info("the model is in %s, the record of the run in %s", model_path(settings), path)

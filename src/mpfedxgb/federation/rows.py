@@ -14,7 +14,7 @@ from mpfedxgb.boosting.model import Feature
 from mpfedxgb.boosting.objectives import Floats
 from mpfedxgb.config import TrainParams
 from mpfedxgb.data.alignment import Ids, sort_by_id
-from mpfedxgb.data.files import read_table
+from mpfedxgb.data.files import read_table, with_kinds
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
 from mpfedxgb.federation.parts import Data
@@ -60,6 +60,13 @@ def read_rows(settings: RoleSettings, purpose: str, known: Sequence[Feature] | N
     words, numbers = _kinds(data, known)
     frame = read_table(path, words, numbers, verbatim=[data.id])
     return arrange_rows(settings, frame, purpose, known)
+
+
+def with_kinds_of(settings: RoleSettings, frame: pd.DataFrame, known: Sequence[Feature] | None = None) -> pd.DataFrame:
+    """Return a DataFrame with its columns taken for words and numbers as those of a file are."""
+    data = _data(settings)
+    words, numbers = _kinds(data, known)
+    return with_kinds(frame, settings.role.name, words, numbers, verbatim=[data.id])
 
 
 def arrange_rows(

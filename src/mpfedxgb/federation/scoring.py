@@ -17,16 +17,18 @@ import numpy.typing as npt
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objectives import Floats
 from mpfedxgb.data.table import Column, Table
-from mpfedxgb.errors import DataError, FederationError, FrameError
+from mpfedxgb.errors import DataError, FederationError, FrameError, HandshakeError
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.fixed import decode_fixed
+from mpfedxgb.ring.prg import digest
 from mpfedxgb.tree.predict import Scorer, secure_predict
 
 BATCH = "size of a batch to score"
 BATCH_IDS = "ids of the rows to score"
 NOT_FOUND = "rows to score that are not found"
 CLASSES = "trees per round of the model"
+MODEL = "which training the model is of"
 
 STILL_THERE, END = 0, -1
 
@@ -116,6 +118,7 @@ def score_batches(party: Party, service: Service | None) -> None:
     """
     if service is not None:
         service.begun.set()
+    _check_models(party, service)
     classes = int(party.broadcast(CLASSES, [1 if service is None else service.model.params.trees_per_round])[0])
     pause = party.post.settings.deadline / 3
     while True:
@@ -142,6 +145,23 @@ def score_batches(party: Party, service: Service | None) -> None:
                 request.margins = margins
         if isinstance(request, _Request):
             request.done.set()
+
+
+def _check_models(party: Party, service: Service | None) -> None:
+    """Stop everyone where the participants hold parts of different trainings, whose trees may look alike.
+
+    Rounds: 1. Reveals: MODEL to everyone.
+    """
+    mine = None
+    if service is not None:
+        mine = [int.from_bytes(digest(service.model.training.encode())[:8], "little", signed=True)]
+    told = party.tell_everyone(MODEL, mine)[:, 0]
+    others = [party.roster.participants[m] for m in np.flatnonzero(told != told[0])]
+    if others:
+        raise HandshakeError(
+            f"{', '.join(others)} and {party.roster.name(ACTIVE)} hold parts of different trainings; give all "
+            "participants the models of one training"
+        )
 
 
 def _score(party: Party, service: Service | None, request: _Request | None, size: int, classes: int) -> Floats | None:

@@ -44,7 +44,7 @@ class SessionFolder:
     """What a role keeps between the attempts of one session."""
 
     def __init__(self, settings: RoleSettings) -> None:
-        self.path: Path = settings.role.state / settings.session.name
+        self.path: Path = state_folder(settings) / settings.session.name
         self.key = private_key(self.path, os_entropy)
         self._attempt = self.path / "attempt"
 
@@ -60,6 +60,15 @@ class SessionFolder:
         except OSError as error:
             raise CheckpointError(f"cannot write {self._attempt}: {error.strerror}") from None
         return last + 1
+
+
+def state_folder(settings: RoleSettings) -> Path:
+    """Return the folder in which this role keeps its state, made for its owner only if it is not there."""
+    try:
+        settings.role.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(f"cannot make the folder {settings.role.state}: {error.strerror}") from None
+    return settings.role.state
 
 
 def open_transport(settings: RoleSettings, timeout: float) -> Transport:

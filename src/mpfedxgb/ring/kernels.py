@@ -50,7 +50,10 @@ def _compiled(*signatures: tuple[Any, ...]) -> Callable[[_F], _F]:
     """Register a kernel and the types it is compiled for by `warm_up`; before that, it is compiled as it is called."""
 
     def register(function: _F) -> _F:
-        dispatcher = numba.njit(nogil=True, cache=True)(function)
+        try:
+            dispatcher = numba.njit(nogil=True, cache=True)(function)
+        except RuntimeError:  # nowhere to keep compiled code: a read-only installation without a home folder
+            dispatcher = numba.njit(nogil=True)(function)
         _KERNELS.append((dispatcher, signatures))
         return cast(_F, dispatcher)
 

@@ -60,13 +60,14 @@ class Dial:
         while not over.is_set():
             call = self._call = self._new_call()
             try:
-                self._meeting.note(self._peer, self._try(call))
+                reason = self._try(call)
+                if over.is_set():
+                    return
+                self._meeting.note(self._peer, reason)
             except Refusal:  # the meeting ended in between
                 return
             except Exception as error:  # whatever it is, nobody dials any more
                 self._meeting.fail(error)
-                return
-            if over.is_set():
                 return
             call.close()
             over.wait(pause)
