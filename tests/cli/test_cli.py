@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from commands import Shell
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.cli import main
 from mpfedxgb.cli.main import COMMANDS, make_app
 from mpfedxgb.cli.simulate import parse_participants
 from mpfedxgb.errors import CheckpointError, PeerTimeoutError, SettingsError
@@ -27,25 +27,6 @@ from toy_tables import labels, people
 MODULE = sys.modules["mpfedxgb.cli.main"]  # the package has a function of the same name
 APP = make_app(list(COMMANDS))
 QUICK = ["--trees", "2", "--max-depth", "2", "--max-bin", "6"]
-
-
-class Shell:
-    """Runs commands through `main`, as the installed script does."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.monkeypatch, self.capsys = monkeypatch, capsys
-        self.out = self.err = ""
-
-    def run(self, *words: object) -> int:
-        """Run one command; return its exit code and keep what it printed."""
-        self.monkeypatch.setattr(sys, "argv", ["mpfedxgb", *map(str, words)])
-        code = 0
-        try:
-            main()
-        except SystemExit as leave:
-            code = leave.code if isinstance(leave.code, int) else int(leave.code is not None)
-        self.out, self.err = self.capsys.readouterr()
-        return code
 
 
 @pytest.fixture

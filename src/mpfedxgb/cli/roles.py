@@ -78,7 +78,7 @@ def participant(
         else:
             model = role.load_model(mine)
             role.serve_rows(mine, read_rows(mine, SCORING, model.features), model, once=predict)
-        typer.echo(f"{mine.role.name}: the scoring session has ended; the predictions are {mine.roster.name(1)}'s")
+            typer.echo(f"{mine.role.name}: the scoring session has ended; the predictions are {mine.roster.name(1)}'s")
 
 
 def train_from_files(mine: RoleSettings, restart: bool) -> None:
