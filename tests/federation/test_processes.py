@@ -216,6 +216,7 @@ def test_a_full_disk_stops_everyone(tmp_path: Path, nursery: Nursery) -> None:
         assert "No space left on device; what was there before is unchanged" in made.last_line(2)
         for other in (0, 1):
             assert "telecom failed: CheckpointError" in made.last_line(other)
+            assert str(tmp_path) not in made.last_line(other)
 
 
 # Roles that do not agree

@@ -111,8 +111,12 @@ def run_session(settings: RoleSettings, program: Program[T], private: Sequence[A
     runs the program again in a new attempt. Raises what ended it for good.
     """
     folder = SessionFolder(settings)
+    kernels.warm_up()
     while True:
-        outcome = _run_attempt(settings, folder, program, private)
+        attempt = folder.next_attempt()
+        transport = open_transport(settings, settings.network.connect_timeout)
+        _log.info("%s is connected with its peers (attempt %d)", settings.role.name, attempt)
+        outcome = _run(settings, program, private, transport, folder, attempt)
         if outcome.error is None:
             return outcome
         if not (settings.network.reconnect and is_lost_peer(outcome.error)):
@@ -143,25 +147,6 @@ def _run(
     )
 
 
-def _run_attempt(
-    settings: RoleSettings, folder: SessionFolder, program: Program[T], private: Sequence[Any]
-) -> Outcome[T]:
-    """Connect, and run the program once; raises if the peers do not come."""
-    kernels.warm_up()
-    transport = open_transport(settings, settings.network.connect_timeout)
-    attempt = folder.next_attempt()
-    _log.info("%s is connected with its peers (attempt %d)", settings.role.name, attempt)
-    return run_role(
-        program,
-        private,
-        transport,
-        settings.roster,
-        settings.number,
-        settings.session_settings(attempt),
-        private_key=folder.key,
-    )
-
-
 def is_lost_peer(error: BaseException) -> bool:
     """Return whether an error means that some role went away and may come back, rather than that something is wrong."""
     if isinstance(error, PeerFailedError):
@@ -172,12 +157,14 @@ def is_lost_peer(error: BaseException) -> bool:
 def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -> None:
     """Run one session after the other, until this role is stopped; a session that fails is logged, and that is all."""
     folder = SessionFolder(settings)
+    kernels.warm_up()
     while True:
         try:
-            outcome = _run_attempt(settings, folder, program, private)
+            transport = open_transport(settings, settings.network.connect_timeout)
         except PeerTimeoutError as error:
             _log.info("%s; still waiting", error)
             continue
+        outcome = _run(settings, program, private, transport, folder, folder.next_attempt())
         if outcome.error is None:
             _log.info("%s has finished a session", settings.role.name)
         elif isinstance(outcome.error, StoppedError) or not isinstance(outcome.error, Exception):
