@@ -13,7 +13,7 @@ import pandas as pd
 from mpfedxgb import reference
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.boosting import numbers
-from mpfedxgb.boosting.model import JoinedSplit, JoinedTree
+from mpfedxgb.boosting.join import JoinedSplit, JoinedTree
 from mpfedxgb.boosting.objectives import Floats, base_margin, gradients
 from mpfedxgb.boosting.sampling import column_sample, row_sample
 from mpfedxgb.config import TrainParams

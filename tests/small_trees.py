@@ -12,7 +12,19 @@ import pandas as pd
 
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.party import ACTIVE, ALL, Party
-from mpfedxgb.protocols import Bit, Secret, Shares, open_masked, public_secret, publish_matrix, reveal, share, share_bit
+from mpfedxgb.protocols import (
+    NOBODY,
+    Bit,
+    Opened,
+    Secret,
+    Shares,
+    open_masked,
+    public_secret,
+    publish_matrix,
+    reveal,
+    share,
+    share_bit,
+)
 from mpfedxgb.protocols import to_shares as shares_of
 from mpfedxgb.protocols.secret import concatenate
 from mpfedxgb.ring import BIT, PACKED, VECTOR, RingArray, wide
@@ -70,6 +82,18 @@ class Federation:
     def bits(self) -> Bits:
         """All participants' candidate columns over the training rows, in order."""
         return np.concatenate([c.tile(0, len(c)) for c in self.candidates])
+
+    def check_choices(self, views: Sequence[Opened], expected: Sequence[int | None]) -> None:
+        """Everyone learns the owners of the expected splits, and each owner its own candidates, nobody another's."""
+        for tree, choice in enumerate(expected):
+            (owner,) = {int(view.owner[tree]) for view in views}
+            assert (owner == NOBODY) == (choice is None)
+            for role, view in enumerate(views):
+                local = int(view.local[tree])
+                if choice is not None and role == owner:
+                    assert self.place(owner, local) == choice
+                else:
+                    assert local == -1
 
     def goes_left(self, owner: int, candidate: int) -> Bits:
         """Return which rows, training and evaluation, go left by a candidate."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mpfedxgb.boosting.model import Joined, JoinedSplit, JoinedTree
+from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 

@@ -8,7 +8,8 @@ from mpfedxgb.errors import MpfedxgbError
 if TYPE_CHECKING:
     from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
     from mpfedxgb.api.federation import Federation
-    from mpfedxgb.boosting.model import PartialModel, join
+    from mpfedxgb.boosting.join import join
+    from mpfedxgb.boosting.model import PartialModel
 
 __all__ = ["FedXGBClassifier", "FedXGBRegressor", "Federation", "MpfedxgbError", "PartialModel", "__version__", "join"]
 
@@ -19,7 +20,7 @@ _HOMES = {
     "FedXGBRegressor": "mpfedxgb.api.estimators",
     "Federation": "mpfedxgb.api.federation",
     "PartialModel": "mpfedxgb.boosting.model",
-    "join": "mpfedxgb.boosting.model",
+    "join": "mpfedxgb.boosting.join",
 }
 
 

@@ -17,7 +17,7 @@ from sklearn import metrics as sk
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.boosting.active import RoundReport
-from mpfedxgb.boosting.model import Joined, JoinedSplit
+from mpfedxgb.boosting.join import Joined, JoinedSplit
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.tree.nodes import Leaf, Split

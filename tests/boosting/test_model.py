@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join
 from mpfedxgb.api.models import SUFFIX, load_models, to_booster
-from mpfedxgb.boosting.model import FORMAT, VERSION, Feature, Joined
+from mpfedxgb.boosting.join import Joined
+from mpfedxgb.boosting.model import FORMAT, VERSION, Feature
 from mpfedxgb.boosting.objectives import transform
 from mpfedxgb.boosting.xgboost_json import feature_names, to_xgboost_json
 from mpfedxgb.config import TrainParams

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evaluation import SEEDS
 from mpfedxgb import reference
 from mpfedxgb.party import COORDINATOR, Party, run_locally
-from mpfedxgb.protocols import NOBODY, Opened
+from mpfedxgb.protocols import Opened
 from mpfedxgb.tree import Round, TreeRules
 from mpfedxgb.tree.histogram import aggregate_buckets
 from mpfedxgb.tree.level import FeatureIndex, Level
@@ -71,15 +71,7 @@ class Case:
 
 def check_against_oracle(case: Case, federation: Federation, gh: Ints) -> None:
     """Everyone learns the owners, each owner its own candidates, and they are the oracle's."""
-    views = case.secure(federation, gh)
-    for tree, choice in enumerate(case.plain(federation, gh)):
-        (owner,) = {int(view.owner[tree]) for view in views}
-        assert (owner == NOBODY) == (choice is None)
-        for role, view in enumerate(views):
-            if choice is not None and role == owner:
-                assert federation.place(owner, int(view.local[tree])) == choice
-            else:
-                assert view.local[tree] == -1
+    federation.check_choices(case.secure(federation, gh), case.plain(federation, gh))
 
 
 CASES = {

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
-from mpfedxgb.boosting.model import JoinedTree, PartialModel
+from mpfedxgb.boosting.join import JoinedTree
+from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.cli import main
 from mpfedxgb.config import TrainParams
 from mpfedxgb.errors import SettingsError, UserError

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting.model import PartialModel, join
+from mpfedxgb.boosting.join import join
+from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objectives import Floats, transform
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json
 from mpfedxgb.config import SessionSettings

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.boosting.model import Joined, JoinedSplit, JoinedTree, join
+from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
 from mpfedxgb.boosting.objectives import Floats, gradients
 from mpfedxgb.boosting.xgboost_json import feature_names
 from mpfedxgb.tree.leaf import WEIGHT_BITS

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mpfedxgb.boosting.model import Joined, JoinedSplit, JoinedTree
+from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree
 from mpfedxgb.boosting.objectives import sigmoid
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from mpfedxgb.api.models import load_parts
-from mpfedxgb.boosting.model import Joined, JoinedSplit, JoinedTree, PartialModel
-from mpfedxgb.boosting.model import join as join_parts
+from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree
+from mpfedxgb.boosting.join import join as join_parts
+from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.xgboost_json import feature_names, to_xgboost_json
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS

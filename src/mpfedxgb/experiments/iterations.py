@@ -13,7 +13,7 @@ import pandas as pd
 from mpfedxgb.api.tables import cut
 from mpfedxgb.boosting import numbers
 from mpfedxgb.boosting.active import Labels as PrivateLabels
-from mpfedxgb.boosting.model import Joined, join
+from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.train import TrainData, TrainResult, secure_train
 from mpfedxgb.config import TrainParams
 from mpfedxgb.experiments.data import Labels, dataset1

@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from mpfedxgb.api.estimators import FedXGBClassifier
-from mpfedxgb.boosting.model import JoinedSplit, join
+from mpfedxgb.boosting.join import JoinedSplit, join
 from mpfedxgb.config import SECURITY
 from mpfedxgb.errors import UserError
 
