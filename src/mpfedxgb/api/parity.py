@@ -15,6 +15,7 @@ from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
 from mpfedxgb.boosting.objectives import Floats, gradients
 from mpfedxgb.boosting.xgboost_json import feature_names
+from mpfedxgb.config import TrainParams
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 
@@ -101,9 +102,9 @@ def compare_with_xgboost(
     )
 
 
-def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> dict[str, Any]:
-    params = joined.params
-    out: dict[str, Any] = {
+def xgboost_parameters(params: TrainParams) -> dict[str, Any]:
+    """Return the parameters with which `xgboost` grows the same trees on the numbers of the bins."""
+    return {
         "objective": params.objective,
         "tree_method": "hist",
         "max_bin": 256,
@@ -115,6 +116,11 @@ def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> di
         "max_cat_to_onehot": 100_000,
         "nthread": 1,
     }
+
+
+def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> dict[str, Any]:
+    params = joined.params
+    out = xgboost_parameters(params)
     if model.base_score is not None:
         out["base_score"] = model.base_score
     if params.objective == "multi:softprob":

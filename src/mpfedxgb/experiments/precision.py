@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from mpfedxgb import reference
+from mpfedxgb.api.parity import xgboost_parameters
 from mpfedxgb.boosting import numbers
 from mpfedxgb.boosting.objectives import gradients
 from mpfedxgb.config import TrainParams
@@ -127,18 +128,7 @@ def xgboost_trees(bins: Bins, y: Labels, params: TrainParams) -> Trees:
         import xgboost
     except ImportError:
         raise missing_extra("xgboost") from None
-    settings = {
-        "objective": params.objective,
-        "tree_method": "hist",
-        "max_bin": 256,
-        "max_depth": params.max_depth,
-        "eta": params.learning_rate,
-        "lambda": params.reg_lambda,
-        "gamma": params.gamma,
-        "min_child_weight": params.min_child_weight,
-        "base_score": 0.5,
-        "nthread": 1,
-    }
+    settings = xgboost_parameters(params) | {"base_score": 0.5}
     data = xgboost.DMatrix(bins.codes.T.astype(np.float32), y)
     booster = xgboost.train(settings, data, params.n_estimators)
     content = json.loads(booster.save_raw("json").decode())["learner"]["gradient_booster"]["model"]["trees"]

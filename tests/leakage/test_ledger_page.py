@@ -1,0 +1,38 @@
+"""The page for security reviews names everything that a federation's ledger can name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpfedxgb.boosting import train
+from mpfedxgb.federation import programs, scoring
+from mpfedxgb.protocols import tag
+from mpfedxgb.tree import leaf, predict, split
+
+PAGE = Path(__file__).parents[2] / "docs" / "what-each-party-sees.md"
+NAMES = [
+    train.TABLE_SIZES,
+    train.NUMBER_OF_TREES,
+    train.ROUNDS_DONE,
+    split.TREE_SHAPE,
+    tag.OWN_SPLIT,
+    leaf.LEAF_MEMBERSHIP,
+    leaf.OWN_PATH,
+    predict.PREDICTION,
+    predict.ROWS_TO_SCORE,
+    programs.KIND_OF_SESSION,
+    programs.ID_DIGEST,
+    scoring.BATCH,
+    scoring.BATCH_IDS,
+    scoring.NOT_FOUND,
+    scoring.CLASSES,
+    scoring.MODEL,
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_lists_every_entry(name: str) -> None:
+    """In a row of its own, under the name that the ledger prints."""
+    assert f"| `{name}` |" in PAGE.read_text(encoding="utf-8")
