@@ -38,7 +38,7 @@ reproduce: $(STAMP)  ## repeat every table and figure of the paper from the data
 	$(BIN)/mpfedxgb reproduce all --data $(DATA) $(ARGS)
 
 leaks: $(STAMP)  ## what the paper's reveals tell a curious role, attack by attack, beside strict
-	$(BIN)/python benchmarks/leaks.py $(ARGS)
+	$(BIN)/python -m mpfedxgb.experiments.leaks $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -163,7 +163,7 @@ def run_role(kind: str, repeat: str, trips: str, blocks: str, number: str, folde
     end: Transport
     if kind == "grpc":
         from mpfedxgb.transport.grpc import Endpoints, connect
-        from mpfedxgb.transport.tls import Identity
+        from mpfedxgb.transport.grpc.tls import Identity
 
         role = int(number)
         place = Path(folder) / NAMES[role]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import io
 import json
-import sys
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -21,13 +19,9 @@ Report = dict[str, list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Any]:
-    """Return the benchmark as a module; it imports its neighbours, as a script does."""
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        yield importlib.import_module("bench_protocols")
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+def bench() -> Any:
+    """Return the benchmark as a module."""
+    return importlib.import_module("bench_protocols")
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.config import REFUSED, TrainParams
 from mpfedxgb.errors import SettingsError, UserError
-from toy_tables import BANK, QUICK, TELECOM, halves, labels, numbers, people
+from support.toy_tables import BANK, QUICK, TELECOM, halves, labels, numbers, people
 
 NAN, INF = float("nan"), float("inf")
 X, Y = people(), labels(people(), "binary")

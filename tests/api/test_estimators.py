@@ -21,7 +21,7 @@ from mpfedxgb.boosting.join import Joined, JoinedSplit
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.tree.nodes import Leaf, Split
-from toy_tables import BANK, QUICK, TELECOM, halves, labels, margins_by_hand, numbers, people
+from support.toy_tables import BANK, QUICK, TELECOM, halves, labels, margins_by_hand, numbers, people
 
 Model = FedXGBClassifier | FedXGBRegressor
 KINDS = ("binary", "classes", "regression", "counts")

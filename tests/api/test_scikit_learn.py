@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.errors import SettingsError
-from toy_tables import QUICK, labels, numbers, people
+from support.toy_tables import QUICK, labels, numbers, people
 
 CHECKED = (
     FedXGBClassifier(n_estimators=1, max_depth=2, learning_rate=1.0),

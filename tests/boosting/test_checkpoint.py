@@ -20,19 +20,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loopback import run_program
 from mpfedxgb.boosting.checkpoint import (
     KEPT,
     MAGIC,
     Checkpoints,
-    Judgement,
+    EvaluationState,
     State,
     forget_private_key,
     private_key,
 )
 from mpfedxgb.errors import CheckpointError
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
-from small_disk import small_disk
+from support.loopback import run_program
+from support.small_disk import small_disk
 
 MINE: dict[str, Any] = {
     "session": "trial/spring",
@@ -52,7 +52,7 @@ TREE: Tree = (
 AUXILIARY: Tree = (Dummy(1, 1, 2), Split("tariff", None, 3, False, False, 3, 4), *[Leaf(None)] * 3)
 SHARES: Tree = (Dummy(1, 1, 2), Leaf(None, share=-(1 << 63)), Leaf(None, share=(1 << 63) - 1))
 
-JUDGED = Judgement(
+JUDGED = EvaluationState(
     np.array([[1, -(1 << 62), 3], [4, 5, (1 << 62)]], np.int64),
     {"validation_0": {"logloss": [0.1, 1 / 3, float("inf")], "auc": [0.5, 0.6, 0.7]}},
     1,
@@ -68,7 +68,7 @@ def state(rounds: int, judged: bool = False) -> State:
 
 def plain(one: State) -> tuple[Any, ...]:
     """Return a state as something that can be compared."""
-    j = one.judgement
+    j = one.evaluation
     judged = (
         None if j is None else (j.margins.dtype, j.margins.tolist(), j.metrics, j.best_iteration, j.best_value, j.scale)
     )
@@ -113,7 +113,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path, one: State) -> None:
 
 def test_margins_may_be_changed_after_loading(kept: Checkpoints) -> None:
     """They are no view of the file's bytes."""
-    judged = kept.load(3).judgement
+    judged = kept.load(3).evaluation
     assert judged is not None
     judged.margins[0, 0] += 1
 
@@ -400,12 +400,12 @@ def test_folders_that_cannot_be(tmp_path: Path) -> None:
 
 WRITER = """
 import numpy as np
-from mpfedxgb.boosting.checkpoint import Checkpoints, Judgement, State
+from mpfedxgb.boosting.checkpoint import Checkpoints, EvaluationState, State
 made = Checkpoints(Path(sys.argv[1]), {"session": "s"})
 margins = np.arange(200_000, dtype=np.int64).reshape(1, -1)
 print("ready", flush=True)
 for rounds in range(1, 1_000_000):
-    made.save(State(rounds, False, (), Judgement(margins + rounds, {}, None, None, (0, 0, 0, 0, rounds))))
+    made.save(State(rounds, False, (), EvaluationState(margins + rounds, {}, None, None, (0, 0, 0, 0, rounds))))
 """
 
 
@@ -420,8 +420,8 @@ def test_a_writer_that_is_killed(tmp_path: Path) -> None:
         writer.send_signal(signal.SIGSTOP)
         for path in made.folder.glob("*.checkpoint"):
             found = made._read(int(path.stem))
-            assert found.judgement is not None
-            assert found.judgement.margins[0, 0] == found.rounds == found.judgement.scale[4]
+            assert found.evaluation is not None
+            assert found.evaluation.margins[0, 0] == found.rounds == found.evaluation.scale[4]
         writer.send_signal(signal.SIGCONT)
     writer.kill()
     writer.communicate()

@@ -29,8 +29,8 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
 from mpfedxgb.tree.predict import reachable
-from property_tests import examples
-from toy_tables import QUICK, Floats, halves, labels, margins_by_hand, people
+from support.property_tests import examples
+from support.toy_tables import QUICK, Floats, halves, labels, margins_by_hand, people
 
 THRESHOLDS = (-np.inf, -1.5, 0.0, float(np.float32(0.1)), 1e-30, 3e38, np.inf)
 NAMES = st.text(st.characters(exclude_characters="[]<", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6)

@@ -28,7 +28,7 @@ from mpfedxgb.ring.prg import Source, Stream
 from mpfedxgb.transport import Frame, Kind, MemoryHub, decode
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf
-from small_trainings import Training, training_of
+from support.small_trainings import Training, training_of
 
 WAIT = 20.0
 Result = Outcome[TrainResult | None]

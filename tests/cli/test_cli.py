@@ -15,14 +15,14 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from commands import Shell
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.cli.main import COMMANDS, make_app
 from mpfedxgb.cli.simulate import parse_participants
 from mpfedxgb.errors import CheckpointError, PeerTimeoutError, SettingsError
-from toy_tables import labels, people
+from support.commands import Shell
+from support.toy_tables import labels, people
 
 MODULE = sys.modules["mpfedxgb.cli.main"]  # the package has a function of the same name
 APP = make_app(list(COMMANDS))

@@ -17,12 +17,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from commands import Shell
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.cli.init import init
 from mpfedxgb.federation import doctor
 from mpfedxgb.transport import certificates
 from mpfedxgb.transport.certificates import Authority
+from support.commands import Shell
 
 
 @pytest.fixture

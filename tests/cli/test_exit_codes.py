@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from commands import Shell
 from mpfedxgb.cli.exit_codes import HELP, ExitCode, exit_code
 from mpfedxgb.errors import (
     AlienFrameError,
@@ -23,6 +22,7 @@ from mpfedxgb.errors import (
     StoppedError,
     public_reason,
 )
+from support.commands import Shell
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from commands import Shell
 from mpfedxgb.cli.init import PORTS
 from mpfedxgb.config import TrainParams
 from mpfedxgb.federation.rows import read_rows
-from mpfedxgb.federation.settings import TABLES, RoleSettings
-from mpfedxgb.federation.template import EXPLAINED
-from mpfedxgb.transport.tls import Identity
+from mpfedxgb.federation.settings.role import TABLES, RoleSettings
+from mpfedxgb.federation.settings.template import EXPLAINED
+from mpfedxgb.transport.grpc.tls import Identity
+from support.commands import Shell
 
 TRIO = ["--participants", "bank,telecom,retail", "--active", "bank"]
 ROLES = ["coordinator", "bank", "telecom", "retail"]

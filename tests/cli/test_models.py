@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from commands import Shell
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.boosting.model import PartialModel
-from toy_tables import QUICK, halves, labels, people
+from support.commands import Shell
+from support.toy_tables import QUICK, halves, labels, people
 
 
 @pytest.fixture

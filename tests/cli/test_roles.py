@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from commands import Shell
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.cli.logs import start_logging
 from mpfedxgb.errors import PeerFailedError, SettingsError, StoppedError
 from mpfedxgb.federation import role as role_module
 from mpfedxgb.federation.settings import RoleSettings
-from role_files import Content, full, write
+from support.commands import Shell
+from support.role_files import Content, full, write
 
 
 @pytest.fixture

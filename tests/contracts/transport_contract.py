@@ -5,7 +5,7 @@ A transport's test file subclasses `TransportContract` and overrides `make`:
     class TestMyTransport(TransportContract):
         def make(self, links, capacity): ...
 
-and likewise `PostContract` (post_contract.py), the same for frames between post offices.
+and likewise `CommunicatorContract` (communicator_contract.py), the same for frames between communicators.
 """
 
 from __future__ import annotations

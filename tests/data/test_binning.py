@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mpfedxgb.data import Bins, Column, Table, bin_table, cut_points
 from mpfedxgb.data.binning import sketch_points
-from property_tests import examples
+from support.property_tests import examples
 
 Values = list[float]
 NAN = float("nan")

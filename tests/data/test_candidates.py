@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.data import Candidate, Candidates, Table, bin_table
-from property_tests import examples
+from support.property_tests import examples
 
 NAN = float("nan")
 

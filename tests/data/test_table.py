@@ -15,7 +15,7 @@ from scipy import sparse
 
 from mpfedxgb.data import Column, Table
 from mpfedxgb.errors import DataError, UserError, public_reason
-from property_tests import examples
+from support.property_tests import examples
 
 NAN = float("nan")
 READ: dict[str, tuple[Any, list[float]]] = {

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data_sets import shared_data
 from mpfedxgb.config import TrainParams
 from mpfedxgb.errors import UserError
 from mpfedxgb.experiments import (
@@ -34,7 +33,8 @@ from mpfedxgb.experiments import (
 from mpfedxgb.experiments.data import Split, dataset1, dataset2
 from mpfedxgb.experiments.output import Result, Row, write, write_index
 from mpfedxgb.experiments.setting import Setup
-from mpfedxgb.tree.paper_leaf import MU
+from mpfedxgb.tree.paper.leaf import MU
+from support.data_sets import shared_data
 
 QUIET = Setup(None, lambda text: None)
 X, Y = complexity.make_table(240, 10)

@@ -23,7 +23,7 @@ def _draw(figure: Any) -> None:
 
 def _instead_of(name: str) -> Any:
     def run(setup: Setup) -> Result:
-        setup.notice("working")
+        setup.on_progress("working")
         rows: list[Row] = [{"x": 1, "y": None}, {"x": 2, "y": 0.5}]
         return Result(name, f"Title of {name}", "says", "found", ("x", "y"), [["1", "-"], ["2", "0.5"]], rows, _draw)
 

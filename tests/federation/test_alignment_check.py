@@ -25,7 +25,7 @@ from mpfedxgb.federation.programs import (
 )
 from mpfedxgb.party import COORDINATOR, Outcome, Party, Roster, run_roles
 from mpfedxgb.transport.frame import Kind
-from views import Recorder
+from support.views import Recorder
 
 ROSTER = Roster(("bank", "telecom", "retail"))
 PEOPLE = [f"c-{number:05}" for number in range(7000, 7040)]
@@ -149,8 +149,8 @@ def test_a_salt_of_another_form(salt: list[Any]) -> None:
     def program(party: Party) -> None:
         if party.is_active:
             party.step("align")
-            party.post.send(party.others, salt)
-            party.post.receive(2)
+            party.communicator.send(party.others, salt)
+            party.communicator.receive(2)
         else:
             check_alignment(party, [ids(PEOPLE)])
 
@@ -177,9 +177,9 @@ def test_an_answer_of_another_form(answer: list[Any]) -> None:
     def program(party: Party) -> None:
         if party.role == 2:
             party.step("align")
-            party.post.receive(1)
-            party.post.send([1], answer)
-            party.post.receive(1)
+            party.communicator.receive(1)
+            party.communicator.send([1], answer)
+            party.communicator.receive(1)
         else:
             check_alignment(party, [] if party.is_coordinator else [ids(PEOPLE)])
 
@@ -223,10 +223,10 @@ def test_an_unknown_kind_of_session(kind: int) -> None:
     def program(party: Party) -> None:
         if party.is_active:
             party.broadcast(KIND_OF_SESSION, [kind])
-            party.post.receive(2)
+            party.communicator.receive(2)
         else:
             _agree_on_kind(party, 0 if party.is_coordinator else TRAINING)
-            party.post.receive(1)
+            party.communicator.receive(1)
 
     outcomes = run_roles(program, 2, settings=SETTINGS)
     assert all("P1 began a session of an unknown kind" in str(outcome.error) for outcome in outcomes)

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from role_processes import BENCHMARKS
+from support.role_processes import BENCHMARKS
 
 RUNS = 10
 SMALL = ["--trees", "3", "--depth", "2", "--rows", "60", "--deadline", "5"]

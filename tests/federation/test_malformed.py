@@ -20,9 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from commands import Shell
 from contracts.transport_contract import LONG, Call
-from loopback import Loopback, loopback
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import FederationError, HandshakeError, MpfedxgbError
@@ -31,10 +29,12 @@ from mpfedxgb.party.local import run_role
 from mpfedxgb.protocols import multiply, reveal, share
 from mpfedxgb.ring import VECTOR, RingArray, kernels
 from mpfedxgb.transport import Frame, Kind, MemoryHub, Transport, decode, encode
-from mpfedxgb.transport.meeting import METHOD, OPTIONS, REFUSED, Introduction
-from mpfedxgb.transport.tls import Identity, grpc
-from pki import Authority, unchecked
-from role_files import ROLES, Content, Raw, full, to_toml
+from mpfedxgb.transport.grpc.rendezvous import METHOD, OPTIONS, REFUSED, Introduction
+from mpfedxgb.transport.grpc.tls import Identity, grpc
+from support.commands import Shell
+from support.loopback import Loopback, loopback
+from support.pki import Authority, unchecked
+from support.role_files import ROLES, Content, Raw, full, to_toml
 
 DEADLINE = 10.0
 IMPATIENT = 0.5

@@ -22,17 +22,17 @@ import pandas as pd
 import pytest
 import xgboost
 
-from commands import Shell
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.federation.session import open_transport
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import free_ports
 from mpfedxgb.party import Meter, Party
+from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.handshake import shake_hands
-from mpfedxgb.party.post import Post
 from mpfedxgb.transport import Kind, Transport, encode
-from role_processes import WAIT, Place, make_nursery, place, processes_that_name
-from small_disk import small_disk
+from support.commands import Shell
+from support.role_processes import WAIT, Place, make_nursery, place, processes_that_name
+from support.small_disk import small_disk
 
 if TYPE_CHECKING:
     from nursery import Nursery
@@ -272,9 +272,9 @@ def test_a_peer_that_sends_garbage(tmp_path: Path, nursery: Nursery, stage: str)
         settings, transport = telecom(made)
         try:
             garbage = bytes(np.random.default_rng(1).integers(0, 256, 5000, np.uint8))
-            post = Post(transport, settings.roster, 2, settings.session_settings(), Meter())
+            communicator = Communicator(transport, settings.roster, 2, settings.session_settings(), Meter())
             if stage == "after the handshake":
-                Party(post, shake_hands(post))
+                Party(communicator, shake_hands(communicator))
             elif stage == "another session":
                 garbage = encode(Kind.HELLO, 2, bytes(16), 1, "handshake", [])
             for peer in (0, 1):

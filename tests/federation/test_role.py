@@ -40,8 +40,8 @@ from mpfedxgb.federation.role import Trained
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.session import SessionFolder, is_lost_peer, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
-from switchboard import Organisations
-from toy_tables import BANK, QUICK, TELECOM, labels, people
+from support.switchboard import Organisations
+from support.toy_tables import BANK, QUICK, TELECOM, labels, people
 
 WAIT = 20.0
 PEOPLE = people(80)
@@ -279,7 +279,7 @@ def test_reconnecting_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     calls = [
         places.start(0, coordinate),
         places.start(1, train),
-        places.start(2, lambda s: train(s, notice=_raise_once(StoppedError("stopped by SIGTERM")))),
+        places.start(2, lambda s: train(s, on_progress=_raise_once(StoppedError("stopped by SIGTERM")))),
     ]
     with pytest.raises(StoppedError):
         calls[2].result()
@@ -289,10 +289,10 @@ def test_reconnecting_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def _raise_once(error: BaseException) -> Callable[[str], None]:
-    def notice(what: str) -> None:
+    def on_progress(what: str) -> None:
         raise error
 
-    return notice
+    return on_progress
 
 
 def test_other_errors_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def test_other_errors_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     calls = [
         places.start(0, coordinate),
         places.start(1, train),
-        places.start(2, lambda s: train(s, notice=_raise_once(DataError("row 17 is odd")))),
+        places.start(2, lambda s: train(s, on_progress=_raise_once(DataError("row 17 is odd")))),
     ]
     with pytest.raises(DataError):
         calls[2].result()

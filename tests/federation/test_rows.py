@@ -14,7 +14,7 @@ from mpfedxgb.config import TrainParams
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.federation.rows import arrange_rows, encode_labels, read_rows
 from mpfedxgb.federation.settings import RoleSettings
-from role_files import least
+from support.role_files import least
 
 PEOPLE = pd.DataFrame(
     {

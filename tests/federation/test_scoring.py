@@ -47,8 +47,8 @@ from mpfedxgb.party.local import run_role
 from mpfedxgb.ring import kernels
 from mpfedxgb.transport import Kind, MemoryHub
 from mpfedxgb.tree.predict import PREDICTION
-from toy_tables import QUICK, TELECOM, labels, margins_by_hand, people
-from views import Recorder
+from support.toy_tables import QUICK, TELECOM, labels, margins_by_hand, people
+from support.views import Recorder
 
 WAIT = 20.0
 X = people(90)
@@ -394,7 +394,7 @@ def test_garbled_lists_of_people(arrays: list[Any]) -> None:
             party.broadcast(BATCH, [2])
             party.step("ids")
             if party.is_active:
-                party.post.send([2], arrays)
+                party.communicator.send([2], arrays)
             party.tell_everyone(NOT_FOUND, None if party.is_coordinator else [0])
 
     outcomes = run_roles(program, 2, settings=SessionSettings(deadline=WAIT))

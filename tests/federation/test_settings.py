@@ -12,9 +12,10 @@ import pytest
 
 from mpfedxgb.config import TrainParams
 from mpfedxgb.errors import SettingsError
-from mpfedxgb.federation.settings import TABLES, RoleSettings
-from mpfedxgb.federation.toml import LARGEST_FILE, Address, parse_address
-from role_files import ROLES, Content, Raw, full, least, to_toml, write
+from mpfedxgb.federation.settings.role import TABLES, RoleSettings
+from mpfedxgb.federation.settings.toml import LARGEST_FILE
+from mpfedxgb.transport.address import Address, parse_address
+from support.role_files import ROLES, Content, Raw, full, least, to_toml, write
 
 
 class TestGood:

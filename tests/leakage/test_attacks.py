@@ -6,8 +6,6 @@ import importlib
 import io
 import json
 import re
-import sys
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,8 @@ import pytest
 from mpfedxgb.boosting.train import TABLE_SIZES
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
-from mpfedxgb.tree.paper_leaf import STEP_SIZE
-from mpfedxgb.tree.paper_split import FEATURE_INDEX, SPLIT_INDEX
+from mpfedxgb.tree.paper.leaf import STEP_SIZE
+from mpfedxgb.tree.paper.split import FEATURE_INDEX, SPLIT_INDEX
 from mpfedxgb.tree.split import TREE_SHAPE
 
 ROOT = Path(__file__).parents[2]
@@ -41,13 +39,9 @@ PAPER_ONLY = {
 
 
 @pytest.fixture(scope="module")
-def leaks() -> Iterator[Any]:
-    """Return the script as a module; it imports its neighbours, as a script does, and trains each problem once."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        yield importlib.import_module("leaks")
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
+def leaks() -> Any:
+    """Return the attacks; each problem is trained once."""
+    return importlib.import_module("mpfedxgb.experiments.leaks.leaks")
 
 
 @pytest.fixture(scope="module")

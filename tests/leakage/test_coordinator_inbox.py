@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from every_protocol import COLUMNS, LARGEST, Everything, every_protocol
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SecretError
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, run_locally
@@ -15,7 +14,8 @@ from mpfedxgb.party.handshake import COMMITMENT_BYTES, PROTOCOLS
 from mpfedxgb.party.keys import NONCE_BYTES
 from mpfedxgb.ring import RingArray
 from mpfedxgb.transport.frame import Frame, Kind
-from views import Recorder
+from support.every_protocol import COLUMNS, LARGEST, Everything, every_protocol
+from support.views import Recorder
 
 RUNS = 24
 SETTINGS = SessionSettings(session="inbox", attempt=3, parameters_digest="digest of the parameters", insecure_seed=2)

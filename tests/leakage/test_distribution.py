@@ -11,8 +11,6 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from chance import THRESHOLD, Symbols, Words, joint, p_alike, p_bytes_alike
-from every_protocol import LARGEST, SMALLEST, ZEROS, Everything, Private, every_protocol
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR, Party, run_locally
 from mpfedxgb.party.party import Spec
@@ -20,7 +18,9 @@ from mpfedxgb.ring import Ring, RingArray
 from mpfedxgb.ring.prg import Source, Stream, digest
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport.frame import Frame, Kind
-from views import Coalition, Recorder, coalitions
+from support.chance import THRESHOLD, Symbols, Words, joint, p_alike, p_bytes_alike
+from support.every_protocol import LARGEST, SMALLEST, ZEROS, Everything, Private, every_protocol
+from support.views import Coalition, Recorder, coalitions
 
 RUNS = 256
 C = frozenset({COORDINATOR})
@@ -154,7 +154,7 @@ def test_reveal_without_sharing_of_zero_moves_the_distribution(monkeypatch: pyte
         party: Party, specs: Sequence[Spec], compute: Callable[[], Sequence[RingArray]]
     ) -> Sequence[RingArray]:
         dealt = deal(party, specs, compute)
-        return [RingArray.zeros(*spec) for spec in specs] if party.post.label == "reveal sum" else dealt
+        return [RingArray.zeros(*spec) for spec in specs] if party.communicator.label == "reveal sum" else dealt
 
     monkeypatch.setattr(Party, "deal", deal_zeros)
     worlds = [record(frozenset({1}), secrets, 20 + i) for i, secrets in enumerate(two_worlds(3, frozenset({1})))]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import tiny_cases as tiny
 from mpfedxgb.party import ALL, COORDINATOR
-from views import Case, Coalition, coalitions, leaks
+from support import tiny_cases as tiny
+from support.views import Case, Coalition, coalitions, leaks
 
 Make = Callable[[int], Case]
 

@@ -8,14 +8,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-import tiny_cases as tiny
 from mpfedxgb.party import ALL, Party
 from mpfedxgb.protocols import Secret
 from mpfedxgb.protocols.opening import open_shares
 from mpfedxgb.protocols.share import publish
 from mpfedxgb.ring import Ring, RingArray, kernels
 from mpfedxgb.ring.bits import low_digits
-from views import Case, Coalition, Draw, Given, Inputs, Output, coalitions, draws_of, leaks
+from support import tiny_cases as tiny
+from support.views import Case, Coalition, Draw, Given, Inputs, Output, coalitions, draws_of, leaks
 
 P1 = frozenset({1})
 

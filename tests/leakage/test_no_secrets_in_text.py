@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from every_protocol import ZEROS, Everything, every_protocol
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import DoesNotFitError, PeerFailedError, SecretError
 from mpfedxgb.party import ACTIVE, Party, run_locally, run_roles
@@ -18,8 +17,8 @@ from mpfedxgb.party.keys import Keyring
 from mpfedxgb.protocols import (
     Bit,
     BitMatrix,
+    BitProduct,
     Fractions,
-    Gated,
     Opened,
     Product,
     Secret,
@@ -31,6 +30,7 @@ from mpfedxgb.protocols import (
 from mpfedxgb.ring import BIT, PACKED, VECTOR, RingArray, wide
 from mpfedxgb.ring.prg import Stream
 from mpfedxgb.transport.frame import Kind, decode, encode
+from support.every_protocol import ZEROS, Everything, every_protocol
 
 VALUE = 7_391_846_205
 """A number that occurs nowhere by chance."""
@@ -79,7 +79,7 @@ THINGS: dict[str, Callable[[], object]] = {
     "Secret": secret,
     "Shares": lambda: Shares(ring_array()),
     "Bit": bit,
-    "Gated": lambda: Gated((bit(),), secret(), secret()),
+    "BitProduct": lambda: BitProduct((bit(),), secret(), secret()),
     "Product": lambda: Product((secret(), secret())),
     "Fractions": lambda: Fractions(secret(), secret()),
     "BitMatrix": lambda: BitMatrix(np.ones((9, 9), np.uint8)),
@@ -109,7 +109,18 @@ def hold_everything(party: Party, value: int) -> list[object]:
     x = share(party, 2, VECTOR, (9,), mine)
     tags = make_tags(party, (9,), [(1, 2), (2, 2)])
     private = publish_matrix(party, 2, 9, 9, matrix)
-    return [party, party.keys, party.post, party.meter, party.ledger, party.roster, x, tags, private, party.meter.now]
+    return [
+        party,
+        party.keys,
+        party.communicator,
+        party.meter,
+        party.ledger,
+        party.roster,
+        x,
+        tags,
+        private,
+        party.meter.now,
+    ]
 
 
 class Loud:
@@ -126,7 +137,7 @@ class Loud:
 
 @pytest.mark.parametrize("participants", [2, 3])
 def test_text_of_what_a_run_holds_shows_no_content(participants: int) -> None:
-    """Party, keys, post, meter, ledger, secrets, tags with their blinding, matrices; the whole run; every outcome."""
+    """Party, keys, frames, meter, ledger, secrets, tags with their blinding, matrices; the whole run; every outcome."""
     private = [(VALUE,)] * (participants + 1)
     run = run_locally(hold_everything, participants, private, make_source=lambda p, label, key: Loud())
     outcomes = run_roles(lambda party, value: value, participants, private)

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from chance import THRESHOLD, Symbols, joint, p_alike, p_uniform
 from mpfedxgb.boosting.active import Active
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, TABLE_SIZES
 from mpfedxgb.party import ACTIVE, COORDINATOR
@@ -24,8 +23,9 @@ from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH
 from mpfedxgb.tree.split import TREE_SHAPE
-from received import operation, secret_symbols
-from small_trainings import (
+from support.chance import THRESHOLD, Symbols, joint, p_alike, p_uniform
+from support.received import operation, secret_symbols
+from support.small_trainings import (
     KINDS,
     Training,
     announcements,
@@ -38,7 +38,7 @@ from small_trainings import (
     training_of,
     two_halves,
 )
-from views import Coalition, Recorder
+from support.views import Coalition, Recorder
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 PARTICIPANTS = pytest.mark.parametrize("participants", [2, 3])

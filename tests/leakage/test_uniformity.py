@@ -8,13 +8,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from chance import THRESHOLD, Words, joint, p_bytes_uniform, p_uniform
-from every_protocol import LARGEST, SMALLEST, ZEROS, Private, every_protocol
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR, run_locally
 from mpfedxgb.transport.frame import Frame, Kind
-from received import is_on_ledger, operation, symbols
-from views import Recorder
+from support.chance import THRESHOLD, Words, joint, p_bytes_uniform, p_uniform
+from support.every_protocol import LARGEST, SMALLEST, ZEROS, Private, every_protocol
+from support.received import is_on_ledger, operation, symbols
+from support.views import Recorder
 
 RUNS = 640
 SECRETS = {"zeros": ZEROS, "largest": LARGEST, "smallest": SMALLEST}

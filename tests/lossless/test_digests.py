@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from small_trainings import Training, training_of
+from support.small_trainings import Training, training_of
 
 DIGESTS = {
     "strict, log-loss, early stopping": "cf51184ea88ddf738d288e38f72b2716399d09f13f07bc8f3d3f229570d6fae3",

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
-from plain_boosting import plain_trees
-from property_tests import examples
-from small_problems import Problem, small_problem
+from support.plain_boosting import plain_trees
+from support.property_tests import examples
+from support.small_problems import Problem, small_problem
 
 KINDS = ("binary", "regression", "counts", "classes")
 

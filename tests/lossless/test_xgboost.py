@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data_sets import shared_data
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
-from small_problems import small_problem
+from support.data_sets import shared_data
+from support.small_problems import small_problem
 
 LEAF = 1e-5
 

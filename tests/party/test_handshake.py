@@ -13,10 +13,10 @@ from contracts.transport_contract import Call
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import FederationError, HandshakeError
 from mpfedxgb.party import Meter, Outcome, Party, Roster, handshake
+from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.handshake import COMMITMENT_BYTES, PROTOCOLS, shake_hands
 from mpfedxgb.party.keys import NONCE_BYTES, Keyring
 from mpfedxgb.party.local import run_role, run_roles
-from mpfedxgb.party.post import Post
 from mpfedxgb.ring import VECTOR
 from mpfedxgb.ring.prg import SEED_BYTES
 from mpfedxgb.transport import Kind, MemoryHub, decode
@@ -92,13 +92,13 @@ def test_attempts_that_differ_are_settled(odd: int) -> None:
 def test_the_highest_attempt_counts(attempts: tuple[int, ...]) -> None:
     """All go on as the attempt with the highest number that anyone has reached."""
     hub = MemoryHub(ROSTER.links(), 1 << 20)
-    offices = [
-        Post(hub.end(role), ROSTER, role, SessionSettings(attempt=attempts[role], deadline=WAIT), Meter())
+    communicators = [
+        Communicator(hub.end(role), ROSTER, role, SessionSettings(attempt=attempts[role], deadline=WAIT), Meter())
         for role in ROSTER.roles
     ]
-    for call in [Call(shake_hands, post) for post in offices]:
+    for call in [Call(shake_hands, comm) for comm in communicators]:
         call.result()
-    assert [post.settings.attempt for post in offices] == [max(attempts)] * 4
+    assert [comm.settings.attempt for comm in communicators] == [max(attempts)] * 4
 
 
 # Versions
@@ -108,14 +108,14 @@ def run_with_protocols(monkeypatch: pytest.MonkeyPatch, spoken: list[list[int]])
     """Run all roles, each saying that it speaks these protocols (and knowing them all); return who agreed on what."""
     plain, agreed = handshake._greeting, handshake._read_agreement
 
-    def greeting(post: Post, private: bytes) -> bytes:
-        return json.dumps({**json.loads(plain(post, private)), "protocols": spoken[post.role]}).encode()
+    def greeting(comm: Communicator, private: bytes) -> bytes:
+        return json.dumps({**json.loads(plain(comm, private)), "protocols": spoken[comm.role]}).encode()
 
     settled = {}
 
-    def read(post: Post, blob: bytes) -> dict[str, Any]:
-        settled[post.role] = agreed(post, blob)["protocol"]
-        return agreed(post, blob)
+    def read(comm: Communicator, blob: bytes) -> dict[str, Any]:
+        settled[comm.role] = agreed(comm, blob)["protocol"]
+        return agreed(comm, blob)
 
     monkeypatch.setattr(handshake, "PROTOCOLS", (2, 3, 4))
     monkeypatch.setattr(handshake, "_greeting", greeting)
@@ -161,8 +161,8 @@ def test_a_role_of_another_age_is_named_to_all(monkeypatch: pytest.MonkeyPatch, 
 
 def trainings(session: str, attempt: int, keys: list[bytes | None]) -> list[Keyring]:
     """Shake hands and return everybody's keys."""
-    offices, _ = posts(2, session=session, attempt=attempt)
-    calls = [Call(shake_hands, post, None, key) for post, key in zip(offices, keys, strict=True)]
+    communicators, _ = make_communicators(2, session=session, attempt=attempt)
+    calls = [Call(shake_hands, comm, None, key) for comm, key in zip(communicators, keys, strict=True)]
     return [call.result() for call in calls]
 
 
@@ -206,8 +206,8 @@ def test_private_choices_repeat_with_the_key_alone() -> None:
 
 def test_the_commitment_hides_the_key() -> None:
     """Nothing that is sent holds a private key."""
-    offices, blocks = posts(2)
-    calls = [Call(shake_hands, post, None, key) for post, key in zip(offices, PRIVATE, strict=True)]
+    communicators, blocks = make_communicators(2)
+    calls = [Call(shake_hands, comm, None, key) for comm, key in zip(communicators, PRIVATE, strict=True)]
     for call in calls:
         call.result()
     sent = b"".join(block for *_, block in blocks)
@@ -220,19 +220,21 @@ def test_the_commitment_hides_the_key() -> None:
 # Who hears what
 
 
-def posts(participants: int = 2, **changes: Any) -> tuple[list[Post], list[tuple[int, int, bytes]]]:
-    """Return the post offices of a federation, and the list of blocks that will pass between them."""
+def make_communicators(
+    participants: int = 2, **changes: Any
+) -> tuple[list[Communicator], list[tuple[int, int, bytes]]]:
+    """Return the communicators of a federation, and the list of blocks that will pass between them."""
     roster, blocks = Roster.numbered(participants), list[tuple[int, int, bytes]]()
     hub = MemoryHub(roster.links(), 1 << 20, tap=lambda *what: blocks.append(what))
     settings = SessionSettings(**{"deadline": WAIT, **changes})
-    return [Post(hub.end(role), roster, role, settings, Meter()) for role in roster.roles], blocks
+    return [Communicator(hub.end(role), roster, role, settings, Meter()) for role in roster.roles], blocks
 
 
 @pytest.mark.parametrize("participants", [2, 5])
 def test_all_roles_end_with_matching_keys(participants: int) -> None:
     """Every participant has one stream in common with the coordinator, and with nobody else."""
-    offices, _ = posts(participants)
-    calls = [Call(shake_hands, post) for post in offices]
+    communicators, _ = make_communicators(participants)
+    calls = [Call(shake_hands, comm) for comm in communicators]
     keys: list[Keyring] = [call.result() for call in calls]
     assert [repr(ring) for ring in keys[1:]] == [f"Keyring(participants=[{m}])" for m in range(1, participants + 1)]
     streams = set()
@@ -245,8 +247,8 @@ def test_all_roles_end_with_matching_keys(participants: int) -> None:
 
 def test_who_hears_what() -> None:
     """The coordinator hears greetings and nonces; a seed goes to its participant alone, and is nobody else's."""
-    offices, blocks = posts(3)
-    for call in [Call(shake_hands, post) for post in offices]:
+    communicators, blocks = make_communicators(3)
+    for call in [Call(shake_hands, comm) for comm in communicators]:
         call.result()
     frames = [(sender, receiver, decode(block, 1 << 20)) for sender, receiver, block in blocks]
     assert {frame.kind for *_, frame in frames} == {Kind.HELLO}
@@ -318,28 +320,28 @@ NONCE = bytes(NONCE_BYTES)
 )
 def test_greetings_that_are_none(arrays: list[bytes], message: str) -> None:
     """Whatever a participant says instead of its greeting, the coordinator has a name for it, and gives no seed."""
-    offices, blocks = posts()
-    offices[1].advance("handshake")
-    offices[1].send([0], [octets(blob) for blob in arrays], Kind.HELLO)
+    communicators, blocks = make_communicators()
+    communicators[1].advance("handshake")
+    communicators[1].send([0], [octets(blob) for blob in arrays], Kind.HELLO)
     with pytest.raises(HandshakeError, match=message):
-        shake_hands(offices[0])
+        shake_hands(communicators[0])
     assert not [block for sender, _, block in blocks if sender == 0]
 
 
 def test_the_greeting_by_hand_is_a_good_one() -> None:
     """The helper of the test above differs from a real greeting in nothing but the fault."""
-    offices, _ = posts()
-    greet_coordinator(offices, [greeting(), greeting(protocols=["2", [2], *PROTOCOLS, 99], attempt=5)])
-    offices[1].send([0], [octets(agreement(attempt=5))], Kind.HELLO)
-    assert repr(shake_hands(offices[0])) == "Keyring(participants=[1, 2])"
-    assert offices[0].settings.attempt == 5
+    communicators, _ = make_communicators()
+    greet_coordinator(communicators, [greeting(), greeting(protocols=["2", [2], *PROTOCOLS, 99], attempt=5)])
+    communicators[1].send([0], [octets(agreement(attempt=5))], Kind.HELLO)
+    assert repr(shake_hands(communicators[0])) == "Keyring(participants=[1, 2])"
+    assert communicators[0].settings.attempt == 5
 
 
-def greet_coordinator(offices: list[Post], greetings: list[bytes]) -> None:
+def greet_coordinator(communicators: list[Communicator], greetings: list[bytes]) -> None:
     """Send both participants' greetings to the coordinator."""
     for m, words in enumerate(greetings, start=1):
-        offices[m].advance("handshake")
-        offices[m].send([0], [octets(words), octets(NONCE)], Kind.HELLO)
+        communicators[m].advance("handshake")
+        communicators[m].send([0], [octets(words), octets(NONCE)], Kind.HELLO)
 
 
 def agreement(**changes: Any) -> bytes:
@@ -371,26 +373,26 @@ AGREEMENTS = [
 @pytest.mark.parametrize(("blob", "message"), AGREEMENTS)
 def test_agreements_that_are_none_at_the_coordinator(blob: bytes, message: str) -> None:
     """Whatever the active participant settles instead of a protocol and an attempt is refused by name."""
-    offices, _ = posts()
-    greet_coordinator(offices, [greeting(), greeting()])
-    offices[1].send([0], [octets(blob)], Kind.HELLO)
+    communicators, _ = make_communicators()
+    greet_coordinator(communicators, [greeting(), greeting()])
+    communicators[1].send([0], [octets(blob)], Kind.HELLO)
     with pytest.raises(HandshakeError, match=message):
-        shake_hands(offices[0])
+        shake_hands(communicators[0])
 
 
 def shake_auxiliary(agreed: bytes, nonces: bytes | None = None, commitments: bytes | None = None) -> Keyring:
     """Let P2 shake hands with a coordinator and an active participant written by hand."""
-    offices, blocks = posts()
+    communicators, blocks = make_communicators()
     key = bytes(SEED_BYTES)
-    auxiliary = Call(shake_hands, offices[2], None, key)
-    for post in offices[:2]:
-        post.advance("handshake")
-    _, nonce = (array.tobytes() for array in offices[1].receive(2, Kind.HELLO))
-    offices[0].send([2], [octets(greeting()), octets(bytes(SEED_BYTES))], Kind.HELLO)
+    auxiliary = Call(shake_hands, communicators[2], None, key)
+    for comm in communicators[:2]:
+        comm.advance("handshake")
+    _, nonce = (array.tobytes() for array in communicators[1].receive(2, Kind.HELLO))
+    communicators[0].send([2], [octets(greeting()), octets(bytes(SEED_BYTES))], Kind.HELLO)
     theirs = json.loads(decode(blocks[0][2], 1 << 20).arrays[0].tobytes())["commitment"]
     nonces = NONCE + nonce if nonces is None else nonces
     commitments = bytes(COMMITMENT_BYTES) + bytes.fromhex(theirs) if commitments is None else commitments
-    offices[1].send([2], [octets(blob) for blob in (agreed, nonces, commitments)], Kind.HELLO)
+    communicators[1].send([2], [octets(blob) for blob in (agreed, nonces, commitments)], Kind.HELLO)
     return auxiliary.result()  # type: ignore[no-any-return] # a Call returns anything
 
 
@@ -431,12 +433,12 @@ def test_nonces_and_commitments_that_were_tampered_with(
 
 def shake_active(words: bytes, seed: bytes) -> None:
     """Let P1 shake hands with the others, the coordinator's answer written by hand."""
-    offices, _ = posts()
-    for post in (offices[0], offices[2]):
-        post.advance("handshake")
-    offices[2].send([1], [octets(greeting()), octets(NONCE)], Kind.HELLO)
-    offices[0].send([1], [octets(words), octets(seed)], Kind.HELLO)
-    shake_hands(offices[1])
+    communicators, _ = make_communicators()
+    for comm in (communicators[0], communicators[2]):
+        comm.advance("handshake")
+    communicators[2].send([1], [octets(greeting()), octets(NONCE)], Kind.HELLO)
+    communicators[0].send([1], [octets(words), octets(seed)], Kind.HELLO)
+    shake_hands(communicators[1])
 
 
 @pytest.mark.parametrize("length", [0, SEED_BYTES - 1, SEED_BYTES + 1])
@@ -477,9 +479,9 @@ def test_the_first_message_may_take_longer() -> None:
     calls = [Call(run, role) for role in ROSTER.roles]
     assert [call.result().result for call in calls] == ["coordinator", "P1", "P2", "P3"]
 
-    post = Post(hub.end(2), ROSTER, 2, SessionSettings(deadline=0.1), Meter(), first_wait=WAIT)
-    post.begin(b"context")
+    comm = Communicator(hub.end(2), ROSTER, 2, SessionSettings(deadline=0.1), Meter(), first_wait=WAIT)
+    comm.begin(b"context")
     began = time.monotonic()
     with pytest.raises(FederationError):
-        post.receive(1)
+        comm.receive(1)
     assert time.monotonic() - began < WAIT / 2

@@ -13,15 +13,15 @@ import pytest
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import FrameError
 from mpfedxgb.party import ACTIVE, ALL, COORDINATOR, Meter, Party, Roster, run_locally
+from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.keys import Keyring
-from mpfedxgb.party.post import Post
 from mpfedxgb.protocols import multiply, reveal, share
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 from mpfedxgb.ring.prg import Source, Stream
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport import Kind, MemoryHub, decode
-from received import witnessed
-from ring_strategies import same, to_ints
+from support.received import witnessed
+from support.ring_strategies import same, to_ints
 
 RINGS = [Ring(3), VECTOR, wide(2), wide(4), BIT, PACKED]
 SHAPES: list[Shape] = [(), (0,), (5,), (2, 3), (2, 0, 3)]
@@ -112,15 +112,15 @@ def test_phases_are_part_of_the_step() -> None:
         with party.phase("tree 3"):
             with party.phase("gain"):
                 party.step("multiply")
-                labels.append(party.post.label)
+                labels.append(party.communicator.label)
             try:
                 with party.phase("leaf"):
                     raise ZeroDivisionError
             except ZeroDivisionError:
                 party.step("reveal")
-                labels.append(party.post.label)
+                labels.append(party.communicator.label)
         party.step("announce")
-        return [*labels, party.post.label, repr(party)]
+        return [*labels, party.communicator.label, repr(party)]
 
     results = run_locally(program, 2).results
     assert results[1] == ["tree 3/gain/multiply", "tree 3/reveal", "announce", "Party(P1, step 4)"]
@@ -190,9 +190,9 @@ def test_one_role_tells_another(participants: int) -> None:
 def test_what_is_told_is_told_in_the_expected_form() -> None:
     """A single array of int64 of the shape that the receiver expects; the text names the sender and what it told."""
     for arrays in ([], [np.zeros(2, np.uint64)], [np.zeros(3, np.int64)], [np.zeros(2, np.int64)] * 2):
-        party, _, post = connected()
-        post.advance("tell P1 number")
-        post.send([ACTIVE], arrays)
+        party, _, communicator = connected()
+        communicator.advance("tell P1 number")
+        communicator.send([ACTIVE], arrays)
         with pytest.raises(FrameError, match="P2 told number in another form than expected"):
             party.tell(2, ACTIVE, "number", np.zeros(2, np.int64))
 
@@ -224,20 +224,20 @@ def test_witnesses_see_what_their_role_may_know() -> None:
 # What comes over the wire
 
 
-def connected() -> tuple[Party, Post, Post]:
-    """Return the active participant, and the post offices of the coordinator and of P2."""
+def connected() -> tuple[Party, Communicator, Communicator]:
+    """Return the active participant, and the communicators of the coordinator and of P2."""
     roster, settings = Roster.numbered(2), SessionSettings(deadline=5.0)
     hub = MemoryHub(roster.links(), 1 << 20)
-    posts = [Post(hub.end(role), roster, role, settings, Meter()) for role in roster.roles]
-    return Party(posts[1], Keyring({1: bytes(32)}, b"context")), posts[0], posts[2]
+    communicators = [Communicator(hub.end(role), roster, role, settings, Meter()) for role in roster.roles]
+    return Party(communicators[1], Keyring({1: bytes(32)}, b"context")), communicators[0], communicators[2]
 
 
 @pytest.mark.parametrize("ring", RINGS, ids=repr)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_elements_arrive_as_they_were_sent(ring: Ring, shape: Shape) -> None:
     """Every ring and shape; bits travel eight to a byte, the others as they lie in memory."""
-    party, _, post = connected()
-    sender = Party(post, Keyring({2: bytes(32)}, b"context"))
+    party, _, communicator = connected()
+    sender = Party(communicator, Keyring({2: bytes(32)}, b"context"))
     size = int(np.prod(shape))
     sent = RingArray.encode(ring, np.arange(size).reshape(shape) % 2)
     sender.send([1], [sent, sent])
@@ -246,7 +246,7 @@ def test_elements_arrive_as_they_were_sent(ring: Ring, shape: Shape) -> None:
     assert same(first, to_ints(sent))
     assert same(second, to_ints(sent))
     payload = -(-size // 8) if ring == BIT else size * ring.element_bytes
-    assert post.meter.total().bytes_sent == 2 * payload
+    assert communicator.meter.total().bytes_sent == 2 * payload
 
 
 @pytest.mark.parametrize(
@@ -265,8 +265,8 @@ def test_elements_arrive_as_they_were_sent(ring: Ring, shape: Shape) -> None:
 )
 def test_anything_else_than_expected_is_refused(array: Any, spec: tuple[Ring, Shape], message: str) -> None:
     """Wrong types, shapes and values outside the ring are errors; the text shows sizes only."""
-    party, _, post = connected()
-    post.send([1], [array])
+    party, _, communicator = connected()
+    communicator.send([1], [array])
     with pytest.raises(FrameError, match=message):
         party.receive(2, [spec])
 
@@ -274,18 +274,18 @@ def test_anything_else_than_expected_is_refused(array: Any, spec: tuple[Ring, Sh
 def test_another_number_of_arrays_is_refused() -> None:
     """A message has exactly the arrays of its step."""
     for count in (0, 1, 3):
-        party, _, post = connected()
-        post.send([1], [np.zeros(1, np.uint64)] * count)
+        party, _, communicator = connected()
+        communicator.send([1], [np.zeros(1, np.uint64)] * count)
         with pytest.raises(FrameError, match=f"P2 sent {count} arrays where 2 were expected"):
             party.receive(2, [(VECTOR, (1,))] * 2)
 
 
 def test_announcements_are_integers() -> None:
     """The coordinator takes int64 only."""
-    party, post, _ = connected()
-    coordinator = Party(post, Keyring({1: bytes(32), 2: bytes(32)}, b"context"))
+    party, communicator, _ = connected()
+    coordinator = Party(communicator, Keyring({1: bytes(32), 2: bytes(32)}, b"context"))
     party.step("announce owners")
-    party.post.send([0], [np.zeros(1, np.uint64)], Kind.ANNOUNCE)
+    party.communicator.send([0], [np.zeros(1, np.uint64)], Kind.ANNOUNCE)
     with pytest.raises(FrameError, match="P1 announced owners as uint64 instead of int64"):
         coordinator.announce("owners", None)
 

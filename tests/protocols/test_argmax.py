@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import (
+from mpfedxgb.errors import UserError
+from mpfedxgb.party import Party
+from mpfedxgb.protocols import Secret, argmax, fractions, make_tags, open_tags, public_secret
+from mpfedxgb.ring import VECTOR, Ring, wide
+from mpfedxgb.ring.ring import Shape
+from support.evaluation import (
     DRAWN,
     PARTICIPANTS,
     PROPERTY,
@@ -23,11 +28,6 @@ from evaluation import (
     run_patiently,
     same,
 )
-from mpfedxgb.errors import UserError
-from mpfedxgb.party import Party
-from mpfedxgb.protocols import Secret, argmax, fractions, make_tags, open_tags, public_secret
-from mpfedxgb.ring import VECTOR, Ring, wide
-from mpfedxgb.ring.ring import Shape
 
 FAN_IN = pytest.mark.parametrize("fan_in", [2, 4])
 

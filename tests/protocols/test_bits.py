@@ -6,7 +6,26 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from evaluation import (
+from mpfedxgb.party import Party
+from mpfedxgb.protocols import (
+    Bit,
+    BitProduct,
+    Secret,
+    Shares,
+    bit_times,
+    both,
+    negative,
+    open_bit,
+    select,
+    share_bit,
+    sums_of_bit_products,
+    to_shares,
+)
+from mpfedxgb.protocols.bits import shares_of_bit_products
+from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
+from mpfedxgb.ring.bits import pack, unpack
+from mpfedxgb.ring.ring import Shape
+from support.evaluation import (
     PARTICIPANTS,
     PROPERTY,
     RINGS,
@@ -22,25 +41,6 @@ from evaluation import (
     residues,
     same,
 )
-from mpfedxgb.party import Party
-from mpfedxgb.protocols import (
-    Bit,
-    Gated,
-    Secret,
-    Shares,
-    bit_times,
-    both,
-    gated_sums,
-    negative,
-    open_bit,
-    select,
-    share_bit,
-    to_shares,
-)
-from mpfedxgb.protocols.bits import gated_shares
-from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
-from mpfedxgb.ring.bits import pack, unpack
-from mpfedxgb.ring.ring import Shape
 
 SHAPES: tuple[Shape, ...] = ((), (0,), (1,), (17,), (2, 0, 3), (2, 3, 4))
 
@@ -185,13 +185,13 @@ def test_gated_sums(count: int, participants: int) -> None:
             bits[i % count] = own_bit(party, 1 + i % participants, case[i % count].values)
             bits[-1] = ~bits[-1]
             chosen = tuple(bits)
-            results += gated_sums(
+            results += sums_of_bit_products(
                 party,
                 [
-                    Gated(chosen, x),
-                    Gated(chosen, x, base),
-                    Gated(chosen, x, axis=-1),
-                    Gated(chosen, x, base[0], axis=0),
+                    BitProduct(chosen, x),
+                    BitProduct(chosen, x, base),
+                    BitProduct(chosen, x, axis=-1),
+                    BitProduct(chosen, x, base[0], axis=0),
                 ],
             )
         return results
@@ -214,7 +214,7 @@ def test_gated_shares_are_gated_sums_unopened() -> None:
     bits, values = integers([[0, 1, 1], [1, 0, 1]]), integers([[5, 6, 7], [-1, 1 << 62, 8]])
 
     def compute(party: Party, secrets: list[Secret]) -> list[Shares]:
-        return gated_shares(party, [Gated((Bit(secrets[0]),), secrets[1], secrets[1][0], axis=0)])
+        return shares_of_bit_products(party, [BitProduct((Bit(secrets[0]),), secrets[1], secrets[1][0], axis=0)])
 
     evaluation = evaluate(3, [Operand(BIT, bits), Operand(VECTOR, values)], compute)
 
@@ -228,7 +228,9 @@ def test_gated_sums_of_scalars() -> None:
 
     def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
         one, zero, x, base = Bit(secrets[0]), Bit(secrets[1]), *secrets[2:]
-        return gated_sums(party, [Gated((one,), x), Gated((zero, one), x, base), Gated((one, ~zero, one), x, base)])
+        return sums_of_bit_products(
+            party, [BitProduct((one,), x), BitProduct((zero, one), x, base), BitProduct((one, ~zero, one), x, base)]
+        )
 
     first, second, third = evaluate(3, operands, compute).values
 
@@ -244,7 +246,7 @@ def test_a_bit_may_gate_twice() -> None:
     def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
         hidden, owned, x = Bit(secrets[0]), own_bit(party, 1, bits), secrets[1]
         gates = [(hidden, hidden), (owned, owned), (hidden, owned, hidden), (owned, owned, owned)]
-        return gated_sums(party, [Gated(g, x) for g in gates])
+        return sums_of_bit_products(party, [BitProduct(g, x) for g in gates])
 
     for result in evaluate(3, [Operand(BIT, bits), Operand(VECTOR, values)], compute).values:
         same(result, VECTOR, bits * values)
@@ -259,13 +261,13 @@ def test_gates_and_values_broadcast() -> None:
 
     def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
         bits, values = [Bit(s) for s in secrets[:2]], secrets[2:]
-        return gated_sums(
+        return sums_of_bit_products(
             party,
             [
-                Gated((bits[0],), values[0]),
-                Gated((bits[0], bits[1]), values[1], values[1]),
-                Gated((bits[1], bits[0]), values[2], values[2][0]),
-                Gated((bits[1],), values[1], axis=-1),
+                BitProduct((bits[0],), values[0]),
+                BitProduct((bits[0], bits[1]), values[1], values[1]),
+                BitProduct((bits[1], bits[0]), values[2], values[2][0]),
+                BitProduct((bits[1],), values[1], axis=-1),
             ],
         )
 
@@ -284,7 +286,9 @@ def test_bits_gate_bits() -> None:
 
     def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
         first, second, value = secrets
-        return gated_sums(party, [Gated((Bit(first), ~Bit(second)), value), Gated((Bit(first),), value, second)])
+        return sums_of_bit_products(
+            party, [BitProduct((Bit(first), ~Bit(second)), value), BitProduct((Bit(first),), value, second)]
+        )
 
     conjunction, mixed = evaluate(3, [Operand(BIT, v) for v in (b, c, x)], compute).values
 

@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import (
+from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.party import ALL, Party
+from mpfedxgb.protocols import Secret, less_than, negative, open_masked, reveal, to_shares
+from mpfedxgb.ring import BIT, VECTOR, Ring, RingArray, wide
+from support.evaluation import (
     DRAWN,
     PARTICIPANTS,
     PROPERTY,
@@ -29,10 +33,6 @@ from evaluation import (
     run_patiently,
     same,
 )
-from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.party import ALL, Party
-from mpfedxgb.protocols import Secret, less_than, negative, open_masked, reveal, to_shares
-from mpfedxgb.ring import BIT, VECTOR, Ring, RingArray, wide
 
 DIGITS = pytest.mark.parametrize("digit", [1, 2, 4])
 

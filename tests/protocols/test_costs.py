@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation import Compute, Evaluation, Operand, evaluate, operand, run_patiently
 from mpfedxgb import protocols
 from mpfedxgb.party import ALL, Party, Reveal
 from mpfedxgb.protocols import (
     Bit,
     BitMatrix,
-    Gated,
+    BitProduct,
     Product,
     Secret,
     Shares,
@@ -27,7 +26,6 @@ from mpfedxgb.protocols import (
     both,
     divide,
     fractions,
-    gated_sums,
     inner_product,
     less_than,
     lift,
@@ -49,14 +47,16 @@ from mpfedxgb.protocols import (
     share,
     share_bit,
     sum_of_products,
+    sums_of_bit_products,
     sums_of_products,
     to_shares,
     truncate,
 )
-from mpfedxgb.protocols.bits import gated_shares
+from mpfedxgb.protocols.bits import shares_of_bit_products
 from mpfedxgb.protocols.share import publish, share_each
 from mpfedxgb.protocols.tag import OWN_SPLIT
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
+from support.evaluation import Compute, Evaluation, Operand, evaluate, operand, run_patiently
 
 Function = Callable[..., Any]
 
@@ -210,7 +210,7 @@ def opens(
 
 def gates(party: Party, xs: list[Secret]) -> list[Secret]:
     """Gate the rows of all operands but the first by two bits, added up."""
-    return gated_sums(party, [Gated((Bit(xs[0]),) * 2, x, axis=-1) for x in xs[1:]])
+    return sums_of_bit_products(party, [BitProduct((Bit(xs[0]),) * 2, x, axis=-1) for x in xs[1:]])
 
 
 def cubes(party: Party, xs: list[Secret]) -> list[Secret]:
@@ -280,11 +280,11 @@ CASES = {
     ),
     "both": opens(both, BITS, 2, [B, B], lambda party, xs: [both(party, xs[0], xs[1])]),
     "both, packed": opens(both, BITS, N, [P, P], lambda party, xs: [both(party, xs[0], xs[1])]),
-    "gated_sums": opens(gated_sums, RESULT, 3 * 8 + 3 * 24, [B, X, WX], gates),
-    "gated_shares": Case(
-        gated_shares,
+    "sums_of_bit_products": opens(sums_of_bit_products, RESULT, 3 * 8 + 3 * 24, [B, X, WX], gates),
+    "shares_of_bit_products": Case(
+        shares_of_bit_products,
         [B, X],
-        lambda party, xs: gated_shares(party, [Gated((Bit(xs[0]),), xs[1])]),
+        lambda party, xs: shares_of_bit_products(party, [BitProduct((Bit(xs[0]),), xs[1])]),
         ("0", 0),
         ("nothing", nothing),
     ),

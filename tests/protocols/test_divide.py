@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import PARTICIPANTS, PROPERTY, SEEDS, Operand, evaluate, integers, operand, same
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.protocols import divide, reciprocal
 from mpfedxgb.protocols.divide import ITERATIONS
 from mpfedxgb.ring import VECTOR, Ring, wide
+from support.evaluation import PARTICIPANTS, PROPERTY, SEEDS, Operand, evaluate, integers, operand, same
 
 
 def newton(d: int, bound: int, f: int, iterations: int) -> int:

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import (
+from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.party import Party
+from mpfedxgb.protocols import Secret, lift, lift_secret, multiply, to_shares
+from mpfedxgb.protocols.secret import stack
+from mpfedxgb.ring import VECTOR, Ring, wide
+from support.evaluation import (
     DRAWN,
     PARTICIPANTS,
     PROPERTY,
@@ -26,11 +31,6 @@ from evaluation import (
     operand,
     same,
 )
-from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.party import Party
-from mpfedxgb.protocols import Secret, lift, lift_secret, multiply, to_shares
-from mpfedxgb.protocols.secret import stack
-from mpfedxgb.ring import VECTOR, Ring, wide
 
 
 @pytest.mark.parametrize("participants", PARTICIPANTS)

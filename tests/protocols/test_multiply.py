@@ -9,7 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import (
+from mpfedxgb.errors import DoesNotFitError, UserError
+from mpfedxgb.party import Party
+from mpfedxgb.protocols import (
+    Product,
+    Secret,
+    inner_product,
+    multiply,
+    public_secret,
+    sum_of_products,
+    sums_of_products,
+)
+from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, wide
+from mpfedxgb.ring.ring import Shape
+from support.evaluation import (
     DRAWN,
     PARTICIPANTS,
     PROPERTY,
@@ -29,19 +42,6 @@ from evaluation import (
     residues,
     same,
 )
-from mpfedxgb.errors import DoesNotFitError, UserError
-from mpfedxgb.party import Party
-from mpfedxgb.protocols import (
-    Product,
-    Secret,
-    inner_product,
-    multiply,
-    public_secret,
-    sum_of_products,
-    sums_of_products,
-)
-from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, wide
-from mpfedxgb.ring.ring import Shape
 
 Terms = tuple[tuple[int, str], ...]
 

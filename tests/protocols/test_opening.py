@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from evaluation import PARTICIPANTS, PROPERTY, RINGS, SEEDS, TINY, cases, evaluate, operand, same
 from mpfedxgb.party import Party
 from mpfedxgb.protocols import Secret, open_masked, open_masked_batch, to_shares
 from mpfedxgb.ring import BIT, PACKED, VECTOR
+from support.evaluation import PARTICIPANTS, PROPERTY, RINGS, SEEDS, TINY, cases, evaluate, operand, same
 
 
 @pytest.mark.parametrize("participants", PARTICIPANTS)

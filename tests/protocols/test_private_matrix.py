@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import (
+from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.party import Party
+from mpfedxgb.protocols import BitMatrix, PrivateMatrix, Secret, Shares, matrix_times, private_matrix, publish_matrix
+from mpfedxgb.ring import VECTOR, Ring, wide
+from mpfedxgb.ring.kernels import U64
+from support.evaluation import (
     PARTICIPANTS,
     PROPERTY,
     SEEDS,
@@ -24,11 +29,6 @@ from evaluation import (
     run_patiently,
     same,
 )
-from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.party import Party
-from mpfedxgb.protocols import BitMatrix, PrivateMatrix, Secret, Shares, matrix_times, private_matrix, publish_matrix
-from mpfedxgb.ring import VECTOR, Ring, wide
-from mpfedxgb.ring.kernels import U64
 
 Bits = npt.NDArray[np.uint8]
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from evaluation import Integers, Operand, evaluate, integers, same
 from mpfedxgb.party import Party
 from mpfedxgb.protocols import Product, Secret, Shares, negative, sum_of_products, sums_of_products
 from mpfedxgb.ring import BIT, wide
+from support.evaluation import Integers, Operand, evaluate, integers, same
 
 COUNT = 10_000
 EQUAL = NEIGHBOURS = 2_000

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from evaluation import (
+from mpfedxgb.errors import UserError
+from mpfedxgb.party import ACTIVE, ALL, COORDINATOR, Party, Reveal
+from mpfedxgb.protocols import multiply, open_masked, reveal, to_shares
+from mpfedxgb.ring import BIT, PACKED, VECTOR
+from support.evaluation import (
     PARTICIPANTS,
     PROPERTY,
     RINGS,
@@ -19,10 +23,6 @@ from evaluation import (
     run_patiently,
     same,
 )
-from mpfedxgb.errors import UserError
-from mpfedxgb.party import ACTIVE, ALL, COORDINATOR, Party, Reveal
-from mpfedxgb.protocols import multiply, open_masked, reveal, to_shares
-from mpfedxgb.ring import BIT, PACKED, VECTOR
 
 
 @pytest.mark.parametrize("participants", PARTICIPANTS)

@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from evaluation import (
+from mpfedxgb.errors import DoesNotFitError, SecretError
+from mpfedxgb.party import Party
+from mpfedxgb.protocols import Secret, Shares, public_secret, public_shares, to_shares
+from mpfedxgb.protocols.secret import concatenate, concatenate_shares, stack
+from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
+from support.evaluation import (
     PARTICIPANTS,
     PROPERTY,
     RINGS,
@@ -26,11 +31,6 @@ from evaluation import (
     same,
     wrapped,
 )
-from mpfedxgb.errors import DoesNotFitError, SecretError
-from mpfedxgb.party import Party
-from mpfedxgb.protocols import Secret, Shares, public_secret, public_shares, to_shares
-from mpfedxgb.protocols.secret import concatenate, concatenate_shares, stack
-from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 
 Operator = Callable[[Any, Any], Any]
 

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from evaluation import (
+from mpfedxgb.errors import DoesNotFitError, FederationError
+from mpfedxgb.party import ALL, Party
+from mpfedxgb.protocols import Secret, reveal, share
+from mpfedxgb.protocols.share import share_each
+from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
+from mpfedxgb.ring.ring import Shape
+from support.evaluation import (
     PARTICIPANTS,
     PROPERTY,
     RINGS,
@@ -23,12 +29,6 @@ from evaluation import (
     run_patiently,
     same,
 )
-from mpfedxgb.errors import DoesNotFitError, FederationError
-from mpfedxgb.party import ALL, Party
-from mpfedxgb.protocols import Secret, reveal, share
-from mpfedxgb.protocols.share import share_each
-from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
-from mpfedxgb.ring.ring import Shape
 
 
 @pytest.mark.parametrize("participants", PARTICIPANTS)

@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import (
+from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.party import Party
+from mpfedxgb.protocols import Secret, multiply, truncate
+from mpfedxgb.ring import VECTOR, Ring, wide
+from support.evaluation import (
     DRAWN,
     PARTICIPANTS,
     PROPERTY,
@@ -24,10 +28,6 @@ from evaluation import (
     operand,
     same,
 )
-from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.party import Party
-from mpfedxgb.protocols import Secret, multiply, truncate
-from mpfedxgb.ring import VECTOR, Ring, wide
 
 
 @pytest.mark.parametrize("participants", PARTICIPANTS)

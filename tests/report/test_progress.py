@@ -17,7 +17,7 @@ def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
     """With verbosity 0 nothing is shown."""
     with watch(0, 3) as watcher:
         assert isinstance(watcher, Silent)
-        watcher.notice("level 1 of 3")
+        watcher.on_progress("level 1 of 3")
         watcher.round_done(report(0))
     assert capsys.readouterr() == ("", "")
 
@@ -26,9 +26,9 @@ def test_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     """Rounds done, the level, the last metrics, communication rounds and megabytes; on standard error."""
     monkeypatch.setenv("COLUMNS", "160")
     with watch(1, 3) as watcher:
-        watcher.notice("level 1 of 3")
+        watcher.on_progress("level 1 of 3")
         watcher.round_done(report(0, {"validation_0": {"auc": [0.5]}}))
-        watcher.notice("level 2 of 3")
+        watcher.on_progress("level 2 of 3")
         watcher.round_done(report(1, {"validation_0": {"auc": [0.5, 0.75]}, "validation_1": {"error": [0.2, 0.125]}}))
     shown = capsys.readouterr()
     assert shown.out == ""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring.fixed import decode_fixed, encode_fixed
-from property_tests import examples
+from support.property_tests import examples
 
 many = examples(200)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
 from mpfedxgb.ring import kernels
-from property_tests import examples
+from support.property_tests import examples
 
 U64 = npt.NDArray[np.uint64]
 WRAP = 1 << 64

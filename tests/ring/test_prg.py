@@ -16,8 +16,8 @@ from scipy import stats
 
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, wide
 from mpfedxgb.ring.prg import _CHUNK, KEY_BYTES, Stream, digest, expand, extract, os_entropy
-from property_tests import examples
-from ring_strategies import ALL_RINGS, to_ints
+from support.property_tests import examples
+from support.ring_strategies import ALL_RINGS, to_ints
 
 P_VALUE = 1e-6
 keys = st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES)

@@ -16,8 +16,8 @@ from hypothesis.extra import numpy as st_numpy
 
 from mpfedxgb.errors import DoesNotFitError, SecretError
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, concatenate, stack, wide
-from property_tests import examples
-from ring_strategies import (
+from support.property_tests import examples
+from support.ring_strategies import (
     ALL_RINGS,
     BITWISE,
     WIDE,

@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as st_numpy
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring import BIT, VECTOR, Ring, RingArray, wide
-from property_tests import examples
-from ring_strategies import (
+from support.property_tests import examples
+from support.ring_strategies import (
     ALL_RINGS,
     WIDE,
     Ints,

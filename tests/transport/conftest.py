@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from contracts.transport_contract import LONG, Call
-from loopback import Loopback, loopback
+from support.loopback import Loopback, loopback
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from mpfedxgb.transport.frame import (
     encode,
     short_label,
 )
-from property_tests import examples
+from support.property_tests import examples
 
 Array = npt.NDArray[Any]
 SESSION = bytes(range(SESSION_BYTES))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from contracts.post_contract import PostContract
+from contracts.communicator_contract import CommunicatorContract
 from contracts.transport_contract import LONG, SHORT, Link, TransportContract
 from mpfedxgb.errors import FederationError, PeerTimeoutError
 from mpfedxgb.transport import MemoryHub, Transport
@@ -26,7 +26,7 @@ class TestMemoryTransport(TransportContract):
         return connect(links, capacity)
 
 
-class TestPostOverMemory(PostContract):
+class TestPostOverMemory(CommunicatorContract):
     """Frames over queues in this process."""
 
     def make(self, links: Sequence[Link], capacity: int) -> dict[int, Transport]:

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 import mpfedxgb
-import mpi_programs
-from contracts.post_contract import PostContract
+from contracts.communicator_contract import CommunicatorContract
 from contracts.transport_contract import LONG, Call, Link, TransportContract, block, receive_all, send_all
-from loopback import PRELUDE
 from mpfedxgb.errors import FederationError, PeerFinishedError, UserError
 from mpfedxgb.party import run_locally
 from mpfedxgb.transport import Transport
+from support import mpi_programs
+from support.loopback import PRELUDE
 
 MPI = pytest.importorskip("mpi4py.MPI", reason="mpi4py is an extra")
 
@@ -46,7 +46,7 @@ class TestMpiTransport(TransportContract):
         return connect(links, capacity)
 
 
-class TestPostOverMpi(PostContract):
+class TestPostOverMpi(CommunicatorContract):
     """Frames over MPI."""
 
     def make(self, links: Sequence[Link], capacity: int) -> dict[int, Transport]:
@@ -96,7 +96,7 @@ def test_without_mpi4py_there_is_advice(monkeypatch: pytest.MonkeyPatch) -> None
 
 # Real processes
 
-PROGRAMS = Path(__file__).parents[1] / "mpi_programs.py"
+PROGRAMS = Path(__file__).parents[1] / "support" / "mpi_programs.py"
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 
 

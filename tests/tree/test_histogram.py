@@ -10,7 +10,7 @@ import pytest
 
 from mpfedxgb.party import Party, run_locally
 from mpfedxgb.tree.histogram import aggregate_buckets
-from small_trees import Federation, gradients, opened, share_gradients
+from support.small_trees import Federation, gradients, opened, share_gradients
 
 ROWS = 37
 
@@ -54,4 +54,4 @@ def test_nothing_is_sent_or_revealed() -> None:
     for meter in run.meters[1:]:
         counts = meter.total("histogram")
         assert (counts.rounds, counts.hops, counts.bytes_sent) == (0, 0, 0)
-    assert run.meters[0].total("histogram").bytes_sent == 8 * 2 * 2 * sum(federation.shape.columns)
+    assert run.meters[0].total("histogram").bytes_sent == 8 * 2 * 2 * sum(federation.sizes.columns)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from mpfedxgb import reference
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, Reveal, run_locally
-from mpfedxgb.tree import Grown, GrownTree, Shape
+from mpfedxgb.tree import Grown, GrownTree, TableSizes
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH, WEIGHT_BITS, leaf_weight, reveal_leaves
-from property_tests import examples
-from small_trees import Bits, share_members
+from support.property_tests import examples
+from support.small_trees import Bits, share_members
 
-SHAPE = Shape(rows=19, eval_rows=6, columns=(1, 1))
+SHAPE = TableSizes(rows=19, eval_rows=6, columns=(1, 1))
 
 
 def trees_of(owners: list[list[int]]) -> list[GrownTree]:

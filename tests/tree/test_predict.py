@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import SEEDS
 from mpfedxgb.data import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.tree import Dummy, Leaf, Node, Split, Tree, predict
 from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE, Outline, Scorer, outline, secure_predict
 from mpfedxgb.tree.split import TREE_SHAPE
-from property_tests import examples
+from support.evaluation import SEEDS
+from support.property_tests import examples
 
 Margins = npt.NDArray[np.int64] | None
 LARGEST_WEIGHT = 1 << 55

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import SEEDS
 from mpfedxgb import reference
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import COORDINATOR, LocalRun, Party, run_locally
@@ -21,8 +20,9 @@ from mpfedxgb.tree import GrownSplit, GrownTree, Round, TreeRules
 from mpfedxgb.tree.histogram import aggregate_buckets
 from mpfedxgb.tree.level import Level, select_nodes
 from mpfedxgb.tree.split import TREE_SHAPE, best_splits, children
-from property_tests import examples
-from small_trees import (
+from support.evaluation import SEEDS
+from support.property_tests import examples
+from support.small_trees import (
     WIDE,
     Bits,
     Federation,
@@ -56,17 +56,17 @@ class Case:
         def program(party: Party) -> Opened:
             data, secret = federation.publish(party), share_gradients(party, gh)
             permitted = share_allowed(party, federation, allowed) if self.samples else None
-            around = Round("0", constants(party, self.lam, self.gam, self.mcw), permitted)
+            round_ = Round("0", constants(party, self.lam, self.gam, self.mcw), permitted)
             nodes = [(tree, 0) for tree in range(len(gh))]
             members = share_members(party, np.ones((len(gh), ROWS), np.uint8))
             level = Level(nodes, members, secret, aggregate_buckets(party, data, secret))
-            return best_splits(party, data, level, around, rules, self.first_layer)
+            return best_splits(party, data, level, round_, rules, self.first_layer)
 
         return run_locally(program, federation.participants).results
 
     def plain(self, federation: Federation, gh: Ints, allowed: Bits) -> list[int | None]:
         """Return what the oracle chooses: a candidate's number, or None."""
-        layer = slice(0, federation.shape.columns[0]) if self.first_layer else None
+        layer = slice(0, federation.sizes.columns[0]) if self.first_layer else None
         rules = reference.Rules(3, self.lam, self.gam, self.mcw, self.no_split_first, layer)
         bits, choices = federation.bits.astype(np.int64), []
         for tree, (g, h) in enumerate(gh):
@@ -142,10 +142,10 @@ def test_ledger_of_best_splits() -> None:
 
     def program(party: Party) -> tuple[Opened, dict[tuple[str, str], int]]:
         data, secret = federation.publish(party), share_gradients(party, gh)
-        around = Round("0", constants(party, 1, 1, 0))
+        round_ = Round("0", constants(party, 1, 1, 0))
         members = share_members(party, np.ones((TREES, ROWS), np.uint8))
         level = Level([(k, 0) for k in range(TREES)], members, secret, aggregate_buckets(party, data, secret))
-        found = best_splits(party, data, level, around, TreeRules(3, WIDE, False, True, False), False)
+        found = best_splits(party, data, level, round_, TreeRules(3, WIDE, False, True, False), False)
         return found, {(entry.name, entry.receiver): entry.count for entry in party.ledger}
 
     results = run_locally(program, 2).results
@@ -219,8 +219,8 @@ def test_children(monkeypatch: pytest.MonkeyPatch, columns: tuple[int, ...], coi
     rng = np.random.default_rng(8)
     members = rng.integers(0, 2, (count, ROWS + 9)).astype(np.uint8)
     gh = gradients(8, count, ROWS) * members[:, None, :ROWS]
-    owners = [m for m in federation.shape.owners for _ in range(4)][:count]
-    splits = [(m, int(rng.integers(0, federation.shape.columns[m - 1]))) for m in owners]
+    owners = [m for m in federation.sizes.owners for _ in range(4)][:count]
+    splits = [(m, int(rng.integers(0, federation.sizes.columns[m - 1]))) for m in owners]
     run = raise_children(federation, gh, members, splits, last)
 
     flips = []

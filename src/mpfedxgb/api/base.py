@@ -171,7 +171,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
 
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
-                    party.notice = watcher.notice
+                    party.on_progress = watcher.on_progress
                 return secure_train(party, params, data)
 
             started = time.perf_counter()

@@ -16,7 +16,7 @@ from mpfedxgb.federation import role
 from mpfedxgb.federation.role import Scoring, Trained
 from mpfedxgb.federation.rows import Rows, arrange_rows, read_rows, with_kinds_of
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.transport import tls as tls  # first of all who import grpc: it holds grpc to TLS 1.3
+from mpfedxgb.transport.grpc import tls as tls  # first of all who import grpc: it holds grpc to TLS 1.3
 
 
 class Federation:

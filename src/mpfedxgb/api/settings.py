@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mpfedxgb.boosting.metrics import check_metrics
-from mpfedxgb.boosting.numbers import plan
 from mpfedxgb.boosting.objectives import Floats, base_margin
+from mpfedxgb.boosting.scales import plan
 from mpfedxgb.config import TrainParams
 from mpfedxgb.errors import DataError, SettingsError
 

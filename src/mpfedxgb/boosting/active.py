@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting import numbers
-from mpfedxgb.boosting.checkpoint import Judgement
+from mpfedxgb.boosting import scales
+from mpfedxgb.boosting.checkpoint import EvaluationState
 from mpfedxgb.boosting.metrics import DEFAULT, METRICS, is_better
 from mpfedxgb.boosting.objectives import CustomObjective, Floats, base_margin, gradients, transform
 from mpfedxgb.boosting.sampling import row_sample
@@ -20,7 +20,7 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.ring.fixed import decode_fixed, encode_fixed
 from mpfedxgb.tree.grow import Grown
 from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight
-from mpfedxgb.tree.level import Shape
+from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import GrownLeaf, Leaf
 
 _LARGEST_MARGIN = 1 << 62
@@ -59,15 +59,15 @@ class Active:
     """The active participant between rounds: margins, gradients, weights, metrics, early stopping."""
 
     def __init__(
-        self, party: Party, params: TrainParams, plan: numbers.Plan, labels: Labels, shape: Shape, sample_key: str
+        self, party: Party, params: TrainParams, plan: scales.Plan, labels: Labels, sizes: TableSizes, sample_key: str
     ) -> None:
-        self.party, self.params, self.plan, self.labels, self.shape = party, params, plan, labels, shape
+        self.party, self.params, self.plan, self.labels, self.sizes = party, params, plan, labels, sizes
         self.sample_key = sample_key
         k = params.trees_per_round
         self.base = base_margin(params.objective, labels.y, labels.weight, labels.base_score, k)
         start = encode_fixed(self.base, WEIGHT_BITS)
-        self.margins = np.repeat(start[:, None], shape.all_rows, axis=1)
-        self.scale = numbers.Scale(0, 0, 0, 0, 0)
+        self.margins = np.repeat(start[:, None], sizes.all_rows, axis=1)
+        self.scale = scales.Scale(0, 0, 0, 0, 0)
         self.metrics: dict[str, dict[str, list[float]]] = {}
         self.best_iteration: int | None = None
         self._best = float("nan")
@@ -77,11 +77,11 @@ class Active:
         self.output = "binary:logistic" if is_odds else params.objective
         self.names = list(labels.eval_metrics) or [DEFAULT[self.output]]
 
-    def judgement(self) -> Judgement:
+    def evaluation(self) -> EvaluationState:
         """Return what has to be remembered to go on after this round."""
         scale = self.scale
         best = None if self.best_iteration is None else self._best
-        return Judgement(
+        return EvaluationState(
             self.margins,
             self.metrics,
             self.best_iteration,
@@ -89,28 +89,28 @@ class Active:
             (scale.f_g, scale.f_h, scale.lam, scale.gam, scale.mcw),
         )
 
-    def resume(self, judged: Judgement) -> None:
+    def resume(self, evaluation: EvaluationState) -> None:
         """Go on from what was remembered."""
-        self.margins, self.metrics = judged.margins.copy(), judged.metrics
-        self.best_iteration, self.scale = judged.best_iteration, numbers.Scale(*judged.scale)
-        self._best = float("nan") if judged.best_value is None else judged.best_value
+        self.margins, self.metrics = evaluation.margins.copy(), evaluation.metrics
+        self.best_iteration, self.scale = evaluation.best_iteration, scales.Scale(*evaluation.scale)
+        self._best = float("nan") if evaluation.best_value is None else evaluation.best_value
 
     def integers(self, t: int) -> npt.NDArray[np.int64]:
         """Return g~ and h~ of the round, (trees, 2, rows): the single rounding of the whole training."""
-        margins = decode_fixed(self.margins[:, : self.shape.rows], WEIGHT_BITS)
+        margins = decode_fixed(self.margins[:, : self.sizes.rows], WEIGHT_BITS)
         g, h = gradients(self.params.objective, self.labels.y, margins, self.labels.custom)
         if self.labels.weight is not None:
             g, h = g * self.labels.weight, h * self.labels.weight
         every = g, h
         if self.params.subsample < 1:
-            inside = row_sample(self.party, self.params.subsample, self.shape.rows, self.sample_key, t)
+            inside = row_sample(self.party, self.params.subsample, self.sizes.rows, self.sample_key, t)
             g, h = g * inside, h * inside
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
         if not self.params.is_paper:
-            self.scale = numbers.choose_scale(self.params, self.plan, g, h, self.shape.rows)
+            self.scale = scales.choose_scale(self.params, self.plan, g, h, self.sizes.rows)
         elif t == 0:  # it serves all trees, so rows count too that the first sample leaves out
-            self.scale = numbers.choose_scale(self.params, self.plan, *every, self.shape.rows)
+            self.scale = scales.choose_scale(self.params, self.plan, *every, self.sizes.rows)
         elif np.abs(g).max() > np.ldexp(float(self.plan.g_cap), -self.scale.f_g):
             raise UserError(
                 "a residual has more than doubled since the first round, for which security='paper' has no room; lower "
@@ -130,7 +130,7 @@ class Active:
             for node in tree.nodes:
                 if isinstance(node, GrownLeaf):
                     inside = members[node.place].astype(bool)
-                    G, H = (int(v) for v in self._gh[k][:, inside[: self.shape.rows]].sum(axis=1))
+                    G, H = (int(v) for v in self._gh[k][:, inside[: self.sizes.rows]].sum(axis=1))
                     w = leaf_weight(
                         G, H, self.scale.f_g, self.scale.f_h, self.params.reg_lambda, self.params.learning_rate
                     )
@@ -171,7 +171,7 @@ class Active:
     def _evaluate(self) -> None:
         if not self.labels.eval_y:
             return
-        first = self.shape.rows
+        first = self.sizes.rows
         value = float("nan")
         for i, y in enumerate(self.labels.eval_y):
             rows = slice(first, first + len(y))

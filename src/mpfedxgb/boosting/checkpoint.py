@@ -39,7 +39,7 @@ _log = logging.getLogger("mpfedxgb.checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class EvaluationState:
     """What the active participant remembers besides the trees: margins, metrics, and the scale of the first tree."""
 
     margins: npt.NDArray[np.int64] = field(repr=False)
@@ -56,7 +56,7 @@ class State:
     rounds: int
     finished: bool = False
     trees: tuple[Tree, ...] = field(default=(), repr=False)
-    judgement: Judgement | None = None
+    evaluation: EvaluationState | None = None
 
 
 class Progress(Protocol):
@@ -240,7 +240,7 @@ def _trying(action: Callable[[], T], what: str) -> T:
 
 
 def _encode(state: State, belongs_to: dict[str, Any]) -> bytes:
-    judged = state.judgement
+    evaluation = state.evaluation
     content: dict[str, Any] = {
         "belongs_to": belongs_to,
         "rounds": state.rounds,
@@ -248,12 +248,12 @@ def _encode(state: State, belongs_to: dict[str, Any]) -> bytes:
         "trees": [tree_to_json(tree) for tree in state.trees],
     }
     margins = b""
-    if judged is not None:
-        content["margins"] = list(judged.margins.shape)
-        content["metrics"] = judged.metrics
-        content["best"] = [judged.best_iteration, judged.best_value]
-        content["scale"] = list(judged.scale)
-        margins = judged.margins.astype("<i8").tobytes()
+    if evaluation is not None:
+        content["margins"] = list(evaluation.margins.shape)
+        content["metrics"] = evaluation.metrics
+        content["best"] = [evaluation.best_iteration, evaluation.best_value]
+        content["scale"] = list(evaluation.scale)
+        margins = evaluation.margins.astype("<i8").tobytes()
     body = MAGIC + json.dumps(content).encode() + b"\n" + margins
     return body + hashlib.sha256(body).digest()
 
@@ -267,16 +267,16 @@ def _decode(content: bytes, path: Path, belongs_to: dict[str, Any]) -> State:
         plain = json.loads(line)
         foreign = [key for key, value in belongs_to.items() if plain["belongs_to"].get(key) != value]
         trees = tuple(tree_from_json(tree) for tree in plain["trees"])
-        judgement = None
+        evaluation = None
         if "margins" in plain:
-            judgement = Judgement(
+            evaluation = EvaluationState(
                 np.frombuffer(margins, "<i8").astype(np.int64).reshape(plain["margins"]),
                 plain["metrics"],
                 plain["best"][0],
                 plain["best"][1],
                 tuple(plain["scale"]),
             )
-        state = State(int(plain["rounds"]), bool(plain["finished"]), trees, judgement)
+        state = State(int(plain["rounds"]), bool(plain["finished"]), trees, evaluation)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         raise _DamagedError(f"the checkpoint {path} is damaged") from None
     if foreign:

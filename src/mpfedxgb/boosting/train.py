@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mpfedxgb.boosting import numbers
+from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active, Labels
 from mpfedxgb.boosting.checkpoint import Progress, State
 from mpfedxgb.boosting.model import Feature, PartialModel, keep_trees
@@ -28,10 +28,10 @@ from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import BIT, VECTOR, Ring, wide
 from mpfedxgb.tree.grow import Grown, grow
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, WEIGHT_BITS, record_own_paths, reveal_leaves
-from mpfedxgb.tree.level import Constants, Round, Shape, SplitData, TreeRules
+from mpfedxgb.tree.level import Constants, Round, SplitData, TableSizes, TreeRules
 from mpfedxgb.tree.nodes import Leaf, Tree
-from mpfedxgb.tree.paper_leaf import SPARE_BITS, LeafRules, secure_leaf_weight
-from mpfedxgb.tree.paper_split import index_features
+from mpfedxgb.tree.paper.leaf import SPARE_BITS, LeafRules, secure_leaf_weight
+from mpfedxgb.tree.paper.split import index_features
 from mpfedxgb.tree.predict import Outline, Scorer, predict_rows
 
 TABLE_SIZES = "rows, evaluation rows and candidate columns"
@@ -69,41 +69,41 @@ def secure_train(
     """
     with party.phase("setup"):
         split_data, candidates = _set_up(party, params, data)
-    plan = numbers.plan(params, split_data.shape.rows)
+    plan = scales.plan(params, split_data.sizes.rows)
     rules = TreeRules(
         params.max_depth,
         wide(plan.limbs),
         params.min_child_weight > 0 or params.reg_lambda == 0,
-        params.gamma <= numbers.SMALLEST_GAMMA,
+        params.gamma <= scales.SMALLEST_GAMMA,
         params.first_layer_mask,
         params.is_paper,
     )
     all_rows = data.table.followed_by(data.evaluation) if data is not None and params.is_paper else None
     active = None
     if data is not None and data.labels is not None:
-        active = Active(party, params, plan, data.labels, split_data.shape, data.sample_key)
+        active = Active(party, params, plan, data.labels, split_data.sizes, data.sample_key)
     begun = State(0) if progress is None else _last_common_state(party, progress)
     kept = list(begun.trees)
-    if active is not None and begun.judgement is not None:
-        active.resume(begun.judgement)
+    if active is not None and begun.evaluation is not None:
+        active.resume(begun.evaluation)
     with party.phase("train"):
         for t in range(begun.rounds, begun.rounds if begun.finished else params.n_estimators):  # 5
-            party.notice(f"round {t + 1} of {params.n_estimators}")
-            gh, constants = _share_gradients(party, params, plan, rules.ring, active, split_data.shape, t)
+            party.on_progress(f"round {t + 1} of {params.n_estimators}")
+            gh, constants = _share_gradients(party, params, plan, rules.ring, active, split_data.sizes, t)
             allowed = _share_sample(party, params, split_data, data, t)
             grown = grow(party, split_data, gh, Round(str(t), constants, allowed), rules)  # 6
             if params.is_paper:
-                leaf_rules = numbers.leaf_rules(params, plan, split_data.shape.rows, party.roster.size)
+                leaf_rules = scales.leaf_rules(params, plan, split_data.sizes.rows, party.roster.size)
                 kept += _paper_update(party, rules, leaf_rules, grown, split_data, all_rows, active, t)  # 7-11
             else:
-                members = reveal_leaves(party, grown, split_data.shape)  # 7
+                members = reveal_leaves(party, grown, split_data.sizes)  # 7
                 leaves = active.update(grown, members) if active is not None and members is not None else None  # 8-10
                 kept += keep_trees(party.role, grown.trees, candidates, leaves)  # 11
             goes_on = active.report(t) if active is not None else True
             stops = params.may_stop_early and not party.broadcast(NUMBER_OF_TREES, [goes_on])[0]
             if progress is not None:
-                judged = None if active is None else active.judgement()
-                progress.save(State(t + 1, stops, tuple(kept), judged))
+                evaluation = None if active is None else active.evaluation()
+                progress.save(State(t + 1, stops, tuple(kept), evaluation))
             if stops:
                 break
     if data is None or candidates is None:
@@ -117,7 +117,7 @@ def secure_train(
         trees=tuple(kept),
         base_margin=None if active is None else tuple(active.base.tolist()),
         best_iteration=None if active is None else active.best_iteration,
-        weight_bits=_weight_bits(params, plan, split_data.shape, active),
+        weight_bits=_weight_bits(params, plan, split_data.sizes, active),
     )
     if active is None:
         return TrainResult(model, candidates)
@@ -134,7 +134,7 @@ def _last_common_state(party: Party, progress: Progress) -> State:
     state = State(rounds) if party.is_coordinator else progress.load(rounds)
     finished = party.broadcast(NUMBER_OF_TREES, [state.finished])[0]
     if rounds:
-        party.notice(f"going on after round {rounds}")
+        party.on_progress(f"going on after round {rounds}")
     return replace(state, finished=bool(finished))
 
 
@@ -144,16 +144,18 @@ def _set_up(party: Party, params: TrainParams, data: TrainData | None) -> tuple[
     if data is not None:
         candidates = Candidates(bin_table(data.table, params.max_bin, params.binning))
         mine = [data.table.rows, sum(t.rows for t in data.evaluation), len(candidates)]
-    sizes = party.tell_everyone(TABLE_SIZES, mine)
-    rows, eval_rows, columns = sizes.T.tolist()
+    told = party.tell_everyone(TABLE_SIZES, mine)
+    rows, eval_rows, columns = told.T.tolist()
     for what, counts in (("training", rows), ("evaluation", eval_rows)):
         if len(set(counts)) > 1:
-            told = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, counts, strict=True))
-            raise UserError(f"the participants bring different numbers of {what} rows ({told}); align the tables first")
-    shape = Shape(rows[0], eval_rows[0], tuple(columns))
+            listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, counts, strict=True))
+            raise UserError(
+                f"the participants bring different numbers of {what} rows ({listed}); align the tables first"
+            )
+    sizes = TableSizes(rows[0], eval_rows[0], tuple(columns))
     matrices = tuple(
-        publish_matrix(party, m, shape.columns[m - 1], shape.rows, candidates if party.role == m else None)
-        for m in shape.owners
+        publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None)
+        for m in sizes.owners
     )
     evaluation = tuple(data.evaluation) if data is not None else ()
     features = None
@@ -162,7 +164,7 @@ def _set_up(party: Party, params: TrainParams, data: TrainData | None) -> tuple[
         if candidates is not None:
             per_feature = np.bincount(candidates.features, minlength=len(candidates.bins.counts)).tolist()
         features = index_features(party, per_feature)
-    return SplitData(shape, matrices, candidates, evaluation, features), candidates
+    return SplitData(sizes, matrices, candidates, evaluation, features), candidates
 
 
 def _paper_update(
@@ -194,7 +196,7 @@ def _paper_update(
         party.step("kept shares")
         weights = open_masked(party, shares[places])
         scorer = None if all_rows is None else Scorer(kept, all_rows, holds_shares=True)
-        sums = predict_rows(party, scorer, used, weights, len(used), data.shape.all_rows, LEAF_MEMBERSHIP)
+        sums = predict_rows(party, scorer, used, weights, len(used), data.sizes.all_rows, LEAF_MEMBERSHIP)
         for tree in grown.trees:
             record_own_paths(party, tree)
     if active is not None and sums is not None:
@@ -202,25 +204,25 @@ def _paper_update(
     return kept
 
 
-def _weight_bits(params: TrainParams, plan: numbers.Plan, shape: Shape, active: Active | None) -> int:
+def _weight_bits(params: TrainParams, plan: scales.Plan, sizes: TableSizes, active: Active | None) -> int:
     """Return the scale of the kept leaf weights, as far as this role knows it."""
     if active is None or not params.is_paper:
         return WEIGHT_BITS
-    rules = numbers.leaf_rules(params, plan, shape.rows, len(shape.columns))
+    rules = scales.leaf_rules(params, plan, sizes.rows, len(sizes.columns))
     return active.scale.f_g + SPARE_BITS - rules.shift
 
 
 def _share_gradients(
-    party: Party, params: TrainParams, plan: numbers.Plan, ring: Ring, active: Active | None, shape: Shape, t: int
+    party: Party, params: TrainParams, plan: scales.Plan, ring: Ring, active: Active | None, sizes: TableSizes, t: int
 ) -> tuple[Secret, Constants]:
     """Share g and h of the round (Algorithm 2, lines 4-7), and the constants that depend on their scale."""
     with party.phase("gradients"):
         values = None if active is None else RingArray.encode(VECTOR, active.integers(t))
-        gh = share(party, ACTIVE, VECTOR, (params.trees_per_round, 2, shape.rows), values)
+        gh = share(party, ACTIVE, VECTOR, (params.trees_per_round, 2, sizes.rows), values)
         if not plan.is_private:
             assert plan.f_g is not None
             assert plan.f_h is not None
-            c = numbers.scale(params, plan, shape.rows, plan.f_g, plan.f_h)
+            c = scales.scale(params, plan, sizes.rows, plan.f_g, plan.f_h)
             return gh, Constants(*(public_secret(party, r, np.array(v, object)) for r, v in _constants(ring, c)))
         if active is None:
             return gh, Constants(*(share(party, ACTIVE, r, ()) for r in (ring, ring, VECTOR)))
@@ -232,7 +234,7 @@ def _share_gradients(
         )
 
 
-def _constants(ring: Ring, scale: numbers.Scale) -> list[tuple[Ring, int]]:
+def _constants(ring: Ring, scale: scales.Scale) -> list[tuple[Ring, int]]:
     return [(ring, scale.lam), (ring, scale.gam), (VECTOR, scale.mcw)]
 
 
@@ -243,10 +245,10 @@ def _share_sample(
     if params.colsample_bytree == 1:
         return None
     pieces = []
-    for owner in split_data.shape.owners:
+    for owner in split_data.sizes.owners:
         bits = None
         if party.role == owner and split_data.candidates is not None and data is not None:
             bits = RingArray.encode(BIT, column_sample(party, params, split_data.candidates, data.sample_key, t))
-        shape = (params.trees_per_round, split_data.shape.columns[owner - 1])
+        shape = (params.trees_per_round, split_data.sizes.columns[owner - 1])
         pieces.append(share_bit(party, owner, shape, bits).secret)
     return Bit(concatenate(pieces), owned=True)

@@ -12,9 +12,9 @@ import typer
 
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.samples import sample_tables
-from mpfedxgb.federation.template import Place, settings_text
-from mpfedxgb.federation.toml import NAME, Address, parse_address
+from mpfedxgb.federation.settings.template import Place, settings_text
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.transport.address import NAME, Address, parse_address
 from mpfedxgb.transport.certificates import AUTHORITY_DAYS, ROLE_DAYS, Authority
 
 PORTS = (7701, 7702)

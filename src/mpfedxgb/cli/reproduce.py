@@ -61,12 +61,12 @@ def reproduce_command(
     started = time.perf_counter()
     with errors.status("starting") as status:
 
-        def notice(text: str) -> None:
+        def on_progress(text: str) -> None:
             status.update(f"{text} ({time.perf_counter() - started:.0f} s so far)")
             if not errors.is_terminal:
                 errors.print(f"{time.perf_counter() - started:6.0f} s  {text}", markup=False)
 
-        results = reproduce(item.value, data, out, notice)
+        results = reproduce(item.value, data, out, on_progress)
     if as_json:
         rows = [({"item": r.item} if item.value == ALL else {}) | row for r in results for row in r.rows]
         typer.echo(json.dumps({"rows": rows}))

@@ -14,10 +14,10 @@ from mpfedxgb.cli.exit_codes import exit_code
 from mpfedxgb.cli.logs import start_logging
 from mpfedxgb.errors import MpfedxgbError, SettingsError
 from mpfedxgb.federation import role
-from mpfedxgb.federation.parts import LOG_LEVELS
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.session import stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.federation.settings.sections import LOG_LEVELS
 
 _log = logging.getLogger("mpfedxgb.role")
 

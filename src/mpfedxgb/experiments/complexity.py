@@ -86,7 +86,7 @@ def measure(size: Workload, setup: Setup, share_of_slow: int = 10, repeat: int =
     """Yield seconds by method and basis; the slow Paillier does one in `share_of_slow` of its work."""
     yield _row("Paillier", "formula, the paper's t1 and t2", size.he_seconds(T1, T2), t1=T1, t2=T2)
     for gmpy2, part in ((False, share_of_slow), (True, 1)):
-        setup.notice(f"Paillier {'with' if gmpy2 else 'without'} gmpy2")
+        setup.on_progress(f"Paillier {'with' if gmpy2 else 'without'} gmpy2")
         sample = paillier.measure(SAMPLE, SAMPLE, gmpy2)
         if sample.gmpy2 != gmpy2:
             continue  # gmpy2 is not installed
@@ -98,13 +98,13 @@ def measure(size: Workload, setup: Setup, share_of_slow: int = 10, repeat: int =
         yield _row(name, f"executed{scaled}", whole.seconds * part, t1=whole.t1, t2=whole.t2)
     yield _row("MP-FedXGB", "formula, the paper's t3", size.ss_seconds(T3), t3=T3)
     for elements in (size.K, size.N):
-        setup.notice(f"MUL of {elements:,} elements")
+        setup.on_progress(f"MUL of {elements:,} elements")
         t3 = mul_seconds(size.M, elements)
         yield _row("mpfedxgb", f"formula, t3 measured on {elements:,} elements", size.ss_seconds(t3), t3=t3)
     X, y = make_table(size.N, size.J)
     warm_up(X, y)
     for security in SECURITY:
-        setup.notice(f"training, security={security}")
+        setup.on_progress(f"training, security={security}")
         model = fastest(_model(size, security), X, y, repeat)
         yield _row("mpfedxgb", f"executed, security={security}", model.run_.seconds)
 

@@ -31,7 +31,7 @@ def measure(X: pd.DataFrame, y: Labels, trees: Sequence[int], repeat: int, setup
     warm_up(X, y)
     for security in SECURITY:
         for count in trees:
-            setup.notice(f"{count} trees, security={security}")
+            setup.on_progress(f"{count} trees, security={security}")
             model = fastest(paper_model(security, n_estimators=count), X, y, repeat)
             yield {
                 "security": security,

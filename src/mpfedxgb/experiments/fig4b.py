@@ -29,7 +29,7 @@ def measure(X: pd.DataFrame, y: Labels, depths: Sequence[int], repeat: int, setu
     warm_up(X, y)
     for security in SECURITY:
         for depth in depths:
-            setup.notice(f"depth {depth}, security={security}")
+            setup.on_progress(f"depth {depth}, security={security}")
             model = fastest(paper_model(security, max_depth=depth), X, y, repeat)
             inner = sum(node is not None for tree in splits(model) for node in tree)
             yield {

@@ -31,7 +31,7 @@ def measure(split: Split, features: Sequence[int], setup: Setup) -> Iterator[Row
     """Yield the seconds of one training by number of features."""
     warm_up(split.X_train, split.y_train)
     for count in features:
-        setup.notice(f"{len(split.y_train):,} rows x {count:,} features, security={SECURITY}")
+        setup.on_progress(f"{len(split.y_train):,} rows x {count:,} features, security={SECURITY}")
         X = repeat_columns(split.X_train, count)
         model = fastest(paper_model(SECURITY), X, split.y_train, REPEAT, PATIENCE)
         yield {

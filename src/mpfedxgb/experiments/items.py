@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mpfedxgb.experiments import complexity, fig4a, fig4b, fig5, iterations, precision, table2, table3
 from mpfedxgb.experiments.output import Result, write, write_index
-from mpfedxgb.experiments.setting import Notice, Setup
+from mpfedxgb.experiments.setting import OnProgress, Setup
 
 ITEMS: dict[str, Callable[[Setup], Result]] = {
     "table2": table2.run,
@@ -23,19 +23,19 @@ ITEMS: dict[str, Callable[[Setup], Result]] = {
 ALL = "all"
 
 
-def reproduce(item: str, data: Path | None, out: Path, notice: Notice) -> list[Result]:
+def reproduce(item: str, data: Path | None, out: Path, on_progress: OnProgress) -> list[Result]:
     """Run one item, or all of them, and write what comes out into a folder; `all` writes the index too."""
     started = time.perf_counter()
     results = []
     for name in ITEMS if item == ALL else [item]:
         began = time.perf_counter()
-        results.append(ITEMS[name](Setup(data, _about(name, notice))))
+        results.append(ITEMS[name](Setup(data, _about(name, on_progress))))
         write(results[-1], out, time.perf_counter() - began)
     if item == ALL:
         write_index(results, out, time.perf_counter() - started)
     return results
 
 
-def _about(name: str, notice: Notice) -> Notice:
-    """Return a notice that names the item."""
-    return lambda text: notice(f"{name}: {text}")
+def _about(name: str, on_progress: OnProgress) -> OnProgress:
+    """Return a progress line that names the item."""
+    return lambda text: on_progress(f"{name}: {text}")

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from mpfedxgb.api.tables import cut
-from mpfedxgb.boosting import numbers
+from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Labels as PrivateLabels
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.train import TrainData, TrainResult, secure_train
@@ -25,7 +25,7 @@ from mpfedxgb.party.roster import Roster
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
-from mpfedxgb.tree.paper_leaf import MU, STEP_SIZE, steps_needed, steps_of
+from mpfedxgb.tree.paper.leaf import MU, STEP_SIZE, steps_needed, steps_of
 
 RATIO = 1e-14
 """a epsilon / b in the paper's worst case: 10^8 rows, all wrong, epsilon = 10^-6."""
@@ -56,11 +56,11 @@ def run(setup: Setup) -> Result:
 
 def measure(X: pd.DataFrame, y: Labels, params: TrainParams, setup: Setup) -> tuple[list[Row], float]:
     """Return v and the iterations of every leaf, and the largest difference of a leaf weight from the exact one."""
-    setup.notice("training with security=paper")
+    setup.on_progress("training with security=paper")
     paper, seen = _train(X, y, params)
-    setup.notice("training with security=strict")
+    setup.on_progress("training with security=strict")
     strict, _ = _train(X, y, replace(params, security="strict"))
-    rules = numbers.leaf_rules(params, numbers.plan(params, len(y)), len(y), len(SHARES))
+    rules = scales.leaf_rules(params, scales.plan(params, len(y)), len(y), len(SHARES))
     rows = []
     for tree, perturbed in enumerate(seen):
         for number in (int(value) for value in perturbed.decode()):
@@ -88,7 +88,7 @@ def _train(X: pd.DataFrame, y: Labels, params: TrainParams) -> tuple[Joined, lis
 
     def program(party: Party, data: TrainData | None) -> TrainResult | None:
         if party.is_active:
-            party.witness = watch
+            party.on_reveal = watch
         return secure_train(party, params, data)
 
     private = [(None,), *((TrainData(t, (), labels if i == 0 else None),) for i, t in enumerate(tables.values()))]

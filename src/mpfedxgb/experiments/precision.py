@@ -18,7 +18,7 @@ import pandas as pd
 
 from mpfedxgb import reference
 from mpfedxgb.api.parity import xgboost_parameters
-from mpfedxgb.boosting import numbers
+from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objectives import gradients
 from mpfedxgb.config import TrainParams
 from mpfedxgb.data.binning import Bins, bin_table
@@ -72,7 +72,7 @@ def measure(
     exact = oracle_trees(bins, y, params, EXACT)
     of_xgboost = leaf_error(theirs, exact)
     for f in bits:
-        setup.notice(f"{name}, {f} binary places")
+        setup.on_progress(f"{name}, {f} binary places")
         ours = oracle_trees(bins, y, params, f)
         yield {
             "dataset": name,
@@ -89,9 +89,9 @@ def oracle_trees(bins: Bins, y: Labels, params: TrainParams, f: int) -> Trees:
     """Return the oracle's trees on g and h of f binary places, by the rules of the secure training."""
     candidates = Candidates(bins)
     columns = candidates.tile(0, len(candidates))
-    public = numbers.Plan(4, 1 << f, 1 << (f - 2), 0, 0, f, f)
-    scale = numbers.scale(params, public, len(y), f, f)
-    rules = reference.Rules(params.max_depth, scale.lam, scale.gam, scale.mcw, params.gamma <= numbers.SMALLEST_GAMMA)
+    public = scales.Plan(4, 1 << f, 1 << (f - 2), 0, 0, f, f)
+    scale = scales.scale(params, public, len(y), f, f)
+    rules = reference.Rules(params.max_depth, scale.lam, scale.gam, scale.mcw, params.gamma <= scales.SMALLEST_GAMMA)
     margins = np.zeros(len(y))
     shapes, leaves = [], []
     for _ in range(params.n_estimators):
@@ -106,7 +106,7 @@ def oracle_trees(bins: Bins, y: Labels, params: TrainParams, f: int) -> Trees:
 def _take(
     node: reference.RefNode,
     candidates: Candidates,
-    scale: numbers.Scale,
+    scale: scales.Scale,
     params: TrainParams,
     weights: list[float],
     margins: npt.NDArray[np.float64],

@@ -24,7 +24,7 @@ SHARES = (0.1, 0.2, 0.3, 0.4)
 GAMMA = 1.0
 """The paper's gamma = 0.5 in XGBoost's scale, which drops the factor 1/2 of Eq. 3."""
 
-Notice = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Setup:
     """What every experiment is given: where the data sets lie (None: fetch them), and whom to tell of progress."""
 
     data: Path | None
-    notice: Notice
+    on_progress: OnProgress
 
 
 def paper_model(security: str = "strict", **changes: Any) -> FedXGBClassifier:

@@ -18,7 +18,7 @@ from mpfedxgb.protocols.secret import Secret
 from mpfedxgb.protocols.share import share
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import wide
-from mpfedxgb.tree.paper_argmax import Ints, argmax_by_division, secure_argmax
+from mpfedxgb.tree.paper.argmax import Ints, argmax_by_division, secure_argmax
 
 Find = Callable[[Party, Secret], Ints]
 
@@ -37,9 +37,9 @@ def run(setup: Setup) -> Result:
     """Run both ways of finding the best split on random buckets of the paper's sizes."""
     rows = []
     for J, K in PAPER:
-        setup.notice(f"J = {J}, K = {K}, without division")
+        setup.on_progress(f"J = {J}, K = {K}, without division")
         row = {"J": J, "K": K} | without_division(J, K)
-        setup.notice(f"J = {J}, K = {K}, with division")
+        setup.on_progress(f"J = {J}, K = {K}, with division")
         rows.append(row | with_division(J, K))
     return result(rows)
 

@@ -57,12 +57,12 @@ def run(setup: Setup) -> Result:
 def compare(split: Split, depth: int, setup: Setup) -> Iterator[Row]:
     """Yield one row per model: its scores, the paper's if it has any, and whether its trees are the strict ones."""
     for name, (learning_rate, min_child_weight) in VANILLA.items():
-        setup.notice(f"{split.name}, depth {depth}, {name}")
+        setup.on_progress(f"{split.name}, depth {depth}, {name}")
         scores = xgboost_scores(split, depth, learning_rate, min_child_weight)
         yield _row(split, depth, name, scores)
     strict: FedXGBClassifier | None = None
     for name, changes in FEDERATED.items():
-        setup.notice(f"{split.name}, depth {depth}, {name}")
+        setup.on_progress(f"{split.name}, depth {depth}, {name}")
         model = paper_model(**{"max_depth": depth, **changes}).fit(split.X_train, split.y_train)
         strict = strict or model
         same = splits(model) == splits(strict) if name == "mpfedxgb_paper" else None

@@ -27,10 +27,10 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, FederationError, SettingsError, UserError
 from mpfedxgb.federation.rows import Rows, encode_labels, read_rows
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.toml import Address
+from mpfedxgb.transport.address import Address
 
 if TYPE_CHECKING:
-    from mpfedxgb.transport.tls import Identity
+    from mpfedxgb.transport.grpc.tls import Identity
 
 SOON_DAYS = 14
 """A certificate that ends earlier is a warning."""
@@ -200,7 +200,7 @@ def _certificate(settings: RoleSettings) -> Iterator[Finding | Identity]:
     if settings.tls is None:
         yield _ok("certificate", "none is needed over MPI")
         return
-    from mpfedxgb.transport.tls import Identity  # and with it grpc, which no other command needs
+    from mpfedxgb.transport.grpc.tls import Identity  # and with it grpc, which no other command needs
 
     tls = settings.tls
     try:

@@ -37,14 +37,14 @@ class Training:
     data: TrainData
     ids: Sequence[Ids]
     progress: Progress
-    notice: Callable[[str], None] | None = field(default=None, repr=False)
+    on_progress: Callable[[str], None] | None = field(default=None, repr=False)
 
 
 def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResult:
     """Train, as a participant."""
     _agree_on_kind(party, TRAINING)
-    if mine.notice is not None:
-        party.notice = mine.notice
+    if mine.on_progress is not None:
+        party.on_progress = mine.on_progress
     check_alignment(party, mine.ids)
     result = secure_train(party, params, mine.data, mine.progress)
     assert result is not None
@@ -98,16 +98,16 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
     party.meter.now.rounds += 1
     party.meter.now.hops += 2
     if not party.is_active:
-        salt = party.post.receive(ACTIVE)
+        salt = party.communicator.receive(ACTIVE)
         if [(a.dtype, a.shape) for a in salt] != [(np.dtype(np.uint8), (SALT_BYTES,))]:
             raise FrameError(f"{active} sent a salt in another form than expected")
-        party.post.send([ACTIVE], [*_digests(ids, salt[0].tobytes())])
+        party.communicator.send([ACTIVE], [*_digests(ids, salt[0].tobytes())])
         return
     salt_bytes = os_entropy(SALT_BYTES)
-    party.post.send(party.others, [np.frombuffer(salt_bytes, np.uint8)])
+    party.communicator.send(party.others, [np.frombuffer(salt_bytes, np.uint8)])
     counts, digests = _digests(ids, salt_bytes)
     for m in party.others:
-        arrays = party.post.receive(m)
+        arrays = party.communicator.receive(m)
         if [(a.dtype, a.shape) for a in arrays] != [(counts.dtype, counts.shape), (digests.dtype, digests.shape)]:
             raise FrameError(f"{party.roster.name(m)} answered the salt in another form than expected")
         for i, what in enumerate(("training", "evaluation")):

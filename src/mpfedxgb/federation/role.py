@@ -56,7 +56,7 @@ def train(
     rows: Rows,
     evaluation: Rows | None = None,
     restart: bool = False,
-    notice: Callable[[str], None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
     callback: Callable[[RoundReport], object] | None = None,
 ) -> Trained:
     """Take part in a training, go on where an earlier attempt stopped, and write this participant's model.
@@ -69,7 +69,7 @@ def train(
         Of this participant, sorted by id.
     restart : bool
         Forget this role's checkpoints and begin again.
-    notice, callback : functions or None
+    on_progress, callback : functions or None
         Told of every finer step, and at the active participant of every round.
     """
     labels, classes = labels_of(settings, rows, evaluation, callback)
@@ -81,7 +81,7 @@ def train(
         TrainData(rows.table, tables, labels),
         [rows.ids, *(r.ids for r in others)],
         LoggedProgress(checkpoints, settings.training.n_estimators),
-        notice,
+        on_progress,
     )
     started = time.perf_counter()
     with stopping_on_signals():

@@ -17,9 +17,9 @@ from mpfedxgb.data.alignment import Ids, sort_by_id
 from mpfedxgb.data.files import read_table, with_kinds
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
-from mpfedxgb.federation.parts import Data
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.toml import suggestion
+from mpfedxgb.federation.settings.sections import Data
+from mpfedxgb.federation.settings.toml import suggestion
 
 SCORING = "predict"
 _LARGEST_LABEL = 2.0**29

@@ -120,7 +120,7 @@ def score_batches(party: Party, service: Service | None) -> None:
         service.begun.set()
     _check_models(party, service)
     classes = int(party.broadcast(CLASSES, [1 if service is None else service.model.params.trees_per_round])[0])
-    pause = party.post.settings.deadline / 3
+    pause = party.communicator.settings.deadline / 3
     while True:
         request = service.next_request(pause) if party.is_active and service is not None else None
         size = len(request.keys) if isinstance(request, _Request) else STILL_THERE if request is None else END
@@ -203,9 +203,9 @@ def _share_ids(party: Party, request: _Request | None, size: int) -> list[str]:
     party.meter.now.hops += 1
     if request is not None:
         text = json.dumps(list(request.keys)).encode()
-        party.post.send(party.others, [np.frombuffer(text, np.uint8)])
+        party.communicator.send(party.others, [np.frombuffer(text, np.uint8)])
         return list(request.keys)
-    arrays = party.post.receive(ACTIVE)
+    arrays = party.communicator.receive(ACTIVE)
     try:
         keys = json.loads(arrays[0].tobytes())
     except (ValueError, IndexError, RecursionError):

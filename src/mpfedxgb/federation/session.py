@@ -84,8 +84,8 @@ def open_transport(settings: RoleSettings, timeout: float) -> Transport:
             )
         return transport
     from mpfedxgb.transport.grpc import connect
-    from mpfedxgb.transport.meeting import Endpoints
-    from mpfedxgb.transport.tls import Identity
+    from mpfedxgb.transport.grpc.rendezvous import Endpoints
+    from mpfedxgb.transport.grpc.tls import Identity
 
     assert settings.tls is not None
     tls, roster, network = settings.tls, settings.roster, settings.network

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from mpfedxgb.errors import HandshakeError
+from mpfedxgb.party.communicator import Array, Communicator
 from mpfedxgb.party.keys import NONCE_BYTES, Keyring, MakeSource, context_digest, entropy_of
-from mpfedxgb.party.post import Array, Post
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.ring.prg import SEED_BYTES, digest
 from mpfedxgb.transport.frame import Kind
@@ -32,64 +32,66 @@ COMMITMENT_BYTES = 32
 _MUST_AGREE = ("session", "parameters", "roster")
 
 
-def shake_hands(post: Post, make_source: MakeSource | None = None, private: bytes | None = None) -> Keyring:
+def shake_hands(comm: Communicator, make_source: MakeSource | None = None, private: bytes | None = None) -> Keyring:
     """Agree with all roles on the session and return this role's keys.
 
     `private` is the key of this role's own choices; one that is kept from attempt to attempt makes them repeat.
     """
-    post.advance("handshake")
-    entropy = entropy_of(post.roster.name(post.role), post.settings)
+    comm.advance("handshake")
+    entropy = entropy_of(comm.roster.name(comm.role), comm.settings)
     private = private or entropy(SEED_BYTES)
     nonce = entropy(NONCE_BYTES)
-    if post.role == COORDINATOR:
-        seeds = {m: entropy(SEED_BYTES) for m in post.roster.roles if m != COORDINATOR}
-        greetings, nonces = _collect(post, list(seeds))
+    if comm.role == COORDINATOR:
+        seeds = {m: entropy(SEED_BYTES) for m in comm.roster.roles if m != COORDINATOR}
+        greetings, nonces = _collect(comm, list(seeds))
         for m, seed in seeds.items():
-            post.send([m], [_octets(_greeting(post, private)), _octets(seed)], Kind.HELLO)
-        agreed = _read_agreement(post, _receive(post, ACTIVE, 1)[0])
+            comm.send([m], [_octets(_greeting(comm, private)), _octets(seed)], Kind.HELLO)
+        agreed = _read_agreement(comm, _receive(comm, ACTIVE, 1)[0])
         commitments = [bytes.fromhex(greetings[m]["commitment"]) for m in seeds]
     else:
-        agreed, nonces, commitments, seed = _participant(post, nonce, private)
-        seeds = {post.role: seed}
-    post.settings = replace(post.settings, attempt=agreed["attempt"])
-    context = context_digest(post.settings, post.roster, nonces)
-    post.begin(context)
-    training = digest(b"training", post.settings.session.encode(), *commitments).hex()[:32]
+        agreed, nonces, commitments, seed = _participant(comm, nonce, private)
+        seeds = {comm.role: seed}
+    comm.settings = replace(comm.settings, attempt=agreed["attempt"])
+    context = context_digest(comm.settings, comm.roster, nonces)
+    comm.begin(context)
+    training = digest(b"training", comm.settings.session.encode(), *commitments).hex()[:32]
     return Keyring(seeds, context, make_source, private, training)
 
 
-def _participant(post: Post, nonce: bytes, private: bytes) -> tuple[dict[str, Any], list[bytes], list[bytes], bytes]:
+def _participant(
+    comm: Communicator, nonce: bytes, private: bytes
+) -> tuple[dict[str, Any], list[bytes], list[bytes], bytes]:
     """Return what was agreed, everyone's nonces and commitments, and this participant's seed."""
-    roster, mine = post.roster, _greeting(post, private)
-    post.send([COORDINATOR], [_octets(mine), _octets(nonce)], Kind.HELLO)
-    if post.role != ACTIVE:
-        post.send([ACTIVE], [_octets(mine), _octets(nonce)], Kind.HELLO)
-    theirs, seed = _receive(post, COORDINATOR, 2)
-    greetings = {COORDINATOR: _check(post, COORDINATOR, theirs)}
+    roster, mine = comm.roster, _greeting(comm, private)
+    comm.send([COORDINATOR], [_octets(mine), _octets(nonce)], Kind.HELLO)
+    if comm.role != ACTIVE:
+        comm.send([ACTIVE], [_octets(mine), _octets(nonce)], Kind.HELLO)
+    theirs, seed = _receive(comm, COORDINATOR, 2)
+    greetings = {COORDINATOR: _check(comm, COORDINATOR, theirs)}
     if len(seed) != SEED_BYTES:
         raise HandshakeError(f"{roster.coordinator} sent a seed of {len(seed)} bytes instead of {SEED_BYTES}")
-    if post.role == ACTIVE:
-        others, received = _collect(post, roster.auxiliaries)
+    if comm.role == ACTIVE:
+        others, received = _collect(comm, roster.auxiliaries)
         greetings |= others | {ACTIVE: json.loads(mine)}
         nonces = [nonce, *received]
         commitments = [bytes.fromhex(greetings[m]["commitment"]) for m in range(ACTIVE, roster.size + 1)]
-        agreement = _settle(post, greetings)
-        post.send([COORDINATOR], [_octets(agreement)], Kind.HELLO)
+        agreement = _settle(comm, greetings)
+        comm.send([COORDINATOR], [_octets(agreement)], Kind.HELLO)
         blobs = [agreement, b"".join(nonces), b"".join(commitments)]
-        post.send(roster.auxiliaries, [_octets(blob) for blob in blobs], Kind.HELLO)
+        comm.send(roster.auxiliaries, [_octets(blob) for blob in blobs], Kind.HELLO)
     else:
-        agreement, *blobs = _receive(post, ACTIVE, 3)
-        nonces = _pieces(post, blobs[0], NONCE_BYTES)
-        commitments = _pieces(post, blobs[1], COMMITMENT_BYTES)
-        if (nonces[post.role - 1], commitments[post.role - 1]) != (nonce, _commitment(private)):
+        agreement, *blobs = _receive(comm, ACTIVE, 3)
+        nonces = _pieces(comm, blobs[0], NONCE_BYTES)
+        commitments = _pieces(comm, blobs[1], COMMITMENT_BYTES)
+        if (nonces[comm.role - 1], commitments[comm.role - 1]) != (nonce, _commitment(private)):
             raise HandshakeError(
-                f"{roster.name(ACTIVE)} passed on another nonce or commitment than {roster.name(post.role)} sent"
+                f"{roster.name(ACTIVE)} passed on another nonce or commitment than {roster.name(comm.role)} sent"
             )
-    return _read_agreement(post, agreement), nonces, commitments, seed
+    return _read_agreement(comm, agreement), nonces, commitments, seed
 
 
-def _greeting(post: Post, private: bytes) -> bytes:
-    settings, roster = post.settings, post.roster
+def _greeting(comm: Communicator, private: bytes) -> bytes:
+    settings, roster = comm.settings, comm.roster
     return json.dumps(
         {
             "protocols": list(PROTOCOLS),
@@ -108,37 +110,37 @@ def _commitment(private: bytes) -> bytes:
     return digest(b"commitment to private choices", private)
 
 
-def _collect(post: Post, peers: Sequence[int] | range) -> tuple[dict[int, dict[str, Any]], list[bytes]]:
+def _collect(comm: Communicator, peers: Sequence[int] | range) -> tuple[dict[int, dict[str, Any]], list[bytes]]:
     """Return the peers' greetings, checked, and their nonces."""
     greetings, nonces = {}, []
     for m in peers:
-        theirs, nonce = _receive(post, m, 2)
-        greetings[m] = _check(post, m, theirs)
+        theirs, nonce = _receive(comm, m, 2)
+        greetings[m] = _check(comm, m, theirs)
         if len(nonce) != NONCE_BYTES:
-            raise HandshakeError(f"{post.roster.name(m)} sent a nonce of {len(nonce)} bytes instead of {NONCE_BYTES}")
+            raise HandshakeError(f"{comm.roster.name(m)} sent a nonce of {len(nonce)} bytes instead of {NONCE_BYTES}")
         nonces.append(nonce)
     return greetings, nonces
 
 
-def _check(post: Post, peer: int, theirs: bytes) -> dict[str, Any]:
+def _check(comm: Communicator, peer: int, theirs: bytes) -> dict[str, Any]:
     """Return a peer's greeting; raise HandshakeError if it is none, or differs where it must not."""
-    name = post.roster.name(peer)
+    name = comm.roster.name(peer)
     try:
         greeting: dict[str, Any] = dict(json.loads(theirs))
     except (ValueError, TypeError, RecursionError):
         raise HandshakeError(f"{name} sent a greeting that cannot be read") from None
-    mine = json.loads(_greeting(post, b""))
+    mine = json.loads(_greeting(comm, b""))
     for key in _MUST_AGREE:
         if greeting.get(key) != mine[key]:
             raise HandshakeError(
-                f"{name} and {post.roster.name(post.role)} do not agree on the {key}; "
+                f"{name} and {comm.roster.name(comm.role)} do not agree on the {key}; "
                 "give all roles the same settings and the same version of mpfedxgb"
             )
     spoken, attempt, commitment = (greeting.get(key) for key in ("protocols", "attempt", "commitment"))
     greeting["protocols"] = [p for p in spoken if isinstance(p, int)] if isinstance(spoken, list) else []
     if not set(PROTOCOLS).intersection(greeting["protocols"]):
         raise HandshakeError(
-            f"{name} speaks the protocols {str(spoken)[:50]}, {post.roster.name(post.role)} speaks {list(PROTOCOLS)}; "
+            f"{name} speaks the protocols {str(spoken)[:50]}, {comm.roster.name(comm.role)} speaks {list(PROTOCOLS)}; "
             "install versions of mpfedxgb that have one in common"
         )
     if not _is_attempt(attempt) or not _is_hex(commitment, COMMITMENT_BYTES):
@@ -146,7 +148,7 @@ def _check(post: Post, peer: int, theirs: bytes) -> dict[str, Any]:
     return greeting
 
 
-def _settle(post: Post, greetings: dict[int, dict[str, Any]]) -> bytes:
+def _settle(comm: Communicator, greetings: dict[int, dict[str, Any]]) -> bytes:
     """Return what the active participant settles for all: the newest common protocol and the highest attempt."""
     common = set(PROTOCOLS).intersection(*(g["protocols"] for g in greetings.values()))
     if not common:
@@ -157,29 +159,29 @@ def _settle(post: Post, greetings: dict[int, dict[str, Any]]) -> bytes:
     return json.dumps({"protocol": max(common), "attempt": attempt}).encode()
 
 
-def _read_agreement(post: Post, blob: bytes) -> dict[str, Any]:
-    name = post.roster.name(ACTIVE)
+def _read_agreement(comm: Communicator, blob: bytes) -> dict[str, Any]:
+    name = comm.roster.name(ACTIVE)
     try:
         agreed: dict[str, Any] = dict(json.loads(blob))
         protocol, attempt = agreed["protocol"], agreed["attempt"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise HandshakeError(f"{name} sent an agreement that cannot be read") from None
-    if protocol not in PROTOCOLS or not _is_attempt(attempt) or attempt < post.settings.attempt:
-        raise HandshakeError(f"{name} settled on a protocol or an attempt that {post.roster.name(post.role)} never had")
+    if protocol not in PROTOCOLS or not _is_attempt(attempt) or attempt < comm.settings.attempt:
+        raise HandshakeError(f"{name} settled on a protocol or an attempt that {comm.roster.name(comm.role)} never had")
     return agreed
 
 
-def _receive(post: Post, peer: int, count: int) -> list[bytes]:
-    arrays = post.receive(peer, Kind.HELLO)
+def _receive(comm: Communicator, peer: int, count: int) -> list[bytes]:
+    arrays = comm.receive(peer, Kind.HELLO)
     if len(arrays) != count:
-        raise HandshakeError(f"{post.roster.name(peer)} sent a greeting that cannot be read")
+        raise HandshakeError(f"{comm.roster.name(peer)} sent a greeting that cannot be read")
     return [array.tobytes() for array in arrays]
 
 
-def _pieces(post: Post, blob: bytes, length: int) -> list[bytes]:
-    if len(blob) != length * post.roster.size:
+def _pieces(comm: Communicator, blob: bytes, length: int) -> list[bytes]:
+    if len(blob) != length * comm.roster.size:
         raise HandshakeError(
-            f"{post.roster.name(ACTIVE)} sent something else than the {length * post.roster.size} bytes expected"
+            f"{comm.roster.name(ACTIVE)} sent something else than the {length * comm.roster.size} bytes expected"
         )
     return [blob[i : i + length] for i in range(0, len(blob), length)]
 

@@ -12,12 +12,12 @@ from typing import Any, Generic, TypeVar
 
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import FederationError, PeerFailedError, UserError, public_reason
+from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.handshake import shake_hands
 from mpfedxgb.party.keys import MakeSource
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.party import Party
-from mpfedxgb.party.post import Post
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.ring import kernels
 from mpfedxgb.transport.memory import MemoryHub, Tap
@@ -66,15 +66,15 @@ def run_role(
     `first_wait` seconds for a message, if that is longer than it would wait later.
     """
     meter = Meter()
-    post = Post(transport, roster, role, settings, meter, first_wait)
+    communicator = Communicator(transport, roster, role, settings, meter, first_wait)
     outcome: Outcome[T] = Outcome(roster.name(role), meter, Ledger())
     try:
-        party = Party(post, shake_hands(post, make_source, private_key))
+        party = Party(communicator, shake_hands(communicator, make_source, private_key))
         outcome.ledger = party.ledger
         outcome.result = program(party, *private)
     except BaseException as error:
         outcome.error, outcome.ended = error, time.monotonic()
-        post.abort(error, public_reason(error))
+        communicator.abort(error, public_reason(error))
     finally:
         transport.close()
     return outcome

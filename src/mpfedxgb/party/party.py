@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.errors import FrameError
+from mpfedxgb.party.communicator import Array, Communicator
 from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.ledger import Ledger
-from mpfedxgb.party.post import Array, Post
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import unpack_data
@@ -34,20 +34,20 @@ Spec = tuple[Ring, Shape]
 class Party:
     """What a program is given as its first argument: identity, masks, corrections, messages, meter and ledger."""
 
-    def __init__(self, post: Post, keys: Keyring) -> None:
-        self.post = post
+    def __init__(self, communicator: Communicator, keys: Keyring) -> None:
+        self.communicator = communicator
         self.keys = keys
-        self.meter = post.meter
+        self.meter = communicator.meter
         self.ledger = Ledger()
-        self.roster: Roster = post.roster
-        self.role = post.role
-        self.notice: Callable[[str], None] = _say_nothing
-        self.witness: Callable[[str, Any], None] = _look_away
+        self.roster: Roster = communicator.roster
+        self.role = communicator.role
+        self.on_progress: Callable[[str], None] = _say_nothing
+        self.on_reveal: Callable[[str, Any], None] = _look_away
         self._scope: tuple[str, ...] = ()
         self._sources: dict[int, Source] = {}
 
     def __repr__(self) -> str:
-        return f"Party({self.name}, step {self.post.step})"
+        return f"Party({self.name}, step {self.communicator.step})"
 
     @property
     def name(self) -> str:
@@ -87,13 +87,18 @@ class Party:
 
     def step(self, operation: str) -> None:
         """Begin the next step of the program: new label, new keys."""
-        self.post.advance("/".join((*self._scope, operation)))
+        self.communicator.advance("/".join((*self._scope, operation)))
         self._sources.clear()
+
+    def _step_label(self) -> str:
+        return f"{self.communicator.step}:{self.communicator.label}"
 
     def _source(self, participant: int) -> Source:
         source = self._sources.get(participant)
         if source is None:
-            source = self._sources[participant] = self.keys.source(participant, f"{self.post.step}:{self.post.label}")
+            source = self._sources[participant] = self.keys.source(
+                participant, f"{self.communicator.step}:{self.communicator.label}"
+            )
         return source
 
     def fresh(self, ring: Ring, shape: Shape) -> RingArray:
@@ -114,7 +119,7 @@ class Party:
     def source_of(self, owner: int, label: str) -> Source | None:
         """Return a stream that a participant has in common with the coordinator, for those two; None for the others."""
         if self.role in (owner, COORDINATOR):
-            return self.keys.source(owner, f"{self.post.step}:{self.post.label}/{label}")
+            return self.keys.source(owner, f"{self._step_label()}/{label}")
         return None
 
     def deal(self, specs: Sequence[Spec], compute: Callable[[], Sequence[RingArray]]) -> list[RingArray]:
@@ -139,11 +144,11 @@ class Party:
 
     def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
         """Send ring elements to peers, in one message each."""
-        self.post.send(peers, [_to_wire(array) for array in arrays])
+        self.communicator.send(peers, [_to_wire(array) for array in arrays])
 
     def receive(self, peer: int, specs: Sequence[Spec]) -> list[RingArray]:
         """Return ring elements from a peer; anything but the expected rings and shapes is an error."""
-        arrays = self.post.receive(peer)
+        arrays = self.communicator.receive(peer)
         if len(arrays) != len(specs):
             raise FrameError(f"{self.roster.name(peer)} sent {len(arrays)} arrays where {len(specs)} were expected")
         return [_from_wire(array, *spec) for array, spec in zip(arrays, specs, strict=True)]
@@ -155,7 +160,7 @@ class Party:
         """
         self.step(f"announce {name}")
         if self.is_coordinator:
-            arrays = self.post.receive(ACTIVE, Kind.ANNOUNCE)
+            arrays = self.communicator.receive(ACTIVE, Kind.ANNOUNCE)
             if len(arrays) != 1:
                 raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} in another form than expected")
             public = arrays[0]
@@ -164,10 +169,10 @@ class Party:
         else:
             public = np.asarray(values, np.int64)
             if self.is_active:
-                self.post.send([COORDINATOR], [public], Kind.ANNOUNCE)
+                self.communicator.send([COORDINATOR], [public], Kind.ANNOUNCE)
         self.keys.announce(name, np.ascontiguousarray(public).tobytes())
         self.ledger.record(name, self.roster.coordinator, public.size)
-        self.witness(name, public)
+        self.on_reveal(name, public)
         return public
 
     def tell(self, sender: int, receiver: int, name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -183,10 +188,10 @@ class Party:
             self.meter.now.rounds += 1
             self.meter.now.hops += 1
         if self.role == sender:
-            self.post.send([receiver], [numbers])
+            self.communicator.send([receiver], [numbers])
         elif self.role == receiver:
             numbers = self._numbers(sender, name, numbers.shape)
-            self.witness(name, numbers)
+            self.on_reveal(name, numbers)
         return numbers
 
     def broadcast(self, name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -200,7 +205,7 @@ class Party:
             self.meter.now.rounds += 1
             self.meter.now.hops += 1
             if self.is_active:
-                self.post.send(self.others, [public])
+                self.communicator.send(self.others, [public])
             else:
                 public = self._numbers(ACTIVE, name, public.shape)
         shape = public.shape
@@ -222,23 +227,23 @@ class Party:
         rows = np.asarray([] if mine is None else mine, np.int64)
         if self.is_active:
             rows = np.stack([rows, *(self._numbers(m, name, rows.shape) for m in self.others)])
-            self.post.send(self.others, [rows])
+            self.communicator.send(self.others, [rows])
         elif not self.is_coordinator:
-            self.post.send([ACTIVE], [rows])
+            self.communicator.send([ACTIVE], [rows])
             rows = self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
         everyone = self.announce(name, None if self.is_coordinator else rows)
         self.ledger.record(name, "participants", everyone.size)
         return everyone
 
     def _numbers(self, peer: int, name: str, shape: Shape) -> npt.NDArray[np.int64]:
-        arrays = self.post.receive(peer)
+        arrays = self.communicator.receive(peer)
         if len(arrays) != 1 or arrays[0].dtype != np.int64 or arrays[0].shape != shape:
             raise FrameError(f"{self.roster.name(peer)} told {name} in another form than expected")
         return arrays[0]
 
 
 def _say_nothing(what: str) -> None:
-    """Take notice of progress without showing it."""
+    """Take in progress without showing it."""
 
 
 def _look_away(name: str, value: Any) -> None:

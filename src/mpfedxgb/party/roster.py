@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mpfedxgb.errors import SettingsError
+from mpfedxgb.transport.topology import ACTIVE, COORDINATOR, star
 
-COORDINATOR = 0
-"""Number of the coordinator."""
-
-ACTIVE = 1
-"""Number of the active participant; the auxiliaries are 2..M."""
+__all__ = ["ACTIVE", "COORDINATOR", "MAX_PARTICIPANTS", "Roster"]
 
 MAX_PARTICIPANTS = 255
 """A split's owner is one byte of its tag."""
@@ -63,13 +60,8 @@ class Roster:
         return self.coordinator if role == COORDINATOR else self.participants[role - 1]
 
     def neighbours(self, role: int) -> list[int]:
-        """Return the roles this one is connected to: a star around the active participant, the coordinator beside it.
-
-        Auxiliaries are connected to the coordinator for the handshake only.
-        """
-        if role in (COORDINATOR, ACTIVE):
-            return [other for other in self.roles if other != role]
-        return [COORDINATOR, ACTIVE]
+        """Return the roles this one is connected to."""
+        return star(role, len(self.roles))
 
     def links(self) -> Iterator[tuple[int, int]]:
         """Yield every connection once."""

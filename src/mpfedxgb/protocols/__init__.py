@@ -3,13 +3,13 @@
 from mpfedxgb.protocols.argmax import Fractions, argmax, fractions
 from mpfedxgb.protocols.bits import (
     Bit,
-    Gated,
+    BitProduct,
     bit_times,
     both,
-    gated_sums,
     open_bit,
     select,
     share_bit,
+    sums_of_bit_products,
 )
 from mpfedxgb.protocols.compare import less_than, negative
 from mpfedxgb.protocols.divide import divide, reciprocal
@@ -27,8 +27,8 @@ __all__ = [
     "NOBODY",
     "Bit",
     "BitMatrix",
+    "BitProduct",
     "Fractions",
-    "Gated",
     "Matrix",
     "Opened",
     "PrivateMatrix",
@@ -41,7 +41,6 @@ __all__ = [
     "both",
     "divide",
     "fractions",
-    "gated_sums",
     "inner_product",
     "less_than",
     "lift",
@@ -63,6 +62,7 @@ __all__ = [
     "share",
     "share_bit",
     "sum_of_products",
+    "sums_of_bit_products",
     "sums_of_products",
     "to_shares",
     "truncate",

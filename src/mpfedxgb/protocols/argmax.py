@@ -14,7 +14,7 @@ import numpy as np
 
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.bits import Bit, Gated, gated_sums, open_bit
+from mpfedxgb.protocols.bits import Bit, BitProduct, open_bit, sums_of_bit_products
 from mpfedxgb.protocols.compare import negative
 from mpfedxgb.protocols.opening import open_masked
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, stack
@@ -75,9 +75,9 @@ def _stage(party: Party, value: Secret, tag: Secret, size: int) -> tuple[Secret,
     pairs = np.array(list(combinations(range(size), 2)), np.int64)
     later_wins = open_bit(party, negative(party, _differences(party, value, pairs))).secret
     bits = _winning_bits(later_wins, pairs.tolist(), size)
-    value, tag = gated_sums(
+    value, tag = sums_of_bit_products(
         party,
-        [Gated(bits, x[..., 1:] - x[..., :1], x[..., 0], axis=-1) for x in (value, tag)],
+        [BitProduct(bits, x[..., 1:] - x[..., :1], x[..., 0], axis=-1) for x in (value, tag)],
         name="select winners",
     )
     return value, tag

@@ -15,7 +15,7 @@ import numpy as np
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party, Spec
 from mpfedxgb.protocols.multiply import multiply
-from mpfedxgb.protocols.opening import Pending, masking, settle_all
+from mpfedxgb.protocols.opening import Pending, masking, open_pending
 from mpfedxgb.protocols.secret import Secret, Shares, to_shares
 from mpfedxgb.protocols.share import share
 from mpfedxgb.ring import kernels
@@ -49,7 +49,7 @@ def open_bit(party: Party, shares: Shares) -> Bit:
 
     Rounds: 1. Sent: one bit each by each auxiliary. Reveals: nothing.
     """
-    return settle_all(party, [opening_bit(party, shares)])[0]
+    return open_pending(party, [opening_bit(party, shares)])[0]
 
 
 def opening_bit(party: Party, shares: Shares) -> Pending[Bit]:
@@ -78,7 +78,7 @@ def both(party: Party, x: Secret, y: Secret) -> Secret:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gated:
+class BitProduct:
     """base + value where all `bits` are 1; the latter added up along `axis`, if one is given. Shapes broadcast."""
 
     bits: tuple[Bit, ...]
@@ -87,7 +87,7 @@ class Gated:
     axis: int | None = None
 
 
-def gated_sums(party: Party, batch: Sequence[Gated], name: str = "gated sum") -> list[Secret]:
+def sums_of_bit_products(party: Party, batch: Sequence[BitProduct], name: str = "gated sum") -> list[Secret]:
     """Return base + (product of bits) * value, for a batch of any rings and shapes in one round.
 
     1. For every subset S of the bits, the coordinator deals [prod_S rho] and [prod_S rho * lam]. The first is not
@@ -96,21 +96,21 @@ def gated_sums(party: Party, batch: Sequence[Gated], name: str = "gated sum") ->
 
     Rounds: 1. Sent: one element per result by each auxiliary. Reveals: nothing.
     """
-    return settle_all(party, gating(party, batch, name))
+    return open_pending(party, multiplying_by_bits(party, batch, name))
 
 
-def gating(party: Party, batch: Sequence[Gated], name: str = "gated sum") -> list[Pending[Secret]]:
-    """Prepare `gated_sums` up to its opening. Rounds: 0."""
-    return [masking(party, shares) for shares in gated_shares(party, batch, name)]
+def multiplying_by_bits(party: Party, batch: Sequence[BitProduct], name: str = "gated sum") -> list[Pending[Secret]]:
+    """Prepare `sums_of_bit_products` up to its opening. Rounds: 0."""
+    return [masking(party, shares) for shares in shares_of_bit_products(party, batch, name)]
 
 
-def gated_shares(party: Party, batch: Sequence[Gated], name: str = "gated sum") -> list[Shares]:
-    """Return base + (product of bits) * value as additive shares: `gated_sums` without its opening.
+def shares_of_bit_products(party: Party, batch: Sequence[BitProduct], name: str = "gated sum") -> list[Shares]:
+    """Return base + (product of bits) * value as additive shares: `sums_of_bit_products` without its opening.
 
     Rounds: 0. Sent: nothing. Reveals: nothing.
     """
     party.step(name)
-    deal = _Deal(batch)
+    deal = _BitMaskProducts(batch)
     dealt = party.deal(deal.specs, deal.compute)
     shares = []
     for gated, (alone, with_mask) in zip(batch, deal.places, strict=True):
@@ -134,7 +134,7 @@ def select(party: Party, bit: Bit, pairs: Sequence[tuple[Secret, Secret]]) -> li
 
     Rounds: 1. Sent: one element per result by each auxiliary. Reveals: nothing.
     """
-    return gated_sums(party, [Gated((bit,), b - a, a) for a, b in pairs], name="select")
+    return sums_of_bit_products(party, [BitProduct((bit,), b - a, a) for a, b in pairs], name="select")
 
 
 def bit_times(party: Party, bit: Bit, x: Secret) -> Secret:
@@ -142,19 +142,19 @@ def bit_times(party: Party, bit: Bit, x: Secret) -> Secret:
 
     Rounds: 1. Sent: one element per result by each auxiliary. Reveals: nothing.
     """
-    return gated_sums(party, [Gated((bit,), x)], name="bit times")[0]
+    return sums_of_bit_products(party, [BitProduct((bit,), x)], name="bit times")[0]
 
 
-class _Deal:
+class _BitMaskProducts:
     """What the coordinator deals for a batch: products of bit masks over all subsets of bits, alone and times lam.
 
     The subsets are the last axis. What gates with the same bits and ring have in common is dealt once.
     """
 
-    def __init__(self, batch: Sequence[Gated]) -> None:
+    def __init__(self, batch: Sequence[BitProduct]) -> None:
         self.specs: list[Spec] = []
         self.places: list[tuple[int | None, int]] = []
-        self._recipes: list[Gated | tuple[Ring, tuple[Bit, ...]]] = []
+        self._recipes: list[BitProduct | tuple[Ring, tuple[Bit, ...]]] = []
         known: dict[tuple[object, ...], int] = {}
         for gated in batch:
             ring, shape = gated.value.ring, np.broadcast_shapes(*(b.shape for b in gated.bits))
@@ -168,7 +168,7 @@ class _Deal:
             whole = np.broadcast_shapes(shape, gated.value.shape)
             self.places.append((alone, self._want((ring, (*whole, subsets)), gated)))
 
-    def _want(self, spec: Spec, recipe: Gated | tuple[Ring, tuple[Bit, ...]]) -> int:
+    def _want(self, spec: Spec, recipe: BitProduct | tuple[Ring, tuple[Bit, ...]]) -> int:
         self.specs.append(spec)
         self._recipes.append(recipe)
         return len(self.specs) - 1
@@ -177,7 +177,7 @@ class _Deal:
         """Return the values to deal (the coordinator's)."""
         values = []
         for recipe in self._recipes:
-            if isinstance(recipe, Gated):
+            if isinstance(recipe, BitProduct):
                 rho = _mask_products(recipe.bits)
                 values.append(recipe.value.mask[..., None].where(rho))
             else:
@@ -198,7 +198,7 @@ def _mask_products(bits: tuple[Bit, ...]) -> U8:
     return products
 
 
-def _local_part(party: Party, gated: Gated, alone: RingArray, with_mask: RingArray) -> RingArray:
+def _local_part(party: Party, gated: BitProduct, alone: RingArray, with_mask: RingArray) -> RingArray:
     """Return this participant's share of (product of bits) * value."""
     value, (*shape, subsets) = gated.value, with_mask.shape
     plain = value.masked - value.mask if party.is_active else -value.mask

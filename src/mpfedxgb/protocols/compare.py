@@ -16,7 +16,7 @@ import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.opening import Pending, settle_all
+from mpfedxgb.protocols.opening import Pending, open_pending
 from mpfedxgb.protocols.secret import Secret, Shares, public_shares
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.array import RingArray
@@ -67,7 +67,7 @@ def negative(party: Party, x: Secret, digit: int = DIGIT) -> Shares:
 
     Rounds: 1. Sent: one byte per digit by each auxiliary. Reveals: nothing.
     """
-    return settle_all(party, [comparing_with_zero(party, x, digit)])[0]
+    return open_pending(party, [comparing_with_zero(party, x, digit)])[0]
 
 
 def comparing_with_zero(party: Party, x: Secret, digit: int = DIGIT) -> Pending[Shares]:
@@ -88,7 +88,7 @@ def less_than(party: Party, x: Secret, bits: int, flip: RingArray | None = None,
     `flip` (the coordinator's) is added to the answer on the way. Rounds: 1. Sent: one byte per digit by each auxiliary.
     Reveals: nothing.
     """
-    return settle_all(party, [_comparing(party, x, bits, flip, digit)])[0]
+    return open_pending(party, [_comparing(party, x, bits, flip, digit)])[0]
 
 
 def _comparing(party: Party, x: Secret, bits: int, flip: RingArray | None, digit: int) -> Pending[Shares]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.opening import Pending, masking, open_masked, settle_all
+from mpfedxgb.protocols.opening import Pending, masking, open_masked, open_pending
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import top_bit
@@ -41,7 +41,7 @@ def lift_opened(party: Party, y: Secret, offset: int, ring: Ring) -> Secret:
 
     Rounds: 1. Sent: size wide elements by each auxiliary. Reveals: nothing.
     """
-    return settle_all(party, [lifting(party, y, offset, ring)])[0]
+    return open_pending(party, [lifting(party, y, offset, ring)])[0]
 
 
 def lifting(party: Party, y: Secret, offset: int, ring: Ring) -> Pending[Secret]:

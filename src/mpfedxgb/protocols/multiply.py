@@ -17,7 +17,7 @@ import numpy as np
 
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.opening import Pending, masking, settle_all
+from mpfedxgb.protocols.opening import Pending, masking, open_pending
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import Shape
@@ -71,7 +71,7 @@ def sums_of_products(
 
     Rounds: 1. Sent: one element per result by each auxiliary. Reveals: nothing.
     """
-    return settle_all(party, multiplying(party, batch, axis, name))
+    return open_pending(party, multiplying(party, batch, axis, name))
 
 
 def multiplying(
@@ -79,7 +79,7 @@ def multiplying(
 ) -> list[Pending[Secret]]:
     """Prepare `sums_of_products` up to its opening. Rounds: 0."""
     party.step(name)
-    deal = _Deal(batch, axis)
+    deal = _MaskProducts(batch, axis)
     dealt = party.deal(deal.specs, deal.compute)
     pairs = dict(zip(deal.pairs, dealt[len(batch) :], strict=True))
     parts = []
@@ -97,7 +97,7 @@ def multiplying(
     return [masking(party, part) for part in parts]
 
 
-class _Deal:
+class _MaskProducts:
     """What the coordinator computes for a batch: one array per sum, then one per pair of masks in three-fold terms."""
 
     def __init__(self, batch: Sequence[Sum], axis: int | None) -> None:

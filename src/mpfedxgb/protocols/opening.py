@@ -31,7 +31,7 @@ class Pending(Generic[T]):
     clip: Callable[[RingArray], RingArray] | None = None
 
 
-def settle(party: Party, first: Sequence[Pending[T]], second: Sequence[Pending[U]]) -> tuple[list[T], list[U]]:
+def open_groups(party: Party, first: Sequence[Pending[T]], second: Sequence[Pending[U]]) -> tuple[list[T], list[U]]:
     """Open pending things of two kinds in one round.
 
     Rounds: 1. Sent: the elements of all of them by each auxiliary. Reveals: nothing.
@@ -44,9 +44,9 @@ def settle(party: Party, first: Sequence[Pending[T]], second: Sequence[Pending[U
     )
 
 
-def settle_all(party: Party, pending: Sequence[Pending[T]]) -> list[T]:
-    """Open pending things of one kind in one round (see `settle`)."""
-    return settle(party, pending, ())[0]
+def open_pending(party: Party, pending: Sequence[Pending[T]]) -> list[T]:
+    """Open pending things of one kind in one round (see `open_groups`)."""
+    return open_groups(party, pending, ())[0]
 
 
 def masking(party: Party, shares: Shares) -> Pending[Secret]:
@@ -63,12 +63,12 @@ def open_masked(party: Party, shares: Shares) -> Secret:
 
     Rounds: 1. Sent: size elements by each auxiliary, and as many to each of them. Reveals: nothing.
     """
-    return settle_all(party, [masking(party, shares)])[0]
+    return open_pending(party, [masking(party, shares)])[0]
 
 
 def open_masked_batch(party: Party, batch: Sequence[Shares]) -> list[Secret]:
     """Turn several arrays of shares, of any rings and shapes, into masked secrets in one round (see `open_masked`)."""
-    return settle_all(party, [masking(party, shares) for shares in batch])
+    return open_pending(party, [masking(party, shares) for shares in batch])
 
 
 def open_shares(

@@ -34,7 +34,7 @@ def reveal(party: Party, x: Secret | Shares, to: int, name: str, count: int | No
     part = (to_shares(party, x) if isinstance(x, Secret) else x).part + zero
     value = open_shares(party, [part])[0] if to == ALL else _collect(party, part, to)
     if not value.is_hidden:
-        party.witness(name, value)
+        party.on_reveal(name, value)
     return value
 
 

@@ -19,7 +19,7 @@ class Watcher(Protocol):
         """Take note of a finished round."""
         ...
 
-    def notice(self, what: str) -> None:
+    def on_progress(self, what: str) -> None:
         """Take note of a finer step."""
         ...
 
@@ -30,7 +30,7 @@ class Silent:
     def round_done(self, report: RoundReport) -> None:
         """Show nothing."""
 
-    def notice(self, what: str) -> None:
+    def on_progress(self, what: str) -> None:
         """Show nothing."""
 
 
@@ -49,7 +49,7 @@ class Bar:
         cost = f"{report.communication_rounds} rounds, {report.bytes_sent / 1e6:.1f} MB"
         self._progress.update(self._task, advance=1, metric=metric, cost=cost)
 
-    def notice(self, what: str) -> None:
+    def on_progress(self, what: str) -> None:
         """Show the level that is being grown."""
         self._progress.update(self._task, level=what)
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError, UserError
-from mpfedxgb.transport.star import neighbours
+from mpfedxgb.transport.topology import star
 
 try:
     from mpi4py import MPI
@@ -240,7 +240,7 @@ def world_transport(capacity: int) -> tuple[MpiTransport, int, int]:
             f"mpiexec started {roles} processes; it takes one for the coordinator and two or more for participants: "
             "mpiexec -n 3 ..."
         )
-    return MpiTransport(comm, role, {peer: peer for peer in neighbours(role, roles)}, capacity), role, roles
+    return MpiTransport(comm, role, {peer: peer for peer in star(role, roles)}, capacity), role, roles
 
 
 def world_rank() -> tuple[int, int]:

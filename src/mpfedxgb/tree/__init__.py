@@ -1,7 +1,7 @@
 """One tree: histograms, gains, splits, leaves, prediction. Sees bins and secrets, never labels or raw columns."""
 
 from mpfedxgb.tree.grow import Grown, grow
-from mpfedxgb.tree.level import Constants, Round, Shape, SplitData, TreeRules
+from mpfedxgb.tree.level import Constants, Round, SplitData, TableSizes, TreeRules
 from mpfedxgb.tree.nodes import Dummy, GrownLeaf, GrownNode, GrownSplit, GrownTree, Leaf, Node, Split, Tree
 
 __all__ = [
@@ -15,9 +15,9 @@ __all__ = [
     "Leaf",
     "Node",
     "Round",
-    "Shape",
     "Split",
     "SplitData",
+    "TableSizes",
     "Tree",
     "TreeRules",
     "grow",

@@ -6,11 +6,11 @@ import numpy as np
 
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.argmax import Fractions
-from mpfedxgb.protocols.bits import Bit, Gated, gated_sums, opening_bit
+from mpfedxgb.protocols.bits import Bit, BitProduct, opening_bit, sums_of_bit_products
 from mpfedxgb.protocols.compare import comparing_with_zero
 from mpfedxgb.protocols.lift import lifting
 from mpfedxgb.protocols.multiply import Product, multiplying
-from mpfedxgb.protocols.opening import Pending, open_masked, settle
+from mpfedxgb.protocols.opening import Pending, open_groups, open_masked
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, public_shares, stack
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import VECTOR
@@ -45,17 +45,19 @@ def gains(
         y = open_masked(party, shifted(party, sums))
         both = concatenate([y, (totals + OFFSET).reshape(*totals.shape, 1)])
         sides = [_above_minimum(y[:, 1] - OFFSET, totals[:, 1:], constants.mcw)] if rules.checks_children else []
-        (values,), light = settle(
+        (values,), light = open_groups(
             party, [lifting(party, both, OFFSET, rules.ring)], [comparing_with_zero(party, x) for x in sides]
         )
         B0, products = _products(party, values, constants)
-        (A, B, A0), too_light = settle(party, products, [opening_bit(party, x) for x in light])
+        (A, B, A0), too_light = open_groups(party, products, [opening_bit(party, x) for x in light])
         checks = [] if allowed is None else [allowed]
         checks += [~bit[side] for bit in too_light for side in (0, 1)]
         if checks:
             one = B * 0 + 1
-            A, B = gated_sums(
-                party, [Gated(tuple(checks), A), Gated(tuple(checks), B - one, one)], name="invalidate candidates"
+            A, B = sums_of_bit_products(
+                party,
+                [BitProduct(tuple(checks), A), BitProduct(tuple(checks), B - one, one)],
+                name="invalidate candidates",
             )
         columns = ([A0, A], [B0, B]) if rules.no_split_first else ([A, A0], [B, B0])
         return Fractions(stack([concatenate(column) for column in columns]), tags)

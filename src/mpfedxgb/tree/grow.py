@@ -10,10 +10,10 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, public_secret
 from mpfedxgb.protocols.tag import NOBODY
 from mpfedxgb.ring.ring import PACKED
-from mpfedxgb.tree import paper_split
 from mpfedxgb.tree.histogram import aggregate_buckets
 from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules, select_nodes
 from mpfedxgb.tree.nodes import GrownTree
+from mpfedxgb.tree.paper import split as paper_split
 from mpfedxgb.tree.split import best_splits, children
 
 
@@ -29,17 +29,17 @@ class Grown:
     totals: Secret | None = None
 
 
-def grow(party: Party, data: SplitData, gh: Secret, around: Round, rules: TreeRules) -> Grown:
+def grow(party: Party, data: SplitData, gh: Secret, round_: Round, rules: TreeRules) -> Grown:
     """Return this role's view of the trees of one round; gh (trees, 2, rows) holds their gradients (Algorithm 3)."""
     trees = [GrownTree() for _ in range(gh.shape[0])]
     leaves = _Leaves(trees)
     find = paper_split.best_splits if rules.is_paper else best_splits
-    everyone = np.full((len(trees), data.shape.packed), 255, np.uint8)
+    everyone = np.full((len(trees), data.sizes.packed), 255, np.uint8)
     level = Level([(tree, 0) for tree in range(len(trees))], public_secret(party, PACKED, everyone), gh)
     for depth in range(rules.max_depth if data.matrices else 0):  # 4-7
-        party.notice(f"level {depth + 1} of {rules.max_depth}")
+        party.on_progress(f"level {depth + 1} of {rules.max_depth}")
         level = _with_sums(party, data, level)  # 3, 9
-        best = find(party, data, level, around, rules, rules.first_layer_mask and depth == 0)  # 8, 10-20
+        best = find(party, data, level, round_, rules, rules.first_layer_mask and depth == 0)  # 8, 10-20
         leaves.close(level, [i for i, owner in enumerate(best.owner) if owner == NOBODY])  # 42-44
         split = [i for i, owner in enumerate(best.owner) if owner != NOBODY]
         if not split:
@@ -47,7 +47,7 @@ def grow(party: Party, data: SplitData, gh: Secret, around: Round, rules: TreeRu
         chosen = [(int(best.owner[i]), int(best.local[i])) for i in split]
         last = depth == rules.max_depth - 1
         level = select_nodes(level, split)
-        level = children(party, data, level, chosen, trees, around.label, last, rules.is_paper)  # 21-36
+        level = children(party, data, level, chosen, trees, round_.label, last, rules.is_paper)  # 21-36
     else:
         leaves.close(level, range(len(level.nodes)))  # 5-6
     totals = concatenate(leaves.totals, axis=0) if rules.is_paper else None

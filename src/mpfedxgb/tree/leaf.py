@@ -15,7 +15,7 @@ from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.reveal import reveal
 from mpfedxgb.ring.bits import unpack_data
 from mpfedxgb.tree.grow import Grown
-from mpfedxgb.tree.level import Shape
+from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import GrownTree
 
 LEAF_MEMBERSHIP = "leaf membership and weight"
@@ -26,17 +26,17 @@ WEIGHT_BITS = 32
 Members = npt.NDArray[np.uint8]
 
 
-def reveal_leaves(party: Party, grown: Grown, shape: Shape) -> Members | None:
+def reveal_leaves(party: Party, grown: Grown, sizes: TableSizes) -> Members | None:
     """Return which rows are in which leaf, (leaves, rows), to the active participant; None to the others.
 
     Rounds: 1. Sent: a bit per row and leaf by each auxiliary. Reveals: LEAF_MEMBERSHIP to the active participant; and
     what the tree's shape implies, OWN_PATH, is written down for the owners of whole paths.
     """
     with party.phase("leaves"):
-        value = reveal(party, grown.members, ACTIVE, LEAF_MEMBERSHIP, len(grown.trees) * shape.all_rows)
+        value = reveal(party, grown.members, ACTIVE, LEAF_MEMBERSHIP, len(grown.trees) * sizes.all_rows)
         for tree in grown.trees:
             record_own_paths(party, tree)
-        return unpack_data(value.data, shape.all_rows) if party.is_active else None
+        return unpack_data(value.data, sizes.all_rows) if party.is_active else None
 
 
 def record_own_paths(party: Party, tree: GrownTree) -> None:

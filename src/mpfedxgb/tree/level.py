@@ -17,7 +17,7 @@ from mpfedxgb.ring.ring import Ring
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TableSizes:
     """The public sizes: training rows, evaluation rows, candidate columns per participant."""
 
     rows: int
@@ -85,7 +85,7 @@ class FeatureIndex:
 class SplitData:
     """The published matrices of all owners and, in a participant's own run, its candidates and evaluation tables."""
 
-    shape: Shape
+    sizes: TableSizes
     matrices: tuple[PrivateMatrix, ...]
     candidates: Candidates | None
     evaluation: tuple[Table, ...] = ()

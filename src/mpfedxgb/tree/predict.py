@@ -17,7 +17,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.protocols.bits import Bit, Gated, gated_shares
+from mpfedxgb.protocols.bits import Bit, BitProduct, shares_of_bit_products
 from mpfedxgb.protocols.multiply import Product, sums_of_products
 from mpfedxgb.protocols.opening import open_masked
 from mpfedxgb.protocols.reveal import reveal
@@ -197,7 +197,9 @@ def _chunk(
     for k in range(classes):
         where = np.flatnonzero(owners == k)
         if len(where):
-            (part,) = gated_shares(party, [Gated((bit[where],), weights[where].reshape(-1, 1), axis=0)], "leaf sums")
+            (part,) = shares_of_bit_products(
+                party, [BitProduct((bit[where],), weights[where].reshape(-1, 1), axis=0)], "leaf sums"
+            )
         else:
             part = Shares(
                 RingArray.hidden(VECTOR, (rows,)) if party.is_coordinator else RingArray.zeros(VECTOR, (rows,))

@@ -7,9 +7,9 @@ import numpy as np
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.argmax import argmax
-from mpfedxgb.protocols.bits import Bit, Gated, gating
+from mpfedxgb.protocols.bits import Bit, BitProduct, multiplying_by_bits
 from mpfedxgb.protocols.multiply import Product, multiplying
-from mpfedxgb.protocols.opening import settle, settle_all
+from mpfedxgb.protocols.opening import open_groups, open_pending
 from mpfedxgb.protocols.secret import Secret, concatenate
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.protocols.tag import NOBODY, Opened, make_tags, open_tags
@@ -28,7 +28,7 @@ TREE_SHAPE = "tree shape and split owners"
 
 
 def best_splits(
-    party: Party, data: SplitData, level: Level, around: Round, rules: TreeRules, first_layer: bool
+    party: Party, data: SplitData, level: Level, round_: Round, rules: TreeRules, first_layer: bool
 ) -> Opened:
     """Return the owner of every node's best split (NOBODY where none is worth it), and to the owner which one it is.
 
@@ -36,18 +36,18 @@ def best_splits(
     """
     assert level.gh is not None
     assert level.sums is not None
-    shape, n = data.shape, len(level.nodes)
-    sums, owners, allowed = level.sums, shape.owners, around.allowed
+    sizes, n = data.sizes, len(level.nodes)
+    sums, owners, allowed = level.sums, sizes.owners, round_.allowed
     if allowed is not None:
         allowed = allowed[np.array([tree for tree, _ in level.nodes])]
     if first_layer:
-        width = shape.columns[ACTIVE - 1]
+        width = sizes.columns[ACTIVE - 1]
         sums, owners = sums[..., :width], [ACTIVE] if width else []
         allowed = None if allowed is None else allowed[..., :width]
-    counts = [(m, shape.columns[m - 1]) for m in owners]
+    counts = [(m, sizes.columns[m - 1]) for m in owners]
     nobody = [(NOBODY, 1)]
     tags = make_tags(party, (n,), nobody + counts if rules.no_split_first else counts + nobody)
-    candidates = gains(party, sums, level.gh.sum(), around.constants, rules, allowed, tags.secret)
+    candidates = gains(party, sums, level.gh.sum(), round_.constants, rules, allowed, tags.secret)
     winner = argmax(party, candidates)
     with party.phase("open split"):
         return open_tags(party, tags, winner.tag, TREE_SHAPE)
@@ -84,15 +84,14 @@ def children(
                 flipped, sides[i] = bool(coin), pack(data.goes_left(candidate) ^ coin)
             left, right = trees[tree].split(node, owner, candidate, flipped)
             nodes[i], nodes[n + i] = (tree, left), (tree, right)
-        q = share_each(party, [owner for owner, _ in splits], PACKED, (data.shape.packed,), sides)
+        q = share_each(party, [owner for owner, _ in splits], PACKED, (data.sizes.packed,), sides)
         staying = multiplying(party, [[Product((parent.members, q))]], name="rows inside")
         if last and not is_paper:
-            (inside,) = settle_all(party, staying)
+            (inside,) = open_pending(party, staying)
             return Level(nodes, _both_sides(parent.members, inside))
         assert parent.gh is not None
-        (inside,), (left_gh,) = settle(
-            party, staying, gating(party, [Gated((_per_row(q, data.shape.rows),), parent.gh)], name="child update")
-        )
+        going_left = [BitProduct((_per_row(q, data.sizes.rows),), parent.gh)]
+        (inside,), (left_gh,) = open_groups(party, staying, multiplying_by_bits(party, going_left, name="child update"))
         return Level(nodes, _both_sides(parent.members, inside), _both_sides(parent.gh, left_gh), parent.sums)
 
 

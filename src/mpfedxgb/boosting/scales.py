@@ -1,0 +1,191 @@
+"""Which integers a training needs: scales of g and h, the widths that hold every product, the secret constants.
+
+After one rounding, g~ = rint(g 2^f_g) and h~ = rint(h 2^f_h), everything is exact. The wide ring is chosen from public
+bounds in Python integers. Where the gradients have no public bound (squared error) or weights come in, the active
+participant picks private powers of two, and the constants that depend on them are its secrets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.config import TrainParams
+from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.tree.leaf import WEIGHT_BITS
+from mpfedxgb.tree.paper.leaf import SPARE_BITS, LeafRules, leaf_bits
+
+SMALLEST_GAMMA = 1e-6
+"""XGBoost splits on gains above this, whatever gamma says."""
+
+_LIMBS = (2, 3, 4)
+_SUM_BITS = 62
+_F = 24
+_F_SQUARED = 16
+_KEPT_BITS = 44
+"""Bits of a kept weight in the paper's way, for the largest there can be in regression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The public part: limbs of the wide ring, caps on |g~|, h~, lambda~ and gamma~, and the scales where public."""
+
+    limbs: int
+    g_cap: int
+    h_cap: int
+    lam_cap: int
+    gam_cap: int
+    f_g: int | None
+    f_h: int | None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the active participant chooses a scale for itself."""
+        return self.f_g is None or self.f_h is None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """One tree's scales and constants; public, or the active participant's, as the plan says."""
+
+    f_g: int
+    f_h: int
+    lam: int
+    gam: int
+    mcw: int
+
+
+def bits_needed(rows: int, g_cap: int, h_cap: int, lam: int, gam: int) -> int:
+    """Return the width of the largest product that a comparison of two candidates can meet, sign included."""
+    a = g_cap**2 * (h_cap * rows**3 // 4 + 1 + lam * rows**2)
+    b = ((rows * h_cap + 2 * lam) // 2 + 1) ** 2
+    a0 = rows**2 * g_cap**2 + gam * (rows * h_cap + lam)
+    b0 = rows * h_cap + lam
+    return 1 + max(a * b, a * b0, a0 * b).bit_length()
+
+
+def plan(params: TrainParams, rows: int) -> Plan:
+    """Return the public widths of a training; raises DoesNotFitError for tables that no wide ring holds."""
+    bounded = params.objective in ("binary:logistic", "multi:softprob") and not params.weighted
+    if bounded:
+        h_cap = 1 << (_F - (2 if params.objective == "binary:logistic" else 1))
+        lam, g_cap = _lambda(params, _F), 1 << _F
+        gam = _gamma(params, _F, _F, g_cap, rows)
+        for limbs in _LIMBS:
+            if _width(params, rows, g_cap, h_cap, lam, gam, _F) <= 64 * limbs and rows * g_cap < 1 << _SUM_BITS:
+                return Plan(limbs, g_cap, h_cap, lam, gam, _F, _F)
+        raise _too_wide(params, rows)
+    if params.objective == "reg:squarederror" and not params.weighted:
+        f_h: int | None = _F_SQUARED
+        h_cap, lam = 1 << _F_SQUARED, _lambda(params, _F_SQUARED)
+    else:
+        f_h, h_cap = None, 1 << _F
+        lam = max(1, round(Fraction(params.reg_lambda))) << (_F + max(0, rows.bit_length() - 1))
+    for limbs, enough in ((3, 32), (4, 24)):
+        bits = 0
+        while _fits(params, rows, 1 << (bits + 1), h_cap, lam, limbs):
+            bits += 1
+        if bits >= enough:
+            return Plan(limbs, 1 << bits, h_cap, lam, _gain_cap(rows, 1 << bits), None, f_h)
+    raise _too_wide(params, rows)
+
+
+def _too_wide(params: TrainParams, rows: int) -> DoesNotFitError:
+    return DoesNotFitError(
+        f"a table of {rows} rows with reg_lambda={params.reg_lambda:g} needs numbers wider than 256 bits; "
+        "train on fewer rows, or lower reg_lambda if it is large"
+    )
+
+
+def _fits(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, limbs: int) -> bool:
+    wide = _width(params, rows, g_cap, h_cap, lam, _gain_cap(rows, g_cap), _F_SQUARED) <= 64 * limbs
+    return wide and rows * g_cap < 1 << _SUM_BITS
+
+
+def _width(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, gam: int, f_h: int) -> int:
+    """Return the width of everything that is computed in the wide ring."""
+    bits = bits_needed(rows, g_cap, h_cap, lam, gam)
+    if params.is_paper:
+        denominator = (rows * h_cap // 2 + lam + 1) ** 4  # H_L1 H_L2 H_R1 H_R2 of Eq. 7
+        bits = max(bits, denominator.bit_length() + 1, leaf_bits(_leaf_rules(params, rows, g_cap, h_cap, lam, f_h)))
+    return bits
+
+
+def leaf_rules(params: TrainParams, public: Plan, rows: int, participants: int) -> LeafRules:
+    """Return the numbers of the descent to the leaf weights, in the paper's way."""
+    assert public.f_h is not None
+    if 2 * public.lam_cap < participants:
+        raise DoesNotFitError(
+            f"reg_lambda={params.reg_lambda:g} is too small to hide anything among {participants} participants in "
+            "security='paper'; raise it"
+        )
+    rules = _leaf_rules(params, rows, public.g_cap, public.h_cap, public.lam_cap, public.f_h)
+    largest = min(rules.largest_weight, (rules.largest_sum << rules.f_h) // rules.lam + 1) << SPARE_BITS >> rules.shift
+    if Fraction(params.learning_rate) * largest >= 1 << _SUM_BITS:
+        raise DoesNotFitError(
+            f"with {rows} rows, reg_lambda={params.reg_lambda:g} and learning_rate={params.learning_rate:g} a leaf "
+            "weight may be beyond 2^30 in security='paper'; raise reg_lambda or lower the learning rate"
+        )
+    return rules
+
+
+def _leaf_rules(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, f_h: int) -> LeafRules:
+    if params.objective == "binary:logistic":
+        largest, epsilon, shift = rows * g_cap << f_h, params.leaf_epsilon * 2**_F, _F + SPARE_BITS - WEIGHT_BITS
+    else:  # h = 1, so no weight is larger than the largest g; at the scale chosen that is above g_cap / 4
+        largest, epsilon = g_cap, params.leaf_epsilon * g_cap / 4
+        shift = max(0, g_cap.bit_length() + SPARE_BITS - _KEPT_BITS)
+    step_bits = min(61, (rows * h_cap + 3 * lam).bit_length() + 8)
+    return LeafRules(f_h, lam, rows * g_cap, largest, epsilon, step_bits, shift, params.learning_rate)
+
+
+def _gain_cap(rows: int, g_cap: int) -> int:
+    """Return more than any gain can be: a sum of squares over a denominator of at least one."""
+    return rows**2 * g_cap**2 + 1
+
+
+def _lambda(params: TrainParams, f_h: int) -> int:
+    """Return lambda~, which vanishes with lambda only."""
+    lam = round(Fraction(params.reg_lambda) * Fraction(2) ** f_h)
+    return max(1, lam) if params.reg_lambda > 0 else lam
+
+
+def _gamma(params: TrainParams, f_g: int, f_h: int, g_cap: int, rows: int) -> int:
+    exact = Fraction(max(params.gamma, SMALLEST_GAMMA)) * Fraction(2) ** (2 * f_g - f_h)
+    return min(max(1, round(exact)), _gain_cap(rows, g_cap))
+
+
+def scale(params: TrainParams, public: Plan, rows: int, f_g: int, f_h: int) -> Scale:
+    """Return the constants at given scales."""
+    mcw = min(math.ceil(Fraction(params.min_child_weight) * Fraction(2) ** f_h), rows * public.h_cap + 1)
+    if params.reg_lambda == 0:
+        mcw = max(1, mcw)  # an empty side would make 0 / 0
+    return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.g_cap, rows), mcw)
+
+
+def choose_scale(
+    params: TrainParams, public: Plan, g: npt.NDArray[np.float64], h: npt.NDArray[np.float64], rows: int
+) -> Scale:
+    """Return the finest scales under which this tree's g and h fit (the active participant's own choice)."""
+    f_g = public.f_g if public.f_g is not None else _finest(float(np.abs(g).max(initial=0)), public.g_cap)
+    if params.is_paper and public.f_g is None:
+        f_g -= 1  # one scale serves all trees, so residuals may grow a little
+    f_h = public.f_h
+    if f_h is None:
+        f_h = _finest(float(h.max(initial=0)), public.h_cap)
+        if params.reg_lambda > 0:
+            f_h = min(f_h, _finest(params.reg_lambda, public.lam_cap))
+    return scale(params, public, rows, f_g, f_h)
+
+
+def _finest(largest: float, cap: int) -> int:
+    """Return the largest f with largest * 2^f <= cap."""
+    if largest == 0:
+        return 0
+    _, exponent = math.frexp(largest)  # 2^(exponent - 1) <= largest < 2^exponent
+    f = cap.bit_length() - exponent
+    return f if Fraction(largest) * Fraction(2) ** f <= cap else f - 1

@@ -1,0 +1,161 @@
+"""What a curious role learns from a training: each attack of attacks.py, on paper and on strict transcripts.
+
+    python -m mpfedxgb.experiments.leaks [--json] [--seed N]
+
+Breast cancer (569 rows, 3 x 10 columns, log-loss) and diabetes (442 rows, 3 + 3 + 4 columns, squared error), both part
+of scikit-learn, in up to 8 bins, lambda = 1, trees of depth 3. The strict training has the same data and parameters;
+what it does not show is replaced by the masked numbers that the same role holds at the same places.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_diabetes
+
+from mpfedxgb.boosting import Labels
+from mpfedxgb.config import TrainParams
+from mpfedxgb.data import Table
+from mpfedxgb.experiments.leaks import measures
+from mpfedxgb.experiments.leaks.transcripts import Training, record
+from mpfedxgb.experiments.output import text_table
+
+LOGISTIC, SQUARED = "binary:logistic", "reg:squarederror"
+TREES = {LOGISTIC: 2, SQUARED: 6}
+MAX_BIN = 8
+
+Measure = Callable[[Training], tuple[float, float]]
+"""Turns a training into how well an attack does on it, and how well one does without any transcript."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """One attack: who, what is measured, on which problem, and the measure."""
+
+    name: str
+    attacker: str
+    unit: str
+    objective: str
+    measure: Measure
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one attack went."""
+
+    name: str
+    attacker: str
+    unit: str
+    paper: float
+    strict: float
+    chance: float
+
+
+def recorded(objective: str, security: str, seed: int = 1, base_score: float | None = 0.5, **params: Any) -> Training:
+    """Return a training of one of the two problems, once; log-loss starts from margin 0, as Algorithm 1 does."""
+    chosen = {"n_estimators": TREES[objective], "max_bin": MAX_BIN, "min_child_weight": 0.0} | params
+    return _recorded(TrainParams(objective=objective, security=security, **chosen), seed, base_score)
+
+
+@lru_cache(maxsize=16)
+def _recorded(params: TrainParams, seed: int, base_score: float | None) -> Training:
+    if params.objective == LOGISTIC:
+        X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+        ends, labels = [0, 10, 20, 30], Labels(y.to_numpy(np.float64), base_score=base_score)
+    else:
+        X, y = load_diabetes(return_X_y=True, as_frame=True)
+        ends, labels = [0, 3, 6, 10], Labels(y.to_numpy(np.float64))
+    tables = [Table.read(X.iloc[:, a:b], f"P{m}") for m, (a, b) in enumerate(pairwise(ends), 1)]
+    return record(params, tables, labels, seed)
+
+
+LEAKS = [
+    Leak("order of gains", "any auxiliary, C", "ordered pairs right", LOGISTIC, measures.order_of_gains),
+    Leak("strength of columns", "any auxiliary, C", "rank correlation", LOGISTIC, measures.strength_of_columns),
+    Leak(
+        "column and bucket of others' splits", "any auxiliary, C", "splits known", SQUARED, measures.columns_of_splits
+    ),
+    Leak(
+        "rows left of others' thresholds, squared error",
+        "P_1",
+        "counts exact",
+        SQUARED,
+        measures.rows_left_of_thresholds,
+    ),
+    Leak(
+        "rows left of others' thresholds, log-loss, tree 1",
+        "P_1",
+        "counts exact",
+        LOGISTIC,
+        measures.rows_left_of_thresholds,
+    ),
+    Leak("order of rows in a named column", "P_1", "ordered pairs right", SQUARED, measures.order_of_rows),
+    Leak("labels left of own thresholds", "P_2", "counts exact", LOGISTIC, measures.labels_left_of_thresholds),
+    Leak("labels of rows, for certain", "P_2", "rows known", LOGISTIC, measures.labels_for_certain),
+    Leak("labels of rows, by a guess", "P_2", "rows right", LOGISTIC, measures.labels_by_guess),
+    Leak("rows of each leaf, squared error", "any auxiliary, C", "counts exact", SQUARED, measures.rows_of_leaves),
+]
+"""What paper mode tells and strict does not."""
+
+STILL = [
+    Leak("rows on either side of an auxiliary's split", "P_1", "rows right", SQUARED, measures.sides_of_splits),
+    Leak(
+        "order of rows in some column, or its reverse",
+        "P_1",
+        "ordered pairs right",
+        SQUARED,
+        measures.order_by_nested_cuts,
+    ),
+    Leak("the same: how many rows it orders", "P_1", "of all pairs", SQUARED, measures.pairs_in_order),
+    Leak("rows that share a leaf of one's own path", "P_3", "rows known", LOGISTIC, measures.rows_of_own_leaves),
+]
+"""What strict tells too."""
+
+
+def run(leaks: Sequence[Leak], seed: int) -> Iterator[Result]:
+    """Yield how each attack goes."""
+    for leak in leaks:
+        paper, chance = leak.measure(recorded(leak.objective, "paper", seed))
+        strict, _ = leak.measure(recorded(leak.objective, "strict", seed))
+        yield Result(leak.name, leak.attacker, leak.unit, paper, strict, chance)
+
+
+def masked_first_layer(seed: int) -> Result:
+    """Return the last attack again, with First-Layer-Mask, on one tree."""
+    paper, strict = (
+        measures.rows_of_own_leaves(recorded(LOGISTIC, security, seed, n_estimators=1, first_layer_mask=True))[0]
+        for security in ("paper", "strict")
+    )
+    return Result(f"{STILL[-1].name}, first_layer_mask", "P_3", "rows known", paper, strict, 0.0)
+
+
+def page(title: str, results: Sequence[Result]) -> str:
+    """Return results as an aligned table."""
+    rows = [[r.name, r.attacker, r.unit, *(_figure(r, v) for v in (r.paper, r.strict, r.chance))] for r in results]
+    return f"{title}\n{text_table(['attack', 'attacker', 'measured', 'paper', 'strict', 'chance'], rows)}"
+
+
+def _figure(result: Result, value: float) -> str:
+    return f"{value:.2f}" if result.unit == "rank correlation" else f"{100 * value:.1f} %"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run all attacks and print two tables, or one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--seed", type=int, default=1, help="seed of all masks and coins (default 1)")
+    args = parser.parse_args(arguments)
+    only_paper = list(run(LEAKS, args.seed))
+    still = [*run(STILL, args.seed), masked_first_layer(args.seed)]
+    if args.json:
+        print(json.dumps({"paper": [asdict(r) for r in only_paper], "both": [asdict(r) for r in still]}))
+    else:
+        print(page("What paper mode tells and strict does not", only_paper))
+        print("\n" + page("What strict tells too", still))

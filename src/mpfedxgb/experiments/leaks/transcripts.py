@@ -1,0 +1,266 @@
+"""Trainings recorded for study: what every role was shown, and beside it the truth that it should not know.
+
+A transcript holds what a role was shown by name, from `Party.on_reveal`, and the masked numbers that participants
+hold at the same places of a strict training, from the frames. `brackets` lays a transcript out node by node, as
+SecureArgmax went through the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.boosting import Labels, PartialModel, TrainData, TrainResult, secure_train
+from mpfedxgb.boosting.objectives import base_margin, gradients
+from mpfedxgb.config import SessionSettings, TrainParams
+from mpfedxgb.data import Candidates, Table
+from mpfedxgb.party import ACTIVE, COORDINATOR, Party, run_locally
+from mpfedxgb.ring import RingArray, wide
+from mpfedxgb.transport.frame import Frame, decode
+from mpfedxgb.tree import Dummy, Leaf, Split
+from mpfedxgb.tree.paper.argmax import COMPARISON, DENOMINATOR, NUMERATOR, P_2
+from mpfedxgb.tree.predict import goes_first
+from mpfedxgb.tree.split import TREE_SHAPE
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.bool_]
+Place = tuple[int, int]
+"""A tree and a node of it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transcript:
+    """What one role saw: values shown to it, by name, in order; and the masked differences and answers of tournaments.
+
+    The masked ones are those of a strict training. The coordinator has none: it receives nothing that is masked.
+    """
+
+    role: int
+    shown: list[tuple[str, Any]]
+    masked_numbers: list[int]
+    masked_bits: list[int]
+
+    def values(self, name: str) -> list[npt.NDArray[Any]]:
+        """Return what was shown under a name, as numbers."""
+        found = [value for what, value in self.shown if what == name]
+        return [value.decode() if isinstance(value, RingArray) else value for value in found]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """A finished training: everybody's input, models and transcripts, the coordinator's transcript first; the truth.
+
+    The truth, which no role has: the rows in each node, the candidate that splits it, and its gradients.
+    """
+
+    params: TrainParams
+    tables: Sequence[Table]
+    labels: Labels
+    candidates: list[Candidates]
+    models: list[PartialModel]
+    transcripts: list[Transcript]
+    rows: dict[Place, Rows] = field(default_factory=dict)
+    best: dict[Place, int] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> list[list[int]]:
+        """Candidates of each feature, participant by participant."""
+        return [np.bincount(c.features, minlength=len(c.bins.counts)).tolist() for c in self.candidates]
+
+    @property
+    def owners(self) -> Ints:
+        """Whose each candidate is, all participants' candidates in order."""
+        return np.repeat(np.arange(1, len(self.candidates) + 1), [len(c) for c in self.candidates])
+
+    @property
+    def bits(self) -> Ints:
+        """Which rows go left by each candidate, (candidates, rows)."""
+        return np.concatenate([c.tile(0, len(c)) for c in self.candidates]).astype(np.int64)
+
+    def gains(self) -> dict[Place, Floats]:
+        """Return the gain of every candidate, less what all have in common, at every node that was split."""
+        y, lam, bits = self.labels.y, self.params.reg_lambda, self.bits
+        margin = base_margin(self.params.objective, y, None, self.labels.base_score, 1)[0] + np.zeros(len(y))
+        gains = {}
+        for t, tree in enumerate(self.models[0].trees):
+            (g,), (h,) = gradients(self.params.objective, y, margin[None])
+            for number, node in enumerate(tree):
+                here = self.rows[t, number]
+                G, H = g[here].sum(), h[here].sum()
+                if isinstance(node, Leaf):
+                    margin = margin - np.where(here, self.params.learning_rate * G / (H + lam), 0)
+                else:
+                    GL, HL = bits @ np.where(here, g, 0), bits @ np.where(here, h, 0)
+                    gains[t, number] = GL**2 / (HL + lam) + (G - GL) ** 2 / (H - HL + lam)
+        return gains
+
+
+def record(params: TrainParams, tables: Sequence[Table], labels: Labels, seed: int) -> Training:
+    """Train with all roles in this process, and keep what each of them saw."""
+    shown: list[list[tuple[str, Any]]] = [[] for _ in range(len(tables) + 1)]
+    opened: list[Frame] = []
+
+    def tap(sender: int, receiver: int, block: bytes) -> None:
+        if (sender, receiver) == (ACTIVE, P_2):  # what P_1 opens it sends to all, so this is what all participants hold
+            opened.append(decode(block, len(block)))
+
+    def program(party: Party, data: TrainData | None) -> TrainResult | None:
+        party.on_reveal = lambda name, value: shown[party.role].append((name, value))
+        return secure_train(party, params, data)
+
+    data = [TrainData(table, labels=labels if m == 0 else None) for m, table in enumerate(tables)]
+    settings = SessionSettings(insecure_seed=seed, parameters_digest=params.digest())
+    run = run_locally(program, len(tables), [(None,), *((one,) for one in data)], settings, tap, one_core=True)
+    results = [result for result in run.results if result is not None]
+    numbers, bits = ([], []) if params.is_paper else _masked(opened)
+    transcripts = [
+        Transcript(m, log, [], []) if m == COORDINATOR else Transcript(m, log, numbers, bits)
+        for m, log in enumerate(shown)
+    ]
+    training = Training(
+        params, tables, labels, [r.candidates for r in results], [r.model for r in results], transcripts
+    )
+    _write_truth(training)
+    return training
+
+
+def _masked(opened: Sequence[Frame]) -> tuple[list[int], list[int]]:
+    """Return the masked differences A_1 B_2 - A_2 B_1 of strict tournaments, and the masked answers."""
+    numbers: list[int] = []
+    bits: list[int] = []
+    for frame in opened:
+        (*_, words) = frame.arrays
+        if frame.label.endswith("argmax/differences"):
+            numbers += RingArray(wide(words.shape[-1]), words).decode().ravel().tolist()
+        elif frame.label.endswith("argmax/open bit"):  # one for each number; the last byte is filled up
+            bits += np.unpackbits(words, count=len(numbers) - len(bits), bitorder="little").tolist()
+    return numbers, bits
+
+
+def _write_truth(training: Training) -> None:
+    """Write down the rows of each node and the candidate that splits it, from everybody's models together."""
+    first = np.cumsum([0, *(len(c) for c in training.candidates)])
+    for t, tree in enumerate(training.models[0].trees):
+        training.rows[t, 0] = np.ones(len(training.labels.y), bool)
+        for number, node in enumerate(tree):
+            if isinstance(node, Leaf):
+                continue
+            owner = (node.owner if isinstance(node, Dummy) else ACTIVE) - 1
+            split = training.models[owner].trees[t][number]
+            assert isinstance(split, Split)
+            table, candidates = training.tables[owner], training.candidates[owner]
+            feature = table.names.index(split.feature)
+            goes, here = goes_first(split, table.columns[feature].values), training.rows[t, number]
+            left, right = (split.right, split.left) if split.flipped else (split.left, split.right)
+            training.rows[t, left], training.rows[t, right] = here & goes, here & ~goes
+            place = [(c.feature, candidates.threshold(i)) for i, c in enumerate(candidates.items)]
+            training.best[t, number] = int(first[owner]) + place.index((feature, split.threshold or 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Two candidates that were compared: whether the second is better, and the number that the role was shown."""
+
+    first: int
+    second: int
+    second_won: bool
+    number: int | None
+
+
+@dataclass(slots=True)
+class Bracket:
+    """How the candidates of one node fared, to the eyes of one role; `children` are those that the split made."""
+
+    place: Place
+    matches: list[Match]
+    best: int = 0
+    children: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Brackets:
+    """All nodes that were judged, in order; and the leaves of each tree, in the order in which they closed."""
+
+    nodes: list[Bracket]
+    leaves: list[list[int]]
+
+
+def brackets(seen: Transcript, sizes: Sequence[int], params: TrainParams) -> Brackets:
+    """Lay out a transcript node by node: halving inside each feature, then across, as all roles know it was done.
+
+    Of a strict transcript, which has no outcome, the masked answers and numbers stand in for what is missing.
+    """
+    signs, numbers = _outcomes(seen), _numbers(seen)
+    shape = iter(seen.values(TREE_SHAPE))
+    out = Brackets([], [])
+    for t in range(params.n_estimators):
+        count, level, closed = 1, [0], []
+        for _ in range(params.max_depth):
+            if not level:
+                break
+            batch = [Bracket((t, node), []) for node in level]
+            _play(batch, sizes, signs, numbers)
+            out.nodes.extend(batch)
+            if params.is_paper:
+                pays = [next(signs) > 0 for _ in batch]
+                for _ in batch:
+                    next(numbers)
+            else:
+                pays = (next(shape) & 255 != 0).tolist()
+                if seen.role != COORDINATOR:
+                    next(shape)  # the owners alone, as they are announced to the coordinator
+            closed += [bracket.place[1] for bracket, pay in zip(batch, pays, strict=True) if not pay]
+            split = [bracket for bracket, pay in zip(batch, pays, strict=True) if pay]
+            for bracket in sorted(split, key=lambda bracket: bracket.place):
+                bracket.children = (count, count + 1)
+                count += 2
+            level = [b.children[side] for side in (0, 1) for b in split if b.children is not None]
+        out.leaves.append(closed + level)
+    return out
+
+
+def _outcomes(seen: Transcript) -> Iterator[int]:
+    """Yield the signs of all fractions in order; of a strict transcript, masked bits as if they were signs."""
+    told = seen.values(COMPARISON)
+    if seen.role == ACTIVE:
+        told = told[1::2]  # after P_2's word, what P_1 tells everyone
+    return (
+        chain.from_iterable(a.ravel().tolist() for a in told) if told else iter([1 - 2 * b for b in seen.masked_bits])
+    )
+
+
+def _numbers(seen: Transcript) -> Iterator[int | None]:
+    """Yield what was restored at this role of all fractions in order; of a strict transcript, masked numbers."""
+    values = seen.values(DENOMINATOR if seen.role == ACTIVE else NUMERATOR)
+    known: list[int] = [int(v) for array in values for v in array.ravel()] or seen.masked_numbers
+    return chain(known, iter(lambda: None, 0))
+
+
+def _play(batch: list[Bracket], sizes: Sequence[int], signs: Iterator[int], numbers: Iterator[int | None]) -> None:
+    """Fill in the matches of a level's nodes, stage by stage: a stage has all nodes, a node all features."""
+    ends = np.cumsum(sizes).tolist()
+    groups = [[list(range(end - size, end)) for end, size in zip(ends, sizes, strict=True) if size] for _ in batch]
+    while True:
+        while any(len(group) > 1 for group in groups[0]):
+            for bracket, mine in zip(batch, groups, strict=True):
+                mine[:] = [_halve(group, bracket, signs, numbers) for group in mine]
+        if len(groups[0]) == 1:
+            break
+        groups = [[[winner for (winner,) in mine]] for mine in groups]
+    for bracket, mine in zip(batch, groups, strict=True):
+        bracket.best = mine[0][0]
+
+
+def _halve(group: list[int], bracket: Bracket, signs: Iterator[int], numbers: Iterator[int | None]) -> list[int]:
+    winners = []
+    for first, second in zip(group[0:-1:2], group[1::2], strict=True):
+        match = Match(first, second, next(signs, 1) < 0, next(numbers))
+        bracket.matches.append(match)
+        winners.append(second if match.second_won else first)
+    return winners + group[2 * len(winners) :]

@@ -1,0 +1,248 @@
+"""What one role of a federation is told: one TOML file, read once, checked before anything runs.
+
+Nothing here opens a data file, a certificate or a connection; `RoleSettings.check_files` looks whether files are there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from mpfedxgb.config import REFUSED, SessionSettings, TrainParams
+from mpfedxgb.errors import SettingsError
+from mpfedxgb.federation.settings.sections import (
+    PASSPHRASES,
+    Data,
+    Label,
+    Log,
+    Membership,
+    Network,
+    Role,
+    Session,
+    Tls,
+    read_training,
+)
+from mpfedxgb.federation.settings.toml import Section, check_values, read_toml, shorten, suggestion
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.transport.address import Address
+
+
+def _keys(part: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(part))
+
+
+TABLES: dict[str, tuple[str, ...]] = {
+    "federation": ("name", "participants", "coordinator"),
+    "role": _keys(Role),
+    "network": _keys(Network),
+    "tls": _keys(Tls),
+    "session": _keys(Session),
+    "training": _keys(TrainParams),
+    "data": _keys(Data),
+    "label": _keys(Label),
+    "log": _keys(Log),
+}
+"""Every table of a settings file with its keys."""
+
+_REFUSED = {"training": REFUSED, "tls": PASSPHRASES}
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSettings:
+    """Everything one role is told. `tls` is None over MPI only; `data` and `label` where the role has none."""
+
+    source: str
+    federation: Membership
+    role: Role
+    network: Network
+    tls: Tls | None
+    session: Session
+    training: TrainParams
+    data: Data | None
+    label: Label | None
+    log: Log
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> RoleSettings:
+        """Return the settings in a TOML file; relative paths in it begin at its folder.
+
+        Raises
+        ------
+        SettingsError
+            Naming file, table, key, value and remedy.
+        """
+        path = Path(path)
+        return cls.from_dict(read_toml(path), path.absolute().parent, str(path))
+
+    @classmethod
+    def from_dict(
+        cls, values: Mapping[str, Any], folder: str | Path = ".", source: str = "the settings"
+    ) -> RoleSettings:
+        """Return settings from nested dictionaries, as a TOML file would hold them.
+
+        Parameters
+        ----------
+        values : mapping of mappings
+            Tables by name.
+        folder : path
+            Where relative paths begin.
+        source : str
+            What messages call the settings.
+        """
+        content = dict(values)
+        for table in content:
+            if table not in TABLES:
+                hint = suggestion(table, TABLES, "the tables are")
+                raise SettingsError(f"{source}: there is no table [{shorten(str(table))}]{hint}")
+        check_values(source, content)
+        settings = _read(_Reader(content, Path(folder).absolute(), source))
+        settings._refuse_overwriting()
+        return settings
+
+    @property
+    def roster(self) -> Roster:
+        """All roles of the federation."""
+        return self.federation.roster
+
+    @property
+    def number(self) -> int:
+        """The role's number in the roster: 0 the coordinator, 1 the active participant, 2.. the auxiliaries."""
+        return _number(self.roster, self.role.name)
+
+    @property
+    def is_coordinator(self) -> bool:
+        """Whether this role deals masks and holds no data."""
+        return self.number == COORDINATOR
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this role holds the label."""
+        return self.number == ACTIVE
+
+    @property
+    def session_name(self) -> str:
+        """The session's name within its federation, the same at all roles."""
+        return f"{self.federation.name}/{self.session.name}"
+
+    def session_settings(self, attempt: int = 1) -> SessionSettings:
+        """Return what the engine has to know of one attempt of the session."""
+        return SessionSettings(
+            session=self.session_name,
+            attempt=attempt,
+            parameters_digest=self.training.digest(),
+            deadline=self.network.deadline,
+            max_frame_bytes=self.network.max_frame_mb << 20,
+        )
+
+    def peers(self) -> dict[str, Address]:
+        """Return the roles that this one dials, and where."""
+        addresses = {self.roster.coordinator: self.network.coordinator, self.roster.name(ACTIVE): self.network.active}
+        return {name: address for name, address in addresses.items() if address is not None}
+
+    def file_of(self, purpose: str) -> Path:
+        """Return the data file for "train", "evaluate", "predict" or "predictions"; raise SettingsError if not set."""
+        path: Path | None = None if self.data is None else getattr(self.data, purpose)
+        if path is None:
+            raise SettingsError(f"{self.source}: [data] {purpose} is missing; add the path of that file")
+        return path
+
+    def inputs(self) -> Iterator[tuple[str, Path]]:
+        """Yield every file that this role reads: the key with its table, such as "[tls] ca", and the path."""
+        for table, part, keys in (
+            ("tls", self.tls, ("ca", "certificate", "key")),
+            ("data", self.data, ("train", "evaluate", "predict")),
+        ):
+            for key in keys if part is not None else ():
+                path = getattr(part, key)
+                if path is not None:
+                    yield f"[{table}] {key}", path
+
+    def outputs(self) -> Iterator[tuple[str, Path]]:
+        """Yield every file that this role writes: the key with its table, and the path."""
+        for key, path in (
+            ("[role] model", self.role.model),
+            ("[data] predictions", None if self.data is None else self.data.predictions),
+            ("[log] file", self.log.file),
+        ):
+            if path is not None:
+                yield key, path
+
+    def with_label(self, column: str) -> RoleSettings:
+        """Return the same settings with another label column, at the active participant."""
+        if self.label is None:
+            raise SettingsError(f"{self.role.name} is not the active participant; only that one names a label")
+        return replace(self, label=replace(self.label, column=column))
+
+    def over_mpi(self) -> RoleSettings:
+        """Return the same settings for a role that is a rank of an MPI program."""
+        return replace(self, network=replace(self.network, transport="mpi"))
+
+    def check_files(self) -> None:
+        """Refuse, by table and key, input files that are not there and folders for output that are not."""
+        for key, path in self.inputs():
+            if not path.is_file():
+                what = "is a folder, not a file" if path.is_dir() else "is not there"
+                raise SettingsError(f"{self.source}: {key}: {path} {what}; correct the path or put the file there")
+        for key, path in self.outputs():
+            if path.is_dir() or not path.parent.is_dir():
+                what = f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+                raise SettingsError(f"{self.source}: {key}: {what}; give a file in a folder that exists")
+
+    def _refuse_overwriting(self) -> None:
+        taken = {os.path.normpath(path): key for key, path in self.inputs()}
+        taken[os.path.normpath(self.role.state)] = "[role] state"
+        for key, path in self.outputs():
+            other = taken.setdefault(os.path.normpath(path), key)
+            if other != key:
+                raise SettingsError(
+                    f"{self.source}: {key}: {path} would overwrite {other}; give each a path of its own"
+                )
+
+
+class _Reader:
+    """Hands out the tables of one file."""
+
+    def __init__(self, content: dict[str, Any], folder: Path, source: str) -> None:
+        self.content, self.folder, self.source = content, folder, source
+
+    def section(self, name: str, why: str = "") -> Section:
+        """Return a table; a missing one is refused if there is a reason `why` it has to be there, or else empty."""
+        if why and name not in self.content:
+            raise SettingsError(f"{self.source}: the table [{name}] is missing; {why}")
+        content = self.content.get(name, {})
+        return Section(self.source, name, content, TABLES[name], self.folder, _REFUSED.get(name))
+
+    def refuse(self, name: str, why: str) -> None:
+        """Refuse a table that this role cannot have."""
+        if name in self.content:
+            raise SettingsError(f"{self.source}: [{name}] does not belong here: {why}; take the table out")
+
+
+def _read(file: _Reader) -> RoleSettings:
+    federation = Membership.read(file.section("federation", "it names the federation and its participants"))
+    role = Role.read(file.section("role", "it says which role this file is for"), federation.roster)
+    number = _number(federation.roster, role.name)
+    network = Network.read(file.section("network", "it says where to listen and whom to dial"), number)
+    tls = None
+    if network.transport == "grpc" or "tls" in file.content:
+        tls = Tls.read(file.section("tls", "roles know each other by their certificates"))
+    training = read_training(file.section("training"))
+    data = label = None
+    if number == COORDINATOR:
+        file.refuse("data", f"{role.name} is the coordinator, which holds no data")
+    else:
+        data = Data.read(file.section("data", "it names the files and the id column"), number)
+    if number == ACTIVE:
+        assert data is not None
+        label = Label.read(file.section("label", f"{role.name} is the active participant"), data, training)
+    else:
+        file.refuse("label", f"only {federation.roster.name(ACTIVE)}, the active participant, holds the label")
+    session, log = Session.read(file.section("session")), Log.read(file.section("log"))
+    return RoleSettings(file.source, federation, role, network, tls, session, training, data, label, log)
+
+
+def _number(roster: Roster, name: str) -> int:
+    return COORDINATOR if name == roster.coordinator else roster.participants.index(name) + 1

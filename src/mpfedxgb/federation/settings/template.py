@@ -1,0 +1,206 @@
+"""The settings file of a role as text: every key with its meaning, those that may be left out as comments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from mpfedxgb.config import TrainParams
+from mpfedxgb.federation.samples import ID, LABEL
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.transport.address import Address
+
+TRAINING: dict[str, Any] = {
+    "objective": "binary:logistic",
+    "n_estimators": 20,
+    "max_depth": 3,
+    "learning_rate": 0.2,
+}
+"""Parameters that suit the sample tables."""
+
+EXPLAINED = {
+    "objective": "binary:logistic, multi:softprob, reg:squarederror or count:poisson",
+    "num_class": "example: number of classes, for multi:softprob only",
+    "n_estimators": "number of rounds, each of one tree (of one per class for multi:softprob)",
+    "max_depth": "levels of splits of a tree",
+    "max_bin": "bins per column of numbers",
+    "learning_rate": "shrinks every leaf weight",
+    "reg_lambda": "L2 penalty on leaf weights",
+    "gamma": "least gain of a split",
+    "min_child_weight": "least sum of hessians on either side of a split",
+    "subsample": "share of rows per round",
+    "colsample_bytree": "share of columns per tree",
+    "weighted": "whether [label] names a column of weights",
+    "first_layer_mask": "let only the active participant split the root",
+    "may_stop_early": "whether [label] may stop the training early",
+    "security": '"paper" runs the paper\'s algorithms as printed, which reveal more',
+    "binning": 'equal frequency; "paper" takes the sketch of the paper\'s own code',
+    "leaf_epsilon": 'with security = "paper": how close leaf weights come to the exact ones',
+}
+"""What the parameters of a training mean."""
+
+_WIDTH = 40
+_INDENT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a role that listens does so, and where others find it."""
+
+    listen: Address
+    dial: Address
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A key with its value and meaning; `optional` ones are written as comments that show the default."""
+
+    key: str
+    value: Any
+    meaning: str
+    optional: bool = False
+
+    def __str__(self) -> str:
+        text = f"{'# ' if self.optional else ''}{self.key} = {_toml(self.value)}"
+        return f"{text.ljust(_WIDTH)}{' ' * _INDENT}# {self.meaning}"
+
+
+def settings_text(federation: str, roster: Roster, role: int, places: Mapping[int, Place]) -> str:
+    """Return a settings file for a role of a trial.
+
+    Parameters
+    ----------
+    federation : str
+        Its name.
+    roster : Roster
+    role : int
+        The role's number.
+    places : mapping of int to Place
+        Of the coordinator and the active participant.
+    """
+    name = roster.name(role)
+    blocks = [
+        f'# Settings of {name} in the federation "{federation}". Relative paths begin at the folder of this file.\n'
+        "# Keys behind a # are optional and show their defaults, or examples where it says so.\n"
+    ]
+    for title, lines in _tables(federation, roster, role, places):
+        blocks.append("\n".join([title, *map(str, lines)]) + "\n")
+    return "\n".join(blocks)
+
+
+def _tables(
+    federation: str, roster: Roster, role: int, places: Mapping[int, Place]
+) -> Iterator[tuple[str, list[_Line]]]:
+    name = roster.name(role)
+    yield (
+        "# Who takes part. The same at all roles.\n[federation]",
+        [
+            _Line("name", federation, "sessions of other federations are refused"),
+            _Line("participants", list(roster.participants), "the active participant, who holds the label, first"),
+            _Line("coordinator", roster.coordinator, "deals random masks; holds no data"),
+        ],
+    )
+    yield "[role]", _role(name, role)
+    yield "# Only the coordinator and the active participant listen.\n[network]", _network(roster, role, places)
+    yield (
+        "# Who this role is to the others: the certificate's DNS name has to be its name above.\n[tls]",
+        [
+            _Line("ca", "ca.crt", "the authority that all roles trust"),
+            _Line("certificate", f"{name}.crt", "this role's certificate"),
+            _Line("key", f"{name}.key", "its private key; nobody else should be able to read it"),
+            _Line("passphrase_env", "KEY_PASSPHRASE", "example: environment variable with the key's passphrase", True),
+        ],
+    )
+    yield (
+        "[session]",
+        [_Line("name", "training", "the same at all roles; a run of the same name goes on where it stopped", True)],
+    )
+    yield "# What all roles know of the training. The same at all roles.\n[training]", _training()
+    if role != COORDINATOR:
+        yield "# This participant's rows: CSV (also .csv.gz) or Parquet. Rows are sorted by id.\n[data]", _data(role)
+    if role == ACTIVE:
+        yield "# Only the active participant has these.\n[label]", _label()
+    yield (
+        "[log]",
+        [
+            _Line("level", "info", "debug, info, warning or error", True),
+            _Line("file", f"{name}.log", "example: where the log goes besides the terminal", True),
+            _Line("json", False, "one JSON object per line, for machines", True),
+        ],
+    )
+
+
+def _role(name: str, role: int) -> list[_Line]:
+    lines = [
+        _Line("name", name, "one of the participants, or the coordinator"),
+        _Line("state", "state", "folder for checkpoints and this role's own secrets", True),
+    ]
+    if role != COORDINATOR:
+        lines.append(_Line("model", f"{name}.mpfedxgb.json", "this participant's part of the model", True))
+    return lines
+
+
+def _network(roster: Roster, role: int, places: Mapping[int, Place]) -> list[_Line]:
+    lines = []
+    if role in places:
+        lines.append(_Line("listen", str(places[role].listen), "where the others reach this role; open this port"))
+    if role != COORDINATOR:
+        lines.append(
+            _Line("coordinator", str(places[COORDINATOR].dial), f"where {roster.coordinator} is reached from here")
+        )
+    if role not in (COORDINATOR, ACTIVE):
+        lines.append(_Line("active", str(places[ACTIVE].dial), f"where {roster.name(ACTIVE)} is reached from here"))
+    return [
+        *lines,
+        _Line("deadline", 600.0, "seconds to wait for a peer's next message", True),
+        _Line("connect_timeout", 300.0, "seconds to wait for peers at the start", True),
+        _Line("reconnect", False, "wait for a peer that was lost, and go on", True),
+        _Line("max_frame_mb", 1024, "largest message that is accepted", True),
+        _Line("transport", "grpc", "grpc, or mpi within one cluster", True),
+    ]
+
+
+def _training() -> list[_Line]:
+    lines = [_Line(key, value, EXPLAINED[key]) for key, value in TRAINING.items()]
+    for parameter in fields(TrainParams):
+        if parameter.name not in TRAINING:
+            value = 3 if parameter.name == "num_class" else parameter.default
+            lines.append(_Line(parameter.name, value, EXPLAINED.get(parameter.name, "see docs/parameters.md"), True))
+    return lines
+
+
+def _data(role: int) -> list[_Line]:
+    lines = [
+        _Line("id", ID, "the column that says which row is whose; the same people at all participants"),
+        _Line("train", "train.csv", "rows to learn from"),
+        _Line("evaluate", "evaluate.csv", "rows to watch progress on; at all participants or at none"),
+        _Line("predict", "score.csv", "rows to score with the model"),
+    ]
+    if role == ACTIVE:
+        lines.append(_Line("predictions", "predictions.csv", "where their predictions go"))
+    return [
+        *lines,
+        _Line("features", ["a", "b"], "example: the columns to use, instead of all but id, label and weight", True),
+        _Line("drop", [], "or the columns not to use", True),
+        _Line("categorical", [], "columns to read as words even if they look like numbers", True),
+        _Line("numeric", [], "columns that must hold numbers", True),
+    ]
+
+
+def _label() -> list[_Line]:
+    return [
+        _Line("column", LABEL, "the column to predict"),
+        _Line("eval_metric", ["logloss", "auc"], "how to judge the rows to evaluate; the last one decides"),
+        _Line("weight", "weight", "example: column of row weights; needs weighted = true", True),
+        _Line(
+            "early_stopping_rounds", 10, "example: rounds without progress to bear; needs may_stop_early = true", True
+        ),
+        _Line("base_score", 0.5, "example: the prediction to start from, instead of the labels' mean", True),
+    ]
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML, which agrees with JSON on texts, lists of texts, numbers and booleans."""
+    return json.dumps(value, ensure_ascii=False)

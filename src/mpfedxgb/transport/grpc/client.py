@@ -1,0 +1,162 @@
+"""The dialling side of the gRPC transport: a role that tries until its peer answers or refuses for good."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from mpfedxgb.errors import FrameError, HandshakeError, PeerTimeoutError
+from mpfedxgb.transport.grpc.rendezvous import LOOK, METHOD, OPTIONS, REFUSED, Refusal, Rendezvous, log, lost, window_in
+from mpfedxgb.transport.grpc.stream import PeerStream
+from mpfedxgb.transport.grpc.tls import Identity, grpc  # grpc from where it is held to TLS 1.3
+
+DUPLICATE_GRACE = 45.0
+"""Seconds after which "is connected already" is believed: until then it may be a dead connection not yet noticed."""
+
+_ATTEMPT = 10.0
+"""Seconds that one attempt may take."""
+
+_PROBE = 3.0
+"""Seconds to find out why an attempt failed."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+
+_OPTIONS = (
+    *OPTIONS,
+    ("grpc.enable_retries", 0),
+    ("grpc.enable_http_proxy", 0),  # roles talk to each other, not to whom the environment names
+    ("grpc.service_config_disable_resolution", 1),
+    ("grpc.use_local_subchannel_pool", 1),  # a new attempt does not inherit the last one's pause
+)
+
+
+class Client:
+    """A thread that dials one peer until it is connected, it is refused for good, or the meeting is over.
+
+    `end` is when the last attempt has to be over, on the monotonic clock.
+    """
+
+    def __init__(
+        self, meeting: Rendezvous, peer: int, address: str, identity: Identity, max_block: int, end: float
+    ) -> None:
+        self._meeting, self._peer, self._address, self._identity = meeting, peer, address, identity
+        self._max_block, self._end = max_block, end
+        self._name = meeting.names[peer]
+        self._credentials = identity.channel_credentials()
+        self._call: _Call | None = None
+        self._began = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name=f"dials-{self._name}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Hang up, and end all threads; the meeting must be over."""
+        self._thread.join()
+        if self._call is not None:
+            self._call.close()
+
+    def _run(self) -> None:
+        over, pause = self._meeting.over, _FIRST_PAUSE
+        while not over.is_set():
+            call = self._call = self._new_call()
+            try:
+                reason = self._try(call)
+                if over.is_set():
+                    return
+                self._meeting.note(self._peer, reason)
+            except Refusal:  # the meeting ended in between
+                return
+            except Exception as error:  # whatever it is, nobody dials any more
+                self._meeting.fail(error)
+                return
+            call.close()
+            over.wait(pause)
+            pause = min(_LONGEST_PAUSE, 1.5 * pause)
+
+    def _new_call(self) -> _Call:
+        options = (*_OPTIONS, ("grpc.ssl_target_name_override", self._name))
+        channel = grpc.secure_channel(self._address, self._credentials, options)
+        return _Call(channel, self._meeting, PeerStream(self._name, self._meeting.me.window, self._max_block))
+
+    def _try(self, call: _Call) -> str:
+        """Wait for an answer, and stay as long as there is a connection; return why there is none."""
+        over, end = self._meeting.over, min(self._end, time.monotonic() + _ATTEMPT)
+        while not call.answered.wait(LOOK) and not over.is_set() and time.monotonic() < end:
+            pass
+        if not call.accepted:
+            return self._reason(call)
+        self._meeting.join(self._peer, call.link)
+        while not over.wait(LOOK) and call.link.alive:
+            pass
+        return "the connection was lost again"
+
+    def _reason(self, call: _Call) -> str:
+        """Return why an attempt failed; raise HandshakeError if another would fail as well."""
+        code, words, refused = call.outcome()
+        for_good = HandshakeError(f"{self._name} refused {self._meeting.me.name}: {words}")
+        if refused and code is grpc.StatusCode.ALREADY_EXISTS:
+            if time.monotonic() >= min(self._began + DUPLICATE_GRACE, self._end - 2 * _LONGEST_PAUSE):
+                raise for_good
+        elif refused and code is not grpc.StatusCode.UNAVAILABLE:
+            raise for_good
+        elif code is grpc.StatusCode.UNIMPLEMENTED:
+            raise HandshakeError(f"what answers at {self._address} is no role of mpfedxgb, or of another version")
+        elif not refused:
+            try:
+                self._identity.probe(self._address, self._name, min(_PROBE, max(LOOK, self._end - time.monotonic())))
+            except PeerTimeoutError as error:
+                return str(error)
+        return words
+
+
+class _Call:
+    """One dialled connection: its channel, its stream and the thread that reads it."""
+
+    def __init__(self, channel: Any, meeting: Rendezvous, link: PeerStream) -> None:
+        self.link = link
+        self.answered = threading.Event()
+        self.accepted = False
+        self._channel = channel
+        self._stream: Any = channel.stream_stream(METHOD)(
+            link.pieces(),
+            metadata=meeting.me.metadata(),
+            wait_for_ready=False,
+            compression=grpc.Compression.NoCompression,
+        )
+        self._reader = threading.Thread(target=self._read, name=f"from-{link.name}", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        link = self.link
+        try:
+            window = window_in(dict(self._stream.initial_metadata() or ()))
+            if window is not None:
+                link.window = min(link.window, window)
+                self.accepted = True
+                self.answered.set()
+            for message in self._stream:  # up to the end of the call, which comes after the peer's last piece
+                link.accept(message)
+        except FrameError as error:
+            link.end(error)
+            self._stream.cancel()
+        except grpc.RpcError:
+            if self.accepted and link.alive:
+                log.info("the connection to %s has broken: %s", link.name, self._stream.details())
+        link.end(lost(link.name))
+        link.ended.set()
+        self.answered.set()
+
+    def outcome(self) -> tuple[Any, str, bool]:
+        """Return how a call that was not accepted has ended: grpc's code, words, and whether a role refused it."""
+        if not self.link.ended.is_set():
+            return None, "it did not answer", False
+        words = "".join(c for c in self._stream.details() or "" if c.isprintable())[:500]
+        refused = any(key == REFUSED for key, _ in self._stream.trailing_metadata() or ())
+        return self._stream.code(), words, refused
+
+    def close(self) -> None:
+        """End the call and its threads."""
+        self.link.end(lost(self.link.name))
+        self._stream.cancel()
+        self._channel.close()
+        self._reader.join()

@@ -1,0 +1,232 @@
+"""How the connections of one role come about: those who dial in, those who are dialled, and who is still missing.
+
+A caller introduces itself in the metadata of its call: wire version, federation, name and window. The listening role
+holds that against the roster and against the certificate that the caller has proved to own, before it reads a message.
+Whoever is refused is told why, and so is the log; the role goes on waiting for the right one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mpfedxgb.errors import PeerFinishedError, SettingsError
+from mpfedxgb.transport.address import NAME, parse_address
+from mpfedxgb.transport.grpc.stream import MESSAGE_BYTES, PeerStream
+
+WIRE_VERSION = 1
+"""Grows with every change after which old and new roles could not read each other's pieces."""
+
+METHOD = "/mpfedxgb.Roles/Connect"
+REFUSED = "mpfedxgb-refused"
+"""Metadata that tells a refusal by a role from one by whatever else is on the way."""
+
+KEEP_ALIVE = 20.0
+"""Seconds without traffic after which a connection is tried, and seconds that the other side has to answer."""
+
+LOOK = 0.1
+"""Seconds between two looks at what nobody tells of."""
+
+OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", int(1000 * KEEP_ALIVE)),
+    ("grpc.keepalive_timeout_ms", int(1000 * KEEP_ALIVE)),
+    ("grpc.http2.ping_timeout_ms", int(1000 * KEEP_ALIVE)),  # without it a ping is waited for a minute
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+"""grpc's settings on both sides of a connection."""
+
+_MOST_WARNINGS = 100
+
+log = logging.getLogger("mpfedxgb.transport")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Who is who, and where: names by role, the coordinator first; where roles 0 and 1 are found.
+
+    Parameters
+    ----------
+    names : tuple of str
+        As in the certificates: lower-case letters, digits and hyphens.
+    addresses : mapping from role to "host:port"
+        Where to dial the coordinator (0) and the active participant (1).
+    listen : str or None
+        The "host:port" that this role binds, if it is one of these two.
+    """
+
+    names: tuple[str, ...]
+    addresses: Mapping[int, str] = field(default_factory=dict)
+    listen: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        if len(self.names) < 2 or len(set(self.names)) != len(self.names):
+            raise SettingsError(f"a federation has two or more roles of different names, not {list(self.names)}")
+        for name in self.names:
+            if not NAME.fullmatch(name):
+                raise SettingsError(
+                    f"{name!r} cannot stand in a certificate; "
+                    "a role's name has 1 to 63 of the characters a-z, 0-9 and -, and no - at its ends"
+                )
+        for address in (*self.addresses.values(), *([] if self.listen is None else [self.listen])):
+            try:
+                parse_address(address)
+            except ValueError as error:
+                raise SettingsError(f"{address!r} is not an address: {error}") from None
+
+    def address(self, role: int) -> str:
+        """Return where a role is dialled."""
+        try:
+            return self.addresses[role]
+        except KeyError:
+            raise SettingsError(f"there is no address for {self.names[role]}; give its host:port") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """What both sides of a connection say of themselves."""
+
+    name: str
+    federation: str
+    window: int
+    """Bytes that it has room for."""
+
+    def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+        """Return it as a call's metadata."""
+        return (
+            ("mpfedxgb-wire", str(WIRE_VERSION)),
+            ("mpfedxgb-federation-bin", self.federation.encode()),
+            ("mpfedxgb-role", self.name),
+            ("mpfedxgb-window", str(self.window)),
+        )
+
+
+def window_in(metadata: Mapping[str, str | bytes]) -> int | None:
+    """Return the window that the other side offers, if it does."""
+    text = str(metadata.get("mpfedxgb-window", ""))
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0 else None
+
+
+class Refusal(Exception):  # noqa: N818 # it is an answer to a caller; nobody else sees it
+    """Why a caller is not connected; `lasting` unless a later call may succeed."""
+
+    def __init__(self, reason: str, lasting: bool = True, duplicate: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.lasting, self.duplicate = reason, lasting, duplicate
+
+
+class Rendezvous:
+    """The roles that one role waits for, and the links to those who came."""
+
+    def __init__(self, role: int, me: Introduction, names: Sequence[str], expected: Sequence[int]) -> None:
+        self.me, self.names, self.expected = me, names, list(expected)
+        self.callers = [peer for peer in expected if peer > role]
+        self.called = [peer for peer in expected if peer < role]
+        self.links: dict[int, PeerStream] = {}
+        self.over = threading.Event()
+        """Set when all are there, or when waiting has ended otherwise: nobody joins or dials any more."""
+        self.failure: Exception | None = None
+        self._reasons = dict.fromkeys(self.expected, "it has not called")
+        self._changed = threading.Condition()
+        self._warned: set[tuple[str, str]] = set()
+
+    def examine(self, metadata: Mapping[str, str | bytes], certified: Sequence[str], version: str | None) -> int:
+        """Return the role of a caller, or raise why it is refused.
+
+        `certified` are the names in its certificate, `version` is its TLS version, if known.
+        """
+        if version not in (None, "TLSv1.3"):
+            raise Refusal(f"the connection uses {version}; only TLS 1.3 is accepted")
+        claimed = str(metadata.get("mpfedxgb-role", ""))
+        roles = [name for name in certified if name in self.names]
+        if not roles:
+            raise Refusal(f"the certificate is for {_quoted(certified)}, which is no role of this federation")
+        if len(roles) > 1:
+            raise Refusal(f"the certificate is for {_quoted(roles)}; a certificate is for one role only")
+        if roles != [claimed]:
+            raise Refusal(f"the caller says that it is {claimed[:100]!r}, but its certificate is for {_quoted(roles)}")
+        wire = str(metadata.get("mpfedxgb-wire", "none"))
+        if wire != str(WIRE_VERSION):
+            raise Refusal(
+                f"{claimed} speaks wire version {wire[:20]}, {self.me.name} speaks {WIRE_VERSION}; "
+                "give all roles the same version of mpfedxgb"
+            )
+        if metadata.get("mpfedxgb-federation-bin") != self.me.federation.encode():
+            raise Refusal(f"{claimed} and {self.me.name} are not in the same federation; compare the federation's name")
+        role = list(self.names).index(claimed)
+        if role not in self.callers:
+            raise Refusal(f"{self.me.name} expects no call of {claimed}; do both have the same list of roles?")
+        if window_in(metadata) is None:
+            raise Refusal(f"{claimed} does not say how much room it has; is it another version of mpfedxgb?")
+        return role
+
+    def join(self, role: int, link: PeerStream) -> None:
+        """Add a link, or raise why it is refused."""
+        with self._changed:
+            there = self.links.get(role)
+            if there is not None and there.alive:
+                raise Refusal(
+                    f"{self.names[role]} is connected already; does another process run as {self.names[role]}?",
+                    duplicate=True,
+                )
+            if self.over.is_set():
+                raise Refusal(f"{self.me.name} has begun without {self.names[role]} or is about to end", lasting=False)
+            self.links[role] = link
+            self._changed.notify_all()
+        log.info("%s and %s are connected", self.me.name, self.names[role])
+
+    def warn(self, caller: str, reason: str) -> None:
+        """Log a refusal, once for each caller and reason."""
+        what = (caller[:100], reason)
+        with self._changed:
+            if what in self._warned or len(self._warned) >= _MOST_WARNINGS:
+                return
+            self._warned.add(what)
+        log.warning("%s refused a connection of %r: %s", self.me.name, *what)
+
+    def note(self, role: int, reason: str) -> None:
+        """Remember, and log, why a role is not there yet."""
+        with self._changed:
+            news = self._reasons[role] != reason
+            self._reasons[role] = reason
+        if news:
+            log.info("%s waits for %s: %s", self.me.name, self.names[role], reason)
+
+    def fail(self, error: Exception) -> None:
+        """Give up: waiting longer will not help."""
+        with self._changed:
+            self.failure = self.failure or error
+            self._changed.notify_all()
+
+    def missing(self) -> list[int]:
+        """Return the roles that are not connected, or not any more."""
+        return [role for role in self.expected if role not in self.links or not self.links[role].alive]
+
+    def wait(self, timeout: float) -> bool:
+        """Wait a while for news; return whether everybody is there, and if so, let nobody else in."""
+        with self._changed:
+            if self.failure is not None:
+                raise self.failure
+            if not self.missing():
+                self.over.set()
+                return True
+            self._changed.wait(timeout)
+            return False
+
+    def who_is_missing(self) -> str:
+        """Return the missing roles and what is known of them."""
+        return "; ".join(f"{self.names[role]}: {self._reasons[role]}" for role in self.missing())
+
+
+def lost(name: str) -> PeerFinishedError:
+    """Return the error of a connection that ended without a word."""
+    return PeerFinishedError(f"the connection to {name} was lost")
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(repr(name[:100]) for name in names[:5]) or "nobody"

@@ -1,0 +1,155 @@
+"""The listening side of the gRPC transport: a port that admits each expected role once and refuses all others."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from typing import Any
+
+from mpfedxgb.errors import FrameError, UserError
+from mpfedxgb.transport.address import parse_address
+from mpfedxgb.transport.grpc.rendezvous import (
+    KEEP_ALIVE,
+    LOOK,
+    METHOD,
+    OPTIONS,
+    REFUSED,
+    Refusal,
+    Rendezvous,
+    log,
+    lost,
+    window_in,
+)
+from mpfedxgb.transport.grpc.stream import PeerStream
+from mpfedxgb.transport.grpc.tls import Identity, grpc, peer_names, tls_version  # grpc from where it is held to TLS 1.3
+
+_OPTIONS = (
+    *OPTIONS,
+    ("grpc.so_reuseport", 0),  # two roles on one port are a mistake
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", int(500 * KEEP_ALIVE)),
+    ("grpc.server_handshake_timeout_ms", 10_000),
+)
+_SPARE_CALLS = 8
+"""Calls at a time beside the expected ones: of callers that are about to be refused."""
+
+
+class _Threads(Executor):
+    """A thread for each call, one that does not keep a process alive that forgets to close its transport."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+
+        thread = threading.Thread(target=run, name=self._name, daemon=True)
+        self._threads = [*(other for other in self._threads if other.is_alive()), thread]
+        thread.start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        for thread in self._threads:
+            thread.join()
+
+
+class Server:
+    """A listening role's port.
+
+    Raises UserError if the port cannot be had.
+    """
+
+    def __init__(self, meeting: Rendezvous, listen: str, identity: Identity, max_block: int) -> None:
+        self._meeting, self._max_block = meeting, max_block
+        self._threads = _Threads(f"{identity.name}-admits")
+        self._readers: list[threading.Thread] = []
+        self._server: Any = grpc.server(
+            self._threads,
+            options=_OPTIONS,
+            maximum_concurrent_rpcs=len(meeting.callers) + _SPARE_CALLS,
+            compression=grpc.Compression.NoCompression,
+        )
+        service, method = METHOD.strip("/").split("/")
+        handler = grpc.stream_stream_rpc_method_handler(self._admit)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+        credentials = identity.server_credentials()
+        _refuse_if_taken(listen)
+        try:
+            self._server.add_secure_port(listen, credentials)
+        except RuntimeError:
+            raise UserError(f"cannot listen on {listen}; is the address one of this machine's?") from None
+        self._server.start()
+
+    def _admit(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        metadata = dict(context.invocation_metadata())
+        proved = context.auth_context()
+        meeting = self._meeting
+        try:
+            role = meeting.examine(metadata, peer_names(proved), tls_version(proved))
+            link = PeerStream(meeting.names[role], min(meeting.me.window, window_in(metadata) or 0), self._max_block)
+            meeting.join(role, link)
+        except Refusal as refusal:
+            if refusal.lasting:
+                meeting.warn(str(metadata.get("mpfedxgb-role", "")), refusal.reason)
+            context.set_trailing_metadata(((REFUSED, "1"),))
+            context.abort(_code(refusal), refusal.reason)
+        context.send_initial_metadata(meeting.me.metadata())
+        reader = threading.Thread(target=_read, args=(link, requests, context), name=f"from-{link.name}", daemon=True)
+        self._readers.append(reader)
+        reader.start()
+        return _until_ended(link)
+
+    def close(self) -> None:
+        """Free the port and end all threads."""
+        self._server.stop(LOOK).wait()
+        self._threads.shutdown()
+        for reader in self._readers:
+            reader.join()
+
+
+def _code(refusal: Refusal) -> Any:
+    if refusal.duplicate:
+        return grpc.StatusCode.ALREADY_EXISTS
+    return grpc.StatusCode.PERMISSION_DENIED if refusal.lasting else grpc.StatusCode.UNAVAILABLE
+
+
+def _read(link: PeerStream, requests: Iterator[bytes], context: Any) -> None:
+    try:
+        for message in requests:
+            if not link.accept(message):
+                break
+    except FrameError as error:
+        link.end(error)
+        context.cancel()
+    except Exception:  # grpc's own, without a type: the call has ended badly
+        log.info("the connection of %s has broken", link.name)
+    link.end(lost(link.name))
+    link.ended.set()
+
+
+def _until_ended(link: PeerStream) -> Iterator[bytes]:
+    yield from link.pieces()
+    link.ended.wait()  # a call that ends too early would cut off what the caller has not read
+
+
+def _refuse_if_taken(listen: str) -> None:
+    """Ask the system first: grpc is content if it gets one of several addresses that a name stands for."""
+    bound = parse_address(listen)
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(bound.host, bound.port, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind, protocol) as trial:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                trial.bind(address)
+    except OSError as error:
+        raise UserError(
+            f"cannot listen on {listen}: {error.strerror}; "
+            "is another role or program using the port, and is the address one of this machine's?"
+        ) from None

@@ -1,0 +1,131 @@
+"""The transport between organisations: one gRPC stream per connection, mutual TLS 1.3 always.
+
+Only the coordinator and the active participant listen; whoever has the higher number dials. `connect` returns when all
+neighbours of a role are connected. A lost connection is not mended: close the transport and `connect` again.
+
+Threads and settings were chosen by measurement, see docs/adr/0012-grpc-streams.md.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from mpfedxgb.errors import FederationError, PeerTimeoutError, SettingsError
+from mpfedxgb.transport.grpc.client import Client
+from mpfedxgb.transport.grpc.rendezvous import LOOK, Endpoints, Introduction, Rendezvous
+from mpfedxgb.transport.grpc.server import Server
+from mpfedxgb.transport.grpc.stream import PeerStream
+from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.topology import ACTIVE, star
+
+__all__ = ["Endpoints", "GrpcTransport", "connect"]
+
+LINGER = 5.0
+"""Seconds that closing waits for a peer that takes nothing of what was sent before."""
+
+
+def connect(
+    role: int,
+    endpoints: Endpoints,
+    identity: Identity,
+    federation: str,
+    timeout: float,
+    capacity: int,
+    max_block: int,
+    peers: Sequence[int] | None = None,
+) -> GrpcTransport:
+    """Connect a role with its neighbours.
+
+    Parameters
+    ----------
+    role : int
+        This role's number; 0 is the coordinator, 1 the active participant.
+    endpoints : Endpoints
+        Names and addresses.
+    identity : Identity
+        This role's certificate and key.
+    federation : str
+        Name of the federation; all roles must give the same.
+    timeout : float
+        Seconds to wait for everybody.
+    capacity : int
+        Bytes that may wait for a receiver; of two connected roles the smaller one counts.
+    max_block : int
+        Bytes of the largest block.
+    peers : sequence of int or None
+        The roles to connect with; all neighbours if None.
+
+    Raises
+    ------
+    PeerTimeoutError
+        Somebody is missing; says who, and what is known of it.
+    HandshakeError
+        This role is refused, or refuses, for good; says why.
+    UserError
+        The port is taken, or the settings do not fit together.
+    """
+    expected = star(role, len(endpoints.names)) if peers is None else list(peers)
+    if identity.name != endpoints.names[role]:
+        raise SettingsError(f"the identity is of {identity.name!r}, but role {role} is {endpoints.names[role]!r}")
+    me = Introduction(identity.name, federation, capacity)
+    transport = GrpcTransport(role, Rendezvous(role, me, endpoints.names, expected))
+    try:
+        transport._start(endpoints, identity, max_block, timeout)
+    except BaseException:
+        transport.close()
+        raise
+    return transport
+
+
+class GrpcTransport:
+    """One role's end of its gRPC connections; made by `connect`."""
+
+    def __init__(self, role: int, meeting: Rendezvous) -> None:
+        self._role, self._meeting = role, meeting
+        self._door: Server | None = None
+        self._dials: list[Client] = []
+        self._closing = threading.Lock()
+
+    def _start(self, endpoints: Endpoints, identity: Identity, max_block: int, timeout: float) -> None:
+        meeting, end = self._meeting, time.monotonic() + timeout
+        identity.check_usage(listens=bool(meeting.callers), dials=bool(meeting.called))
+        addresses = {peer: endpoints.address(peer) for peer in meeting.called}
+        if meeting.callers:
+            if endpoints.listen is None or self._role > ACTIVE:
+                raise SettingsError(f"{identity.name} has to listen, but has nothing to listen on; give its host:port")
+            self._door = Server(meeting, endpoints.listen, identity, max_block)
+        for peer, address in addresses.items():
+            self._dials.append(Client(meeting, peer, address, identity, max_block, end))
+        while not meeting.wait(min(LOOK, max(0.0, end - time.monotonic()))):
+            if time.monotonic() >= end:
+                raise PeerTimeoutError(f"not all roles came within {timeout:g} seconds; {meeting.who_is_missing()}")
+
+    def send(self, peer: int, block: bytes, timeout: float) -> None:
+        """Hand a block over (see Transport)."""
+        self._link(peer).send(block, timeout)
+
+    def receive(self, peer: int, timeout: float) -> bytes:
+        """Return the next block (see Transport)."""
+        return self._link(peer).receive(timeout)
+
+    def _link(self, peer: int) -> PeerStream:
+        try:
+            return self._meeting.links[peer]
+        except KeyError:
+            raise FederationError(f"roles {self._role} and {peer} are not connected") from None
+
+    def close(self) -> None:
+        """Release everything (see Transport); what was sent before still arrives, unless a peer takes nothing."""
+        self._meeting.over.set()
+        links = list(self._meeting.links.values())
+        for link in links:
+            link.close()
+        with self._closing:
+            for link in links:
+                link.wait_until_ended(LINGER)
+            for dial in self._dials:
+                dial.close()
+            if self._door is not None:
+                self._door.close()

@@ -1,0 +1,277 @@
+"""What comms must do over every transport: frames in step arrive, all others are errors with names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contracts.transport_contract import LONG, SHORT, Call, Connected
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.errors import (
+    AlienFrameError,
+    FrameError,
+    OutOfStepError,
+    PeerFailedError,
+    PeerFinishedError,
+    PeerTimeoutError,
+    UserError,
+    public_reason,
+)
+from mpfedxgb.party import Meter, Roster
+from mpfedxgb.party.communicator import Communicator
+from mpfedxgb.transport import Kind, encode
+
+ALIEN = "P2 sent a frame of another session or attempt"
+
+
+class CommunicatorContract(Connected):
+    """Out-of-step, alien, truncated and oversized frames, silence, and aborts."""
+
+    @contextmanager
+    def comms(self, **changes: Any) -> Iterator[list[Communicator]]:
+        """Make the comms of a coordinator and two participants."""
+        roster, settings = Roster.numbered(2), SessionSettings(**{"deadline": LONG, **changes})
+        with self.ends(list(roster.links())) as ends:
+            yield [Communicator(ends[role], roster, role, settings, Meter()) for role in roster.roles]
+
+    def test_posts_in_step_understand_each_other(self) -> None:
+        """Arrays arrive as they were sent, and both meters count the same."""
+        with self.comms() as comms:
+            numbers = np.arange(6, dtype=np.uint64).reshape(2, 3)
+            for comm in comms:
+                comm.advance("multiply")
+            comms[2].send([1], [numbers, np.zeros(0, np.uint8), np.array(-1, np.int64)])
+            numbers[:] = 0  # the sender may go on with its arrays
+            received = comms[1].receive(2)
+            assert [array.tolist() for array in received] == [[[0, 1, 2], [3, 4, 5]], [], -1]
+            sent, got = comms[2].meter.total(), comms[1].meter.total()
+            assert sent.payload_sent == {"P1": 56}
+            assert got.payload_received == {"P2": 56}
+            assert list(sent.wire_sent.values()) == list(got.wire_received.values())
+
+    def test_long_labels_are_in_step(self) -> None:
+        """Labels beyond what a frame holds, in any script, do not look like different steps."""
+        with self.comms() as comms:
+            for comm in comms[1:]:
+                comm.advance("share of " + "é\N{MUSICAL SYMBOL G CLEF}" * 100)
+            comms[2].send([1], [np.zeros(1, np.uint8)])
+            assert comms[1].receive(2)[0].tolist() == [0]
+
+    def test_out_of_step_names_both_steps(self) -> None:
+        """The error says who is where, in numbers and in words."""
+        with self.comms() as comms:
+            comms[1].advance("reveal")
+            comms[2].advance("lift")
+            comms[2].advance("truncate")
+            comms[2].send([1], [np.zeros(1, np.uint8)])
+            with pytest.raises(OutOfStepError) as caught:
+                comms[1].receive(2)
+            for words in ("P1 is at step 1 (reveal)", "step 2 (truncate) from P2"):
+                assert words in str(caught.value)
+
+    def test_the_same_number_with_another_label_is_out_of_step(self) -> None:
+        """Steps are compared by number and by name."""
+        with self.comms() as comms:
+            comms[1].advance("reveal")
+            comms[2].advance("lift")
+            comms[2].send([1], [])
+            with pytest.raises(OutOfStepError, match=r"step 1 \(reveal\).*step 1 \(lift\)"):
+                comms[1].receive(2)
+
+    def test_the_same_step_with_another_kind_is_out_of_step(self) -> None:
+        """An announcement is no data, even in the same step."""
+        with self.comms() as comms:
+            comms[1].send([0], [], Kind.ANNOUNCE)
+            with pytest.raises(OutOfStepError, match="announce frame"):
+                comms[0].receive(1)
+
+    def test_an_alien_session(self) -> None:
+        """A frame of another session is refused."""
+        with self.comms() as comms:
+            alien = Communicator(comms[2].transport, comms[2].roster, 2, SessionSettings(session="other"), Meter())
+            alien.send([1], [])
+            with pytest.raises(AlienFrameError, match=ALIEN):
+                comms[1].receive(2)
+
+    def test_attempts_need_not_agree_before_they_begin(self) -> None:
+        """Greetings arrive whatever number of an attempt each role is at: it is what they have to settle."""
+        with self.comms() as comms:
+            later = Communicator(comms[2].transport, comms[2].roster, 2, SessionSettings(attempt=5), Meter())
+            later.send([1], [np.array([5], np.uint8)], Kind.HELLO)
+            assert comms[1].receive(2, Kind.HELLO)[0].tolist() == [5]
+
+    @pytest.mark.parametrize("earlier", [None, b"another context"])
+    def test_an_earlier_attempt(self, earlier: bytes | None) -> None:
+        """Once an attempt has begun, frames from before it and of other attempts are refused, greetings included."""
+        for kind in (Kind.DATA, Kind.HELLO, Kind.ANNOUNCE):
+            with self.comms() as comms:
+                comms[1].begin(b"context")
+                if earlier is not None:
+                    comms[2].begin(earlier)
+                comms[2].send([1], [], kind)
+                with pytest.raises(AlienFrameError, match=ALIEN):
+                    comms[1].receive(2, kind)
+
+    def test_an_attempt_that_all_have_begun(self) -> None:
+        """The same context is the same attempt."""
+        with self.comms() as comms:
+            for comm in comms:
+                comm.begin(b"context")
+            comms[2].send([1], [np.array([7], np.uint8)])
+            assert comms[1].receive(2)[0].tolist() == [7]
+
+    def test_an_abort_from_before_the_attempt(self) -> None:
+        """A peer that stopped before the attempt began is heard; one that stopped in another attempt is an alien."""
+        with self.comms() as comms:
+            comms[1].begin(b"context")
+            comms[2].abort(ValueError(), "ValueError")
+            with pytest.raises(PeerFailedError, match="P2 failed: ValueError"):
+                comms[1].receive(2)
+            comms[2].begin(b"another context")
+            comms[2].abort(ValueError(), "ValueError")
+            with pytest.raises(AlienFrameError, match=ALIEN):
+                comms[1].receive(2)
+
+    def test_the_first_wait(self) -> None:
+        """Before its attempt begins a role waits longer if it is told to, and never less than usual."""
+        with self.comms() as comms:
+            settings = SessionSettings(deadline=SHORT)
+            for first, told in ((2 * SHORT, r"0\.4 seconds"), (0.0, r"0\.2 seconds")):
+                comm = Communicator(comms[1].transport, comms[1].roster, 1, settings, Meter(), first)
+                with pytest.raises(PeerTimeoutError, match=told):
+                    comm.receive(2)
+                comm.begin(b"context")
+                with pytest.raises(PeerTimeoutError, match=r"0\.2 seconds"):
+                    comm.receive(2)
+
+    def test_an_alien_sender(self) -> None:
+        """A frame that says it is from somebody else than the connection is from is refused."""
+        with self.comms() as comms:
+            impostor = Communicator(comms[2].transport, comms[2].roster, 0, comms[2].settings, Meter())
+            impostor.send([1], [])
+            with pytest.raises(AlienFrameError, match="from P2 claims to be sent by role 0"):
+                comms[1].receive(2)
+
+    def test_truncated_frames(self) -> None:
+        """A frame cut anywhere is refused by name, and nothing of it is counted as received."""
+        with self.comms() as comms:
+            whole = encode(Kind.DATA, 2, comms[2]._session, 0, "start", [np.arange(3, dtype=np.uint64)])
+            for length in (0, 10, len(whole) // 2, len(whole) - 1):
+                comms[2].transport.send(1, whole[:length], LONG)
+                with pytest.raises(FrameError):
+                    comms[1].receive(2)
+            assert comms[1].meter.total().bytes_received == 0
+            comms[2].transport.send(1, whole, LONG)
+            assert comms[1].receive(2)[0].tolist() == [0, 1, 2]
+
+    def test_oversized_frames(self) -> None:
+        """A frame above the limit of the settings is refused."""
+        with self.comms(max_frame_bytes=4096) as comms:
+            comms[2].send([1], [np.zeros(5000, np.uint8)])
+            with pytest.raises(FrameError, match="larger than the 4096 allowed"):
+                comms[1].receive(2)
+
+    def test_silence_names_peer_and_step(self) -> None:
+        """A deadline that passes says who was silent, for how long, and where."""
+        with self.comms(deadline=SHORT) as comms:
+            comms[1].advance("multiply")
+            with pytest.raises(PeerTimeoutError, match=r"P2 sent nothing for 0\.2 seconds at step 1 \(multiply\)"):
+                comms[1].receive(2)
+
+    def test_an_end_names_peer_and_step(self) -> None:
+        """A peer that ended without a word is named, with the step that still needed it."""
+        with self.comms() as comms:
+            comms[1].advance("multiply")
+            comms[2].transport.close()
+            with pytest.raises(PeerFinishedError, match=r"P2 ended while P1 waited for it at step 1 \(multiply\)"):
+                comms[1].receive(2)
+
+    def test_an_abort_arrives_as_a_named_error(self) -> None:
+        """Whoever waits for the failed role learns origin, reason and step; every neighbour is told."""
+        with self.comms() as comms:
+            comms[1].advance("lift")
+            error = UserError("the table has no rows")
+            comms[1].abort(error, public_reason(error))
+            for peer in (0, 2):
+                with pytest.raises(PeerFailedError) as caught:
+                    comms[peer].receive(1)
+                assert caught.value.origin == "P1"
+                assert caught.value.reason == "UserError: the table has no rows at step 1 (lift)"
+
+    def test_an_abort_comes_after_what_was_sent_before(self) -> None:
+        """Data that is on its way is not lost; the abort follows it, whatever the step."""
+        with self.comms() as comms:
+            comms[2].send([1], [np.array([7], np.uint8)])
+            comms[2].abort(ValueError(), "ValueError")
+            comms[2].transport.close()
+            assert comms[1].receive(2)[0].tolist() == [7]
+            comms[1].advance("reveal")
+            with pytest.raises(PeerFailedError, match="P2 failed: ValueError"):
+                comms[1].receive(2)
+
+    def test_an_abort_that_is_passed_on_keeps_its_origin(self) -> None:
+        """The third role hears of the first, not of the messenger."""
+        with self.comms() as comms:
+            first = PeerFailedError("P2", "UserError: no rows at step 3 (lift)")
+            comms[1].abort(first, public_reason(first))
+            with pytest.raises(PeerFailedError) as caught:
+                comms[0].receive(1)
+            assert (caught.value.origin, caught.value.reason) == (first.origin, first.reason)
+
+    def test_a_sender_hears_last_words(self) -> None:
+        """Who sends to a role that has aborted and ended learns why, though it was not listening."""
+        with self.comms() as comms:
+            comms[1].send([0], [], Kind.ANNOUNCE)
+            comms[1].abort(ValueError(), "ValueError")
+            comms[1].transport.close()
+
+            def insist() -> None:
+                for _ in range(2048):
+                    comms[0].send([1], [np.zeros(1 << 15, np.uint8)])
+
+            with pytest.raises(PeerFailedError, match="P1 failed: ValueError"):
+                Call(insist).result()
+
+    def test_last_words_of_another_session(self) -> None:
+        """Who sends to a role that has ended over a difference in session learns that it was that."""
+        with self.comms() as comms:
+            alien = Communicator(comms[1].transport, comms[1].roster, 1, SessionSettings(session="other"), Meter())
+            alien.abort(ValueError(), "ValueError")
+            alien.transport.close()
+
+            def insist() -> None:
+                for _ in range(2048):
+                    comms[0].send([1], [np.zeros(1 << 15, np.uint8)])
+
+            with pytest.raises(AlienFrameError, match=ALIEN.replace("P2", "P1")):
+                Call(insist).result()
+
+    def test_aborting_never_fails(self) -> None:
+        """Peers that have ended, and one's own closed connections, do not turn an abort into another error."""
+        with self.comms() as comms:
+            comms[2].transport.close()
+            comms[1].abort(ValueError(), "ValueError")
+            with pytest.raises(PeerFailedError):
+                comms[0].receive(1)
+            comms[1].transport.close()
+            comms[1].abort(ValueError(), "ValueError")
+
+    def test_long_reasons_are_cut(self) -> None:
+        """A reason of any length and script arrives, shortened."""
+        with self.comms() as comms:
+            comms[1].abort(ValueError(), "a" + "é" * 100_000)
+            with pytest.raises(PeerFailedError, match="P1 failed: aé") as caught:
+                comms[0].receive(1)
+            assert len(str(caught.value)) < 3000
+
+    @pytest.mark.parametrize("arrays", [[], [np.zeros(1, np.uint8)], [np.zeros(1, np.uint64)] * 2])
+    def test_a_garbled_abort(self, arrays: list[Any]) -> None:
+        """An abort without its two texts is refused as a frame; nobody crashes over it."""
+        with self.comms() as comms:
+            comms[2].send([1], arrays, Kind.ABORT)
+            with pytest.raises(FrameError, match="two texts"):
+                comms[1].receive(2)

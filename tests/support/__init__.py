@@ -1,0 +1,1 @@
+"""What several tests are made of: small problems, recorded runs, roles as threads and as processes."""

@@ -1,0 +1,132 @@
+"""The oracle's training loop: `reference.grow` tree after tree on the same integers, every table in the clear."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpfedxgb import reference
+from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.boosting import scales
+from mpfedxgb.boosting.join import JoinedSplit, JoinedTree
+from mpfedxgb.boosting.objectives import Floats, base_margin, gradients
+from mpfedxgb.boosting.sampling import column_sample, row_sample
+from mpfedxgb.config import TrainParams
+from mpfedxgb.data.binning import bin_table
+from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.table import Table
+from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.tree.nodes import Leaf
+
+WEIGHT_BITS = 32
+
+
+class PlainBoosting:
+    """Everything in one place, in the order of the participants."""
+
+    def __init__(self, tables: Sequence[Table], params: TrainParams) -> None:
+        self.tables, self.params = tables, params
+        self.candidates = [Candidates(bin_table(table, params.max_bin, params.binning)) for table in tables]
+        self.bits = np.concatenate([c.tile(0, len(c)) for c in self.candidates])
+        self.places = [(m, i) for m, c in enumerate(self.candidates, 1) for i in range(len(c))]
+
+    def train(
+        self,
+        y: Floats,
+        weight: Floats | None,
+        base_score: float | None,
+        key: str,
+        custom: Any = None,
+        followed: Sequence[JoinedTree] | None = None,
+    ) -> list[JoinedTree]:
+        """Return the trees of all rounds; of as many as are `followed`, with the leaf weights of those in the margins.
+
+        In the paper's way leaf weights are near the exact ones, and the next tree's integers come from them.
+        """
+        params, rows = self.params, self.tables[0].rows
+        rounds = params.n_estimators if followed is None else len(followed) // params.trees_per_round
+        plan = scales.plan(params, rows)
+        base = base_margin(params.objective, y, weight, base_score, params.trees_per_round)
+        margins = np.repeat(encode_fixed(base, WEIGHT_BITS)[:, None], rows, axis=1)
+        trees: list[JoinedTree] = []
+        scale = scales.Scale(0, 0, 0, 0, 0)
+        for t in range(rounds):
+            g, h = gradients(params.objective, y, np.ldexp(margins.astype(np.float64), -WEIGHT_BITS), custom)
+            if weight is not None:
+                g, h = g * weight, h * weight
+            every = g, h
+            if params.subsample < 1:
+                inside = row_sample(self._party(1), params.subsample, rows, key, t)
+                g, h = g * inside, h * inside
+            if not params.is_paper:
+                scale = scales.choose_scale(params, plan, g, h, rows)
+            elif t == 0:
+                scale = scales.choose_scale(params, plan, *every, rows)
+            g_int, h_int = encode_fixed(g, scale.f_g), encode_fixed(h, scale.f_h)
+            allowed = self._allowed(key, t)
+            for k in range(params.trees_per_round):
+                root = reference.grow(self.bits, g_int[k], h_int[k], self._rules(scale), allowed[k])
+                leader = None if followed is None else followed[len(trees)]
+                trees.append(self._kept(root, scale, margins[k], leader))
+        return trees
+
+    def _rules(self, scale: scales.Scale) -> reference.Rules:
+        first = slice(0, len(self.candidates[0])) if self.params.first_layer_mask else None
+        no_split_first = self.params.gamma <= scales.SMALLEST_GAMMA
+        return reference.Rules(self.params.max_depth, scale.lam, scale.gam, scale.mcw, no_split_first, first)
+
+    def _allowed(self, key: str, t: int) -> Any:
+        if self.params.colsample_bytree == 1:
+            return [None] * self.params.trees_per_round
+        samples = [column_sample(self._party(m), self.params, c, key, t) for m, c in enumerate(self.candidates, 1)]
+        return np.concatenate(samples, axis=1)
+
+    def _party(self, m: int) -> Any:
+        return SimpleNamespace(name=self.tables[m - 1].owner)
+
+    def _kept(
+        self, root: reference.RefNode, scale: scales.Scale, margins: Any, leader: JoinedTree | None
+    ) -> JoinedTree:
+        """Return a tree as `join` would list it, and add its leaf weights, or a followed tree's, to the margins."""
+        lam = math.ldexp(scale.lam, -scale.f_h) if self.params.is_paper else self.params.reg_lambda
+        nodes: list[JoinedSplit | Leaf] = []
+        queue = [root]
+        for node in queue:
+            if isinstance(node, reference.RefLeaf):
+                w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, self.params.learning_rate, WEIGHT_BITS)
+                twin = leader[len(nodes)] if leader is not None and len(nodes) < len(leader) else None
+                nodes.append(Leaf(w, float(np.ldexp(float(node.H), -scale.f_h))))
+                margins[list(node.rows)] += twin.weight if isinstance(twin, Leaf) else w
+                continue
+            owner, index = self.places[node.index]
+            mine = self.candidates[owner - 1]
+            item = mine.items[index]
+            feature = self.tables[owner - 1].columns[item.feature].name
+            threshold = None if item.is_categorical else mine.threshold(index)
+            category = item.low if item.is_categorical else None
+            place = len(queue)
+            queue += [node.left, node.right]
+            nodes.append(JoinedSplit(owner, feature, threshold, category, item.missing_left, place, place + 1))
+        return tuple(nodes)
+
+
+def plain_trees(
+    model: FedXGBClassifier | FedXGBRegressor,
+    tables: dict[str, pd.DataFrame],
+    y: Any,
+    weight: Any = None,
+    followed: Sequence[JoinedTree] | None = None,
+) -> list[JoinedTree]:
+    """Return the oracle's trees for the table, label and parameters that an estimator was fitted with."""
+    params = model.partial_models_[0].params
+    labels = np.searchsorted(model.classes_, y) if isinstance(model, FedXGBClassifier) else np.asarray(y)
+    weights = None if weight is None or (np.asarray(weight) == 1).all() else np.asarray(weight, np.float64)
+    plain = PlainBoosting([Table.read(data, name) for name, data in tables.items()], params)
+    key = "" if model.random_state is None else f"random_state {model.random_state}"
+    custom = model.objective if callable(model.objective) else None
+    return plain.train(labels.astype(np.float64), weights, model.base_score, key, custom, followed)

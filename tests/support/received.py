@@ -1,0 +1,73 @@
+"""What a role receives in a run: which frames are on the ledger, and what should be uniform in the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mpfedxgb.party import ACTIVE, COORDINATOR, Party
+from mpfedxgb.ring import RingArray
+from mpfedxgb.transport.frame import Frame, Kind
+from support.chance import Symbols
+from support.views import Recorder
+
+PUBLIC = ("announce ", "broadcast ", "tell ")
+"""Steps in which public numbers are told."""
+
+
+def operation(frame: Frame) -> str:
+    """Return the last part of a step's label."""
+    return frame.label.rpartition("/")[2]
+
+
+def is_on_ledger(frame: Frame, opened_to_all: tuple[str, ...]) -> bool:
+    """Tell whether a frame is itself what the ledger reveals: the sum that P_1 returns to all, or a public number.
+
+    The shares on their way to P_1, the correction of the sharing of zero, and what P_1 passes on to a single receiver
+    are uniform each for itself.
+    """
+    name = operation(frame)
+    returned = frame.sender == ACTIVE and name.startswith(tuple(f"reveal {what}" for what in opened_to_all))
+    return name.startswith(PUBLIC) or returned
+
+
+def symbols(frame: Frame, place: int) -> Iterator[tuple[Symbols, int]]:
+    """Yield what should be uniform in an array: symbols, and the size of their alphabet."""
+    array = frame.arrays[place]
+    comparing = operation(frame) == "less than" and array.dtype == np.uint8
+    if comparing and frame.sender != COORDINATOR:  # tau: one table size per digit; a lift may share its round
+        for digit in range(array.shape[-1]):
+            yield array[..., digit].ravel(), 1 << (2 * digit + 1).bit_length()
+    elif comparing and place == 0:  # one-hot digits, modulo the largest table
+        yield array.ravel(), 1 << (2 * array.shape[-2] - 1).bit_length()
+    elif array.dtype == np.uint8 and array.ndim == 1:  # single bits come packed; the last byte may be filled up
+        yield array[:-1], 256
+    else:
+        yield np.ascontiguousarray(array).view(np.uint8).ravel(), 256
+
+
+def secret_symbols(
+    recorder: Recorder, receiver: int, opened_to_all: tuple[str, ...] = ()
+) -> dict[tuple[str, int], list[Symbols]]:
+    """Return what a role received outside the ledger, arrays of one kind together, by name and size of alphabet."""
+    found: dict[tuple[str, int], list[Symbols]] = {}
+    for frame in recorder.received(frozenset({receiver}), [Kind.DATA]):
+        if not is_on_ledger(frame, opened_to_all):
+            for place, array in enumerate(frame.arrays):
+                what = f"{frame.label} [{place}] of {array.ndim} axes from {frame.sender} to {receiver}"
+                for number, (values, alphabet) in enumerate(symbols(frame, place)):
+                    found.setdefault((f"{what}, digit {number}", alphabet), []).append(values)
+    return found
+
+
+def witnessed(party: Party) -> list[tuple[str, Any]]:
+    """Return a list that fills up with what this role is told or shown from now on: names and integers."""
+    seen: list[tuple[str, Any]] = []
+
+    def look(name: str, value: Any) -> None:
+        seen.append((name, (value.decode() if isinstance(value, RingArray) else value).tolist()))
+
+    party.on_reveal = look
+    return seen

@@ -1,0 +1,385 @@
+"""Every protocol as a small program for `views`: real code, in rings so small that all randomness can be enumerated.
+
+Z_2 to Z_2^4, single bits, and for tags the smallest ring that holds two candidates of one owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from mpfedxgb.party import ACTIVE, ALL, COORDINATOR, Party
+from mpfedxgb.protocols import (
+    NOBODY,
+    BitProduct,
+    Product,
+    Secret,
+    Shares,
+    bit_times,
+    both,
+    inner_product,
+    less_than,
+    lift,
+    lift_secret,
+    make_tags,
+    multiply,
+    negative,
+    open_bit,
+    open_tags,
+    reveal,
+    select,
+    sum_of_products,
+    sums_of_bit_products,
+    to_shares,
+    truncate,
+)
+from mpfedxgb.protocols.bits import shares_of_bit_products
+from mpfedxgb.protocols.secret import stack
+from mpfedxgb.protocols.share import share_each
+from mpfedxgb.ring import BIT, PACKED, Ring, RingArray
+from support.views import DEALT, Case, Coalition, Draw, Given, Inputs, Output, Values, every_bit
+
+Z2, Z4, Z8, Z16 = Ring(1), Ring(2), Ring(3), Ring(4)
+TAG = Ring(11)
+"""The smallest ring in which somebody has two candidates: eight bits of owner, two of index, a sign."""
+
+
+def of_everyone(participants: int, ring: Ring, values: Sequence[int] | None = None) -> dict[str, Given]:
+    """Return one input of every participant: x1, x2, ..., with all values unless some are named."""
+    return {f"x{m}": Given(m, ring, values or range(1 << ring.bits)) for m in range(1, participants + 1)}
+
+
+def shared(party: Party, inputs: Inputs) -> list[Secret]:
+    """Share all inputs, in order."""
+    return [inputs.share(party, name) for name in inputs.given]
+
+
+def total(secrets: Sequence[Secret]) -> Secret:
+    """Add secrets up."""
+    whole = secrets[0]
+    for x in secrets[1:]:
+        whole = whole + x
+    return whole
+
+
+def no_padding(used: int) -> Callable[[Draw], tuple[int, int]]:
+    """Enumerate only the bits of dealt look-up tables that are entries of a table; the padding is sampled."""
+    return lambda draw: (0, used) if draw.ring == PACKED else every_bit(draw)
+
+
+def products(participants: int, ring: Ring = Z4) -> Case:
+    """Return x1 (x2 + ... + xM): MUL."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        first, *rest = shared(party, inputs)
+        return [multiply(party, first, total(rest))]
+
+    def expect(v: Values) -> list[int]:
+        return [v["x1"] * (sum(v.values()) - v["x1"])]
+
+    return Case(program, of_everyone(participants, ring), expect)
+
+
+def revealed_products(participants: int) -> Case:
+    """Return x1 (x2 + ... + xM), revealed to all participants."""
+    ring = Z4 if participants == 2 else Z2
+    case = products(participants, ring)
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        (z,) = case.program(party, inputs)
+        assert isinstance(z, Secret)
+        return [reveal(party, z, ALL, "product")]
+
+    def learns(v: Values, coalition: Coalition) -> Hashable:
+        return None if COORDINATOR in coalition else v["x1"] * (sum(v.values()) - v["x1"]) % (1 << ring.bits)
+
+    return Case(program, case.given, case.expect, learns)
+
+
+def inner_products(participants: int) -> Case:
+    """Return x1 x2 + x2 xM, one opened element for two products."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        x = shared(party, inputs)
+        return [inner_product(party, stack([x[0], x[1]], 1), stack([x[1], x[-1]], 1))]
+
+    def expect(v: Values) -> list[int]:
+        return [v["x2"] * (v["x1"] + v[f"x{participants}"])]
+
+    return Case(program, of_everyone(participants, Z4), expect)
+
+
+def threefold(participants: int) -> Case:
+    """Return x1 x2 xM - x1 x2 + x1; of two participants' factors one is squared."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        x = shared(party, inputs)
+        terms = [Product((x[0], x[1], x[-1])), Product((x[0], x[1]), -1), Product((x[0],))]
+        return [sum_of_products(party, terms)]
+
+    def expect(v: Values) -> list[int]:
+        return [v["x1"] * v["x2"] * v[f"x{participants}"] - v["x1"] * v["x2"] + v["x1"]]
+
+    return Case(program, of_everyone(participants, Z4 if participants == 2 else Z2), expect)
+
+
+def comparisons(participants: int) -> Case:
+    """Return whether a masked bit is less than its mask: one digit of one bit."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [less_than(party, total(shared(party, inputs)), 1, digit=1)]
+
+    return Case(program, of_everyone(participants, Z2), enumerated=no_padding(2))
+
+
+def comparisons_with_padding(participants: int) -> Case:
+    """Do the same, with the padding of the dealt tables enumerated too."""
+    case = comparisons(participants)
+    return Case(case.program, case.given)
+
+
+def comparisons_of_wide_digits(participants: int) -> Case:
+    """Return whether m is less than its mask: one digit of two bits."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [less_than(party, total(shared(party, inputs)), 2, digit=2)]
+
+    given = {"x1": Given(1, Z4, (0, 1, 3)), f"x{participants}": Given(participants, Z4, (0, 1, 3))}
+    return Case(program, given, enumerated=no_padding(2))
+
+
+def comparisons_of_two_digits(participants: int, owner: int) -> Case:
+    """Return whether one participant's m is less than its mask: two digits of one bit."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [less_than(party, inputs.share(party, "x"), 2, digit=1)]
+
+    return Case(program, {"x": Given(owner, Z4, (0, 3))}, enumerated=no_padding(6))
+
+
+def comparisons_seen_by_auxiliaries(participants: int) -> Case:
+    """Compare a sum in two digits; what is dealt goes to the active participant, and is sampled here."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [less_than(party, total(shared(party, inputs)), 2, digit=1)]
+
+    def enumerated(draw: Draw) -> tuple[int, int]:
+        dealt = draw.label.endswith("less than") and draw.index > 0
+        return (0, 0) if dealt else every_bit(draw)
+
+    return Case(program, of_everyone(participants, Z4, (0, 1, 3)), enumerated=enumerated)
+
+
+def signs(participants: int) -> Case:
+    """Return whether x1 + ... + xM is negative, as a shared bit."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [negative(party, total(shared(party, inputs)), digit=1)]
+
+    values = range(4) if participants == 2 else (0, 1)
+    return Case(program, of_everyone(participants, Z4, values), lambda v: [sign(v)], enumerated=no_padding(2))
+
+
+def sign(v: Values) -> int:
+    """Return whether the sum is negative in Z_4."""
+    return sum(v.values()) % 4 >> 1
+
+
+def revealed_signs(participants: int) -> Case:
+    """Return whether x1 + ... + xM is negative, told to the active participant."""
+    case = signs(participants)
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        (bit,) = case.program(party, inputs)
+        assert isinstance(bit, Shares)
+        return [reveal(party, bit, ACTIVE, "sign")]
+
+    def learns(v: Values, coalition: Coalition) -> Hashable:
+        return sign(v) if ACTIVE in coalition else None
+
+    return Case(program, case.given, case.expect, learns, case.enumerated)
+
+
+def selections(participants: int) -> Case:
+    """Return x or y, by a bit that has been opened under everyone's mask."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        bit = open_bit(party, to_shares(party, inputs.share(party, "bit")))
+        return [*select(party, bit, [(inputs.share(party, "x"), inputs.share(party, "y"))])]
+
+    ring = Z4 if participants == 2 else Z2
+    values = range(1 << ring.bits)
+    given = {"bit": Given(1, BIT, (0, 1)), "x": Given(2, ring, values), "y": Given(participants, ring, values)}
+    return Case(program, given, lambda v: [v["y"] if v["bit"] else v["x"]])
+
+
+def double_gates(participants: int) -> Case:
+    """Return x + b (1 - c) x for two opened bits, as a tournament selects among three or four."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        b, c = (open_bit(party, to_shares(party, inputs.share(party, name))) for name in ("b", "c"))
+        x = inputs.share(party, "x")
+        return [*sums_of_bit_products(party, [BitProduct((b, ~c), x, x)])]
+
+    given = {"b": Given(1, BIT, (0, 1)), "c": Given(2, BIT, (0, 1)), "x": Given(participants, Z2, (0, 1))}
+    return Case(program, given, lambda v: [v["x"] + v["x"] * v["b"] * (1 - v["c"])])
+
+
+def owned_gates(participants: int) -> Case:
+    """Return b (1 - c) x for two bits that their owners have masked."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        b, c, x = inputs.share_bit(party, "b"), inputs.share_bit(party, "c"), inputs.share(party, "x")
+        return [*sums_of_bit_products(party, [BitProduct((b, ~c), x)])]
+
+    x = Given(participants, Z4, (0, 3)) if participants == 2 else Given(participants, Z2, (0, 1))
+    given = {"b": Given(1, BIT, (0, 1)), "c": Given(2, BIT, (0, 1)), "x": x}
+    return Case(program, given, lambda v: [v["x"] * v["b"] * (1 - v["c"])])
+
+
+def children(participants: int) -> Case:
+    """Return x and membership of both children; the left one's membership is opened to the active one as in a leaf.
+
+    The node's x is the active participant's and, with three, partly the second one's; the bits are the last one's.
+    """
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        goes_left, member = inputs.share_bit(party, "q"), inputs.share(party, "s")
+        x = total([inputs.share(party, name) for name in inputs.given if name.startswith("x")])
+        left = bit_times(party, goes_left, x)
+        in_left = both(party, member, goes_left.secret)
+        leaf = reveal(party, in_left, ACTIVE, "leaf membership")
+        return [left, x - left, in_left, member - in_left, leaf]
+
+    def learns(v: Values, coalition: Coalition) -> Hashable:
+        return v["s"] & v["q"] if ACTIVE in coalition else None
+
+    def expect(v: Values) -> list[int]:
+        x = sum(v[name] for name in v if name.startswith("x"))
+        return [v["q"] * x, (1 - v["q"]) * x, v["s"] & v["q"], v["s"] & ~v["q"], v["s"] & v["q"]]
+
+    given = {"q": Given(participants, BIT, (0, 1)), "s": Given(1, BIT, (0, 1))}
+    return Case(program, given | of_everyone(participants - 1, Z4 if participants == 2 else Z2), expect, learns)
+
+
+def leaf_sums(participants: int) -> Case:
+    """Return s1 w1 + s2 w2 to the active participant, who knows the weights w, as in a prediction."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        x = shared(party, inputs)
+        leaf, weight = stack(x[:2], 1), stack(x[2:], 1)
+        bits = open_bit(party, to_shares(party, leaf))
+        (part,) = shares_of_bit_products(party, [BitProduct((bits,), weight, axis=1)])
+        return [reveal(party, part, ACTIVE, "prediction")]
+
+    ring = Z4 if participants == 2 else Z2
+    values = (0, 1)
+    given = {"s1": Given(participants, BIT, (0, 1)), "s2": Given(2, BIT, (0, 1))}
+    given |= {"w1": Given(1, ring, values), "w2": Given(1, ring, values)}
+
+    def expect(v: Values) -> list[int]:
+        return [(v["s1"] * v["w1"] + v["s2"] * v["w2"]) % (1 << ring.bits)]
+
+    def learns(v: Values, coalition: Coalition) -> Hashable:
+        return expect(v)[0] if ACTIVE in coalition else None
+
+    return Case(program, given, expect, learns)
+
+
+def shares_of_each(participants: int) -> Case:
+    """Return x1, xM and y1, shared in one round."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        owners = [given.owner for given in inputs.given.values()]
+        mine = {i: inputs.mine[name] for i, name in enumerate(inputs.given) if name in inputs.mine}
+        x = share_each(party, owners, Z4, (inputs.batch,), mine)
+        return [x[i] for i in range(len(owners))]
+
+    given = {"x": Given(1, Z4, range(4)), "y": Given(participants, Z4, range(4)), "z": Given(1, Z4, range(4))}
+    return Case(program, given, lambda v: [v["x"], v["y"], v["z"]])
+
+
+def tags(participants: int) -> Case:
+    """Open the winner's blinded tag; which candidate has won is dealt, as the outcome of a tournament.
+
+    The low byte of a tag is the owner, whom all may know. Enumerated are the bits above it: those of kappa that reach
+    the tag, and those of the shares that lie over the index.
+    """
+    counts = [(NOBODY, 1), (1, 2), (participants, 2)]
+    candidates = [(owner, local) for owner, count in counts for local in range(count)]
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        made = make_tags(party, (inputs.batch,), counts, TAG)
+        spec = (TAG, (inputs.batch,))
+        party.step("tournament")
+
+        def minus_winner() -> list[RingArray]:
+            public = RingArray.encode(TAG, [owner + 256 * local for owner, local in candidates])
+            tag, place = public - made.secret.mask, inputs.mine["winner"].data
+            return [-tag[range(inputs.batch), place]]
+
+        (mask,) = party.deal([spec], minus_winner)
+        winner = Secret(RingArray.hidden(*spec) if party.is_coordinator else RingArray.zeros(*spec), mask)
+        opened = open_tags(party, made, winner, "owner")
+        return [RingArray.encode(Z4, opened.owner)]
+
+    def learns(v: Values, coalition: Coalition) -> Hashable:
+        owner, local = candidates[v["winner"]]
+        return owner, local if owner in coalition else None
+
+    def enumerated(draw: Draw) -> tuple[int, int]:
+        return (0, 3) if draw.label.endswith("tags") else (8, 3)
+
+    given = {"winner": Given(DEALT, Z8, range(len(candidates)))}
+    return Case(program, given, lambda v: [candidates[v["winner"]][0]], learns, enumerated)
+
+
+def reveals(participants: int, to: int, factor: int) -> Case:
+    """Return factor (x1 + ... + xM) to one participant or to all: a sum whose summands stay secret."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [reveal(party, factor * total(shared(party, inputs)), to, "sum")]
+
+    def expect(v: Values) -> list[int]:
+        return [factor * sum(v.values())]
+
+    def learns(v: Values, coalition: Coalition) -> Hashable:
+        known = to in coalition or (to == ALL and COORDINATOR not in coalition)
+        return expect(v)[0] % 4 if known else None
+
+    return Case(program, of_everyone(participants, Z4), expect, learns)
+
+
+def lifts(participants: int, owner: int) -> Case:
+    """Return shares of one participant's x in a ring of one bit more."""
+    narrow, wider = (Z8, Z16) if participants == 2 else (Z4, Z8)
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [lift(party, to_shares(party, inputs.share(party, "x")), wider)]
+
+    values = (-2, -1, 0, 1) if participants == 2 else (-1, 0)
+    return Case(program, {"x": Given(owner, narrow, values)}, lambda v: [v["x"]])
+
+
+def lifts_of_secrets(participants: int, owner: int) -> Case:
+    """Return one participant's masked x in a ring of one bit more."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [lift_secret(party, inputs.share(party, "x"), Z8)]
+
+    return Case(program, {"x": Given(owner, Z4, (-1, 0))}, lambda v: [v["x"]])
+
+
+def truncations(participants: int, owner: int) -> Case:
+    """Return floor(x / 2) of one participant's x.
+
+    The wrap-around is a multiple of 4: of its shares only the top bit has something to hide, and is enumerated.
+    """
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [truncate(party, inputs.share(party, "x"), 1, digit=1)]
+
+    def enumerated(draw: Draw) -> tuple[int, int]:
+        is_wrap = draw.label.endswith("truncate") and draw.participant > ACTIVE and draw.index == 1
+        return (2, 1) if is_wrap else no_padding(2)(draw)
+
+    return Case(program, {"x": Given(owner, Z8, (-1, 1))}, lambda v: [v["x"] // 2], enumerated=enumerated)

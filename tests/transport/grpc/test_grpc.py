@@ -1,0 +1,239 @@
+"""The gRPC transport passes the contract, over real TLS on loopback; and what only it has."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import mpfedxgb.transport.grpc
+import mpfedxgb.transport.grpc.server
+from contracts.communicator_contract import CommunicatorContract
+from contracts.transport_contract import LONG, SHORT, Call, Link, TransportContract
+from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError
+from mpfedxgb.transport import Transport
+from mpfedxgb.transport.grpc import GrpcTransport
+from mpfedxgb.transport.grpc.rendezvous import KEEP_ALIVE
+from mpfedxgb.transport.grpc.wire_pb2 import Piece
+from support.loopback import Loopback, loopback, run_program
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
+    """Return one federation for all tests of this file; they close what they open."""
+    with loopback(tmp_path_factory.mktemp("pki")) as made:
+        yield made
+
+
+class OverGrpc:
+    """How the contracts connect roles."""
+
+    federation: Loopback
+
+    @pytest.fixture(autouse=True)
+    def _use(self, federation: Loopback) -> None:
+        self.federation = federation
+
+    def make(self, links: Sequence[Link], capacity: int) -> dict[int, Transport]:
+        """Connect the roles."""
+        return self.federation.form(links, capacity=capacity)
+
+
+class TestGrpcTransport(OverGrpc, TransportContract):
+    """Bytes over mutual TLS."""
+
+
+class TestPostOverGrpc(OverGrpc, CommunicatorContract):
+    """Frames over mutual TLS."""
+
+
+@pytest.fixture
+def pair(federation: Loopback) -> Iterator[tuple[GrpcTransport, GrpcTransport]]:
+    """Return a coordinator and an active participant that are connected."""
+    ends = federation.form([(0, 1)])
+    try:
+        yield ends[0], ends[1]  # type: ignore[misc] # they are of this transport
+    finally:
+        for end in ends.values():
+            end.close()
+
+
+def test_the_star_of_a_federation(federation: Loopback) -> None:
+    """By default everybody is connected to the coordinator and to the active participant, and to nobody else."""
+    calls = [federation.call(role) for role in range(4)]
+    ends = [call.result() for call in calls]
+    for role, end in enumerate(ends):
+        for peer in range(4):
+            if peer == role or min(peer, role) > 1:
+                with pytest.raises(FederationError, match=f"roles {role} and {peer} are not connected"):
+                    end.send(peer, b"x", LONG)
+            else:
+                end.send(peer, bytes([role, peer]), LONG)
+    for role, end in enumerate(ends):
+        for peer in range(4):
+            if peer != role and min(peer, role) <= 1:
+                assert end.receive(peer, LONG) == bytes([peer, role])
+    for end in ends:
+        end.close()
+
+
+def test_roles_may_come_in_any_order(federation: Loopback) -> None:
+    """Who comes early waits for who comes late, listening or dialling."""
+    early = [federation.call(role) for role in (3, 2, 1)]
+    time.sleep(SHORT)
+    assert all(call.waits for call in early)
+    early.append(federation.call(0))
+    for end in [call.result() for call in early]:
+        end.close()
+
+
+def test_closing_frees_port_and_threads(federation: Loopback) -> None:
+    """A role may connect again at once, as often as it likes, and leaves nothing behind."""
+    before = set(threading.enumerate())
+    for _ in range(4):
+        ends = federation.form([(0, 1), (0, 2), (1, 2)])
+        ends[2].send(0, bytes(100), LONG)
+        for role in (1, 0, 2):
+            ends[role].close()
+    gone_by = time.monotonic() + LONG
+    while (left := set(threading.enumerate()) - before) and time.monotonic() < gone_by:
+        time.sleep(0.01)
+    assert not left
+
+
+def test_closing_does_not_wait_long_for_nobody(
+    federation: Loopback, pair: tuple[GrpcTransport, GrpcTransport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer that reads nothing, not even underneath, is waited for a bounded time."""
+    monkeypatch.setattr(mpfedxgb.transport.grpc, "LINGER", SHORT)
+    stuck = threading.Event()
+    monkeypatch.setattr(Piece, "FromString", lambda _: stuck.wait(LONG), raising=False)
+    try:
+        for _ in range(40):
+            pair[1].send(0, bytes(1 << 20), LONG)
+        began = time.monotonic()
+        Call(pair[1].close).result()
+        assert time.monotonic() - began < 5
+    finally:
+        stuck.set()
+
+
+def test_blocks_above_the_limit(federation: Loopback) -> None:
+    """The sender's limit stops the sender; the receiver's is an error of the frame, and ends the connection."""
+    calls = [federation.call(0, peers=[1], max_block=3 << 20), federation.call(1, peers=[0], max_block=5 << 20)]
+    coordinator, bank = (call.result() for call in calls)
+    with pytest.raises(FrameError, match=f"a block of {(3 << 20) + 1} bytes is larger than the {3 << 20} allowed"):
+        coordinator.send(1, bytes((3 << 20) + 1), LONG)
+    bank.send(0, b"before", LONG)
+    bank.send(0, bytes(3 << 20), LONG)
+    bank.send(0, bytes((3 << 20) + 1), LONG)
+    assert coordinator.receive(1, LONG) == b"before"
+    assert coordinator.receive(1, LONG) == bytes(3 << 20)
+    for _ in range(2):
+        with pytest.raises(FrameError, match=f"a block from bank is larger than the {3 << 20} bytes allowed"):
+            coordinator.receive(1, LONG)
+    with pytest.raises(PeerFinishedError, match="connection to coordinator was lost"):
+        bank.receive(0, LONG)
+    coordinator.close()
+    bank.close()
+
+
+def test_the_smaller_capacity_counts(federation: Loopback) -> None:
+    """A sender with much room keeps to what its receiver has."""
+    calls = [federation.call(0, peers=[1], capacity=5000), federation.call(1, peers=[0])]
+    coordinator, bank = (call.result() for call in calls)
+    for end, peer in ((bank, 0), (coordinator, 1)):
+        end.send(peer, bytes(4900), SHORT)
+        with pytest.raises(PeerTimeoutError, match=r"took nothing for 0\.2 seconds"):
+            end.send(peer, b"", SHORT)
+    coordinator.close()
+    bank.close()
+
+
+# Other processes
+
+BANK = """
+from mpfedxgb.transport.grpc import Endpoints, connect
+from mpfedxgb.transport.grpc.tls import Identity
+role, name, ca, certificate, key, here, there = sys.argv[1:]
+identity = Identity.load(name, Path(ca), Path(certificate), Path(key))
+endpoints = Endpoints(("coordinator", "bank"), {0: there}, here)
+end = connect(int(role), endpoints, identity, "test", 20, 1 << 26, 1 << 26)
+end.send(1 - int(role), b"here", 20)
+print("connected", flush=True)
+end.receive(1 - int(role), 1000)
+"""
+
+
+@contextmanager
+def other_process(federation: Loopback, role: int) -> Iterator[subprocess.Popen[str]]:
+    """Run one of two roles as a process that says "here" and waits for ever."""
+    identity = federation.identity(federation.names[role])
+    files = (identity.ca_file, identity.certificate_file, identity.key_file)
+    process = run_program(BANK, role, identity.name, *files, *(f"127.0.0.1:{port}" for port in federation.ports[1::-1]))
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Loopback]:
+    """Return a federation of two, with ports of its own."""
+    with loopback(tmp_path, roles=2) as made:
+        yield made
+
+
+def test_a_peer_that_is_killed_is_noticed(two: Loopback) -> None:
+    """What it said arrives; then it is finished, at once, for whoever receives or sends."""
+    with other_process(two, 1) as bank:
+        end = two.connect(0)
+        assert end.receive(1, LONG) == b"here"
+        receiver = Call(end.receive, 1, 10 * LONG)
+        bank.send_signal(signal.SIGKILL)
+        with pytest.raises(PeerFinishedError, match="connection to bank was lost"):
+            receiver.result()
+        with pytest.raises(PeerFinishedError):
+            end.send(1, b"x", LONG)
+        began = time.monotonic()
+        end.close()
+        assert time.monotonic() - began < 2
+
+
+def test_a_killed_listener_is_noticed_and_may_come_back(two: Loopback) -> None:
+    """The dialling side notices too, and meets the new process at the same address."""
+    two.ports = [two.ports[0]] * 2  # the other process listens where the coordinator is looked for
+    with other_process(two, 0) as coordinator:
+        end = two.connect(1)
+        assert end.receive(0, LONG) == b"here"
+        coordinator.send_signal(signal.SIGKILL)
+        with pytest.raises(PeerFinishedError, match="connection to coordinator was lost"):
+            end.receive(0, LONG)
+        end.close()
+    with other_process(two, 0):
+        end = two.connect(1)
+        assert end.receive(0, LONG) == b"here"
+        end.close()
+
+
+def test_a_half_open_connection_is_noticed(two: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that is there but frozen answers no keep-alive, and is finished before anyone's deadline."""
+    long = 1000 * KEEP_ALIVE
+    options = tuple((key, 300 if value == long else value) for key, value in mpfedxgb.transport.grpc.server._OPTIONS)
+    monkeypatch.setattr(mpfedxgb.transport.grpc.server, "_OPTIONS", options)
+    with other_process(two, 1) as bank:
+        end = two.connect(0)
+        assert end.receive(1, LONG) == b"here"
+        time.sleep(1)  # idle connections stay
+        end.send(1, b"", LONG)
+        bank.send_signal(signal.SIGSTOP)
+        with pytest.raises(PeerFinishedError, match="connection to bank was lost"):
+            Call(end.receive, 1, 10 * LONG).result()
+        end.close()

@@ -1,0 +1,286 @@
+"""Who is let in: the right roles, whatever else calls before them; everyone else is told why, and so is the log."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts.transport_contract import LONG, ROOM, SHORT
+from mpfedxgb.errors import HandshakeError, PeerTimeoutError, SettingsError, UserError
+from mpfedxgb.transport.grpc import Endpoints
+from mpfedxgb.transport.grpc.rendezvous import Introduction, Refusal, Rendezvous
+from mpfedxgb.transport.grpc.server import Server
+from mpfedxgb.transport.grpc.tls import Identity
+from support.loopback import NAMES, Loopback, with_names
+from support.pki import Authority, unchecked
+
+NO_WAIT = 1.0
+"""Seconds that somebody who will be refused may take; long before that it is."""
+
+
+def bad_identities(federation: Loopback, folder: Path) -> dict[str, Identity]:
+    """Return certificates that a coordinator must not accept as the bank's."""
+    authority, other = federation.authority, Authority(folder)
+    return {
+        kind: unchecked("bank", authority.file, pair)
+        for kind, pair in {
+            "expired": authority.issue("bank", days=(-3, -1)),
+            "not yet valid": authority.issue("bank", days=(1, 3)),
+            "other authority": other.issue("bank"),
+            "self-signed": authority.issue("bank", self_signed=True),
+            "other role": authority.issue("telecom"),
+            "stranger": authority.issue("mallory"),
+            "common name only": authority.issue(common_name="bank"),
+            "two roles": authority.issue("bank", "telecom"),
+            "upper case": authority.issue("BANK"),
+            "wildcard": authority.issue("*"),
+        }.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("expired", "does not accept the certificate .* of bank; check that"),
+        ("not yet valid", "does not accept the certificate .* of bank; check that"),
+        ("other authority", "does not accept the certificate .* of bank; check that"),
+        ("self-signed", "does not accept the certificate .* of bank; check that"),
+        ("other role", "coordinator refused bank: the caller says that it is 'bank', .* certificate is for 'telecom'"),
+        ("stranger", "coordinator refused bank: the certificate is for 'mallory', which is no role"),
+        ("common name only", "coordinator refused bank: the certificate is for nobody"),
+        ("two roles", "the certificate is for 'bank', 'telecom'; a certificate is for one role only"),
+        ("upper case", "the certificate is for 'BANK', which is no role"),
+        ("wildcard", r"the certificate is for '\*', which is no role"),
+    ],
+)
+@pytest.mark.usefixtures("coordinator")
+def test_certificates_of_callers(
+    federation: Loopback, tmp_path: Path, kind: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever is not the bank by its certificate is refused, and told why; the coordinator goes on waiting."""
+    identity = bad_identities(federation, tmp_path / "other")[kind]
+    with pytest.raises(HandshakeError, match=words):
+        federation.connect(1, peers=[0], identity=identity)
+    if "refused" in words:
+        assert [record.getMessage() for record in caplog.records] == [
+            "coordinator refused a connection of 'bank': " + str(record.args[2])  # type: ignore[index] # a tuple
+            for record in caplog.records
+        ]
+        assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("expired", "certificate has expired"),
+        ("not yet valid", "certificate is not yet valid"),
+        ("other authority", "certificate signature failure|unable to get local issuer certificate"),
+        ("self-signed", "self-signed certificate"),
+        ("stranger", "Hostname mismatch, certificate is not valid for 'coordinator'"),
+        ("wildcard", "Hostname mismatch, certificate is not valid for 'coordinator'"),
+    ],
+)
+def test_certificates_of_those_who_are_called(federation: Loopback, tmp_path: Path, kind: str, words: str) -> None:
+    """The bank does not talk to somebody who is not the coordinator by its certificate, and says why."""
+    authority = federation.authority
+    pair = {
+        "expired": lambda: authority.issue("coordinator", days=(-3, -1)),
+        "not yet valid": lambda: authority.issue("coordinator", days=(1, 3)),
+        "other authority": lambda: Authority(tmp_path / "other").issue("coordinator"),
+        "self-signed": lambda: authority.issue("coordinator", self_signed=True),
+        "stranger": lambda: authority.issue("mallory"),
+        "wildcard": lambda: authority.issue("*", "*.coordinator"),
+    }[kind]()
+    meeting = Rendezvous(0, Introduction("coordinator", "test", ROOM), federation.names, [1])
+    address = f"127.0.0.1:{federation.ports[0]}"
+    impostor = Server(meeting, address, unchecked("coordinator", authority.file, pair), ROOM)
+    try:
+        with pytest.raises(HandshakeError, match=rf"certificate of coordinator at .* not accepted: ({words}).*; check"):
+            federation.connect(1, peers=[0])
+        assert meeting.missing() == [1]
+    finally:
+        impostor.close()
+
+
+@pytest.mark.usefixtures("coordinator")
+def test_another_federation(federation: Loopback, caplog: pytest.LogCaptureFixture) -> None:
+    """Two federations with the same authority and names do not mix; the log does not quote the other's name."""
+    with pytest.raises(HandshakeError, match="bank and coordinator are not in the same federation"):
+        federation.connect(1, peers=[0], federation="höchst geheim")
+    assert "not in the same federation" in caplog.text
+    assert "geheim" not in caplog.text
+
+
+@pytest.mark.usefixtures("coordinator")
+def test_another_wire_version(federation: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A role of another version is refused in words."""
+    with monkeypatch.context() as patch:
+        metadata = Introduction.metadata
+        patch.setattr(Introduction, "metadata", lambda self: (("mpfedxgb-wire", "2"), *metadata(self)[1:]))
+        with pytest.raises(HandshakeError, match="bank speaks wire version 2, coordinator speaks 1; give all roles"):
+            federation.connect(1, peers=[0])
+
+
+@pytest.mark.usefixtures("coordinator")
+def test_a_role_that_is_not_expected(federation: Loopback) -> None:
+    """Telecom is in the federation, but this coordinator waits for the bank alone."""
+    with pytest.raises(HandshakeError, match="coordinator expects no call of telecom"):
+        federation.connect(2, peers=[0])
+
+
+@pytest.mark.usefixtures("coordinator")
+def test_a_role_that_is_not_on_the_other_list(federation: Loopback) -> None:
+    """A roster with one more name is a mistake of one side, and is named."""
+    larger = with_names(federation, NAMES)
+    with pytest.raises(HandshakeError, match="certificate is for 'retail', which is no role of this federation"):
+        larger.connect(3, peers=[0])
+
+
+def test_a_duplicate_role(federation: Loopback, caplog: pytest.LogCaptureFixture) -> None:
+    """The first one stays; the second is told, after a while in which the first might have been a dead connection."""
+    coordinator = federation.call(0)
+    first = federation.connect(2, peers=[0])
+    began = time.monotonic()
+    with pytest.raises(HandshakeError, match="telecom is connected already; does another process run as telecom"):
+        federation.connect(2, peers=[0], timeout=3)
+    assert 0.5 < time.monotonic() - began < 3
+    assert caplog.text.count("refused a connection of 'telecom'") == 1
+    bank = federation.connect(1, peers=[0])
+    coordinator.result().close()
+    first.close()
+    bank.close()
+
+
+def test_a_role_that_died_before_all_were_there_may_come_again(federation: Loopback) -> None:
+    """Until the federation has formed, a new connection takes a dead one's place, on both sides."""
+    coordinator = federation.call(0)
+    federation.connect(2, peers=[0]).close()
+    telecom = federation.connect(2, peers=[0])
+    bank = federation.connect(1, peers=[0])
+    telecom.send(0, b"second life", LONG)
+    end = coordinator.result()
+    assert end.receive(2, LONG) == b"second life"
+    for one in (end, telecom, bank):
+        one.close()
+
+
+def test_a_listener_that_died_before_all_were_there_may_come_again(federation: Loopback) -> None:
+    """A role that was connected and waits for others dials again when the first connection breaks."""
+    telecom = federation.call(2)
+    with pytest.raises(PeerTimeoutError, match="bank"):
+        federation.connect(0, timeout=NO_WAIT)
+    assert telecom.waits
+    others = [federation.call(0), federation.call(1)]
+    ends = [call.result() for call in (telecom, *others)]
+    ends[0].send(0, b"again", LONG)
+    assert ends[1].receive(2, LONG) == b"again"
+    for end in ends:
+        end.close()
+
+
+def test_a_federation_that_has_begun_lets_nobody_in(federation: Loopback) -> None:
+    """A role that lost its connection waits at the door until the others connect anew as well."""
+    ends = federation.form([(0, 1)])
+    ends[1].close()
+    late = federation.call(1, peers=[0])
+    time.sleep(SHORT)
+    assert late.waits
+    ends[0].close()
+    again = federation.connect(0, peers=[1])
+    late.result().close()
+    again.close()
+
+
+# Waiting and mistakes
+
+
+def test_nobody_listens(federation: Loopback) -> None:
+    """The error says who is missing, where it was looked for, and what happened."""
+    began = time.monotonic()
+    with pytest.raises(PeerTimeoutError) as caught:
+        federation.connect(2, timeout=NO_WAIT)
+    assert NO_WAIT <= time.monotonic() - began < NO_WAIT + 2
+    for name, port in zip(("coordinator", "bank"), federation.ports, strict=True):
+        assert f"{name}: {name} at 127.0.0.1:{port} cannot be reached: Connection refused" in str(caught.value)
+
+
+def test_nobody_calls(federation: Loopback) -> None:
+    """A listening role names those who have not called."""
+    with pytest.raises(PeerTimeoutError, match=r"within 0\.3 seconds; bank: it has not called; telecom: it has not"):
+        federation.connect(0, timeout=0.3)
+
+
+def test_the_port_is_taken(federation: Loopback) -> None:
+    """By another program, or by another role of this package."""
+    with (
+        socket.create_server(("127.0.0.1", federation.ports[0])),
+        pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{federation.ports[0]}: Address already in use"),
+    ):
+        federation.connect(0)
+    waiting = federation.call(0, peers=[1])
+    federation.wait_for_port()
+    with pytest.raises(UserError, match="Address already in use"):
+        federation.connect(0)
+    federation.connect(1, peers=[0]).close()
+    waiting.result().close()
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ({"names": ("a",)}, "two or more roles"),
+        ({"names": ("a", "b", "a")}, "different names"),
+        ({"names": ("coordinator", "Bank")}, "'Bank' cannot stand in a certificate"),
+        ({"names": ("coordinator", "-bank")}, "cannot stand in a certificate"),
+        ({"addresses": {0: "localhost"}}, "'localhost' is no host:port"),
+        ({"addresses": {0: "localhost:0"}}, "is no host:port"),
+        ({"addresses": {0: "localhost:65536"}}, "is no host:port"),
+        ({"addresses": {0: ":7001"}}, "is no host:port"),
+        ({"listen": "localhost:x"}, "'localhost:x' is no host:port"),
+    ],
+)
+def test_endpoints_that_cannot_work(what: dict[str, Any], words: str) -> None:
+    """They are refused by name, with an example."""
+    with pytest.raises(SettingsError, match=words):
+        Endpoints(**{"names": ("coordinator", "bank"), **what})
+
+
+def test_settings_that_do_not_fit_together(federation: Loopback) -> None:
+    """No address to dial, nothing to listen on, somebody else's certificate, an address of another machine."""
+    names, bank = federation.names, federation.identity("bank")
+    with pytest.raises(SettingsError, match="there is no address for coordinator"):
+        federation.connect(1, endpoints=Endpoints(names, {}, f"127.0.0.1:{federation.ports[1]}"))
+    with pytest.raises(SettingsError, match="coordinator has to listen"):
+        federation.connect(0, endpoints=Endpoints(names))
+    with pytest.raises(SettingsError, match="identity is of 'bank', but role 0 is 'coordinator'"):
+        federation.connect(0, identity=bank)
+    with pytest.raises(UserError, match=r"cannot listen on 192\.0\.2\.1:7001: Cannot assign requested address"):
+        federation.connect(0, endpoints=Endpoints(names, {}, "192.0.2.1:7001"))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({"mpfedxgb-window": ""}, "does not say how much room"),
+        ({"mpfedxgb-window": "0"}, "does not say how much room"),
+        ({"mpfedxgb-window": "-1"}, "does not say how much room"),
+        ({"mpfedxgb-window": "9" * 30}, "does not say how much room"),
+        ({"mpfedxgb-federation-bin": b"TEST"}, "not in the same federation"),
+        ({"mpfedxgb-wire": "one" * 100}, "wire version oneone"),
+        ({"mpfedxgb-role": "telecom"}, "says that it is 'telecom'"),
+    ],
+)
+def test_introductions(metadata: dict[str, str | bytes], words: str) -> None:
+    """Whatever is wrong with one is a refusal in words of bounded length."""
+    meeting = Rendezvous(0, Introduction("coordinator", "test", 100), NAMES, [1, 2, 3])
+    good = dict(Introduction("bank", "test", 100).metadata())
+    assert meeting.examine(good, ["bank"], "TLSv1.3") == 1
+    with pytest.raises(Refusal, match=words) as caught:
+        meeting.examine({**good, **metadata}, ["bank"], None)
+    assert len(caught.value.reason) < 400
+    with pytest.raises(Refusal, match=r"uses TLSv1\.2; only TLS 1\.3"):
+        meeting.examine(good, ["bank"], "TLSv1.2")

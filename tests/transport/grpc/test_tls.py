@@ -1,0 +1,316 @@
+"""Identities are checked before they are used, and nothing below TLS 1.3 is spoken, on either side."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from contracts.transport_contract import LONG, Call
+from mpfedxgb.errors import HandshakeError, PeerTimeoutError, SecretError, SettingsError
+from mpfedxgb.transport.grpc.tls import SUITES_VARIABLE, TLS13_ONLY, Identity, peer_names, tls_version
+from support.loopback import Loopback, loopback, run_program
+from support.pki import PASSPHRASE, Authority, Pair, unchecked
+
+BOTH = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Return the federation's authority."""
+    return Authority(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Iterator[Loopback]:
+    """Return a coordinator and an active participant."""
+    with loopback(tmp_path, roles=2) as made:
+        yield made
+
+
+def load(authority: Authority, pair: Pair, name: str = "bank", passphrase: bytes | None = None) -> Identity:
+    """Load an identity of the bank."""
+    return Identity.load(name, authority.file, pair.certificate, pair.key, passphrase)
+
+
+# Identities
+
+
+def test_a_good_identity(authority: Authority) -> None:
+    """It is loaded, knows when it expires, and shows no key, no passphrase and no certificate's content."""
+    pair = authority.issue("bank", passphrase=PASSPHRASE)
+    identity = load(authority, pair, passphrase=PASSPHRASE)
+    assert identity.expires < authority.certificate.not_valid_after_utc.replace(year=9999)
+    assert b"BEGIN PRIVATE KEY" in identity.key
+    shown = repr(identity) + str(identity)
+    assert "BEGIN" not in shown
+    assert PASSPHRASE.decode() not in shown
+    with pytest.raises(SecretError, match="not pickled"):
+        pickle.dumps(identity)
+
+
+def test_a_certificate_with_more_names_is_good(authority: Authority) -> None:
+    """The host's name may be there as well; the role's must."""
+    load(authority, authority.issue("host.example.org", "bank"))
+
+
+def test_a_certificate_of_an_authority_in_between(authority: Authority, tmp_path: Path) -> None:
+    """A chain leads to the root if the certificates in between are in the role's file, and is refused if not."""
+    between = authority.between(tmp_path / "between")
+    pair = between.issue("bank")
+    with pytest.raises(SettingsError, match="not issued by the authority"):
+        load(authority, pair)
+    pair.certificate.write_bytes(pair.certificate.read_bytes() + between.file.read_bytes())
+    load(authority, pair)
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ({"days": (-3, -1)}, r"expired at \d{4}-\d\d-\d\d .* UTC; get a new one, or set the clock right"),
+        ({"days": (1, 3)}, r"valid only from .* wait, or set the clock right"),
+        ({"names": ("telecom",)}, r"is for 'telecom', not for 'bank'; .*subject alternative name"),
+        ({"names": (), "common_name": "bank"}, r"is for no DNS name, not for 'bank'"),
+        ({"self_signed": True}, r"was not issued by the authority in .*ca\.pem"),
+    ],
+)
+def test_a_bad_certificate_is_refused_before_it_is_used(authority: Authority, what: dict, words: str) -> None:  # type: ignore[type-arg] # keyword arguments
+    """Each problem has its own sentence, with the file and the remedy."""
+    names = what.pop("names", ("bank",))
+    pair = authority.issue(*names, **what)
+    with pytest.raises(SettingsError, match=words) as caught:
+        load(authority, pair)
+    assert str(pair.certificate) in str(caught.value)
+
+
+def test_a_certificate_of_another_authority(authority: Authority, tmp_path: Path) -> None:
+    """The same names, another key."""
+    with pytest.raises(SettingsError, match="was not issued by the authority"):
+        load(authority, Authority(tmp_path).issue("bank"))
+
+
+def test_an_expired_authority(tmp_path: Path) -> None:
+    """The root's dates count too, and its file is the one that is named."""
+    expired = Authority(tmp_path, days=(-3, -1))
+    with pytest.raises(SettingsError, match=rf"{expired.file} expired"):
+        load(expired, expired.issue("bank"))
+
+
+def test_a_key_that_does_not_match(authority: Authority) -> None:
+    """Two files that are each good but do not belong together."""
+    one, other = authority.issue("bank"), authority.issue("bank")
+    with pytest.raises(SettingsError, match="does not belong to the certificate"):
+        load(authority, Pair(one.certificate, other.key))
+
+
+@pytest.mark.parametrize(
+    ("lock", "passphrase", "words"),
+    [
+        (PASSPHRASE, None, "is encrypted; give its passphrase"),
+        (PASSPHRASE, b"wrong", "cannot be opened with this passphrase"),
+        (None, b"superfluous", "is not encrypted; give no passphrase"),
+    ],
+)
+def test_passphrases(authority: Authority, lock: bytes | None, passphrase: bytes | None, words: str) -> None:
+    """Missing, wrong and superfluous ones are told apart, and never quoted."""
+    pair = authority.issue("bank", passphrase=lock)
+    with pytest.raises(SettingsError, match=words) as caught:
+        load(authority, pair, passphrase=passphrase)
+    assert str(pair.key) in str(caught.value)
+    assert "wrong" not in str(caught.value)
+    assert "superfluous" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"hello", b"-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"]
+)
+def test_files_that_are_something_else(authority: Authority, tmp_path: Path, content: bytes) -> None:
+    """A file that is missing, empty or of another kind is named, without what is in it."""
+    pair = authority.issue("bank")
+    other = tmp_path / "other"
+    other.write_bytes(content)
+    for arguments, words in (
+        ((other, pair.certificate, pair.key), "contains no certificate"),
+        ((authority.file, other, pair.key), "contains no certificate"),
+        ((authority.file, pair.certificate, other), "contains no private key"),
+        ((tmp_path / "nothing", pair.certificate, pair.key), "cannot read .*nothing: No such file"),
+        ((tmp_path, pair.certificate, pair.key), "cannot read .*: Is a directory"),
+    ):
+        with pytest.raises(SettingsError, match=words) as caught:
+            Identity.load("bank", *arguments)
+        assert "c2VjcmV0" not in str(caught.value)
+
+
+def test_a_certificate_for_another_purpose(authority: Authority) -> None:
+    """A certificate that is limited to servers is refused where a role dials, and the other way round."""
+    server = load(authority, authority.issue("bank", usages=(ExtendedKeyUsageOID.SERVER_AUTH,)))
+    server.check_usage(listens=True, dials=False)
+    with pytest.raises(SettingsError, match="extended key usage clientAuth"):
+        server.check_usage(listens=True, dials=True)
+    client = load(authority, authority.issue("bank", usages=(ExtendedKeyUsageOID.CLIENT_AUTH,)))
+    with pytest.raises(SettingsError, match="extended key usage serverAuth"):
+        client.check_usage(listens=True, dials=True)
+    anything = load(authority, authority.issue("bank", usages=(ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,)))
+    for identity in (anything, load(authority, authority.issue("bank"))):
+        identity.check_usage(listens=True, dials=True)
+
+
+def test_a_peer_without_a_readable_certificate_has_no_name() -> None:
+    """Whatever grpc hands on, there are names only in one whole certificate."""
+    assert peer_names({}) == []
+    assert peer_names({"x509_pem_cert": [b"garbage"]}) == []
+    assert tls_version({}) is None
+
+
+# TLS 1.3
+
+
+def client_context(federation: Loopback, version: ssl.TLSVersion) -> ssl.SSLContext:
+    """Return how the bank dials, with one TLS version only."""
+    bank = federation.identity("bank")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = context.maximum_version = version
+    context.set_alpn_protocols(["h2"])
+    context.load_verify_locations(bank.ca_file)
+    context.load_cert_chain(bank.certificate_file, bank.key_file)
+    return context
+
+
+def hello(federation: Loopback, context: ssl.SSLContext) -> str | None:
+    """Return the version that a listening coordinator agrees to, after the first bytes of its answer."""
+    with (
+        socket.create_connection(("127.0.0.1", federation.ports[0]), LONG) as plain,
+        context.wrap_socket(plain, server_hostname="coordinator") as secured,
+    ):
+        assert secured.recv(1), "the coordinator closed the connection"
+        return secured.version()
+
+
+def test_a_listening_role_speaks_tls_1_3_only(federation: Loopback) -> None:
+    """A client with a good certificate is refused with TLS 1.2 and welcome with 1.3; then the federation forms."""
+    coordinator = federation.call(0)
+    federation.wait_for_port()
+    with pytest.raises((ssl.SSLError, ConnectionResetError)):
+        hello(federation, client_context(federation, ssl.TLSVersion.TLSv1_2))
+    assert hello(federation, client_context(federation, ssl.TLSVersion.TLSv1_3)) == "TLSv1.3"
+    bank = federation.connect(1)
+    bank.close()
+    coordinator.result().close()
+
+
+@pytest.mark.parametrize("version", BOTH)
+def test_a_dialling_role_speaks_tls_1_3_only(federation: Loopback, version: ssl.TLSVersion) -> None:
+    """The bank dials a coordinator with a good certificate that offers one version: it goes on with 1.3 alone."""
+    identity = federation.identity("coordinator")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = context.maximum_version = version
+    context.set_alpn_protocols(["h2"])
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(identity.ca_file)
+    context.load_cert_chain(identity.certificate_file, identity.key_file)
+    agreed: list[str | None] = []
+    done = threading.Event()
+
+    with socket.create_server(("127.0.0.1", federation.ports[0])) as listening:
+        listening.settimeout(0.1)
+
+        def serve() -> None:
+            while not done.is_set():
+                try:
+                    plain, _ = listening.accept()
+                except TimeoutError:
+                    continue
+                plain.settimeout(LONG)
+                try:
+                    with context.wrap_socket(plain, server_side=True) as secured:
+                        agreed.append(secured.version())
+                except OSError:
+                    agreed.append(None)
+
+        server = Call(serve)
+        with pytest.raises((HandshakeError, PeerTimeoutError)):
+            federation.connect(1, timeout=0.5)
+        done.set()
+        server.result()
+    assert len(agreed) > 0
+    assert set(agreed) == ({"TLSv1.3"} if version == ssl.TLSVersion.TLSv1_3 else {None})
+
+
+def test_the_environment_is_left_as_it_was() -> None:
+    """Other programs that a role starts choose their own suites, and somebody else's choice does not count for us."""
+    assert SUITES_VARIABLE not in os.environ
+    code = (
+        "import os, mpfedxgb.transport.grpc.tls as tls; tls._refuse_if_too_late();"
+        f"print(os.environ.get({SUITES_VARIABLE!r}))"
+    )
+    weaker = {**os.environ, SUITES_VARIABLE: "ECDHE-ECDSA-AES128-GCM-SHA256"}
+    output, _ = run_program(code, env=weaker).communicate()
+    assert output.strip() == "ECDHE-ECDSA-AES128-GCM-SHA256"
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_grpc_that_was_imported_too_early_is_refused(federation: Loopback, prepared: bool) -> None:
+    """Nothing can hold it to TLS 1.3 then, unless the environment did from the start; the message says what to do."""
+    bank = federation.identity("bank")
+    code = (
+        "import grpc; from mpfedxgb.transport.grpc.tls import Identity\n"
+        "identity = Identity.load('bank', *map(Path, sys.argv[1:]))\n"
+        "for make in (identity.server_credentials, identity.channel_credentials):\n"
+        "    try: make(); print('made')\n"
+        "    except ValueError as error: print(error)\n"
+    )
+    environment = {**os.environ, **({SUITES_VARIABLE: TLS13_ONLY} if prepared else {})}
+    output, _ = run_program(code, bank.ca_file, bank.certificate_file, bank.key_file, env=environment).communicate()
+    if prepared:
+        assert output.split() == ["made", "made"]
+    else:
+        assert output.count(f"set {SUITES_VARIABLE}={TLS13_ONLY} in the environment") == 2
+
+
+# Probes
+
+
+def test_a_probe_finds_what_is_wrong(federation: Loopback, tmp_path: Path) -> None:
+    """Nobody there, somebody else there, a certificate not accepted on either side, and all well."""
+    bank, port = federation.identity("bank"), federation.ports[0]
+    address = f"127.0.0.1:{port}"
+    with pytest.raises(PeerTimeoutError, match=f"coordinator at {address} cannot be reached: Connection refused"):
+        bank.probe(address, "coordinator", LONG)
+    coordinator = federation.call(0)
+    federation.wait_for_port()
+    bank.probe(address, "coordinator", LONG)
+    with pytest.raises(HandshakeError, match=r"certificate of telecom at .* is not accepted: Hostname mismatch"):
+        bank.probe(address, "telecom", LONG)
+    stranger = unchecked("bank", federation.authority.file, Authority(tmp_path / "other").issue("bank"))
+    with pytest.raises(HandshakeError, match=r"coordinator at .* does not accept the certificate .* of bank; check"):
+        stranger.probe(address, "coordinator", LONG)
+    federation.connect(1).close()
+    coordinator.result().close()
+
+
+def test_a_probe_of_something_else(federation: Loopback) -> None:
+    """A port that speaks no TLS, or says nothing at all."""
+    bank = federation.identity("bank")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(PeerTimeoutError, match=r"did not answer for 0\.2 seconds"):
+            bank.probe(address, "coordinator", 0.2)
+
+        def answer() -> None:
+            listening.accept()[0].close()  # the connection of before
+            connection = listening.accept()[0]
+            connection.sendall(b"220 mail.example.org\r\n")
+            connection.recv(1000)
+            connection.close()
+
+        answering = Call(answer)
+        with pytest.raises(PeerTimeoutError, match=r"does not speak TLS 1\.3"):
+            bank.probe(address, "coordinator", LONG)
+        answering.result()
