@@ -87,7 +87,7 @@ class SessionSettings:
             raise SettingsError(f"insecure_seed must be an integer of 0 or more, not {self.insecure_seed!r}")
 
     @property
-    def patience(self) -> float:
+    def longer_deadline(self) -> float:
         """Seconds that everyone but the active participant waits."""
         return 1.5 * self.deadline
 

@@ -30,7 +30,7 @@ class TestColumns:
 
     def test_words(self, tmp_path: Path) -> None:
         """Digits can be words, with their zeros; missing ones stay missing."""
-        frame = read_table(csv(tmp_path, "zip,x\n007,1\n,2\n12,3\n"), words=["zip"])
+        frame = read_table(csv(tmp_path, "zip,x\n007,1\n,2\n12,3\n"), text_columns=["zip"])
         assert list(frame["zip"].cat.categories) == ["007", "12"]
         assert frame["zip"].isna().tolist() == [False, True, False]
 
@@ -38,7 +38,7 @@ class TestColumns:
         """Codes are written as CSV would write them, though a missing value made them floats."""
         path = tmp_path / "t.parquet"
         pd.DataFrame({"code": [3.0, None, 12.0], "share": [0.5, 1.0, None]}).to_parquet(path)
-        frame = read_table(path, words=["code", "share"])
+        frame = read_table(path, text_columns=["code", "share"])
         assert list(frame["code"].cat.categories) == ["12", "3"]
         assert list(frame["share"].cat.categories) == ["0.5", "1.0"]
 
@@ -60,7 +60,7 @@ class TestColumns:
 
     def test_columns_that_are_not_there(self, tmp_path: Path) -> None:
         """Whoever named them finds out."""
-        frame = read_table(csv(tmp_path, "x\n1\n"), words=["w"], numbers=["n"], verbatim=["id"])
+        frame = read_table(csv(tmp_path, "x\n1\n"), text_columns=["w"], numbers=["n"], verbatim=["id"])
         assert list(frame.columns) == ["x"]
 
     def test_dates_are_left_for_a_better_message(self, tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_fastest_gives_up_repeating(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(setting, "clone", clone)
     assert setting.fastest(None, X, Y, 3).run_.seconds == 1.0  # type: ignore[arg-type] # any model will do
-    assert setting.fastest(None, X, Y, 3, patience=5.0).run_.seconds == 9.0  # type: ignore[arg-type]
+    assert setting.fastest(None, X, Y, 3, budget=5.0).run_.seconds == 9.0  # type: ignore[arg-type]
     assert len(made) == 4
 
 

@@ -326,5 +326,5 @@ def _categories(table: Table) -> dict[str, tuple[str, ...]]:
 
 def _shares(counts: pd.Series[float]) -> pd.Series[float]:
     total = counts.sum()
-    shares: pd.Series[float] = counts / total if total else counts
-    return shares
+    fractions: pd.Series[float] = counts / total if total else counts
+    return fractions

@@ -253,11 +253,11 @@ class _Comparison:
         """Decide whether two splits of one node are a float32 tie, by their scores in double precision."""
         g, h = self._gradients(number)
         a, b = (self._score(c, g, h, rows) for c in (mine, yours))
-        words = f"{where}: {self._words(mine)} scores {a:.9g}, xgboost's {self._words(yours)} {b:.9g}"
+        text = f"{where}: {self._describe(mine)} scores {a:.9g}, xgboost's {self._describe(yours)} {b:.9g}"
         if abs(a - b) <= TIE * max(abs(a), abs(b)):
-            self.ties.append(words)
+            self.ties.append(text)
         else:
-            self.difference = self.difference or words
+            self.difference = self.difference or text
 
     def _score(self, condition: _Condition | None, g: Floats, h: Floats, rows: Rows) -> float:
         params = self.joined.params
@@ -279,7 +279,7 @@ class _Comparison:
         weight = 1.0 if self.weight is None else self.weight
         return g[class_] * weight, h[class_] * weight
 
-    def _words(self, condition: _Condition | None) -> str:
+    def _describe(self, condition: _Condition | None) -> str:
         if condition is None:
             return "leaf"
         what = f"first {condition.bins} bins" if condition.category is None else f"not category {condition.category}"

@@ -15,10 +15,10 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.ring.prg import Stream, digest
 
 
-def row_sample(party: Party, share: float, rows: int, key: str, t: int) -> Floats:
-    """Return 1 for rows inside the sample of a round and 0 outside; each row is in with probability `share`."""
+def row_sample(party: Party, fraction: float, rows: int, key: str, t: int) -> Floats:
+    """Return 1 for rows inside the sample of a round and 0 outside; each row is in with probability `fraction`."""
     words = _words(party, f"{t}/rows", rows, key)
-    return (words < np.uint64(int(share * 2.0**63) * 2)).astype(np.float64)
+    return (words < np.uint64(int(fraction * 2.0**63) * 2)).astype(np.float64)
 
 
 def column_sample(party: Party, params: TrainParams, candidates: Candidates, key: str, t: int) -> npt.NDArray[np.uint8]:

@@ -170,8 +170,8 @@ def commands(folder: Path, roster: Roster) -> str:
     return "\n".join("\n".join([f"# {title}", *lines, ""]) for title, lines in blocks.items())
 
 
-def _command(*words: object) -> str:
-    return shlex.join(["mpfedxgb", *map(str, words)])
+def _command(*arguments: object) -> str:
+    return shlex.join(["mpfedxgb", *map(str, arguments)])
 
 
 def _readme(folder: Path, name: str, roster: Roster, places: dict[int, Place]) -> str:

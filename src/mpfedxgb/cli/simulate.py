@@ -108,9 +108,9 @@ def _predictions(active: PartialModel, margins: Floats) -> pd.DataFrame:
     """Return the prediction of every row; for a classifier the likeliest class and the probability of each."""
     if active.classes is None:
         return pd.DataFrame({"prediction": transform(active.params.objective, margins)[0]})
-    shares = class_probabilities(active.params.objective, margins)
-    result = pd.DataFrame(shares, columns=pd.Index([f"class_{name}" for name in active.classes]))
-    result.insert(0, "prediction", np.array(active.classes)[shares.argmax(axis=1)])
+    probabilities = class_probabilities(active.params.objective, margins)
+    result = pd.DataFrame(probabilities, columns=pd.Index([f"class_{name}" for name in active.classes]))
+    result.insert(0, "prediction", np.array(active.classes)[probabilities.argmax(axis=1)])
     return result
 
 

@@ -92,11 +92,11 @@ def sketch_points(column: Column) -> Edges:
     values, counts = np.unique(column.values[~np.isnan(column.values)], return_counts=True)
     if len(values) < 2:
         return values[:0]
-    share = np.cumsum(counts) / counts.sum()
+    cumulative = np.cumsum(counts) / counts.sum()
     last, untested = 0, 1
     cuts = [last]
     while True:
-        value = max(untested, int(np.searchsorted(share - share[last], EPS)))
+        value = max(untested, int(np.searchsorted(cumulative - cumulative[last], EPS)))
         if value >= len(values):
             return values[[cut for cut in cuts if cut < len(values) - 1]]
         last = value if value == last + 1 else value - 1

@@ -14,7 +14,7 @@ from mpfedxgb.errors import DataError
 
 
 def read_table(
-    path: Path, words: Collection[str] = (), numbers: Collection[str] = (), verbatim: Collection[str] = ()
+    path: Path, text_columns: Collection[str] = (), numbers: Collection[str] = (), verbatim: Collection[str] = ()
 ) -> pd.DataFrame:
     """Return a CSV (also compressed) or Parquet file as a DataFrame; columns of words become categories.
 
@@ -22,8 +22,8 @@ def read_table(
     ----------
     path : Path
         Parquet if .parquet is in its name, otherwise CSV with a line of column names.
-    words : names of columns
-        They hold words, even if the words of this file look like numbers.
+    text_columns : names of columns
+        They hold words, even if those of this file look like numbers.
     numbers : names of columns
         They hold numbers; anything else in them is refused.
     verbatim : names of columns
@@ -37,20 +37,20 @@ def read_table(
     if not path.is_file():
         raise DataError(f"there is no file {path}")
     try:
-        frame = _read_parquet(path) if ".parquet" in path.suffixes else _read_csv(path, words, verbatim)
+        frame = _read_parquet(path) if ".parquet" in path.suffixes else _read_csv(path, text_columns, verbatim)
     except ImportError:
         raise DataError(f"cannot read {path}: Parquet needs the pyarrow package; pip install pyarrow") from None
     except DataError:
         raise
     except (ValueError, OSError, EOFError, zlib.error) as error:
         raise DataError(f"cannot read {path} as a table: {error}; give a CSV or Parquet file") from None
-    return with_kinds(frame, str(path), words, numbers, verbatim)
+    return with_kinds(frame, str(path), text_columns, numbers, verbatim)
 
 
 def with_kinds(
     frame: pd.DataFrame,
     where: str,
-    words: Collection[str] = (),
+    text_columns: Collection[str] = (),
     numbers: Collection[str] = (),
     verbatim: Collection[str] = (),
 ) -> pd.DataFrame:
@@ -61,14 +61,14 @@ def with_kinds(
             continue
         if name in numbers:
             frame[name] = _as_numbers(where, name, frame[name])
-        elif name in words:
-            frame[name] = _as_words(frame[name])
+        elif name in text_columns:
+            frame[name] = _as_text(frame[name])
         elif frame[name].dtype.kind not in "biufmM" and not isinstance(frame[name].dtype, pd.CategoricalDtype):
             frame[name] = frame[name].astype("category")
     return frame
 
 
-def _read_csv(path: Path, words: Collection[str], verbatim: Collection[str]) -> pd.DataFrame:
+def _read_csv(path: Path, text_columns: Collection[str], verbatim: Collection[str]) -> pd.DataFrame:
     names = pd.read_csv(path, header=None, nrows=1, dtype="str").iloc[0].dropna().tolist()
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -76,7 +76,7 @@ def _read_csv(path: Path, words: Collection[str], verbatim: Collection[str]) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
-            frame = pd.read_csv(path, dtype=dict.fromkeys(words, "str"), index_col=False, low_memory=False)
+            frame = pd.read_csv(path, dtype=dict.fromkeys(text_columns, "str"), index_col=False, low_memory=False)
         except pd.errors.ParserWarning:  # or else the first values would be taken for row names
             raise DataError(f"{path}: rows have more values than there are column names; repair the file") from None
     kept = [name for name in names if name in verbatim]
@@ -108,7 +108,7 @@ def _as_numbers(where: str, name: str, series: pd.Series[Any]) -> pd.Series[Any]
     return numbers
 
 
-def _as_words(series: pd.Series[Any]) -> pd.Series[Any]:
+def _as_text(series: pd.Series[Any]) -> pd.Series[Any]:
     if isinstance(series.dtype, pd.CategoricalDtype):
         return series
     if series.dtype.kind == "f" and (series.dropna() % 1 == 0).all():

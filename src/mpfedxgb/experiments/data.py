@@ -158,8 +158,8 @@ def adult_from_frame(frame: pd.DataFrame) -> Prepared:
     """Return Adult with indicators for words, in alphabetical order; a missing word, "?", is a word too."""
     columns = {name: frame[name].to_numpy(np.float64) for name in ADULT_NUMBERS}
     for name in ADULT_WORDS:
-        words = frame[name].astype(object).where(frame[name].notna(), "?").astype(str)
-        columns |= {f"{name} {word}": (words == word).to_numpy(np.float64) for word in sorted(words.unique())}
+        texts = frame[name].astype(object).where(frame[name].notna(), "?").astype(str)
+        columns |= {f"{name} {word}": (texts == word).to_numpy(np.float64) for word in sorted(texts.unique())}
     is_rich = frame["class"].astype(str).str.strip().str.startswith(">50K")
     return _scaled(pd.DataFrame(columns), is_rich.to_numpy())
 
@@ -264,7 +264,7 @@ def _fetch(source: _Source) -> Prepared:
     problems = []
     for number in source.openml:
         try:
-            with _patience(), warnings.catch_warnings():
+            with _download_timeout(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that it tries again is nobody's concern
                 frame = fetch_openml(data_id=number, as_frame=True, parser="auto", n_retries=1, delay=0.5).frame
             for data in source.from_openml(frame):
@@ -284,7 +284,7 @@ def _fetch(source: _Source) -> Prepared:
 
 
 @contextmanager
-def _patience() -> Iterator[None]:
+def _download_timeout() -> Iterator[None]:
     """Let no connection opened inside wait for ever."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(_PATIENCE)

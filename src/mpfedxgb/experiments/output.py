@@ -120,26 +120,26 @@ def markdown(result: Result, seconds: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _has_words(cells: Sequence[Sequence[str]]) -> list[bool]:
-    """Return which columns of a table hold words; they are aligned to the left, numbers to the right."""
+def _is_text(cells: Sequence[Sequence[str]]) -> list[bool]:
+    """Return which columns of a table hold text; they are aligned to the left, numbers to the right."""
     return [any(cell[:1].isalpha() for cell in column) for column in zip(*cells, strict=True)]
 
 
 def _markdown_table(header: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
     return [
         f"| {' | '.join(header)} |",
-        f"|{'|'.join('---' if words else '---:' for words in _has_words(cells))}|",
+        f"|{'|'.join('---' if is_text else '---:' for is_text in _is_text(cells))}|",
         *(f"| {' | '.join(row)} |" for row in cells),
     ]
 
 
 def text_table(header: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     """Return aligned columns for a terminal."""
-    words = _has_words(cells)
+    is_text = _is_text(cells)
     widths = [max(len(row[i]) for row in (header, *cells)) for i in range(len(header))]
 
     def line(row: Sequence[str]) -> str:
-        sides = zip(row, widths, words, strict=True)
+        sides = zip(row, widths, is_text, strict=True)
         return "  ".join(c.ljust(w) if left else c.rjust(w) for c, w, left in sides).rstrip()
 
     return "\n".join([line(header), "  ".join("-" * w for w in widths), *map(line, cells)])
@@ -234,9 +234,9 @@ def _page(results: Sequence[Result], seconds: float) -> str:
 
 
 def _section(result: Result) -> str:
-    words = _has_words(result.cells)
-    head = _html_row("th", result.header, words)
-    body = "\n".join(_html_row("td", row, words) for row in result.cells)
+    is_text = _is_text(result.cells)
+    head = _html_row("th", result.header, is_text)
+    body = "\n".join(_html_row("td", row, is_text) for row in result.cells)
     files = ", ".join(
         f'<a href="{result.item}.{kind}">{name}</a>'
         for kind, name in (("csv", "CSV"), ("svg", "SVG"), ("png", "PNG"), ("md", "Markdown"))
@@ -253,17 +253,17 @@ def _section(result: Result) -> str:
 </section>"""
 
 
-def _html_row(tag: str, row: Sequence[str], words: Sequence[bool]) -> str:
+def _html_row(tag: str, row: Sequence[str], is_text: Sequence[bool]) -> str:
     cells = (
         f'<{tag} class="words">{_text(c)}</{tag}>' if left else f"<{tag}>{_text(c)}</{tag}>"
-        for c, left in zip(row, words, strict=True)
+        for c, left in zip(row, is_text, strict=True)
     )
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _text(words: str, quote: bool = False) -> str:
-    """Return words as HTML; what stands between backquotes becomes code, as in Markdown."""
-    parts = html.escape(words, quote=quote).split("`")
+def _text(plain: str, quote: bool = False) -> str:
+    """Return text as HTML; what stands between backquotes becomes code, as in Markdown."""
+    parts = html.escape(plain, quote=quote).split("`")
     if quote:
         return "".join(parts)
     return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))

@@ -53,14 +53,14 @@ def paper_model(security: str = "strict", **changes: Any) -> FedXGBClassifier:
 
 
 def fastest(
-    model: FedXGBClassifier, X: pd.DataFrame, y: Any, repeat: int, patience: float = math.inf
+    model: FedXGBClassifier, X: pd.DataFrame, y: Any, repeat: int, budget: float = math.inf
 ) -> FedXGBClassifier:
     """Return the fitted model of the fastest of several runs: the one that other work disturbed least.
 
-    No run begins once the ones before it have taken `patience` seconds.
+    No run begins once the ones before it have taken `budget` seconds.
     """
     runs: list[FedXGBClassifier] = []
-    while len(runs) < repeat and (not runs or sum(run.run_.seconds for run in runs) < patience):
+    while len(runs) < repeat and (not runs or sum(run.run_.seconds for run in runs) < budget):
         runs.append(clone(model).fit(X, y))
     return min(runs, key=lambda run: run.run_.seconds)
 

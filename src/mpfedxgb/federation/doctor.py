@@ -138,9 +138,9 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
 
 
 def _described(rows: Rows, purpose: str, file: Path, classes: tuple[object, ...] | None) -> str:
-    words = sum(column.is_categorical for column in rows.table.columns)
+    text_columns = sum(column.is_categorical for column in rows.table.columns)
     text = f"{purpose} ({file.name}): {rows.table.rows} rows with ids of their own, {len(rows.table.columns)} features"
-    text += f" ({words} of words)" if words else ""
+    text += f" ({text_columns} of words)" if text_columns else ""
     if rows.label is not None:
         text += f", a label of {len(classes)} classes" if classes is not None else ", a label of numbers"
     return text + (", weights" if rows.weight is not None else "")

@@ -177,10 +177,10 @@ def predictions(model: PartialModel, rows: Rows, margins: Floats, id_column: str
         table["prediction"] = transform(model.params.objective, margins)[0]
         return table
     p = transform(model.params.objective, margins)
-    shares = np.concatenate([1 - p, p]) if len(p) == 1 else p
-    table["prediction"] = np.array(model.classes, object)[shares.argmax(axis=0)]
-    for name, share in zip(model.classes, shares, strict=True):
-        table[f"class_{name}"] = share
+    probabilities = np.concatenate([1 - p, p]) if len(p) == 1 else p
+    table["prediction"] = np.array(model.classes, object)[probabilities.argmax(axis=0)]
+    for name, probability in zip(model.classes, probabilities, strict=True):
+        table[f"class_{name}"] = probability
     return table
 
 

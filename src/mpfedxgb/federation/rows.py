@@ -57,16 +57,16 @@ def read_rows(settings: RoleSettings, purpose: str, known: Sequence[Feature] | N
     """
     path = settings.file_of(purpose)
     data = _data(settings)
-    words, numbers = _kinds(data, known)
-    frame = read_table(path, words, numbers, verbatim=[data.id])
+    text_columns, numbers = _kinds(data, known)
+    frame = read_table(path, text_columns, numbers, verbatim=[data.id])
     return arrange_rows(settings, frame, purpose, known)
 
 
 def with_kinds_of(settings: RoleSettings, frame: pd.DataFrame, known: Sequence[Feature] | None = None) -> pd.DataFrame:
     """Return a DataFrame with its columns taken for words and numbers as those of a file are."""
     data = _data(settings)
-    words, numbers = _kinds(data, known)
-    return with_kinds(frame, settings.role.name, words, numbers, verbatim=[data.id])
+    text_columns, numbers = _kinds(data, known)
+    return with_kinds(frame, settings.role.name, text_columns, numbers, verbatim=[data.id])
 
 
 def arrange_rows(
@@ -186,8 +186,8 @@ def _kinds(data: Data, known: Sequence[Feature] | None) -> tuple[Collection[str]
     """Return the columns that hold words and those that hold numbers, as far as that is known."""
     if known is None:
         return data.categorical, data.numeric
-    words = [f.name for f in known if f.categories is not None]
-    return words, [f.name for f in known if f.categories is None]
+    text_columns = [f.name for f in known if f.categories is not None]
+    return text_columns, [f.name for f in known if f.categories is None]
 
 
 def _require(frame: pd.DataFrame, names: Sequence[str], who: str) -> None:

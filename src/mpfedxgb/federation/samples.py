@@ -75,9 +75,9 @@ class _People:
         edges = np.quantile(noisy, np.linspace(0, 1, len(names) + 1)[1:-1])
         return [names[i] for i in np.digitize(noisy, edges)]
 
-    def with_gaps(self, column: Floats, share: float = 0.06) -> Floats:
+    def with_gaps(self, column: Floats, fraction: float = 0.06) -> Floats:
         """Return a column of which some values are missing."""
-        return np.where(self.noise.uniform(self.rows) < share, np.nan, column)
+        return np.where(self.noise.uniform(self.rows) < fraction, np.nan, column)
 
 
 Columns = dict[str, object]

@@ -50,7 +50,7 @@ class Communicator:
         self.step = 0
         self.label = "start"
         self._hello = self._session = digest(settings.session.encode())[:SESSION_BYTES]
-        self._usual_wait = settings.deadline if role == ACTIVE else settings.patience
+        self._usual_wait = settings.deadline if role == ACTIVE else settings.longer_deadline
         self._wait = max(self._usual_wait, first_wait)  # some role may still be on its way
 
     def begin(self, context: bytes) -> None:
@@ -119,8 +119,8 @@ class Communicator:
         origin, cause = self.roster.name(self.role), f"{reason} at step {self.step} ({self.label})"
         if isinstance(error, PeerFailedError):
             origin, cause = error.origin, error.reason
-        words = tuple(np.frombuffer(text.encode()[:_MAX_REASON], np.uint8) for text in (origin, cause))
-        block = encode(Kind.ABORT, self.role, self._session, self.step, self.label, words)
+        texts = tuple(np.frombuffer(text.encode()[:_MAX_REASON], np.uint8) for text in (origin, cause))
+        block = encode(Kind.ABORT, self.role, self._session, self.step, self.label, texts)
         for peer in self.roster.neighbours(self.role):
             try:
                 self.transport.send(peer, block, min(1.0, self.settings.deadline / 4))

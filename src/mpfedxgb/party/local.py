@@ -129,7 +129,7 @@ def run_roles(
     for thread in threads:
         thread.start()
     try:
-        _wait_for_all(threads, outcomes, changed, settings.patience)
+        _wait_for_all(threads, outcomes, changed, settings.longer_deadline)
     finally:
         for role in roster.roles:  # an interrupted main thread lets nobody wait in vain
             hub.close(role)

@@ -92,8 +92,8 @@ class Client:
 
     def _reason(self, call: _Call) -> str:
         """Return why an attempt failed; raise HandshakeError if another would fail as well."""
-        code, words, refused = call.outcome()
-        for_good = HandshakeError(f"{self._name} refused {self._meeting.me.name}: {words}")
+        code, details, refused = call.outcome()
+        for_good = HandshakeError(f"{self._name} refused {self._meeting.me.name}: {details}")
         if refused and code is grpc.StatusCode.ALREADY_EXISTS:
             if time.monotonic() >= min(self._began + DUPLICATE_GRACE, self._end - 2 * _LONGEST_PAUSE):
                 raise for_good
@@ -106,7 +106,7 @@ class Client:
                 self._identity.probe(self._address, self._name, min(_PROBE, max(LOOK, self._end - time.monotonic())))
             except PeerTimeoutError as error:
                 return str(error)
-        return words
+        return details
 
 
 class _Call:
@@ -147,12 +147,12 @@ class _Call:
         self.answered.set()
 
     def outcome(self) -> tuple[Any, str, bool]:
-        """Return how a call that was not accepted has ended: grpc's code, words, and whether a role refused it."""
+        """Return how a call that was not accepted has ended: grpc's code, details, and whether a role refused it."""
         if not self.link.ended.is_set():
             return None, "it did not answer", False
-        words = "".join(c for c in self._stream.details() or "" if c.isprintable())[:500]
+        details = "".join(c for c in self._stream.details() or "" if c.isprintable())[:500]
         refused = any(key == REFUSED for key, _ in self._stream.trailing_metadata() or ())
-        return self._stream.code(), words, refused
+        return self._stream.code(), details, refused
 
     def close(self) -> None:
         """End the call and its threads."""

@@ -117,10 +117,10 @@ class PeerStream:
         self._inbox.put(None)
         self._outbox.put(None)
 
-    def wait_until_ended(self, patience: float) -> bool:
-        """Wait for the stream to end, as long as it moves at least once in `patience` seconds."""
-        while not self.ended.wait(min(_LOOK, patience)):
-            if time.monotonic() - self._moved > patience:
+    def wait_until_ended(self, idle: float) -> bool:
+        """Wait for the stream to end, as long as it moves at least once in `idle` seconds."""
+        while not self.ended.wait(min(_LOOK, idle)):
+            if time.monotonic() - self._moved > idle:
                 return False
         return True
 

@@ -121,10 +121,10 @@ class Identity:
 
     def check_usage(self, listens: bool, dials: bool) -> None:
         """Refuse a certificate that was not issued for what the role does."""
-        for needed, usage, words in ((listens, "serverAuth", "listens"), (dials, "clientAuth", "dials")):
+        for needed, usage, does in ((listens, "serverAuth", "listens"), (dials, "clientAuth", "dials")):
             if needed and self.usages is not None and usage not in self.usages:
                 raise SettingsError(
-                    f"the certificate {self.certificate_file} may not be used by a role that {words}; "
+                    f"the certificate {self.certificate_file} may not be used by a role that {does}; "
                     f"ask for one with the extended key usage {usage}"
                 )
 
@@ -300,14 +300,14 @@ def _check_dates(certificate: x509.Certificate, path: Path) -> None:
 
 
 def _usages(certificate: x509.Certificate) -> frozenset[str] | None:
-    words = {ExtendedKeyUsageOID.SERVER_AUTH: "serverAuth", ExtendedKeyUsageOID.CLIENT_AUTH: "clientAuth"}
+    names = {ExtendedKeyUsageOID.SERVER_AUTH: "serverAuth", ExtendedKeyUsageOID.CLIENT_AUTH: "clientAuth"}
     try:
         extension = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage)
     except (x509.ExtensionNotFound, ValueError):
         return None
     if ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in extension.value:
         return None
-    return frozenset(words.get(usage, usage.dotted_string) for usage in extension.value)
+    return frozenset(names.get(usage, usage.dotted_string) for usage in extension.value)
 
 
 def _list(names: Sequence[str]) -> str:
