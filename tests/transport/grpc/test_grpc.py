@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import mpfedxgb.transport.grpc
+import mpfedxgb.transport.grpc.transport
 import mpfedxgb.transport.grpc.server
 from contracts.communicator_contract import CommunicatorContract
 from contracts.transport_contract import LONG, SHORT, Call, Link, TransportContract
@@ -111,7 +111,7 @@ def test_closing_does_not_wait_long_for_nobody(
     federation: Loopback, pair: tuple[GrpcTransport, GrpcTransport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A peer that reads nothing, not even underneath, is waited for a bounded time."""
-    monkeypatch.setattr(mpfedxgb.transport.grpc, "LINGER", SHORT)
+    monkeypatch.setattr(mpfedxgb.transport.grpc.transport, "LINGER", SHORT)
     stuck = threading.Event()
     monkeypatch.setattr(Piece, "FromString", lambda _: stuck.wait(LONG), raising=False)
     try:

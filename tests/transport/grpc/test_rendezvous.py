@@ -236,11 +236,11 @@ def test_the_port_is_taken(federation: Loopback) -> None:
         ({"names": ("a", "b", "a")}, "different names"),
         ({"names": ("coordinator", "Bank")}, "'Bank' cannot stand in a certificate"),
         ({"names": ("coordinator", "-bank")}, "cannot stand in a certificate"),
-        ({"addresses": {0: "localhost"}}, "'localhost' is no host:port"),
-        ({"addresses": {0: "localhost:0"}}, "is no host:port"),
-        ({"addresses": {0: "localhost:65536"}}, "is no host:port"),
-        ({"addresses": {0: ":7001"}}, "is no host:port"),
-        ({"listen": "localhost:x"}, "'localhost:x' is no host:port"),
+        ({"addresses": {0: "localhost"}}, "'localhost' is not an address: write host:port"),
+        ({"addresses": {0: "localhost:0"}}, "the port after the last colon is a number"),
+        ({"addresses": {0: "localhost:65536"}}, "the port after the last colon is a number"),
+        ({"addresses": {0: ":7001"}}, "write host:port"),
+        ({"listen": "localhost:x"}, "'localhost:x' is not an address"),
     ],
 )
 def test_endpoints_that_cannot_work(what: dict[str, Any], words: str) -> None:
