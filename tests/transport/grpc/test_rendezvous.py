@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from contracts.transport_contract import LONG, ROOM, SHORT
-from mpfedxgb.errors import HandshakeError, PeerTimeoutError, SettingsError, UserError
+from mpfedxgb.errors import HandshakeError, PeerFinishedError, PeerTimeoutError, SettingsError, UserError
 from mpfedxgb.transport.grpc import Endpoints
-from mpfedxgb.transport.grpc.rendezvous import Introduction, Refusal, Rendezvous
+from mpfedxgb.transport.grpc.rendezvous import METHOD, OPTIONS, Introduction, Refusal, Rendezvous
 from mpfedxgb.transport.grpc.server import Server
-from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.grpc.stream import PeerStream
+from mpfedxgb.transport.grpc.tls import Identity, grpc
 from support.loopback import NAMES, Loopback, with_names
 from support.pki import Authority, unchecked
 
@@ -195,6 +199,125 @@ def test_a_federation_that_has_begun_lets_nobody_in(federation: Loopback) -> Non
     again.close()
 
 
+# Connections that break while they are made
+
+
+@contextmanager
+def door(federation: Loopback, meeting: Rendezvous, kind: type[Server] = Server) -> Iterator[None]:
+    """Let a meeting's callers in; whoever waits for them has not looked yet."""
+    opened = kind(meeting, f"127.0.0.1:{federation.ports[0]}", federation.identity("coordinator"), ROOM)
+    try:
+        yield
+    finally:
+        meeting.over.set()
+        for link in meeting.links.values():
+            link.close()
+        opened.close()
+
+
+@contextmanager
+def by_hand(federation: Loopback, *messages: bytes) -> Iterator[Any]:
+    """Call the coordinator as the bank, send something, and stay."""
+    options = (*OPTIONS, ("grpc.ssl_target_name_override", "coordinator"), ("grpc.use_local_subchannel_pool", 1))
+    gone = threading.Event()
+
+    def send() -> Iterator[bytes]:
+        yield from messages
+        gone.wait(LONG)
+
+    credentials = federation.identity("bank").channel_credentials()
+    with grpc.secure_channel(f"127.0.0.1:{federation.ports[0]}", credentials, options) as channel:
+        try:
+            yield channel.stream_stream(METHOD)(send(), metadata=Introduction("bank", "test", ROOM).metadata())
+        finally:
+            gone.set()
+
+
+def a_meeting(federation: Loopback, *expected: int, kind: type[Rendezvous] = Rendezvous) -> Rendezvous:
+    """Return a coordinator's meeting."""
+    return kind(0, Introduction("coordinator", "test", ROOM), federation.names, expected)
+
+
+def link_of(meeting: Rendezvous, role: int) -> PeerStream:
+    """Return a link as soon as it has come and gone."""
+    until = time.monotonic() + LONG
+    while role not in meeting.links and time.monotonic() < until:
+        time.sleep(0.01)
+    assert meeting.links[role].ended.wait(LONG)
+    return meeting.links[role]
+
+
+def test_the_last_one_to_come_may_have_gone_when_it_is_looked_for(federation: Loopback) -> None:
+    """All were there: what the last one said arrives, and then its end, however late the waiting thread is."""
+    meeting = a_meeting(federation, 1)
+    with door(federation, meeting):
+        bank = federation.connect(1, peers=[0])
+        bank.send(0, b"a word", LONG)
+        bank.close()
+        link = link_of(meeting, 1)
+        assert meeting.wait(SHORT)
+        assert link.receive(SHORT) == b"a word"
+        with pytest.raises(PeerFinishedError, match="bank has closed its connection"):
+            link.receive(SHORT)
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ([], "the connection to bank was lost"),
+        ([b"\xff"], "bank sent a message that is no piece of a block"),
+    ],
+)
+def test_who_came_and_went_is_missing_for_that_reason(
+    federation: Loopback, messages: list[bytes], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is not said of it that it never called, neither in the error nor in the log; and it may come again."""
+    caplog.set_level("INFO", "mpfedxgb.transport")
+    meeting = a_meeting(federation, 1, 2)
+    with door(federation, meeting):
+        with by_hand(federation, *messages) as stream:
+            if not messages:
+                assert stream.initial_metadata()
+                stream.cancel()
+            link_of(meeting, 1)
+        reason = f"bank: {words}; it has not called again"
+        assert meeting.who_is_missing() == f"{reason}; telecom: it has not called"
+        assert f"coordinator waits for {reason}" in caplog.text
+        federation.connect(1, peers=[0]).close()
+        assert not meeting.wait(0.0)
+
+
+def test_a_caller_that_hangs_up_before_it_is_answered(federation: Loopback) -> None:
+    """Its link ends as any other: it is neither taken for connected nor in the way of its next call."""
+    contexts: list[Any] = []
+    joined, hung_up = threading.Event(), threading.Event()
+
+    class Observed(Server):
+        def _admit(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+            contexts.append(context)
+            return super()._admit(requests, context)
+
+    class Slow(Rendezvous):
+        def join(self, role: int, link: PeerStream) -> None:
+            super().join(role, link)
+            if not joined.is_set():
+                contexts[0].add_callback(hung_up.set)
+                joined.set()
+                hung_up.wait(LONG)
+
+    meeting = a_meeting(federation, 1, 2, kind=Slow)
+    with door(federation, meeting, Observed):
+        with by_hand(federation) as stream:
+            assert joined.wait(LONG)
+            stream.cancel()
+            link_of(meeting, 1)
+        assert hung_up.is_set()
+        assert meeting.who_is_missing().startswith("bank: the connection to bank was lost; it has not called again")
+        bank = federation.connect(1, peers=[0])
+        assert meeting.missing() == [2]
+        bank.close()
+
+
 # Waiting and mistakes
 
 
@@ -209,9 +332,11 @@ def test_nobody_listens(federation: Loopback) -> None:
 
 
 def test_nobody_calls(federation: Loopback) -> None:
-    """A listening role names those who have not called."""
+    """A role names those who have not called, and those who have not answered."""
     with pytest.raises(PeerTimeoutError, match=r"within 0\.3 seconds; bank: it has not called; telecom: it has not"):
         federation.connect(0, timeout=0.3)
+    bank = Rendezvous(1, Introduction("bank", "test", ROOM), federation.names, [0, 2])
+    assert bank.who_is_missing() == "coordinator: it has not answered; telecom: it has not called"
 
 
 def test_the_port_is_taken(federation: Loopback) -> None:

@@ -88,7 +88,7 @@ class Client:
         self._meeting.join(self._peer, call.link)
         while not over.wait(LOOK) and call.link.alive:
             pass
-        return "the connection was lost again"
+        return call.link.why_ended
 
     def _reason(self, call: _Call) -> str:
         """Return why an attempt failed; raise HandshakeError if another would fail as well."""

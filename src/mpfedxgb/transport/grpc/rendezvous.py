@@ -130,8 +130,13 @@ class Rendezvous:
         self.links: dict[int, PeerStream] = {}
         self.over = threading.Event()
         """Set when all are there, or when waiting has ended otherwise: nobody joins or dials any more."""
+        if not self.expected:
+            self.over.set()
         self.failure: Exception | None = None
-        self._reasons = dict.fromkeys(self.expected, "it has not called")
+        self._reasons = {
+            **dict.fromkeys(self.callers, "it has not called"),
+            **dict.fromkeys(self.called, "it has not answered"),
+        }
         self._changed = threading.Condition()
         self._warned: set[tuple[str, str]] = set()
 
@@ -177,8 +182,16 @@ class Rendezvous:
             if self.over.is_set():
                 raise Refusal(f"{self.me.name} has begun without {self.names[role]} or is about to end", lasting=False)
             self.links[role] = link
+            self._reasons[role] = "the connection was lost"  # if it is missing again before more is known
+            if not self.missing():
+                self.over.set()  # here: a link may break, with what it brought, before the waiting thread looks at it
             self._changed.notify_all()
         log.info("%s and %s are connected", self.me.name, self.names[role])
+
+    def leave(self, role: int, link: PeerStream) -> None:
+        """Note that a caller's link has ended, unless it has called again."""
+        if self.links.get(role) is link:
+            self.note(role, f"{link.why_ended}; it has not called again")
 
     def warn(self, caller: str, reason: str) -> None:
         """Log a refusal, once for each caller and reason."""
@@ -190,9 +203,9 @@ class Rendezvous:
         log.warning("%s refused a connection of %r: %s", self.me.name, *what)
 
     def note(self, role: int, reason: str) -> None:
-        """Remember, and log, why a role is not there yet."""
+        """Remember why a role is not there, and log it as long as this role waits."""
         with self._changed:
-            news = self._reasons[role] != reason
+            news = self._reasons[role] != reason and not self.over.is_set()
             self._reasons[role] = reason
         if news:
             log.info("%s waits for %s: %s", self.me.name, self.names[role], reason)
@@ -208,15 +221,17 @@ class Rendezvous:
         return [role for role in self.expected if role not in self.links or not self.links[role].alive]
 
     def wait(self, timeout: float) -> bool:
-        """Wait a while for news; return whether everybody is there, and if so, let nobody else in."""
+        """Wait until everybody is there, and return whether they came in time; after that nobody else is let in.
+
+        Raises what `fail` was told.
+        """
         with self._changed:
+            self._changed.wait_for(lambda: self.failure is not None or self.over.is_set(), timeout)
             if self.failure is not None:
                 raise self.failure
-            if not self.missing():
-                self.over.set()
-                return True
-            self._changed.wait(timeout)
-            return False
+            all_came = self.over.is_set()
+            self.over.set()
+            return all_came
 
     def who_is_missing(self) -> str:
         """Return the missing roles and what is known of them."""

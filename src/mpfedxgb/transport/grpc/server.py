@@ -101,10 +101,12 @@ class Server:
                 meeting.warn(str(metadata.get("mpfedxgb-role", "")), refusal.reason)
             context.set_trailing_metadata(((REFUSED, "1"),))
             context.abort(_code(refusal), refusal.reason)
-        context.send_initial_metadata(meeting.me.metadata())
-        reader = threading.Thread(target=_read, args=(link, requests, context), name=f"from-{link.name}", daemon=True)
+        reader = threading.Thread(
+            target=_read, args=(meeting, role, link, requests, context), name=f"from-{link.name}", daemon=True
+        )
         self._readers.append(reader)
-        reader.start()
+        reader.start()  # first: if the caller has hung up by now, the next line raises, and reading ends the link
+        context.send_initial_metadata(meeting.me.metadata())
         return _until_ended(link)
 
     def close(self) -> None:
@@ -121,7 +123,7 @@ def _code(refusal: Refusal) -> Any:
     return grpc.StatusCode.PERMISSION_DENIED if refusal.lasting else grpc.StatusCode.UNAVAILABLE
 
 
-def _read(link: PeerStream, requests: Iterator[bytes], context: Any) -> None:
+def _read(meeting: Rendezvous, role: int, link: PeerStream, requests: Iterator[bytes], context: Any) -> None:
     try:
         for message in requests:
             if not link.accept(message):
@@ -132,6 +134,7 @@ def _read(link: PeerStream, requests: Iterator[bytes], context: Any) -> None:
     except Exception:  # grpc's own, without a type: the call has ended badly
         log.info("the connection of %s has broken", link.name)
     link.end(lost(link.name))
+    meeting.leave(role, link)
     link.ended.set()
 
 

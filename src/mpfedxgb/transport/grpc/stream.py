@@ -70,6 +70,11 @@ class PeerStream:
         """Whether blocks may still come and go."""
         return self._end is None and not self._closed
 
+    @property
+    def why_ended(self) -> str:
+        """Why nothing can arrive any more; empty as long as something may."""
+        return "" if self._end is None else str(self._end)
+
     # The program's side
 
     def send(self, block: bytes, timeout: float) -> None:

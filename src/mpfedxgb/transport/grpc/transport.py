@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from mpfedxgb.errors import FederationError, PeerTimeoutError, SettingsError
 from mpfedxgb.transport.grpc.client import Client
-from mpfedxgb.transport.grpc.rendezvous import LOOK, Endpoints, Introduction, Rendezvous
+from mpfedxgb.transport.grpc.rendezvous import Endpoints, Introduction, Rendezvous
 from mpfedxgb.transport.grpc.server import Server
 from mpfedxgb.transport.grpc.stream import PeerStream
 from mpfedxgb.transport.grpc.tls import Identity
@@ -98,9 +98,8 @@ class GrpcTransport:
             self._door = Server(meeting, endpoints.listen, identity, max_block)
         for peer, address in addresses.items():
             self._dials.append(Client(meeting, peer, address, identity, max_block, end))
-        while not meeting.wait(min(LOOK, max(0.0, end - time.monotonic()))):
-            if time.monotonic() >= end:
-                raise PeerTimeoutError(f"not all roles came within {timeout:g} seconds; {meeting.who_is_missing()}")
+        if not meeting.wait(max(0.0, end - time.monotonic())):
+            raise PeerTimeoutError(f"not all roles came within {timeout:g} seconds; {meeting.who_is_missing()}")
 
     def send(self, peer: int, block: bytes, timeout: float) -> None:
         """Hand a block over (see Transport)."""
