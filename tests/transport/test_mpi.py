@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ import pytest
 
 import mpfedxgb
 from contracts.communicator_contract import CommunicatorContract
-from contracts.transport_contract import LONG, Call, Link, TransportContract, block, receive_all, send_all
+from contracts.transport_contract import LONG, Call, Link, TransportContract, block, send_all
 from mpfedxgb.errors import FederationError, PeerFinishedError, UserError
 from mpfedxgb.party import run_locally
 from mpfedxgb.transport import Transport
@@ -56,10 +57,18 @@ class TestPostOverMpi(CommunicatorContract):
 
 def test_calls_of_several_threads_do_not_disturb_each_other() -> None:
     """Closing in one thread while others receive and send, again and again, loses no memory and nobody hangs."""
+
+    def receive_for_ever(end: Transport) -> None:
+        while True:
+            end.receive(0, LONG)
+
+    def send_for_ever(end: Transport) -> None:
+        for n in itertools.count():
+            end.send(1, block(n, 1 << (n % 14)), LONG)
+
     for _ in range(30):
         ends = connect([(0, 1)], 1 << 16)
-        receiver = Call(receive_all, ends[1], 0, 1000)
-        sender = Call(send_all, ends[0], 1, [block(n, 1 << (n % 14)) for n in range(1000)])
+        receiver, sender = Call(receive_for_ever, ends[1]), Call(send_for_ever, ends[0])
         time.sleep(0.002)
         ends[1].close()
         with pytest.raises(FederationError):
