@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import mpfedxgb.transport.grpc.transport
 import mpfedxgb.transport.grpc.server
+import mpfedxgb.transport.grpc.transport
 from contracts.communicator_contract import CommunicatorContract
 from contracts.transport_contract import LONG, SHORT, Call, Link, TransportContract
 from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError
