@@ -210,7 +210,7 @@ def door(federation: Loopback, meeting: Rendezvous, kind: type[Server] = Server)
         yield
     finally:
         meeting.over.set()
-        for link in meeting.links.values():
+        for link in meeting.streams.values():
             link.close()
         opened.close()
 
@@ -233,7 +233,7 @@ def by_hand(federation: Loopback, *messages: bytes) -> Iterator[Any]:
             gone.set()
 
 
-def a_meeting(federation: Loopback, *expected: int, kind: type[Rendezvous] = Rendezvous) -> Rendezvous:
+def a_rendezvous(federation: Loopback, *expected: int, kind: type[Rendezvous] = Rendezvous) -> Rendezvous:
     """Return a coordinator's meeting."""
     return kind(0, Introduction("coordinator", "test", ROOM), federation.names, expected)
 
@@ -241,15 +241,15 @@ def a_meeting(federation: Loopback, *expected: int, kind: type[Rendezvous] = Ren
 def link_of(meeting: Rendezvous, role: int) -> PeerStream:
     """Return a link as soon as it has come and gone."""
     until = time.monotonic() + LONG
-    while role not in meeting.links and time.monotonic() < until:
+    while role not in meeting.streams and time.monotonic() < until:
         time.sleep(0.01)
-    assert meeting.links[role].ended.wait(LONG)
-    return meeting.links[role]
+    assert meeting.streams[role].ended.wait(LONG)
+    return meeting.streams[role]
 
 
 def test_the_last_one_to_come_may_have_gone_when_it_is_looked_for(federation: Loopback) -> None:
     """All were there: what the last one said arrives, and then its end, however late the waiting thread is."""
-    meeting = a_meeting(federation, 1)
+    meeting = a_rendezvous(federation, 1)
     with door(federation, meeting):
         bank = federation.connect(1, peers=[0])
         bank.send(0, b"a word", LONG)
@@ -273,7 +273,7 @@ def test_who_came_and_went_is_missing_for_that_reason(
 ) -> None:
     """It is not said of it that it never called, neither in the error nor in the log; and it may come again."""
     caplog.set_level("INFO", "mpfedxgb.transport")
-    meeting = a_meeting(federation, 1, 2)
+    meeting = a_rendezvous(federation, 1, 2)
     with door(federation, meeting):
         with by_hand(federation, *messages) as stream:
             if not messages:
@@ -305,7 +305,7 @@ def test_a_caller_that_hangs_up_before_it_is_answered(federation: Loopback) -> N
                 joined.set()
                 hung_up.wait(LONG)
 
-    meeting = a_meeting(federation, 1, 2, kind=Slow)
+    meeting = a_rendezvous(federation, 1, 2, kind=Slow)
     with door(federation, meeting, Observed):
         with by_hand(federation) as stream:
             assert joined.wait(LONG)

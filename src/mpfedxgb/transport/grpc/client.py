@@ -32,17 +32,17 @@ _OPTIONS = (
 
 
 class Client:
-    """A thread that dials one peer until it is connected, it is refused for good, or the meeting is over.
+    """A thread that dials one peer until it is connected, it is refused for good, or the rendezvous is over.
 
     `end` is when the last attempt has to be over, on the monotonic clock.
     """
 
     def __init__(
-        self, meeting: Rendezvous, peer: int, address: str, identity: Identity, max_block: int, end: float
+        self, rendezvous: Rendezvous, peer: int, address: str, identity: Identity, max_block: int, end: float
     ) -> None:
-        self._meeting, self._peer, self._address, self._identity = meeting, peer, address, identity
+        self._rendezvous, self._peer, self._address, self._identity = rendezvous, peer, address, identity
         self._max_block, self._end = max_block, end
-        self._name = meeting.names[peer]
+        self._name = rendezvous.names[peer]
         self._credentials = identity.channel_credentials()
         self._call: _Call | None = None
         self._began = time.monotonic()
@@ -50,24 +50,24 @@ class Client:
         self._thread.start()
 
     def close(self) -> None:
-        """Hang up, and end all threads; the meeting must be over."""
+        """Hang up, and end all threads; the rendezvous must be over."""
         self._thread.join()
         if self._call is not None:
             self._call.close()
 
     def _run(self) -> None:
-        over, pause = self._meeting.over, _FIRST_PAUSE
+        over, pause = self._rendezvous.over, _FIRST_PAUSE
         while not over.is_set():
             call = self._call = self._new_call()
             try:
                 reason = self._try(call)
                 if over.is_set():
                     return
-                self._meeting.note(self._peer, reason)
-            except Refusal:  # the meeting ended in between
+                self._rendezvous.note(self._peer, reason)
+            except Refusal:  # the rendezvous ended in between
                 return
             except Exception as error:  # whatever it is, nobody dials any more
-                self._meeting.fail(error)
+                self._rendezvous.fail(error)
                 return
             call.close()
             over.wait(pause)
@@ -76,24 +76,24 @@ class Client:
     def _new_call(self) -> _Call:
         options = (*_OPTIONS, ("grpc.ssl_target_name_override", self._name))
         channel = grpc.secure_channel(self._address, self._credentials, options)
-        return _Call(channel, self._meeting, PeerStream(self._name, self._meeting.me.window, self._max_block))
+        return _Call(channel, self._rendezvous, PeerStream(self._name, self._rendezvous.me.window, self._max_block))
 
     def _try(self, call: _Call) -> str:
         """Wait for an answer, and stay as long as there is a connection; return why there is none."""
-        over, end = self._meeting.over, min(self._end, time.monotonic() + _ATTEMPT)
+        over, end = self._rendezvous.over, min(self._end, time.monotonic() + _ATTEMPT)
         while not call.answered.wait(LOOK) and not over.is_set() and time.monotonic() < end:
             pass
         if not call.accepted:
             return self._reason(call)
-        self._meeting.join(self._peer, call.link)
-        while not over.wait(LOOK) and call.link.alive:
+        self._rendezvous.join(self._peer, call.stream)
+        while not over.wait(LOOK) and call.stream.alive:
             pass
-        return call.link.why_ended
+        return call.stream.why_ended
 
     def _reason(self, call: _Call) -> str:
         """Return why an attempt failed; raise HandshakeError if another would fail as well."""
         code, details, refused = call.outcome()
-        for_good = HandshakeError(f"{self._name} refused {self._meeting.me.name}: {details}")
+        for_good = HandshakeError(f"{self._name} refused {self._rendezvous.me.name}: {details}")
         if refused and code is grpc.StatusCode.ALREADY_EXISTS:
             if time.monotonic() >= min(self._began + DUPLICATE_GRACE, self._end - 2 * _LONGEST_PAUSE):
                 raise for_good
@@ -112,51 +112,51 @@ class Client:
 class _Call:
     """One dialled connection: its channel, its stream and the thread that reads it."""
 
-    def __init__(self, channel: Any, meeting: Rendezvous, link: PeerStream) -> None:
-        self.link = link
+    def __init__(self, channel: Any, rendezvous: Rendezvous, stream: PeerStream) -> None:
+        self.stream = stream
         self.answered = threading.Event()
         self.accepted = False
         self._channel = channel
-        self._stream: Any = channel.stream_stream(METHOD)(
-            link.pieces(),
-            metadata=meeting.me.metadata(),
+        self._rpc: Any = channel.stream_stream(METHOD)(
+            stream.pieces(),
+            metadata=rendezvous.me.metadata(),
             wait_for_ready=False,
             compression=grpc.Compression.NoCompression,
         )
-        self._reader = threading.Thread(target=self._read, name=f"from-{link.name}", daemon=True)
+        self._reader = threading.Thread(target=self._read, name=f"from-{stream.name}", daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
-        link = self.link
+        stream = self.stream
         try:
-            window = window_in(dict(self._stream.initial_metadata() or ()))
+            window = window_in(dict(self._rpc.initial_metadata() or ()))
             if window is not None:
-                link.window = min(link.window, window)
+                stream.window = min(stream.window, window)
                 self.accepted = True
                 self.answered.set()
-            for message in self._stream:  # up to the end of the call, which comes after the peer's last piece
-                link.accept(message)
+            for message in self._rpc:  # up to the end of the call, which comes after the peer's last piece
+                stream.accept(message)
         except FrameError as error:
-            link.end(error)
-            self._stream.cancel()
+            stream.end(error)
+            self._rpc.cancel()
         except grpc.RpcError:
-            if self.accepted and link.alive:
-                log.info("the connection to %s has broken: %s", link.name, self._stream.details())
-        link.end(lost(link.name))
-        link.ended.set()
+            if self.accepted and stream.alive:
+                log.info("the connection to %s has broken: %s", stream.name, self._rpc.details())
+        stream.end(lost(stream.name))
+        stream.ended.set()
         self.answered.set()
 
     def outcome(self) -> tuple[Any, str, bool]:
         """Return how a call that was not accepted has ended: grpc's code, details, and whether a role refused it."""
-        if not self.link.ended.is_set():
+        if not self.stream.ended.is_set():
             return None, "it did not answer", False
-        details = "".join(c for c in self._stream.details() or "" if c.isprintable())[:500]
-        refused = any(key == REFUSED for key, _ in self._stream.trailing_metadata() or ())
-        return self._stream.code(), details, refused
+        details = "".join(c for c in self._rpc.details() or "" if c.isprintable())[:500]
+        refused = any(key == REFUSED for key, _ in self._rpc.trailing_metadata() or ())
+        return self._rpc.code(), details, refused
 
     def close(self) -> None:
         """End the call and its threads."""
-        self.link.end(lost(self.link.name))
-        self._stream.cancel()
+        self.stream.end(lost(self.stream.name))
+        self._rpc.cancel()
         self._channel.close()
         self._reader.join()

@@ -121,13 +121,13 @@ class Refusal(Exception):  # noqa: N818 # it is an answer to a caller; nobody el
 
 
 class Rendezvous:
-    """The roles that one role waits for, and the links to those who came."""
+    """The roles that one role waits for, and the streams to those who came."""
 
     def __init__(self, role: int, me: Introduction, names: Sequence[str], expected: Sequence[int]) -> None:
         self.me, self.names, self.expected = me, names, list(expected)
         self.callers = [peer for peer in expected if peer > role]
         self.called = [peer for peer in expected if peer < role]
-        self.links: dict[int, PeerStream] = {}
+        self.streams: dict[int, PeerStream] = {}
         self.over = threading.Event()
         """Set when all are there, or when waiting has ended otherwise: nobody joins or dials any more."""
         if not self.expected:
@@ -170,10 +170,10 @@ class Rendezvous:
             raise Refusal(f"{claimed} does not say how much room it has; is it another version of mpfedxgb?")
         return role
 
-    def join(self, role: int, link: PeerStream) -> None:
-        """Add a link, or raise why it is refused."""
+    def join(self, role: int, stream: PeerStream) -> None:
+        """Add a stream, or raise why it is refused."""
         with self._changed:
-            there = self.links.get(role)
+            there = self.streams.get(role)
             if there is not None and there.alive:
                 raise Refusal(
                     f"{self.names[role]} is connected already; does another process run as {self.names[role]}?",
@@ -181,17 +181,17 @@ class Rendezvous:
                 )
             if self.over.is_set():
                 raise Refusal(f"{self.me.name} has begun without {self.names[role]} or is about to end", lasting=False)
-            self.links[role] = link
+            self.streams[role] = stream
             self._reasons[role] = "the connection was lost"  # if it is missing again before more is known
             if not self.missing():
-                self.over.set()  # here: a link may break, with what it brought, before the waiting thread looks at it
+                self.over.set()  # here: a stream may break, with what it brought, before the waiting thread looks at it
             self._changed.notify_all()
         log.info("%s and %s are connected", self.me.name, self.names[role])
 
-    def leave(self, role: int, link: PeerStream) -> None:
-        """Note that a caller's link has ended, unless it has called again."""
-        if self.links.get(role) is link:
-            self.note(role, f"{link.why_ended}; it has not called again")
+    def leave(self, role: int, stream: PeerStream) -> None:
+        """Note that a caller's stream has ended, unless it has called again."""
+        if self.streams.get(role) is stream:
+            self.note(role, f"{stream.why_ended}; it has not called again")
 
     def warn(self, caller: str, reason: str) -> None:
         """Log a refusal, once for each caller and reason."""
@@ -218,7 +218,7 @@ class Rendezvous:
 
     def missing(self) -> list[int]:
         """Return the roles that are not connected, or not any more."""
-        return [role for role in self.expected if role not in self.links or not self.links[role].alive]
+        return [role for role in self.expected if role not in self.streams or not self.streams[role].alive]
 
     def wait(self, timeout: float) -> bool:
         """Wait until everybody is there, and return whether they came in time; after that nobody else is let in.

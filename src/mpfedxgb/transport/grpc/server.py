@@ -67,51 +67,53 @@ class Server:
     Raises UserError if the port cannot be had.
     """
 
-    def __init__(self, meeting: Rendezvous, listen: str, identity: Identity, max_block: int) -> None:
-        self._meeting, self._max_block = meeting, max_block
+    def __init__(self, rendezvous: Rendezvous, listen: str, identity: Identity, max_block: int) -> None:
+        self._rendezvous, self._max_block = rendezvous, max_block
         self._threads = _Threads(f"{identity.name}-admits")
         self._readers: list[threading.Thread] = []
-        self._server: Any = grpc.server(
+        self._grpc: Any = grpc.server(
             self._threads,
             options=_OPTIONS,
-            maximum_concurrent_rpcs=len(meeting.callers) + _SPARE_CALLS,
+            maximum_concurrent_rpcs=len(rendezvous.callers) + _SPARE_CALLS,
             compression=grpc.Compression.NoCompression,
         )
         service, method = METHOD.strip("/").split("/")
         handler = grpc.stream_stream_rpc_method_handler(self._admit)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+        self._grpc.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
         credentials = identity.server_credentials()
         _refuse_if_taken(listen)
         try:
-            self._server.add_secure_port(listen, credentials)
+            self._grpc.add_secure_port(listen, credentials)
         except RuntimeError:
             raise UserError(f"cannot listen on {listen}; is the address one of this machine's?") from None
-        self._server.start()
+        self._grpc.start()
 
     def _admit(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         metadata = dict(context.invocation_metadata())
         proved = context.auth_context()
-        meeting = self._meeting
+        rendezvous = self._rendezvous
         try:
-            role = meeting.examine(metadata, peer_names(proved), tls_version(proved))
-            link = PeerStream(meeting.names[role], min(meeting.me.window, window_in(metadata) or 0), self._max_block)
-            meeting.join(role, link)
+            role = rendezvous.examine(metadata, peer_names(proved), tls_version(proved))
+            stream = PeerStream(
+                rendezvous.names[role], min(rendezvous.me.window, window_in(metadata) or 0), self._max_block
+            )
+            rendezvous.join(role, stream)
         except Refusal as refusal:
             if refusal.lasting:
-                meeting.warn(str(metadata.get("mpfedxgb-role", "")), refusal.reason)
+                rendezvous.warn(str(metadata.get("mpfedxgb-role", "")), refusal.reason)
             context.set_trailing_metadata(((REFUSED, "1"),))
             context.abort(_code(refusal), refusal.reason)
         reader = threading.Thread(
-            target=_read, args=(meeting, role, link, requests, context), name=f"from-{link.name}", daemon=True
+            target=_read, args=(rendezvous, role, stream, requests, context), name=f"from-{stream.name}", daemon=True
         )
         self._readers.append(reader)
-        reader.start()  # first: if the caller has hung up by now, the next line raises, and reading ends the link
-        context.send_initial_metadata(meeting.me.metadata())
-        return _until_ended(link)
+        reader.start()  # first: if the caller has hung up by now, the next line raises, and reading ends the stream
+        context.send_initial_metadata(rendezvous.me.metadata())
+        return _until_ended(stream)
 
     def close(self) -> None:
         """Free the port and end all threads."""
-        self._server.stop(LOOK).wait()
+        self._grpc.stop(LOOK).wait()
         self._threads.shutdown()
         for reader in self._readers:
             reader.join()
@@ -123,24 +125,24 @@ def _code(refusal: Refusal) -> Any:
     return grpc.StatusCode.PERMISSION_DENIED if refusal.lasting else grpc.StatusCode.UNAVAILABLE
 
 
-def _read(meeting: Rendezvous, role: int, link: PeerStream, requests: Iterator[bytes], context: Any) -> None:
+def _read(rendezvous: Rendezvous, role: int, stream: PeerStream, requests: Iterator[bytes], context: Any) -> None:
     try:
         for message in requests:
-            if not link.accept(message):
+            if not stream.accept(message):
                 break
     except FrameError as error:
-        link.end(error)
+        stream.end(error)
         context.cancel()
     except Exception:  # grpc's own, without a type: the call has ended badly
-        log.info("the connection of %s has broken", link.name)
-    link.end(lost(link.name))
-    meeting.leave(role, link)
-    link.ended.set()
+        log.info("the connection of %s has broken", stream.name)
+    stream.end(lost(stream.name))
+    rendezvous.leave(role, stream)
+    stream.ended.set()
 
 
-def _until_ended(link: PeerStream) -> Iterator[bytes]:
-    yield from link.pieces()
-    link.ended.wait()  # a call that ends too early would cut off what the caller has not read
+def _until_ended(stream: PeerStream) -> Iterator[bytes]:
+    yield from stream.pieces()
+    stream.ended.wait()  # a call that ends too early would cut off what the caller has not read
 
 
 def _refuse_if_taken(listen: str) -> None:

@@ -1,6 +1,6 @@
 """One connection between two roles as a stream of pieces: blocks cut up and put together, with room and an end.
 
-A link knows no network. Whoever runs it hands every incoming message to `accept` and sends what `pieces` yields, each
+A stream knows no network. Whoever runs it hands every incoming message to `accept` and sends what `pieces` yields, each
 from a thread of its own. The receiving thread never waits for the program, so that the other side's end and its room
 are noticed whatever is still unread. What bounds memory is the window: a sender may have that many bytes on their way
 that the other program has not taken yet.
@@ -171,7 +171,7 @@ class PeerStream:
     def accept(self, message: bytes) -> bool:
         """Take in one message; return whether more may follow.
 
-        Raises FrameError for what no link would have sent; the link is unusable after that.
+        Raises FrameError for what no stream would have sent; the stream is unusable after that.
         """
         self._moved = time.monotonic()
         if self._end is not None:

@@ -82,49 +82,49 @@ def connect(
 class GrpcTransport:
     """One role's end of its gRPC connections; made by `connect`."""
 
-    def __init__(self, role: int, meeting: Rendezvous) -> None:
-        self._role, self._meeting = role, meeting
-        self._door: Server | None = None
-        self._dials: list[Client] = []
+    def __init__(self, role: int, rendezvous: Rendezvous) -> None:
+        self._role, self._rendezvous = role, rendezvous
+        self._server: Server | None = None
+        self._clients: list[Client] = []
         self._closing = threading.Lock()
 
     def _start(self, endpoints: Endpoints, identity: Identity, max_block: int, timeout: float) -> None:
-        meeting, end = self._meeting, time.monotonic() + timeout
-        identity.check_usage(listens=bool(meeting.callers), dials=bool(meeting.called))
-        addresses = {peer: endpoints.address(peer) for peer in meeting.called}
-        if meeting.callers:
+        rendezvous, end = self._rendezvous, time.monotonic() + timeout
+        identity.check_usage(listens=bool(rendezvous.callers), dials=bool(rendezvous.called))
+        addresses = {peer: endpoints.address(peer) for peer in rendezvous.called}
+        if rendezvous.callers:
             if endpoints.listen is None or self._role > ACTIVE:
                 raise SettingsError(f"{identity.name} has to listen, but has nothing to listen on; give its host:port")
-            self._door = Server(meeting, endpoints.listen, identity, max_block)
+            self._server = Server(rendezvous, endpoints.listen, identity, max_block)
         for peer, address in addresses.items():
-            self._dials.append(Client(meeting, peer, address, identity, max_block, end))
-        if not meeting.wait(max(0.0, end - time.monotonic())):
-            raise PeerTimeoutError(f"not all roles came within {timeout:g} seconds; {meeting.who_is_missing()}")
+            self._clients.append(Client(rendezvous, peer, address, identity, max_block, end))
+        if not rendezvous.wait(max(0.0, end - time.monotonic())):
+            raise PeerTimeoutError(f"not all roles came within {timeout:g} seconds; {rendezvous.who_is_missing()}")
 
     def send(self, peer: int, block: bytes, timeout: float) -> None:
         """Hand a block over (see Transport)."""
-        self._link(peer).send(block, timeout)
+        self._stream_to(peer).send(block, timeout)
 
     def receive(self, peer: int, timeout: float) -> bytes:
         """Return the next block (see Transport)."""
-        return self._link(peer).receive(timeout)
+        return self._stream_to(peer).receive(timeout)
 
-    def _link(self, peer: int) -> PeerStream:
+    def _stream_to(self, peer: int) -> PeerStream:
         try:
-            return self._meeting.links[peer]
+            return self._rendezvous.streams[peer]
         except KeyError:
             raise FederationError(f"roles {self._role} and {peer} are not connected") from None
 
     def close(self) -> None:
         """Release everything (see Transport); what was sent before still arrives, unless a peer takes nothing."""
-        self._meeting.over.set()
-        links = list(self._meeting.links.values())
-        for link in links:
-            link.close()
+        self._rendezvous.over.set()
+        streams = list(self._rendezvous.streams.values())
+        for stream in streams:
+            stream.close()
         with self._closing:
-            for link in links:
-                link.wait_until_ended(LINGER)
-            for dial in self._dials:
-                dial.close()
-            if self._door is not None:
-                self._door.close()
+            for stream in streams:
+                stream.wait_until_ended(LINGER)
+            for client in self._clients:
+                client.close()
+            if self._server is not None:
+                self._server.close()
