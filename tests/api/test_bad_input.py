@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.config import REFUSED, TrainParams
+from mpfedxgb.boosting.params import REFUSED, TrainParams
 from mpfedxgb.errors import SettingsError, UserError
 from support.toy_tables import BANK, QUICK, TELECOM, halves, labels, numbers, people
 
@@ -97,11 +97,15 @@ LABELS = {
     "more classes than rows": Case(("70 classes in 70 rows", "regression"), y=[f"person {i}" for i in range(len(X))]),
     "fractions as classes": Case(("does not hold classes", "continuous"), y=NUMBERS),
     "classes of two kinds": Case(("does not hold classes",), y=np.array([1, "a"] * 35, object)),
-    "a missing class": Case(("missing labels", "drop"), y=[None, *Y[1:]]),
-    "a class that is not a number": Case(("y holds nan", "drop"), y=[NAN, *(Y[1:] == "yes").astype(float)]),
-    "not a number": Case(("y holds nan", "drop"), y=with_label(NAN), kind=FedXGBRegressor),
+    "a missing class": Case(("1 of 70 labels are missing", "drop"), y=[None, *Y[1:]]),
+    "a class that is not a number": Case(
+        ("y holds nan", "1 of 70 labels are missing", "drop"), y=[NAN, *(Y[1:] == "yes").astype(float)]
+    ),
+    "not a number": Case(
+        ("y holds nan", "1 of 70 labels are missing", "drop"), y=with_label(NAN), kind=FedXGBRegressor
+    ),
     "infinity": Case(("y holds -inf", "drop"), y=with_label(-INF), kind=FedXGBRegressor),
-    "missing": Case(("missing labels", "drop"), y=with_label(None), kind=FedXGBRegressor),
+    "missing": Case(("1 of 70 labels are missing", "drop"), y=with_label(None), kind=FedXGBRegressor),
     "a word": Case(("not a number", "needs numbers"), y=Y, kind=FedXGBRegressor),
     "huge": Case(("y holds 6e+08", "rescale", "2^29"), y=with_label(6e8), kind=FedXGBRegressor),
     "negative counts": Case(
@@ -110,6 +114,7 @@ LABELS = {
         kind=FedXGBRegressor,
         params={"objective": "count:poisson"},
     ),
+    "infinite classes": Case(("y holds inf", "drop"), y=[INF, *[0.0, 1.0] * 34, 1.0]),
     "no counts at all": Case(
         ("zero everywhere", "base_score"),
         y=[0] * len(X),
@@ -122,6 +127,7 @@ WEIGHTS = {
     "negative": Case(("sample_weight holds -2", "0 or more"), fit={"sample_weight": [-2, *[1] * 69]}),
     "not a number": Case(("sample_weight holds nan", "finite"), fit={"sample_weight": [NAN, *[1] * 69]}),
     "infinite": Case(("sample_weight holds inf", "finite"), fit={"sample_weight": [INF, *[1] * 69]}),
+    "lists": Case(("sample_weight", "lists"), fit={"sample_weight": [[1], [1, 2]] * 35}),
     "words": Case(("sample_weight", "not a number"), fit={"sample_weight": ["heavy"] * 70}),
     "too few": Case(("sample_weight has shape (69,)", "one weight per row"), fit={"sample_weight": [2] * 69}),
     "two columns": Case(("sample_weight has shape (70, 2)",), fit={"sample_weight": np.ones((70, 2))}),
@@ -156,6 +162,8 @@ SETTINGS = {
     "more than all columns": setting("colsample_bytree", 1.5, "above 0 and at most 1"),
     "unknown security": setting("security", "none", "strict, paper"),
     "unknown objective": setting("objective", "binary:hinge", "binary:logistic"),
+    "an objective that is no name": setting("objective", ["binary:logistic"], "binary:logistic"),
+    "the name of what is no name": setting("objective", "custom", "a callable", y=NUMBERS, kind=FedXGBRegressor),
     "regression of classes": setting("objective", "reg:squarederror", "binary:logistic"),
     "binary for three classes": setting("objective", "binary:logistic", "multi:softprob", y=labels(X, "classes")),
     "several classes for two": setting("objective", "multi:softprob", "binary:logistic"),
@@ -217,6 +225,13 @@ EVALUATION = {
         y=NUMBERS,
         kind=FedXGBRegressor,
         fit={"eval_set": [(halves(X), with_label(NAN))]},
+    ),
+    "negative counts": Case(
+        ("y of eval_set[0] holds -3", "0 or more"),
+        y=[1] * len(X),
+        kind=FedXGBRegressor,
+        params={"objective": "count:poisson"},
+        fit={"eval_set": [(halves(X), [-3] * len(X))]},
     ),
     "another participant": Case(
         ("eval_set[0]", "P1, P2", "bank, telecom"), fit={"eval_set": [([BANK_TABLE, TELECOM_TABLE], Y)]}

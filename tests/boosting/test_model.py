@@ -21,9 +21,8 @@ from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join
 from mpfedxgb.api.models import SUFFIX, load_models, to_booster
 from mpfedxgb.boosting.join import Joined
 from mpfedxgb.boosting.model import FORMAT, VERSION, Feature
-from mpfedxgb.boosting.objectives import transform
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names, to_xgboost_json
-from mpfedxgb.config import TrainParams
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS
@@ -182,7 +181,7 @@ def test_xgboost_predicts_what_was_trained(kind: str) -> None:
     booster = model.to_xgboost()
     again = xgboost.Booster(model_file=booster.save_raw("ubj"))
     data = xgboost.DMatrix(new[booster.feature_names], enable_categorical=True)
-    ours = transform(whole.params.objective, margins_by_hand(whole, halves(new)))
+    ours = whole.params.loss.transform(margins_by_hand(whole, halves(new)))
     for theirs in (booster.predict(data), again.predict(data)):
         np.testing.assert_allclose(theirs.reshape(50, -1).T, ours, rtol=1e-6, atol=1e-6)
     assert booster.num_boosted_rounds() == 3

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import xgboost
 
-from mpfedxgb.boosting.objectives import Floats, base_margin, gradients, sigmoid, softmax, transform
+from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.objectives import CUSTOM, OBJECTIVES, sigmoid, softmax
 from mpfedxgb.errors import DataError, UserError, public_reason
 
 ROWS = 12
@@ -49,7 +50,7 @@ OBJECTIVE = pytest.mark.parametrize("objective", LOSSES)
 def test_gradients_are_derivatives(objective: str) -> None:
     """The slope of the loss is g, its curvature h (twice that for softmax, as XGBoost has it)."""
     y, m, loss, step = labels(objective), margins(objective), LOSSES[objective], 1e-4
-    g, h = gradients(objective, y, m)
+    g, h = OBJECTIVES[objective].gradients(y, m)
 
     for k in range(len(m)):
         e = np.zeros_like(m)
@@ -85,7 +86,7 @@ def xgboost_gradients(objective: str, y: Floats, m: Floats) -> tuple[Floats, Flo
 def test_gradients_are_xgboosts(objective: str) -> None:
     """The same g and h as xgboost, row by row, to float32."""
     y, m = labels(objective), margins(objective)
-    ours, theirs = gradients(objective, y, m), xgboost_gradients(objective, y, m)
+    ours, theirs = OBJECTIVES[objective].gradients(y, m), xgboost_gradients(objective, y, m)
 
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-5, atol=1e-6)
@@ -99,10 +100,10 @@ def test_unset_base_score_is_xgboosts(objective: str, weighted: bool) -> None:
     if objective == "reg:squarederror":
         y = y + 40  # a mean that is not zero
     weight = np.random.default_rng(2).random(ROWS) + 0.1 if weighted else None
-    ours = base_margin(objective, y, weight, None, len(margins(objective)))
+    ours = OBJECTIVES[objective].base_margin(y, weight, None, len(margins(objective)))
 
     if objective != "multi:softprob":
-        ours = transform(objective, ours[:, None])[:, 0]
+        ours = OBJECTIVES[objective].transform(ours[:, None])[:, 0]
     np.testing.assert_allclose(ours, xgboost_base_score(objective, y, weight), rtol=2e-6, atol=2e-7)
 
 
@@ -116,13 +117,15 @@ def xgboost_base_score(objective: str, y: Floats, weight: Floats | None) -> Floa
 @OBJECTIVE
 def test_given_base_score(objective: str) -> None:
     """A base_score is a probability, a mean or a margin, as the objective says, rounded to float32 as XGBoost does."""
-    margin = base_margin(objective, labels(objective), None, 0.3, len(margins(objective)))
+    margin = OBJECTIVES[objective].base_margin(labels(objective), None, 0.3, len(margins(objective)))
 
     assert len(margin) == len(margins(objective))
     if objective == "multi:softprob":
         assert margin.tolist() == [float(np.float32(0.3))] * CLASSES
     else:
-        np.testing.assert_allclose(transform(objective, margin[:, None])[:, 0], float(np.float32(0.3)), rtol=1e-7)
+        np.testing.assert_allclose(
+            OBJECTIVES[objective].transform(margin[:, None])[:, 0], float(np.float32(0.3)), rtol=1e-7
+        )
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,7 @@ def test_given_base_score(objective: str) -> None:
 def test_impossible_base_scores(objective: str, score: float, message: str) -> None:
     """Refused by name, and only the type is told to others: the score may be the labels' mean."""
     with pytest.raises(DataError, match=message) as caught:
-        base_margin(objective, labels(objective), None, score, 1)
+        OBJECTIVES[objective].base_margin(labels(objective), None, score, 1)
 
     assert public_reason(caught.value) == "DataError"
 
@@ -153,20 +156,20 @@ def test_margins_near_certainty_are_xgboosts(score: float) -> None:
     theirs = booster.predict(data, output_margin=True)[0]
 
     np.testing.assert_allclose(
-        base_margin("binary:logistic", labels("binary:logistic"), None, score, 1), theirs, rtol=1e-6
+        OBJECTIVES["binary:logistic"].base_margin(labels("binary:logistic"), None, score, 1), theirs, rtol=1e-6
     )
 
 
 @pytest.mark.parametrize("objective", ["reg:squarederror", "multi:softprob"])
 def test_base_score_beyond_float32_is_infinite(objective: str) -> None:
     """It is left to the caller to refuse, without a NumPy warning."""
-    assert np.isinf(base_margin(objective, labels(objective), None, 1e300, CLASSES)).all()
+    assert np.isinf(OBJECTIVES[objective].base_margin(labels(objective), None, 1e300, CLASSES)).all()
 
 
-def test_softmax_starts_from_log_shares() -> None:
-    """Logarithms of the class shares minus their mean; a class without rows starts as low as in XGBoost."""
+def test_softmax_starts_from_log_frequencies() -> None:
+    """Logarithms of the frequencies of classes minus their mean; a class without rows starts as low as in XGBoost."""
     y = np.array([0.0, 0, 0, 1] * 3)
-    margin = base_margin("multi:softprob", y, None, None, CLASSES)
+    margin = OBJECTIVES["multi:softprob"].base_margin(y, None, None, CLASSES)
 
     np.testing.assert_allclose(margin[0] - margin[1], np.log(3), rtol=1e-4)
     np.testing.assert_allclose(margin.sum(), 0, atol=1e-5)
@@ -175,15 +178,15 @@ def test_softmax_starts_from_log_shares() -> None:
 
 def test_custom_objective_starts_at_zero() -> None:
     """Where nothing is known of the loss, the margin starts at zero, or where it is told to."""
-    assert base_margin("custom", np.array([3.0]), None, None, 1).tolist() == [0]
-    assert base_margin("custom", np.array([3.0]), None, 2.5, 1).tolist() == [2.5]
+    assert CUSTOM.base_margin(np.array([3.0]), None, None, 1).tolist() == [0]
+    assert CUSTOM.base_margin(np.array([3.0]), None, 2.5, 1).tolist() == [2.5]
 
 
 @pytest.mark.parametrize("objective", ["binary:logistic", "multi:softprob"])
 def test_hessians_do_not_vanish(objective: str) -> None:
     """At certainty the hessian is 1e-16, as in XGBoost, and nothing overflows."""
     m = margins(objective) * 0 + np.array([[1000.0], [0.0], [-1000.0]])[: len(margins(objective))]
-    g, h = gradients(objective, labels(objective), m)
+    g, h = OBJECTIVES[objective].gradients(labels(objective), m)
 
     assert (h == 1e-16).all()
     assert np.isin(g, [-1.0, 0.0, 1.0]).all()
@@ -202,11 +205,11 @@ def test_means_beyond_float64_are_infinite() -> None:
     """A Poisson margin that ran away gives infinity, which training refuses in words, not a NumPy warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        g, h = gradients("count:poisson", np.ones(1), np.array([[800.0]]))
+        g, h = OBJECTIVES["count:poisson"].gradients(np.ones(1), np.array([[800.0]]))
 
     assert np.isinf(g).all()
     assert np.isinf(h).all()
-    assert np.isinf(transform("count:poisson", np.array([[800.0]]))).all()
+    assert np.isinf(OBJECTIVES["count:poisson"].transform(np.array([[800.0]]))).all()
 
 
 @OBJECTIVE
@@ -217,8 +220,8 @@ def test_predictions(objective: str) -> None:
     if objective == "multi:softprob":
         expected[objective] = np.exp(m) / np.exp(m).sum(axis=0)
 
-    np.testing.assert_allclose(transform(objective, m), expected[objective], rtol=1e-12)
-    np.testing.assert_array_equal(transform("custom", m), m)
+    np.testing.assert_allclose(OBJECTIVES[objective].transform(m), expected[objective], rtol=1e-12)
+    np.testing.assert_array_equal(CUSTOM.transform(m), m)
 
 
 def test_custom_objective() -> None:
@@ -230,7 +233,7 @@ def test_custom_objective() -> None:
         seen.append((truth, margin))
         return margin - truth, [2.0] * len(truth)
 
-    g, h = gradients("custom", y, m, objective)
+    g, h = CUSTOM.with_function(objective).gradients(y, m)
 
     assert seen[0][1].shape == (ROWS,)
     np.testing.assert_array_equal(g, m - y)
@@ -254,4 +257,4 @@ def test_custom_objective() -> None:
 def test_refused_answers_of_custom_objectives(answer: Any, message: str) -> None:
     """Anything but finite g and non-negative h, one of each per row, is refused by name."""
     with pytest.raises(UserError, match=message):
-        gradients("custom", labels("custom"), margins("custom"), lambda y, m: answer)
+        CUSTOM.with_function(lambda y, m: answer).gradients(labels("custom"), margins("custom"))

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import column_sample, row_sample
-from mpfedxgb.config import SessionSettings, TrainParams
+from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.party import Party, run_locally
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.scales import SMALLEST_GAMMA, Plan, bits_needed, choose_scale, leaf_rules, plan, scale
-from mpfedxgb.config import TrainParams
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring.fixed import encode_fixed
 from mpfedxgb.tree.paper.leaf import SPARE_BITS

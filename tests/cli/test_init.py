@@ -12,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.cli.init import PORTS
-from mpfedxgb.config import TrainParams
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings.role import TABLES, RoleSettings
 from mpfedxgb.federation.settings.template import EXPLAINED

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpfedxgb.config import TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import UserError
 from mpfedxgb.experiments import (
     complexity,

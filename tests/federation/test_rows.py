@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from mpfedxgb.boosting.model import Feature
-from mpfedxgb.config import TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.federation.rows import arrange_rows, encode_labels, read_rows
 from mpfedxgb.federation.settings import RoleSettings
@@ -144,7 +144,7 @@ class TestRefused:
             ({"weight": ["1", "heavy", "2"]}, "not a number"),
             ({"weight": [1.0, -1.0, 1.0]}, "0 or more"),
             ({"weight": [1.0, np.nan, 1.0]}, "finite"),
-            ({"weight": [0.0, 0.0, 0.0]}, "all weights are 0"),
+            ({"weight": [0.0, 0.0, 0.0]}, "the weight is zero for all rows"),
             ({"customer": ["a", "a", "b"]}, "1 of 3 rows repeat an id"),
             ({"age": [1.0, np.inf, 2.0]}, "infinity"),
         ],
@@ -195,6 +195,8 @@ class TestLabels:
         assert (y.tolist(), names) == ([1.0, -2.0], None)
         y, _ = encode_labels(np.array([0, 0]), TrainParams(objective="count:poisson"), "bank", base_score=0.5)
         assert y.tolist() == [0.0, 0.0]
+        y, _ = encode_labels(np.array([0, 0]), TrainParams(objective="count:poisson"), "bank", evaluates=True)
+        assert y.tolist() == [0.0, 0.0]
 
     @pytest.mark.parametrize(
         ("objective", "classes", "labels", "says"),
@@ -209,6 +211,7 @@ class TestLabels:
             ("binary:logistic", 2, ["a", "a"], "all labels are the same"),
             ("binary:logistic", 2, np.array(["a", 1], object), "mixes texts and numbers"),
             ("binary:logistic", 2, np.array(["a", None, np.nan], object), "2 of 3 labels are missing"),
+            ("binary:logistic", 2, [0.0, np.inf], "holds infinity"),
             ("reg:squarederror", 1, ["tall"], "needs numbers"),
             ("reg:squarederror", 1, [np.inf], "rescale"),
             ("reg:squarederror", 1, [2.0**29], "rescale"),

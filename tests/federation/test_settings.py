@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mpfedxgb.config import TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.role import TABLES, RoleSettings
 from mpfedxgb.federation.settings.toml import LARGEST_FILE

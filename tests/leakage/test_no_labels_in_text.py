@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting.active import Labels
-from mpfedxgb.boosting.objectives import base_margin, gradients
+from mpfedxgb.boosting.objectives import CUSTOM, OBJECTIVES
 from mpfedxgb.boosting.train import TrainData
 from mpfedxgb.data.binning import Bins
 from mpfedxgb.data.table import Column, Table
@@ -38,7 +38,7 @@ def test_error_in_a_custom_objective_quotes_no_label_to_others() -> None:
         return int(f"{LABEL}?")
 
     with pytest.raises(UserError, match=str(LABEL)) as caught:
-        gradients("custom", np.array([LABEL]), np.zeros((1, 1)), objective)
+        CUSTOM.with_function(objective).gradients(np.array([LABEL]), np.zeros((1, 1)))
 
     assert str(LABEL) not in public_reason(caught.value)
 
@@ -47,6 +47,6 @@ def test_error_in_a_custom_objective_quotes_no_label_to_others() -> None:
 def test_impossible_mean_of_the_labels_is_not_told_to_others(objective: str) -> None:
     """The mean of the labels, where it serves as base_score, stays with the active participant."""
     with pytest.raises(UserError, match=str(LABEL)) as caught:
-        base_margin(objective, np.array([-LABEL]), None, None, 1)
+        OBJECTIVES[objective].base_margin(np.array([-LABEL]), None, None, 1)
 
     assert str(LABEL) not in public_reason(caught.value)

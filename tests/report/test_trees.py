@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from mpfedxgb.boosting.model import Feature, PartialModel
-from mpfedxgb.config import TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.report.trees import model_text
 from mpfedxgb.tree.nodes import Dummy, Leaf, Split
 

@@ -14,9 +14,9 @@ from mpfedxgb import reference
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.join import JoinedSplit, JoinedTree
-from mpfedxgb.boosting.objectives import Floats, base_margin, gradients
+from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import column_sample, row_sample
-from mpfedxgb.config import TrainParams
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
@@ -51,12 +51,13 @@ class PlainBoosting:
         params, rows = self.params, self.tables[0].rows
         rounds = params.n_estimators if followed is None else len(followed) // params.trees_per_round
         plan = scales.plan(params, rows)
-        base = base_margin(params.objective, y, weight, base_score, params.trees_per_round)
+        loss = params.loss.with_function(custom)
+        base = loss.base_margin(y, weight, base_score, params.num_class)
         margins = np.repeat(encode_fixed(base, WEIGHT_BITS)[:, None], rows, axis=1)
         trees: list[JoinedTree] = []
         scale = scales.Scale(0, 0, 0, 0, 0)
         for t in range(rounds):
-            g, h = gradients(params.objective, y, np.ldexp(margins.astype(np.float64), -WEIGHT_BITS), custom)
+            g, h = loss.gradients(y, np.ldexp(margins.astype(np.float64), -WEIGHT_BITS))
             if weight is not None:
                 g, h = g * weight, h * weight
             every = g, h

@@ -16,12 +16,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mpfedxgb.api.importance import mean_cover, split_counts
 from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
 from mpfedxgb.api.settings import check_start, plain, read_callbacks, read_metrics, read_patience, sample_key
-from mpfedxgb.api.tables import Participants, cut, cut_as_trained, is_federated, read_frame, read_tables, read_weights
+from mpfedxgb.api.tables import (
+    Participants,
+    cut,
+    cut_as_trained,
+    is_federated,
+    read_frame,
+    read_row_weights,
+    read_tables,
+)
 from mpfedxgb.boosting.active import Labels, RoundReport
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objectives import Floats
+from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.params import REFUSED, TrainParams
 from mpfedxgb.boosting.train import TrainData, TrainResult, secure_train
-from mpfedxgb.config import REFUSED, SessionSettings, TrainParams
+from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.party.local import run_locally
@@ -213,7 +222,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 told = f"eval_set[{i}] has tables of {', '.join(tables)}, X of {', '.join(names)}"
                 raise DataError(f"{told}; give one table for each of them")
             rows = next(iter(tables.values())).rows
-            weight = None if weights is None else read_weights(weights[i], rows, f"sample_weight_eval_set[{i}]")
+            weight = None if weights is None else read_row_weights(weights[i], rows, f"sample_weight_eval_set[{i}]")
             checked.append((tables, encode(y, rows, f"y of eval_set[{i}]"), weight))
         return checked
 
@@ -244,7 +253,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         return predict_margins(models, tables, self._settings())
 
     def _sample_weight(self, sample_weight: Any, tables: dict[str, Table]) -> Floats | None:
-        return read_weights(sample_weight, next(iter(tables.values())).rows)
+        return read_row_weights(sample_weight, next(iter(tables.values())).rows)
 
     @property
     def feature_importances_(self) -> dict[str, pd.Series[float]]:

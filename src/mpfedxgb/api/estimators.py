@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -10,11 +11,12 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from mpfedxgb.api.base import FederatedModel, all_or_nothing
-from mpfedxgb.api.models import class_probabilities
 from mpfedxgb.api.settings import train_params
 from mpfedxgb.api.tables import read_classes, read_labels
+from mpfedxgb.boosting.labels import check_labels_present, class_name, encode_classes, read_numbers
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objectives import Floats, transform
+from mpfedxgb.boosting.objective import Floats, Objective, Origin
+from mpfedxgb.boosting.objectives import CUSTOM, FOR_NUMBERS, OBJECTIVES, for_classes
 from mpfedxgb.errors import DataError, SettingsError, UserError
 
 
@@ -92,32 +94,33 @@ base_score, eval_metric, early_stopping_rounds
         params = train_params(self, objective, len(self.classes_), weight is not None)
         evaluation = self._evaluation(eval_set, sample_weight_eval_set, tables, self._encode)
         self._fit(tables, codes.astype(np.float64), params, weight, evaluation)
-        names = [c if isinstance(c, (str, int, float)) else str(c) for c in self.classes_.tolist()]
-        self.partial_models_[0] = replace(self.partial_models_[0], classes=tuple(names))
+        self.partial_models_[0] = replace(self.partial_models_[0], classes=self._class_names())
         return self
 
     def _objective(self, classes: int) -> str:
-        fitting = "binary:logistic" if classes == 2 else "multi:softprob"
-        if self.objective is None or self.objective == fitting:
+        fitting = for_classes(classes).name
+        if self.objective is None:
             return fitting
         if callable(self.objective):
             if classes > 2:
-                raise SettingsError("a custom objective works for two classes; use multi:softprob for more")
-            return "custom"
+                raise SettingsError(f"a custom objective works for two classes; use {fitting} for more")
+            return CUSTOM.name
+        if self.objective in [name for name, objective in OBJECTIVES.items() if objective.takes_classes(classes)]:
+            return str(self.objective)
         raise SettingsError(f"objective={self.objective!r} does not go with {classes} classes; use {fitting!r} or None")
 
     def _encode(self, y: Any, rows: int, name: str) -> Floats:
-        labels = read_labels(y, rows, name).tolist()
-        place = {label: float(i) for i, label in enumerate(self.classes_.tolist())}
-        unknown = sorted({str(label) for label in labels if label not in place})
-        if unknown:
-            raise DataError(f"{name} holds classes that are not in y: {', '.join(unknown[:5])}; drop those rows")
-        return np.array([place[label] for label in labels])
+        labels = read_labels(y, rows, name)
+        check_labels_present(labels, Origin(name))
+        return encode_classes(labels, self._class_names(), Origin(name))
+
+    def _class_names(self) -> tuple[str | int | float, ...]:
+        return tuple(class_name(label) for label in self.classes_.tolist())
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the probability of every class, (rows, classes), by joint prediction."""
         margins = self._margins(X)
-        return class_probabilities(self.partial_models_[0].params.objective, margins)
+        return np.ascontiguousarray(self.partial_models_[0].params.loss.probabilities(margins).T)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the likeliest class of every row, (rows,)."""
@@ -152,40 +155,33 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
 
     def _fit_numbers(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> Self:
         tables = self._tables(X, reset=True)
-        labels = self._encode(y, next(iter(tables.values())).rows, "y")
+        loss, rows = self._loss(), next(iter(tables.values())).rows
+        labels = read_numbers(read_labels(y, rows), loss, Origin("y"), starts=self.base_score is None)
         weight = self._sample_weight(sample_weight, tables)
-        objective = "custom" if callable(self.objective) else self.objective or "reg:squarederror"
-        if objective not in ("reg:squarederror", "count:poisson", "custom"):
-            raise SettingsError(
-                f"objective={objective!r} is not for regression; use reg:squarederror, count:poisson or a callable"
-            )
-        if objective == "count:poisson" and (labels < 0).any():
-            raise DataError(f"y holds {labels.min():g}; count:poisson takes labels of 0 or more")
-        if objective == "count:poisson" and not labels.any() and self.base_score is None:
-            raise DataError("y is zero everywhere; count:poisson needs a positive mean, or set base_score")
-        params = train_params(self, objective, 1, weight is not None)
-        evaluation = self._evaluation(eval_set, sample_weight_eval_set, tables, self._encode)
+        params = train_params(self, loss.name, 1, weight is not None)
+        evaluation = self._evaluation(eval_set, sample_weight_eval_set, tables, partial(_evaluation_labels, loss))
         self._fit(tables, labels, params, weight, evaluation)
         return self
 
-    def _encode(self, y: Any, rows: int, name: str) -> Floats:
-        labels = read_labels(y, rows, name)
-        try:
-            numbers = labels.astype(np.float64)
-        except (TypeError, ValueError):
-            raise DataError(f"{name} holds something that is not a number; a regressor needs numbers") from None
-        if not np.isfinite(numbers).all():
-            raise DataError(f"{name} holds a number that is not finite; drop those rows")
-        if np.abs(numbers).max(initial=0) >= 2.0**29:
-            raise DataError(f"{name} holds {numbers[np.abs(numbers).argmax()]:g}; rescale labels to below 2^29 (5e8)")
-        return numbers
+    def _loss(self) -> Objective:
+        if callable(self.objective):
+            return CUSTOM
+        name = self.objective or FOR_NUMBERS[0]
+        if name not in FOR_NUMBERS:
+            listed = ", ".join(FOR_NUMBERS)
+            raise SettingsError(f"objective={name!r} is not for regression; use {listed} or a callable")
+        return OBJECTIVES[name]
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the prediction of every row, (rows,)."""
         margins = self._margins(X)
-        return np.asarray(transform(self.partial_models_[0].params.objective, margins)[0])
+        return np.asarray(self.partial_models_[0].params.loss.transform(margins)[0])
 
     def _loaded(self, active: PartialModel) -> None:
         super()._loaded(active)
         if active.classes is not None:
             raise UserError(f"the model has classes ({active.params.objective}); load it into a FedXGBClassifier")
+
+
+def _evaluation_labels(loss: Objective, y: Any, rows: int, name: str) -> Floats:
+    return read_numbers(read_labels(y, rows, name), loss, Origin(name), starts=False)

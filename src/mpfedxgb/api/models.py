@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objectives import Floats, transform
+from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
@@ -56,12 +56,6 @@ def predict_margins(
         "predict", active.params.to_dict(), seconds, len(active.trees), settings, roster, run.meters, run.ledgers[0]
     )
     return margins, record
-
-
-def class_probabilities(objective: str, margins: Floats) -> Floats:
-    """Return the probability of every class, (rows, classes), from the margins of a classifier."""
-    p = transform("binary:logistic" if objective == "custom" else objective, margins)
-    return np.ascontiguousarray((np.concatenate([1 - p, p]) if len(p) == 1 else p).T)
 
 
 def to_booster(models: Sequence[PartialModel]) -> Any:

@@ -13,9 +13,9 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
-from mpfedxgb.boosting.objectives import Floats, gradients
+from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
-from mpfedxgb.config import TrainParams
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 
@@ -123,11 +123,7 @@ def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> di
     out = xgboost_parameters(params)
     if model.base_score is not None:
         out["base_score"] = model.base_score
-    if params.objective == "multi:softprob":
-        out["num_class"] = params.num_class
-    if params.objective == "count:poisson":
-        out["max_delta_step"] = 0
-    return out
+    return out | params.loss.xgboost_parameters(params.num_class)
 
 
 def _binned(X: pd.DataFrame, columns: list[str], edges: Edges) -> pd.DataFrame:
@@ -275,7 +271,7 @@ class _Comparison:
         if round_:
             known = self.ours.predict(self.raw, output_margin=True, iteration_range=(0, round_))
             margins = np.asarray(known, np.float64).reshape(len(self.y), -1).T
-        g, h = gradients(self.joined.params.objective, self.y, margins)
+        g, h = self.joined.params.loss.gradients(self.y, margins)
         weight = 1.0 if self.weight is None else self.weight
         return g[class_] * weight, h[class_] * weight
 

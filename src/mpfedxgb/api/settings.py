@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from mpfedxgb.boosting.labels import LARGEST_LABEL
 from mpfedxgb.boosting.metrics import check_metrics
-from mpfedxgb.boosting.objectives import Floats, base_margin
+from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.scales import plan
-from mpfedxgb.config import TrainParams
 from mpfedxgb.errors import DataError, SettingsError
 
-_LARGEST_BASE = 2.0**29
 _PLAIN = (
     "n_estimators",
     "max_depth",
@@ -88,8 +88,8 @@ def check_start(params: TrainParams, y: Floats, weight: Floats | None, base_scor
     is_number = isinstance(base_score, numbers.Real) and not isinstance(base_score, bool) and math.isfinite(base_score)
     if base_score is not None and not is_number:
         raise SettingsError(f"base_score={base_score!r} is not a finite number; leave it None to start from the mean")
-    base = base_margin(params.objective, y, weight, base_score, params.trees_per_round)
-    if np.abs(base).max() >= _LARGEST_BASE:
+    base = params.loss.base_margin(y, weight, base_score, params.num_class)
+    if np.abs(base).max() >= LARGEST_LABEL:
         raise DataError(f"base_score={base_score!r} is too large; rescale the labels so that it is below 2^29 (5e8)")
     plan(params, len(y))
 

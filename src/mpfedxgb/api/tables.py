@@ -13,6 +13,8 @@ import pandas as pd
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from mpfedxgb.boosting.labels import check_labels_present, read_weights
+from mpfedxgb.boosting.objective import Floats, Origin
 from mpfedxgb.data.table import Table, to_frame
 from mpfedxgb.errors import DataError
 
@@ -158,17 +160,13 @@ def read_labels(y: Any, rows: int, name: str = "y") -> npt.NDArray[Any]:
         raise DataError(f"{name} has shape {array.shape}; it takes one label per row")
     if len(array) != rows:
         raise DataError(f"{name} has {len(array)} labels for {rows} rows; give one label per row")
-    if array.dtype.kind in "fc" and not np.isfinite(array).all():
-        bad = array[~np.isfinite(array)][0]
-        raise DataError(f"{name} holds {bad}: Input {name} contains NaN or infinity; drop those rows or fill in labels")
-    if array.dtype.kind == "O" and pd.isna(array).any():
-        raise DataError(f"{name} has missing labels: Input {name} contains NaN; drop those rows or fill in labels")
     return array
 
 
 def read_classes(y: Any, rows: int) -> npt.NDArray[Any]:
     """Return labels that are classes: of one kind, and not numbers with fractions."""
     labels = read_labels(y, rows)
+    check_labels_present(labels, Origin("y"))
     if labels.dtype.kind != "f" and len(pd.unique(labels)) == rows > 2:
         raise DataError(f"y has {rows} classes in {rows} rows; is this a regression target?")
     try:
@@ -178,22 +176,17 @@ def read_classes(y: Any, rows: int) -> npt.NDArray[Any]:
     return labels
 
 
-def read_weights(weight: Any, rows: int, name: str = "sample_weight") -> npt.NDArray[np.float64] | None:
+def read_row_weights(weight: Any, rows: int, name: str = "sample_weight") -> Floats | None:
     """Return weights as floats, or None if all rows weigh 1."""
     if weight is None:
         return None
     try:
-        array = np.asarray(weight, np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{name} holds something that is not a number; give one weight per row") from None
+        array = np.asarray(weight)
+    except ValueError:
+        raise DataError(f"{name} holds lists of different lengths; give one weight per row") from None
     if array.ndim == 0:
-        array = np.full(rows, float(array))
+        array = np.full(rows, array)
     if array.shape != (rows,):
         raise DataError(f"{name} has shape {array.shape}; it takes one weight per row, ({rows},)")
-    if not np.isfinite(array).all():
-        raise DataError(f"{name} holds {array[~np.isfinite(array)][0]}; weights are finite numbers")
-    if (array < 0).any():
-        raise DataError(f"{name} holds {array.min():g}; weights are 0 or more")
-    if not array.any():
-        raise DataError(f"{name} is zero for all rows; at least one row has to count")
-    return None if (array == 1).all() else array
+    weights = read_weights(array, Origin(name))
+    return None if (weights == 1).all() else weights

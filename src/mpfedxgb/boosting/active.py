@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.checkpoint import EvaluationState
-from mpfedxgb.boosting.metrics import DEFAULT, METRICS, is_better
-from mpfedxgb.boosting.objectives import CustomObjective, Floats, base_margin, gradients, transform
+from mpfedxgb.boosting.metrics import METRICS, is_better
+from mpfedxgb.boosting.objective import CustomObjective, Floats
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
-from mpfedxgb.config import TrainParams
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
 from mpfedxgb.ring.fixed import decode_fixed, encode_fixed
@@ -64,7 +64,8 @@ class Active:
         self.party, self.params, self.plan, self.labels, self.sizes = party, params, plan, labels, sizes
         self.sample_key = sample_key
         k = params.trees_per_round
-        self.base = base_margin(params.objective, labels.y, labels.weight, labels.base_score, k)
+        self.loss = params.loss.with_function(labels.custom)
+        self.base = self.loss.base_margin(labels.y, labels.weight, labels.base_score, params.num_class)
         start = encode_fixed(self.base, WEIGHT_BITS)
         self.margins = np.repeat(start[:, None], sizes.all_rows, axis=1)
         self.scale = scales.Scale(0, 0, 0, 0, 0)
@@ -72,10 +73,7 @@ class Active:
         self.best_iteration: int | None = None
         self._best = float("nan")
         self._gh: npt.NDArray[np.int64] = np.empty((k, 2, 0), np.int64)
-        # The margins of a classifier with a loss of its own are log-odds, as its predict_proba takes them.
-        is_odds = params.objective == "custom" and params.num_class == 2
-        self.output = "binary:logistic" if is_odds else params.objective
-        self.names = list(labels.eval_metrics) or [DEFAULT[self.output]]
+        self.names = list(labels.eval_metrics) or [self.loss.default_metric]
 
     def evaluation(self) -> EvaluationState:
         """Return what has to be remembered to go on after this round."""
@@ -98,7 +96,7 @@ class Active:
     def integers(self, t: int) -> npt.NDArray[np.int64]:
         """Return g~ and h~ of the round, (trees, 2, rows): the single rounding of the whole training."""
         margins = decode_fixed(self.margins[:, : self.sizes.rows], WEIGHT_BITS)
-        g, h = gradients(self.params.objective, self.labels.y, margins, self.labels.custom)
+        g, h = self.loss.gradients(self.labels.y, margins)
         if self.labels.weight is not None:
             g, h = g * self.labels.weight, h * self.labels.weight
         every = g, h
@@ -176,7 +174,7 @@ class Active:
         for i, y in enumerate(self.labels.eval_y):
             rows = slice(first, first + len(y))
             margins = decode_fixed(self.margins[:, rows], WEIGHT_BITS)
-            predictions = transform(self.output, margins)
+            predictions = self.loss.transform(margins)
             weight = self.labels.eval_weight[i] if self.labels.eval_weight else None
             for name in self.names:
                 value = METRICS[name](y, predictions, np.ones(len(y)) if weight is None else weight)

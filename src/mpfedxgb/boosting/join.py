@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from mpfedxgb.boosting.model import Feature, PartialModel
-from mpfedxgb.config import TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.tree.leaf import WEIGHT_BITS

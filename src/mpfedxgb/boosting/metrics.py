@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from mpfedxgb.boosting.objectives import Floats
+from mpfedxgb.boosting.objective import Floats, Prediction
+from mpfedxgb.boosting.objectives import OBJECTIVES
 from mpfedxgb.errors import UserError
 
-Metric = Callable[[Floats, Floats, Floats], float]
-"""Called with labels (rows,), predictions (trees, rows) and weights (rows,)."""
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A function of labels (rows,), predictions (trees, rows) and weights (rows,), and what it judges."""
+
+    function: Callable[[Floats, Floats, Floats], float]
+    judges: Prediction
+    grows: bool = False
+
+    def __call__(self, y: Floats, p: Floats, weight: Floats) -> float:
+        """Return the value of the metric."""
+        return self.function(y, p, weight)
 
 
 def _mean(values: Floats, weight: Floats) -> float:
@@ -69,31 +81,20 @@ def poisson_nloglik(y: Floats, p: Floats, weight: Floats) -> float:
 
 
 METRICS: dict[str, Metric] = {
-    "logloss": logloss,
-    "error": error,
-    "auc": auc,
-    "rmse": rmse,
-    "mae": mae,
-    "mlogloss": mlogloss,
-    "merror": merror,
-    "poisson-nloglik": poisson_nloglik,
+    "logloss": Metric(logloss, Prediction.PROBABILITY),
+    "error": Metric(error, Prediction.PROBABILITY),
+    "auc": Metric(auc, Prediction.PROBABILITY, grows=True),
+    "rmse": Metric(rmse, Prediction.NUMBER),
+    "mae": Metric(mae, Prediction.NUMBER),
+    "mlogloss": Metric(mlogloss, Prediction.PROBABILITIES),
+    "merror": Metric(merror, Prediction.PROBABILITIES),
+    "poisson-nloglik": Metric(poisson_nloglik, Prediction.NUMBER),
 }
-
-DEFAULT = {
-    "binary:logistic": "logloss",
-    "multi:softprob": "mlogloss",
-    "reg:squarederror": "rmse",
-    "count:poisson": "poisson-nloglik",
-    "custom": "rmse",
-}
-
-_MULTICLASS = ("mlogloss", "merror")
-_BINARY = ("logloss", "error", "auc")
 
 
 def is_better(name: str, new: float, old: float) -> bool:
-    """Return whether a value of a metric improves on another; the area under the curve is the one that grows."""
-    return new > old if name == "auc" else new < old
+    """Return whether a value of a metric improves on another."""
+    return new > old if METRICS[name].grows else new < old
 
 
 def check_metrics(names: list[str], objective: str) -> None:
@@ -101,7 +102,5 @@ def check_metrics(names: list[str], objective: str) -> None:
     for name in names:
         if name not in METRICS:
             raise UserError(f"eval_metric={name!r} is not known; it is one of {', '.join(METRICS)}")
-        if (name in _MULTICLASS) != (objective == "multi:softprob"):
-            raise UserError(f"eval_metric={name!r} does not go with objective={objective!r}")
-        if name in _BINARY and objective not in ("binary:logistic", "custom"):
+        if METRICS[name].judges not in OBJECTIVES[objective].predicts:
             raise UserError(f"eval_metric={name!r} does not go with objective={objective!r}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mpfedxgb.config import TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.roster import ACTIVE

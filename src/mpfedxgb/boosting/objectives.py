@@ -1,100 +1,22 @@
-"""Losses, computed by the active participant alone: gradients g, hessians h, starting margins (section 3.2)."""
+"""The losses that can be trained, in one table; docs/adding-an-objective.md shows how to add one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.errors import DataError, UserError
-
-Floats = npt.NDArray[np.float64]
-Gradients = tuple[Floats, Floats]
-CustomObjective = Callable[[Floats, Floats], Any]
+from mpfedxgb.boosting.objective import Floats, Gradients, Link, Objective, Origin, Prediction, ScalePolicy, float32
+from mpfedxgb.errors import DataError
 
 _SMALLEST_HESSIAN = 1e-16
-_SHARE_OFFSET = 1e-6
-"""XGBoost adds this to class shares before it takes their logarithms."""
+_FREQUENCY_OFFSET = 1e-6
+"""XGBoost adds this to the frequencies of classes before it takes their logarithms."""
 
 _CERTAIN = (np.float32(1e-6), np.float32(1) - np.float32(1e-6))
 """XGBoost starts from no probability beyond these."""
-
-
-def gradients(objective: str, y: Floats, margins: Floats, custom: CustomObjective | None = None) -> Gradients:
-    """Return g and h of every tree of the round and every row: margins (trees, rows) to two arrays (trees, rows)."""
-    if objective == "binary:logistic":
-        p = sigmoid(margins)
-        return p - y, np.maximum(p * (1 - p), _SMALLEST_HESSIAN)
-    if objective == "multi:softprob":
-        p = softmax(margins)
-        hit = np.arange(len(margins))[:, None] == y
-        return p - hit, np.maximum(2 * p * (1 - p), _SMALLEST_HESSIAN)
-    if objective == "reg:squarederror":
-        return margins - y, np.ones_like(margins)
-    if objective == "count:poisson":
-        mean = _exp(margins)
-        return mean - y, mean
-    assert custom is not None
-    return _custom(custom, y, margins)
-
-
-def _custom(objective: CustomObjective, y: Floats, margins: Floats) -> Gradients:
-    try:
-        g, h = (np.asarray(part, np.float64).reshape(margins.shape) for part in objective(y, margins[0]))
-    except (TypeError, ValueError) as error:
-        # A foreign text may quote labels, so it stays with this role.
-        raise DataError(f"a custom objective returns (g, h), one number each per row: {error}") from error
-    if not (np.isfinite(g).all() and np.isfinite(h).all()):
-        raise UserError("the custom objective returned numbers that are not finite")
-    if (h < 0).any():
-        raise UserError("the custom objective returned a negative hessian; the loss has to be convex")
-    return g, h
-
-
-def base_margin(objective: str, y: Floats, weight: Floats | None, base_score: float | None, num_class: int) -> Floats:
-    """Return the margin that boosting starts from, per tree of a round, as XGBoost derives it from base_score."""
-    if objective == "multi:softprob":
-        if base_score is not None:
-            return np.full(num_class, _float32(base_score))
-        shares = np.bincount(y.astype(np.int64), weights=weight, minlength=num_class) / (
-            len(y) if weight is None else weight.sum()
-        )
-        logs = np.log(shares + _SHARE_OFFSET)
-        return np.asarray(np.float32(logs - logs.mean()), np.float64)
-    if base_score is None:
-        base_score = 0.0 if objective == "custom" else float(np.average(y, weights=weight))
-    score = _float32(base_score)
-    if objective == "binary:logistic":
-        if not 0 < base_score < 1:
-            raise DataError(f"base_score={base_score} is not a probability between 0 and 1")
-        p = np.clip(np.array([score], np.float32), *_CERTAIN)
-        return np.asarray(-np.log(1 / p - 1), np.float64)  # in float32 as XGBoost: near 1 the difference loses digits
-    if objective == "count:poisson":
-        if score <= 0:
-            raise DataError(f"base_score={base_score} is not a positive mean")
-        return np.array([np.log(score)])
-    return np.array([score])
-
-
-def _float32(value: float) -> float:
-    with np.errstate(over="ignore"):  # the caller refuses an infinite margin, in words
-        return float(np.float32(value))
-
-
-def transform(objective: str, margins: Floats) -> Floats:
-    """Return predictions from margins (trees, rows): probabilities, means, or the margins themselves."""
-    if objective == "binary:logistic":
-        return sigmoid(margins)
-    if objective == "multi:softprob":
-        return softmax(margins)
-    return _exp(margins) if objective == "count:poisson" else margins
-
-
-def _exp(margins: Floats) -> Floats:
-    with np.errstate(over="ignore"):  # the caller refuses infinite gradients, in words
-        return np.exp(margins)
 
 
 def sigmoid(margins: Floats) -> Floats:
@@ -103,7 +25,162 @@ def sigmoid(margins: Floats) -> Floats:
     return np.where(margins >= 0, 1 / (1 + small), small / (1 + small))
 
 
+def _log_odds(scores: npt.NDArray[Any]) -> Floats:
+    if not 0 < scores[0] < 1:
+        raise DataError(f"base_score={scores[0]} is not a probability between 0 and 1")
+    p = np.clip(scores.astype(np.float32), *_CERTAIN)
+    return np.asarray(-np.log(1 / p - 1), np.float64)  # in float32 as XGBoost: near 1 the difference loses digits
+
+
+def _log_loss(y: Floats, margins: Floats) -> Gradients:
+    p = sigmoid(margins)
+    return p - y, np.maximum(p * (1 - p), _SMALLEST_HESSIAN)
+
+
 def softmax(margins: Floats) -> Floats:
-    """Return the shares of exp(margin) along the first axis, without overflow."""
+    """Return exp(margin) as fractions of its sum along the first axis, without overflow."""
     powers = np.exp(margins - margins.max(axis=0))
     return np.asarray(powers / powers.sum(axis=0))
+
+
+def _cross_entropy(y: Floats, margins: Floats) -> Gradients:
+    p = softmax(margins)
+    hit = np.arange(len(margins))[:, None] == y
+    return p - hit, np.maximum(2 * p * (1 - p), _SMALLEST_HESSIAN)
+
+
+def _log_frequencies(y: Floats, weight: Floats | None, num_class: int) -> Floats:
+    rows = len(y) if weight is None else weight.sum()
+    frequencies = np.bincount(y.astype(np.int64), weights=weight, minlength=num_class) / rows
+    logs = np.log(frequencies + _FREQUENCY_OFFSET)
+    return np.asarray(logs - logs.mean())
+
+
+def _squared_error(y: Floats, margins: Floats) -> Gradients:
+    return margins - y, np.ones_like(margins)
+
+
+def _exp(margins: Floats) -> Floats:
+    with np.errstate(over="ignore"):  # the caller refuses infinite gradients, in words
+        return np.exp(margins)
+
+
+def _log(scores: npt.NDArray[Any]) -> Floats:
+    means = float32(scores)
+    if means[0] <= 0:
+        raise DataError(f"base_score={scores[0]} is not a positive mean")
+    return np.log(means)
+
+
+def _poisson(y: Floats, margins: Floats) -> Gradients:
+    mean = _exp(margins)
+    return mean - y, mean
+
+
+def _counts(y: Floats, origin: Origin, starts: bool) -> None:
+    if (y < 0).any():
+        raise DataError(f"{origin.holds(float(y.min()), 'numbers below 0')}; count:poisson takes counts, 0 or more")
+    if starts and not y.any():
+        raise DataError(f"{origin.name} is zero everywhere; count:poisson needs a positive mean or a base_score")
+
+
+def _zero(y: Floats, weight: Floats | None, num_class: int) -> Floats:
+    return np.zeros(1)
+
+
+def _no_function(y: Floats, margins: Floats) -> Gradients:
+    raise AssertionError("a custom objective computes gradients once it has its function")
+
+
+_LOG_LOSS_SCALE = ScalePolicy(24, 24, g_cap=1 << 24, h_cap=1 << 22)  # |g| <= 1, h <= 1/4
+_SOFTMAX_SCALE = ScalePolicy(24, 24, g_cap=1 << 24, h_cap=1 << 23)  # |g| <= 1, h <= 1/2
+_SQUARED_SCALE = ScalePolicy(f_h=16, h_cap=1 << 16)  # h = 1
+
+OBJECTIVES: dict[str, Objective] = {
+    objective.name: objective
+    for objective in (
+        Objective(
+            name="binary:logistic",
+            gradients=_log_loss,
+            default_metric="logloss",
+            block="reg_loss_param",
+            block_parameters={"scale_pos_weight": "1"},
+            classes=2,
+            predicts=frozenset({Prediction.NUMBER, Prediction.PROBABILITY}),
+            transform=sigmoid,
+            link=Link(_log_odds, sigmoid),
+            scale=_LOG_LOSS_SCALE,
+            paper_scale=_LOG_LOSS_SCALE,
+        ),
+        Objective(
+            name="reg:squarederror",
+            gradients=_squared_error,
+            default_metric="rmse",
+            block="reg_loss_param",
+            block_parameters={"scale_pos_weight": "1"},
+            scale=_SQUARED_SCALE,
+            paper_scale=_SQUARED_SCALE,
+        ),
+        Objective(
+            name="multi:softprob",
+            gradients=_cross_entropy,
+            default_metric="mlogloss",
+            block="softmax_multiclass_param",
+            classes=None,
+            predicts=frozenset({Prediction.PROBABILITIES}),
+            transform=softmax,
+            start=_log_frequencies,
+            scale=_SOFTMAX_SCALE,
+        ),
+        Objective(
+            name="count:poisson",
+            gradients=_poisson,
+            default_metric="poisson-nloglik",
+            block="poisson_regression_param",
+            block_parameters={"max_delta_step": "0"},
+            transform=_exp,
+            link=Link(_log, _exp),
+            check_labels=_counts,
+        ),
+        Objective(
+            name="custom",
+            gradients=_no_function,
+            default_metric="rmse",
+            block="reg_loss_param",
+            block_parameters={"scale_pos_weight": "1"},
+            predicts=frozenset({Prediction.NUMBER, Prediction.PROBABILITY}),
+            start=_zero,
+            exported_as="reg:squarederror",
+            is_custom=True,
+        ),
+    )
+}
+"""What "objective" may be; custom stands for a callable that the active participant keeps to itself."""
+
+CUSTOM = OBJECTIVES["custom"]
+
+# The margins of a classifier with a loss of its own are log-odds, as its predict_proba takes them.
+_CUSTOM_CLASSIFIER = replace(CUSTOM, default_metric="logloss", transform=sigmoid)
+
+FOR_NUMBERS = tuple(name for name, o in OBJECTIVES.items() if not o.has_classes and not o.is_custom)
+"""What a regressor may use, the default first."""
+
+NAMED = tuple(name for name, o in OBJECTIVES.items() if not o.is_custom)
+"""What a settings file or a command line may name."""
+
+PER_CLASS = tuple(name for name, o in OBJECTIVES.items() if o.classes is None)
+"""Those that need num_class, and grow a tree for each."""
+
+IN_PAPER_MODE = tuple(name for name, o in OBJECTIVES.items() if o.paper_scale is not None)
+"""What security="paper" covers."""
+
+
+def objective_of(name: str, num_class: int) -> Objective:
+    """Return a known objective, as a training with so many classes uses it."""
+    objective = OBJECTIVES[name]
+    return _CUSTOM_CLASSIFIER if objective.is_custom and num_class == 2 else objective
+
+
+def for_classes(count: int) -> Objective:
+    """Return the objective of choice for so many classes, two or more."""
+    return next(o for o in OBJECTIVES.values() if o.takes_classes(count))

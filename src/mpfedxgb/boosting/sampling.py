@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting.objectives import Floats
-from mpfedxgb.config import TrainParams
+from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.party.party import Party
 from mpfedxgb.ring.prg import Stream, digest

@@ -1,8 +1,8 @@
 """Which integers a training needs: scales of g and h, the widths that hold every product, the secret constants.
 
 After one rounding, g~ = rint(g 2^f_g) and h~ = rint(h 2^f_h), everything is exact. The wide ring is chosen from public
-bounds in Python integers. Where the gradients have no public bound (squared error) or weights come in, the active
-participant picks private powers of two, and the constants that depend on them are its secrets.
+bounds in Python integers. Where the objective's policy has no public scale, or weights come in, the active participant
+picks private powers of two, and the constants that depend on them are its secrets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.config import TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.paper.leaf import SPARE_BITS, LeafRules, leaf_bits
@@ -24,8 +24,6 @@ SMALLEST_GAMMA = 1e-6
 
 _LIMBS = (2, 3, 4)
 _SUM_BITS = 62
-_F = 24
-_F_SQUARED = 16
 _KEPT_BITS = 44
 """Bits of a kept weight in the paper's way, for the largest there can be in regression."""
 
@@ -70,27 +68,24 @@ def bits_needed(rows: int, g_cap: int, h_cap: int, lam: int, gam: int) -> int:
 
 def plan(params: TrainParams, rows: int) -> Plan:
     """Return the public widths of a training; raises DoesNotFitError for tables that no wide ring holds."""
-    bounded = params.objective in ("binary:logistic", "multi:softprob") and not params.weighted
-    if bounded:
-        h_cap = 1 << (_F - (2 if params.objective == "binary:logistic" else 1))
-        lam, g_cap = _lambda(params, _F), 1 << _F
-        gam = _gamma(params, _F, _F, g_cap, rows)
-        for limbs in _LIMBS:
-            if _width(params, rows, g_cap, h_cap, lam, gam, _F) <= 64 * limbs and rows * g_cap < 1 << _SUM_BITS:
-                return Plan(limbs, g_cap, h_cap, lam, gam, _F, _F)
-        raise _too_wide(params, rows)
-    if params.objective == "reg:squarederror" and not params.weighted:
-        f_h: int | None = _F_SQUARED
-        h_cap, lam = 1 << _F_SQUARED, _lambda(params, _F_SQUARED)
+    policy = params.scale_policy
+    h_cap = policy.h_cap
+    if policy.f_h is None:
+        lam = max(1, round(Fraction(params.reg_lambda))) * h_cap << max(0, rows.bit_length() - 1)
     else:
-        f_h, h_cap = None, 1 << _F
-        lam = max(1, round(Fraction(params.reg_lambda))) << (_F + max(0, rows.bit_length() - 1))
+        lam = _lambda(params, policy.f_h)
+    if policy.f_g is not None and policy.f_h is not None and policy.g_cap is not None:
+        gam = _gamma(params, policy.f_g, policy.f_h, policy.g_cap, rows)
+        for limbs in _LIMBS:
+            if _fits(params, rows, policy.g_cap, h_cap, lam, gam, limbs):
+                return Plan(limbs, policy.g_cap, h_cap, lam, gam, policy.f_g, policy.f_h)
+        raise _too_wide(params, rows)
     for limbs, enough in ((3, 32), (4, 24)):
         bits = 0
-        while _fits(params, rows, 1 << (bits + 1), h_cap, lam, limbs):
+        while _fits(params, rows, 2 << bits, h_cap, lam, _gain_cap(rows, 2 << bits), limbs):
             bits += 1
         if bits >= enough:
-            return Plan(limbs, 1 << bits, h_cap, lam, _gain_cap(rows, 1 << bits), None, f_h)
+            return Plan(limbs, 1 << bits, h_cap, lam, _gain_cap(rows, 1 << bits), None, policy.f_h)
     raise _too_wide(params, rows)
 
 
@@ -101,29 +96,27 @@ def _too_wide(params: TrainParams, rows: int) -> DoesNotFitError:
     )
 
 
-def _fits(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, limbs: int) -> bool:
-    wide = _width(params, rows, g_cap, h_cap, lam, _gain_cap(rows, g_cap), _F_SQUARED) <= 64 * limbs
-    return wide and rows * g_cap < 1 << _SUM_BITS
+def _fits(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, gam: int, limbs: int) -> bool:
+    return _width(params, rows, g_cap, h_cap, lam, gam) <= 64 * limbs and rows * g_cap < 1 << _SUM_BITS
 
 
-def _width(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, gam: int, f_h: int) -> int:
+def _width(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, gam: int) -> int:
     """Return the width of everything that is computed in the wide ring."""
     bits = bits_needed(rows, g_cap, h_cap, lam, gam)
     if params.is_paper:
         denominator = (rows * h_cap // 2 + lam + 1) ** 4  # H_L1 H_L2 H_R1 H_R2 of Eq. 7
-        bits = max(bits, denominator.bit_length() + 1, leaf_bits(_leaf_rules(params, rows, g_cap, h_cap, lam, f_h)))
+        bits = max(bits, denominator.bit_length() + 1, leaf_bits(_leaf_rules(params, rows, g_cap, h_cap, lam)))
     return bits
 
 
 def leaf_rules(params: TrainParams, public: Plan, rows: int, participants: int) -> LeafRules:
     """Return the numbers of the descent to the leaf weights, in the paper's way."""
-    assert public.f_h is not None
     if 2 * public.lam_cap < participants:
         raise DoesNotFitError(
             f"reg_lambda={params.reg_lambda:g} is too small to hide anything among {participants} participants in "
             "security='paper'; raise it"
         )
-    rules = _leaf_rules(params, rows, public.g_cap, public.h_cap, public.lam_cap, public.f_h)
+    rules = _leaf_rules(params, rows, public.g_cap, public.h_cap, public.lam_cap)
     largest = min(rules.largest_weight, (rules.largest_sum << rules.f_h) // rules.lam + 1) << SPARE_BITS >> rules.shift
     if Fraction(params.learning_rate) * largest >= 1 << _SUM_BITS:
         raise DoesNotFitError(
@@ -133,9 +126,11 @@ def leaf_rules(params: TrainParams, public: Plan, rows: int, participants: int) 
     return rules
 
 
-def _leaf_rules(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, f_h: int) -> LeafRules:
-    if params.objective == "binary:logistic":
-        largest, epsilon, shift = rows * g_cap << f_h, params.leaf_epsilon * 2**_F, _F + SPARE_BITS - WEIGHT_BITS
+def _leaf_rules(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int) -> LeafRules:
+    f_g, f_h = params.scale_policy.f_g, params.scale_policy.f_h
+    assert f_h is not None, "the paper's algorithms know the scale of h"
+    if f_g is not None:
+        largest, epsilon, shift = rows * g_cap << f_h, params.leaf_epsilon * 2**f_g, f_g + SPARE_BITS - WEIGHT_BITS
     else:  # h = 1, so no weight is larger than the largest g; at the scale chosen that is above g_cap / 4
         largest, epsilon = g_cap, params.leaf_epsilon * g_cap / 4
         shift = max(0, g_cap.bit_length() + SPARE_BITS - _KEPT_BITS)

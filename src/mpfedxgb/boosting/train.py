@@ -11,8 +11,8 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active, Labels
 from mpfedxgb.boosting.checkpoint import Progress, State
 from mpfedxgb.boosting.model import Feature, PartialModel, keep_trees
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import column_sample
-from mpfedxgb.config import TrainParams
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table

@@ -9,18 +9,12 @@ from typing import Any
 import numpy as np
 
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree
-from mpfedxgb.boosting.objectives import sigmoid
+from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 
 _NO_PARENT = 2147483647
 _VERSION = [3, 0, 0]
-
-_LOSSES: dict[str, dict[str, Any]] = {
-    "binary:logistic": {"reg_loss_param": {"scale_pos_weight": "1"}},
-    "reg:squarederror": {"reg_loss_param": {"scale_pos_weight": "1"}},
-    "count:poisson": {"poisson_regression_param": {"max_delta_step": "0"}},
-}
 
 
 def feature_names(model: Joined) -> list[str]:
@@ -39,8 +33,7 @@ def to_xgboost_json(model: Joined) -> str:
     """
     place = {(owner, feature.name): i for i, (owner, feature) in enumerate(model.features)}
     per_round = model.params.trees_per_round
-    objective = "reg:squarederror" if model.params.objective == "custom" else model.params.objective
-    losses = {"softmax_multiclass_param": {"num_class": str(per_round)}} if per_round > 1 else _LOSSES[objective]
+    loss = model.params.loss
     learner = {
         "attributes": {} if model.best_iteration is None else {"best_iteration": str(model.best_iteration)},
         "feature_names": feature_names(model),
@@ -55,24 +48,22 @@ def to_xgboost_json(model: Joined) -> str:
             "name": "gbtree",
         },
         "learner_model_param": {
-            "base_score": _base_score(objective, model.base_margin),
+            "base_score": _numbers(loss.link.to_score(np.array(model.base_margin))),
             "boost_from_average": "1",
             "num_class": str(per_round if per_round > 1 else 0),
             "num_feature": str(len(model.features)),
             "num_target": "1",
         },
-        "objective": {"name": objective, **losses},
+        "objective": {
+            "name": loss.exported_as or loss.name,
+            loss.block: loss.xgboost_parameters(model.params.num_class),
+        },
     }
     # Names go out as they are: XGBoost's reader does not understand \uXXXX.
     return json.dumps({"learner": learner, "version": _VERSION}, ensure_ascii=False)
 
 
-def _base_score(objective: str, margins: tuple[float, ...]) -> str:
-    values = np.array(margins)
-    if objective == "binary:logistic":
-        values = sigmoid(values)
-    elif objective == "count:poisson":
-        values = np.exp(values)
+def _numbers(values: Floats) -> str:
     return "[" + ",".join(repr(float(v)) for v in values) + "]"
 
 

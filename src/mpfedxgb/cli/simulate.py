@@ -11,16 +11,15 @@ import typer
 from rich.console import Console
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.api.models import class_probabilities, load_models, load_parts, predict_margins
+from mpfedxgb.api.models import load_models, load_parts, predict_margins
 from mpfedxgb.api.tables import cut_as_trained
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objectives import Floats, transform
+from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED
 from mpfedxgb.cli.files import read_table, take_label
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.report.trees import model_text
-
-_REGRESSION = ("reg:squarederror", "count:poisson")
 
 
 def simulate(
@@ -33,7 +32,7 @@ def simulate(
     ] = "2",
     objective: Annotated[
         str,
-        typer.Option(help="binary:logistic, multi:softprob, reg:squarederror or count:poisson; chosen by the label."),
+        typer.Option(help=f"{', '.join(NAMED[:-1])} or {NAMED[-1]}; chosen by the label."),
     ] = "",
     trees: Annotated[int, typer.Option(help="Number of rounds.")] = 100,
     max_depth: Annotated[int, typer.Option(help="Levels of splits.")] = 3,
@@ -58,7 +57,7 @@ def simulate(
     if out.exists() and not out.is_dir():
         raise SettingsError(f"--out {out} is a file; give a folder for the models")
     X, y = take_label(read_table(table), label)
-    regression = objective in _REGRESSION or (not objective and y.dtype.kind == "f" and y.nunique() > 20)
+    regression = objective in FOR_NUMBERS or (not objective and y.dtype.kind == "f" and y.nunique() > 20)
     kind = FedXGBRegressor if regression else FedXGBClassifier
     model = kind(
         participants=parse_participants(participants),
@@ -107,8 +106,8 @@ def predict(
 def _predictions(active: PartialModel, margins: Floats) -> pd.DataFrame:
     """Return the prediction of every row; for a classifier the likeliest class and the probability of each."""
     if active.classes is None:
-        return pd.DataFrame({"prediction": transform(active.params.objective, margins)[0]})
-    probabilities = class_probabilities(active.params.objective, margins)
+        return pd.DataFrame({"prediction": active.params.loss.transform(margins)[0]})
+    probabilities = active.params.loss.probabilities(margins).T
     result = pd.DataFrame(probabilities, columns=pd.Index([f"class_{name}" for name in active.classes]))
     result.insert(0, "prediction", np.array(active.classes)[probabilities.argmax(axis=1)])
     return result

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.config import SECURITY
+from mpfedxgb.boosting.params import SECURITY
 from mpfedxgb.experiments import paillier
 from mpfedxgb.experiments.data import Labels
 from mpfedxgb.experiments.output import INK, Result, Row

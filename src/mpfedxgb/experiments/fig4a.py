@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from mpfedxgb.config import SECURITY
+from mpfedxgb.boosting.params import SECURITY
 from mpfedxgb.experiments.data import Labels, dataset1
 from mpfedxgb.experiments.output import INK, Result, Row
 from mpfedxgb.experiments.setting import Setup, fastest, paper_model, slope, warm_up

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.config import SECURITY
+from mpfedxgb.boosting.params import SECURITY
 from mpfedxgb.experiments.data import Labels, dataset1
 from mpfedxgb.experiments.output import INK, Result, Row, plain_ticks
 from mpfedxgb.experiments.setting import Setup, fastest, paper_model, slope, splits, warm_up

@@ -19,8 +19,7 @@ import pandas as pd
 from mpfedxgb import reference
 from mpfedxgb.api.parity import xgboost_parameters
 from mpfedxgb.boosting import scales
-from mpfedxgb.boosting.objectives import gradients
-from mpfedxgb.config import TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.binning import Bins, bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
@@ -95,7 +94,7 @@ def oracle_trees(bins: Bins, y: Labels, params: TrainParams, f: int) -> Trees:
     margins = np.zeros(len(y))
     shapes, leaves = [], []
     for _ in range(params.n_estimators):
-        g, h = gradients(params.objective, y.astype(np.float64), margins[None])
+        g, h = params.loss.gradients(y.astype(np.float64), margins[None])
         root = reference.grow(columns, encode_fixed(g[0], f), encode_fixed(h[0], f), rules)
         weights: list[float] = []
         shapes.append(_take(root, candidates, scale, params, weights, margins))

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from mpfedxgb.api.estimators import FedXGBClassifier
 from mpfedxgb.boosting.join import JoinedSplit, join
-from mpfedxgb.config import SECURITY
+from mpfedxgb.boosting.params import SECURITY
 from mpfedxgb.errors import UserError
 
 SHARES = (0.1, 0.2, 0.3, 0.4)

@@ -125,9 +125,9 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
         try:
             rows = read_rows(settings, purpose, known)
             if rows.label is not None and settings.label is not None:
-                told = None if purpose == "train" else classes
-                base = settings.label.base_score
-                _, classes = encode_labels(rows.label, settings.training, settings.role.name, told, base)
+                evaluates = purpose != "train"
+                told, base = classes if evaluates else None, settings.label.base_score
+                _, classes = encode_labels(rows.label, settings.training, settings.role.name, told, base, evaluates)
         except (DataError, SettingsError) as error:
             yield _problem("data", f"{purpose} ({file.name}): {error}")
             continue

@@ -17,7 +17,7 @@ import pandas as pd
 from mpfedxgb.boosting.active import Labels, RoundReport
 from mpfedxgb.boosting.checkpoint import Checkpoints, forget_private_key
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objectives import Floats, transform
+from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.train import TrainData, TrainResult
 from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import FederationError, SettingsError
@@ -174,10 +174,9 @@ def predictions(model: PartialModel, rows: Rows, margins: Floats, id_column: str
     written[rows.ids.places] = np.array(rows.ids.written, object)
     table = pd.DataFrame({id_column: written})
     if model.classes is None:
-        table["prediction"] = transform(model.params.objective, margins)[0]
+        table["prediction"] = model.params.loss.transform(margins)[0]
         return table
-    p = transform(model.params.objective, margins)
-    probabilities = np.concatenate([1 - p, p]) if len(p) == 1 else p
+    probabilities = model.params.loss.probabilities(margins)
     table["prediction"] = np.array(model.classes, object)[probabilities.argmax(axis=0)]
     for name, probability in zip(model.classes, probabilities, strict=True):
         table[f"class_{name}"] = probability
@@ -221,7 +220,7 @@ def labels_of(
     eval_y: list[Floats] = []
     if evaluation is not None:
         assert evaluation.label is not None
-        eval_y = [encode_labels(evaluation.label, params, owner, classes)[0]]
+        eval_y = [encode_labels(evaluation.label, params, owner, classes, evaluates=True)[0]]
     labels = Labels(
         y=y,
         weight=rows.weight if params.weighted else None,

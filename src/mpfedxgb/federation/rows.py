@@ -6,13 +6,21 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from mpfedxgb.boosting.labels import (
+    Class,
+    check_labels_present,
+    encode_classes,
+    find_classes,
+    read_numbers,
+    read_weights,
+)
 from mpfedxgb.boosting.model import Feature
-from mpfedxgb.boosting.objectives import Floats
-from mpfedxgb.config import TrainParams
+from mpfedxgb.boosting.objective import Floats, Origin
+from mpfedxgb.boosting.objectives import for_classes
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.alignment import Ids, sort_by_id
 from mpfedxgb.data.files import read_table, with_kinds
 from mpfedxgb.data.table import Table
@@ -22,8 +30,6 @@ from mpfedxgb.federation.settings.sections import Data
 from mpfedxgb.federation.settings.toml import suggestion
 
 SCORING = "predict"
-_LARGEST_LABEL = 2.0**29
-_REGRESSION = ("reg:squarederror", "count:poisson")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +94,8 @@ def arrange_rows(
         label = _plain(frame[settings.label.column])
         if settings.label.weight is not None:
             _require(frame, [settings.label.weight], f"{owner}: [label] weight")
-            weight = _weights(frame[settings.label.weight], owner)
+            origin = Origin(f"{owner}: the weight", shows_values=False)
+            weight = read_weights(_plain(frame[settings.label.weight]), origin)
     others = {*data.drop, *_of_label(settings)}
     names = [name for name in frame.columns if name not in others]
     if known is not None:
@@ -107,9 +114,10 @@ def encode_labels(
     labels: npt.NDArray[Any],
     params: TrainParams,
     owner: str,
-    classes: Sequence[str | int | float] | None = None,
+    classes: Sequence[Class] | None = None,
     base_score: float | None = None,
-) -> tuple[Floats, tuple[str | int | float, ...] | None]:
+    evaluates: bool = False,
+) -> tuple[Floats, tuple[Class, ...] | None]:
     """Return labels as the numbers that training takes, and the names of the classes if they are classes.
 
     Parameters
@@ -122,25 +130,17 @@ def encode_labels(
         The classes of the training rows, for labels of evaluation rows.
     base_score : float or None
         Where training starts; counts that are all zero need one.
+    evaluates : bool
+        Whether the rows are there to evaluate: training does not start from them.
     """
-    missing = int(pd.isna(labels).sum())
-    if missing:
-        raise DataError(f"{owner}: {missing} of {len(labels)} labels are missing; drop those rows or fill them in")
-    if params.objective in _REGRESSION:
-        return _numbers(labels, params.objective, owner, base_score), None
+    origin = Origin(f"{owner}: the label", shows_values=False)
+    if not params.loss.has_classes:
+        return read_numbers(labels, params.loss, origin, starts=base_score is None and not evaluates), None
+    check_labels_present(labels, origin)
     if classes is None:
-        try:
-            found = np.unique(labels).tolist()
-        except TypeError:
-            raise DataError(f"{owner}: the label mixes texts and numbers; write all classes in one way") from None
-        classes = tuple(c if isinstance(c, (str, int, float)) else str(c) for c in found)
+        classes = find_classes(labels, origin)
         _check_classes(len(classes), params, owner)
-    place = {label: float(code) for code, label in enumerate(classes)}
-    values = [value if isinstance(value, (str, int, float)) else str(value) for value in labels.tolist()]
-    unknown = len({value for value in values if value not in place})
-    if unknown:
-        raise DataError(f"{owner}: rows to evaluate have {unknown} classes that no training row has; drop those rows")
-    return np.array([place[value] for value in values]), tuple(classes)
+    return encode_classes(labels, classes, origin), tuple(classes)
 
 
 def _check_classes(found: int, params: TrainParams, owner: str) -> None:
@@ -148,26 +148,12 @@ def _check_classes(found: int, params: TrainParams, owner: str) -> None:
         return
     if found < 2:
         raise DataError(f"{owner}: all labels are the same; a classifier needs two or more classes")
-    fitting = '"binary:logistic"' if found == 2 else f'"multi:softprob" and num_class = {found}'
+    fitting = for_classes(found)
+    more = f" and num_class = {found}" if fitting.classes is None else ""
     raise DataError(
         f"{owner}: the label has {found} classes, objective {params.objective} expects {params.num_class}; "
-        f"set objective = {fitting} in [training] at all roles, or correct the label column"
+        f'set objective = "{fitting.name}"{more} in [training] at all roles, or correct the label column'
     )
-
-
-def _numbers(labels: npt.NDArray[Any], objective: str, owner: str, base_score: float | None) -> Floats:
-    try:
-        numbers = labels.astype(np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{owner}: the label holds something that is not a number; {objective} needs numbers") from None
-    if not np.isfinite(numbers).all() or np.abs(numbers).max(initial=0) >= _LARGEST_LABEL:
-        raise DataError(f"{owner}: the label holds infinity or a number of 2^29 (5e8) or more; rescale the labels")
-    if objective == "count:poisson":
-        if (numbers < 0).any():
-            raise DataError(f"{owner}: the label holds numbers below 0; {objective} takes counts")
-        if not numbers.any() and base_score is None:
-            raise DataError(f"{owner}: the label is 0 everywhere; {objective} needs a positive mean or a base_score")
-    return numbers
 
 
 def _data(settings: RoleSettings) -> Data:
@@ -203,15 +189,3 @@ def _plain(series: pd.Series[Any]) -> npt.NDArray[Any]:
     if isinstance(series.dtype, pd.CategoricalDtype) or series.isna().any():
         series = series.astype(object)
     return series.to_numpy()
-
-
-def _weights(series: pd.Series[Any], owner: str) -> Floats:
-    try:
-        weight = np.asarray(pd.to_numeric(_plain(series)), np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{owner}: the weight holds something that is not a number; give one weight per row") from None
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise DataError(f"{owner}: weights are finite numbers of 0 or more, one per row; correct or drop the others")
-    if not weight.any():
-        raise DataError(f"{owner}: all weights are 0; at least one row has to count")
-    return weight

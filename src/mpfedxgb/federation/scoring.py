@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objectives import Floats
+from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.data.table import Column, Table
 from mpfedxgb.errors import DataError, FederationError, FrameError, HandshakeError
 from mpfedxgb.party.party import Party

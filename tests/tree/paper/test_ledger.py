@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting import TrainData, TrainResult, secure_train
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, TABLE_SIZES
-from mpfedxgb.config import SessionSettings, TrainParams
+from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, bin_table
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.protocols.tag import OWN_SPLIT

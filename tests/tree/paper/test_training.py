@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.boosting.join import JoinedTree
 from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.cli import main
-from mpfedxgb.config import TrainParams
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.leaf import WEIGHT_BITS

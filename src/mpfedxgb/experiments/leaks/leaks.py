@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from mpfedxgb.boosting import Labels
-from mpfedxgb.config import TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data import Table
 from mpfedxgb.experiments.leaks import measures
 from mpfedxgb.experiments.leaks.transcripts import Training, record

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from mpfedxgb.boosting import scales
+from mpfedxgb.boosting.objectives import OBJECTIVES
 from mpfedxgb.experiments.leaks import attacks
 from mpfedxgb.experiments.leaks.transcripts import Brackets, Floats, Ints, Place, Training, brackets
 from mpfedxgb.party import ACTIVE
@@ -20,7 +21,7 @@ from mpfedxgb.tree.paper.leaf import STEP_SIZE
 from mpfedxgb.tree.split import TREE_SHAPE
 
 P_2, P_3 = 2, 3
-BITS = {"binary:logistic": 24, "reg:squarederror": 16}
+BITS = {name: o.paper_scale.f_h or 0 for name, o in OBJECTIVES.items() if o.paper_scale is not None}
 """Fractional bits of h, and for log-loss of g too."""
 
 

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting import Labels, PartialModel, TrainData, TrainResult, secure_train
-from mpfedxgb.boosting.objectives import base_margin, gradients
-from mpfedxgb.config import SessionSettings, TrainParams
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table
 from mpfedxgb.party import ACTIVE, COORDINATOR, Party, run_locally
 from mpfedxgb.ring import RingArray, wide
@@ -85,11 +85,11 @@ class Training:
 
     def gains(self) -> dict[Place, Floats]:
         """Return the gain of every candidate, less what all have in common, at every node that was split."""
-        y, lam, bits = self.labels.y, self.params.reg_lambda, self.bits
-        margin = base_margin(self.params.objective, y, None, self.labels.base_score, 1)[0] + np.zeros(len(y))
+        y, lam, bits, loss = self.labels.y, self.params.reg_lambda, self.bits, self.params.loss
+        margin = loss.base_margin(y, None, self.labels.base_score, 1)[0] + np.zeros(len(y))
         gains = {}
         for t, tree in enumerate(self.models[0].trees):
-            (g,), (h,) = gradients(self.params.objective, y, margin[None])
+            (g,), (h,) = loss.gradients(y, margin[None])
             for number, node in enumerate(tree):
                 here = self.rows[t, number]
                 G, H = g[here].sum(), h[here].sum()

@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from mpfedxgb.config import REFUSED, SessionSettings, TrainParams
+from mpfedxgb.boosting.params import REFUSED, TrainParams
+from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.sections import (
     PASSPHRASES,

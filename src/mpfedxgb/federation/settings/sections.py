@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mpfedxgb.boosting.metrics import check_metrics
-from mpfedxgb.config import OBJECTIVES, TrainParams
+from mpfedxgb.boosting.objectives import CUSTOM, OBJECTIVES
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.settings.toml import REQUIRED, Section, shown, suggestion
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
@@ -165,9 +166,9 @@ class Session:
 
 def read_training(table: Section) -> TrainParams:
     """Return [training], the parameters that all roles know."""
-    if table.content.get("objective") == "custom":
+    if table.content.get("objective") == CUSTOM.name:
         raise table.error("objective", "is a Python function, which a settings file cannot hold", "use a named one")
-    objective = table.choice("objective", OBJECTIVES, TrainParams().objective)
+    objective = table.choice("objective", tuple(OBJECTIVES), TrainParams().objective)
     values: dict[str, Any] = {}
     for parameter in fields(TrainParams):
         key, default = parameter.name, parameter.default
@@ -189,13 +190,13 @@ def read_training(table: Section) -> TrainParams:
 
 
 def _classes(table: Section, objective: str) -> int:
-    """Return the number of classes, which follows from every objective but softmax."""
+    """Return the number of classes, which follows from every objective but those of any number."""
     given = table.integer("num_class", 1, 10_000, None)
-    if objective == "multi:softprob":
+    implied = OBJECTIVES[objective].classes
+    if implied is None:
         if given is None or given < 2:
-            raise table.error("num_class", "is needed for multi:softprob", "give the number of classes, 2 or more")
+            raise table.error("num_class", f"is needed for {objective}", "give the number of classes, 2 or more")
         return int(given)
-    implied = 2 if objective == "binary:logistic" else 1
     if given not in (None, implied):
         raise table.error("num_class", f"does not go with objective {objective}", f"it is {implied}; leave the key out")
     return implied

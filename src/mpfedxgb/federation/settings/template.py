@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from mpfedxgb.config import TrainParams
+from mpfedxgb.boosting.objectives import NAMED, PER_CLASS
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.federation.samples import ID, LABEL
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
@@ -21,9 +22,9 @@ TRAINING: dict[str, Any] = {
 """Parameters that suit the sample tables."""
 
 EXPLAINED = {
-    "objective": "binary:logistic, multi:softprob, reg:squarederror or count:poisson",
-    "num_class": "example: number of classes, for multi:softprob only",
-    "n_estimators": "number of rounds, each of one tree (of one per class for multi:softprob)",
+    "objective": f"{', '.join(NAMED[:-1])} or {NAMED[-1]}",
+    "num_class": f"example: number of classes, for {', '.join(PER_CLASS)} only",
+    "n_estimators": f"number of rounds, each of one tree (of one per class for {', '.join(PER_CLASS)})",
     "max_depth": "levels of splits of a tree",
     "max_bin": "bins per column of numbers",
     "learning_rate": "shrinks every leaf weight",

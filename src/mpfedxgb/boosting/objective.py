@@ -1,0 +1,210 @@
+"""What an objective is: one frozen type that holds all that the rest of the project asks of a loss (section 3.2).
+
+The active participant alone computes gradients and starting margins. objectives.py has the losses themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.errors import DataError, UserError
+
+Floats = npt.NDArray[np.float64]
+Gradients = tuple[Floats, Floats]
+CustomObjective = Callable[[Floats, Floats], Any]
+
+
+class Prediction(Enum):
+    """What a metric judges, and an objective predicts."""
+
+    NUMBER = "one number per row"
+    PROBABILITY = "the probability of the second of two classes"
+    PROBABILITIES = "the probability of every class"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePolicy:
+    """How g and h become the integers rint(g 2^f_g) and rint(h 2^f_h), and who knows their scales.
+
+    A scale that is a number is public and serves all rounds; the loss has to promise that the integers keep within the
+    caps. A scale of None is private: in each round the active participant takes the finest under which g, or h, keeps
+    within its cap. `g_cap` is None where f_g is: it becomes as large as the ring allows.
+    """
+
+    f_g: int | None = None
+    f_h: int | None = None
+    g_cap: int | None = None
+    h_cap: int = 1 << 24
+
+    def __post_init__(self) -> None:
+        """Hold the policy to its two forms."""
+        assert (self.f_g is None) == (self.g_cap is None), "a public scale of g needs a bound on g"
+        assert self.f_g is None or self.f_h is not None, "h is not private where g is public"
+
+
+PRIVATE = ScalePolicy()
+"""Both scales private, per round: for losses without bounds, and for all losses once rows have weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How XGBoost's base_score becomes a margin, in float32 as there, and back; arrays of one value per tree."""
+
+    to_margin: Callable[[npt.NDArray[Any]], Floats]
+    to_score: Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How messages call labels or weights, and whether they may quote them: not where messages go to a log."""
+
+    name: str
+    shows_values: bool = True
+
+    def holds(self, value: object, otherwise: str) -> str:
+        """Return the beginning of a message about a value."""
+        shown = f"{value:g}" if isinstance(value, float) else value
+        return f"{self.name} holds {shown if self.shows_values else otherwise}"
+
+
+def float32(values: npt.NDArray[Any]) -> Floats:
+    """Return values rounded to float32, as XGBoost keeps what it starts from."""
+    with np.errstate(over="ignore"):  # the caller refuses an infinite margin, in words
+        return np.asarray(values.astype(np.float32), np.float64)
+
+
+def unchanged(margins: Floats) -> Floats:
+    """Return the margins as they are."""
+    return margins
+
+
+IDENTITY = Link(float32, unchanged)
+
+
+def mean(y: Floats, weight: Floats | None, num_class: int) -> Floats:
+    """Return the mean of the labels, as scores of one tree."""
+    return np.array([float(np.average(y, weights=weight))])
+
+
+def any_number(y: Floats, origin: Origin, starts: bool) -> None:
+    """Take all labels as they are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objective:
+    """All that is known of a loss.
+
+    Parameters
+    ----------
+    name : str
+        XGBoost's name.
+    gradients : callable (y, margins) -> (g, h)
+        Labels (rows,) and margins (trees, rows) to two arrays (trees, rows).
+    default_metric : str
+        A name of `METRICS`.
+    block : str
+        Under which key XGBoost's model files keep the parameters of the loss.
+    block_parameters : mapping
+        Those parameters, which `xgboost` also takes for training, beside num_class.
+    classes : int or None
+        How many classes the labels have: 1 for numbers, None for as many as num_class says, one tree for each.
+    predicts : set of Prediction
+        Which metrics fit.
+    transform : callable
+        Margins (trees, rows) to predictions of the same shape.
+    link : Link
+        What base_score means.
+    start : callable (y, weight, num_class) -> scores
+        The base_score that XGBoost derives from labels when none is given.
+    check_labels : callable (y, origin, starts)
+        Raises DataError for labels that the loss does not take; `starts` says that the start is derived from them.
+    scale : ScalePolicy
+        Of rows without weights.
+    paper_scale : ScalePolicy or None
+        The same with security="paper", which does not cover the objective if None. There h has a public scale, and
+        where g has none, h is 1 for all rows: the bound on leaf weights rests on that.
+    exported_as : str or None
+        Another objective's name for XGBoost's model files, which do not know this one.
+    is_custom : bool
+        Whether the loss is a callable, which the active participant keeps to itself.
+    """
+
+    name: str
+    gradients: Callable[[Floats, Floats], Gradients]
+    default_metric: str
+    block: str
+    block_parameters: Mapping[str, str] = field(default_factory=dict)
+    classes: int | None = 1
+    predicts: frozenset[Prediction] = frozenset({Prediction.NUMBER})
+    transform: Callable[[Floats], Floats] = unchanged
+    link: Link = IDENTITY
+    start: Callable[[Floats, Floats | None, int], Floats] = mean
+    check_labels: Callable[[Floats, Origin, bool], None] = any_number
+    scale: ScalePolicy = PRIVATE
+    paper_scale: ScalePolicy | None = None
+    exported_as: str | None = None
+    is_custom: bool = False
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are classes; those of a callable may be either."""
+        return self.classes != 1
+
+    def takes_classes(self, count: int) -> bool:
+        """Return whether a classifier may use the objective for so many classes; two are the business of one tree."""
+        return count > 2 if self.classes is None else self.has_classes and count == self.classes
+
+    def trees_per_round(self, num_class: int) -> int:
+        """Return the number of trees of a round: one, or one per class."""
+        return num_class if self.classes is None else 1
+
+    def base_margin(self, y: Floats, weight: Floats | None, base_score: float | None, num_class: int) -> Floats:
+        """Return the margin that boosting starts from, per tree of a round, as XGBoost derives it from base_score."""
+        if base_score is None:
+            return self.link.to_margin(self.start(y, weight, num_class))
+        return self.link.to_margin(np.full(self.trees_per_round(num_class), base_score))
+
+    def probabilities(self, margins: Floats) -> Floats:
+        """Return the probability of every class, (classes, rows), from the margins of a classifier."""
+        p = self.transform(margins)
+        return np.concatenate([1 - p, p]) if len(p) == 1 else p
+
+    def scale_policy(self, weighted: bool, is_paper: bool) -> ScalePolicy:
+        """Return how g and h are scaled; weights may be of any size, so nothing is bounded with them."""
+        if weighted:
+            return PRIVATE
+        policy = self.paper_scale if is_paper else self.scale
+        assert policy is not None, "security='paper' does not cover the objective"
+        return policy
+
+    def xgboost_parameters(self, num_class: int) -> dict[str, str]:
+        """Return the parameters of the loss as `xgboost` takes them, and keeps them in its model files."""
+        classes = {"num_class": str(num_class)} if self.classes is None else {}
+        return {**self.block_parameters, **classes}
+
+    def with_function(self, function: CustomObjective | None) -> Objective:
+        """Return the objective with the callable that computes its gradients, if it is a custom one."""
+        if not self.is_custom:
+            return self
+        assert function is not None
+        return replace(self, gradients=partial(_custom, function))
+
+
+def _custom(function: CustomObjective, y: Floats, margins: Floats) -> Gradients:
+    try:
+        g, h = (np.asarray(part, np.float64).reshape(margins.shape) for part in function(y, margins[0]))
+    except (TypeError, ValueError) as error:
+        # A foreign text may quote labels, so it stays with this role.
+        raise DataError(f"a custom objective returns (g, h), one number each per row: {error}") from error
+    if not (np.isfinite(g).all() and np.isfinite(h).all()):
+        raise UserError("the custom objective returned numbers that are not finite")
+    if (h < 0).any():
+        raise UserError("the custom objective returned a negative hessian; the loss has to be convex")
+    return g, h

@@ -1,0 +1,154 @@
+"""Parameters of a training, frozen and public. Unknown or impossible values are refused here, before anything runs."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from mpfedxgb.boosting.objective import Objective, ScalePolicy
+from mpfedxgb.boosting.objectives import IN_PAPER_MODE, OBJECTIVES, objective_of
+from mpfedxgb.errors import SettingsError
+
+SECURITY = ("strict", "paper")
+"""How much is revealed on the way: nothing but DESIGN's ledger, or what the paper's algorithms reveal as printed."""
+
+BINNING = ("quantile", "paper")
+"""How columns are cut: buckets of equal frequency with heavy values apart, or the greedy sketch of the paper's code."""
+
+REFUSED = {
+    "reg_alpha": "an L1 penalty needs the sign of G under secret sharing; use reg_lambda",
+    "alpha": "an L1 penalty needs the sign of G under secret sharing; use reg_lambda",
+    "max_delta_step": "a clipped leaf weight changes the gain, which is compared without division",
+    "monotone_constraints": "they need leaf weights while the tree grows, which nobody may see",
+    "interaction_constraints": "they would tie one participant's columns to another's",
+    "max_leaves": "trees grow level by level (grow_policy depthwise)",
+    "grow_policy": "trees grow level by level (depthwise)",
+    "booster": "only gbtree; dart drops trees by weights that nobody else may see",
+    "scale_pos_weight": "weigh the rows instead: sample_weight",
+    "num_parallel_tree": "forests inside a round are not supported",
+    "colsample_bylevel": "only colsample_bytree is supported",
+    "colsample_bynode": "only colsample_bytree is supported",
+    "tree_method": "there is one method, equal-frequency bins, as tree_method='hist' on the same bins",
+}
+"""XGBoost parameters that cannot be expressed, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainParams:
+    """What all roles know of a training; names, meanings and defaults are XGBoost's but for docs/parameters.md."""
+
+    objective: str = "binary:logistic"
+    num_class: int = 1
+    n_estimators: int = 100
+    max_depth: int = 3
+    max_bin: int = 32
+    learning_rate: float = 0.3
+    reg_lambda: float = 1.0
+    gamma: float = 0.0
+    min_child_weight: float = 1.0
+    subsample: float = 1.0
+    colsample_bytree: float = 1.0
+    weighted: bool = False
+    first_layer_mask: bool = False
+    may_stop_early: bool = False
+    security: str = "strict"
+    binning: str = "quantile"
+    leaf_epsilon: float = 1e-6
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work, naming parameter, value and remedy."""
+        if self.objective not in tuple(OBJECTIVES):  # a file may hold anything, also what has no hash
+            raise SettingsError(f"objective={self.objective!r} is not known; it is one of {', '.join(OBJECTIVES)}")
+        for name, known in (("security", SECURITY), ("binning", BINNING)):
+            if getattr(self, name) not in known:
+                raise SettingsError(f"{name}={getattr(self, name)!r} is not known; it is one of {', '.join(known)}")
+        for name, low, high in (
+            ("num_class", 1, 10_000),
+            ("n_estimators", 1, 1_000_000),
+            ("max_depth", 1, 16),
+            ("max_bin", 2, 65_535),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise SettingsError(f"{name}={value!r} is out of range; it is an integer from {low} to {high}")
+        for name, low_, high_, includes_low in (
+            ("learning_rate", 0.0, 1e6, False),
+            ("reg_lambda", 0.0, 1e9, True),
+            ("gamma", 0.0, 1e30, True),
+            ("min_child_weight", 0.0, 1e30, True),
+            ("subsample", 0.0, 1.0, False),
+            ("colsample_bytree", 0.0, 1.0, False),
+            ("leaf_epsilon", 1e-9, 1.0, True),
+        ):
+            value = getattr(self, name)
+            fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+            if not fits or not (low_ <= value <= high_) or (value == low_ and not includes_low):
+                above = "at least" if includes_low else "above"
+                raise SettingsError(f"{name}={value!r} is out of range; it is {above} {low_:g} and at most {high_:g}")
+
+        if self.is_paper:
+            self._check_paper_mode()
+
+    def _check_paper_mode(self) -> None:
+        """Refuse what the paper's algorithms do not cover."""
+        if self.objective not in IN_PAPER_MODE:
+            raise SettingsError(
+                f"objective={self.objective!r} is not covered by security='paper'; "
+                f"use {' or '.join(IN_PAPER_MODE)}, or security='strict'"
+            )
+        for name, fits, remedy in (
+            ("reg_lambda", self.reg_lambda > 0, "set it above 0: it hides the step size of the leaf weights"),
+            ("min_child_weight", self.min_child_weight == 0, "set it to 0: the paper's comparison knows no minimum"),
+            ("colsample_bytree", self.colsample_bytree == 1, "set it to 1: the paper's algorithm takes all columns"),
+            ("weighted", not self.weighted, "leave sample_weight out"),
+        ):
+            if not fits:
+                raise SettingsError(
+                    f"{name}={getattr(self, name)!r} does not go with security='paper'; {remedy}, or use "
+                    "security='strict'"
+                )
+
+    @property
+    def is_paper(self) -> bool:
+        """Whether the paper's algorithms run as printed."""
+        return self.security == "paper"
+
+    @property
+    def loss(self) -> Objective:
+        """All that is known of the objective."""
+        return objective_of(self.objective, self.num_class)
+
+    @property
+    def scale_policy(self) -> ScalePolicy:
+        """How g and h become integers."""
+        return self.loss.scale_policy(self.weighted, self.is_paper)
+
+    @property
+    def trees_per_round(self) -> int:
+        """One tree, or one per class."""
+        return self.loss.trees_per_round(self.num_class)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parameters as plain values."""
+        return asdict(self)
+
+    def digest(self) -> str:
+        """Return what the handshake compares."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> TrainParams:
+        """Return parameters from plain values; refuse unknown names, and XGBoost's that cannot be expressed."""
+        known = [f.name for f in fields(cls)]
+        for name in values:
+            if name in REFUSED:
+                raise SettingsError(f"{name} is not supported: {REFUSED[name]}")
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 1)
+                hint = f"; did you mean {close[0]}?" if close else f"; the parameters are {', '.join(known)}"
+                raise SettingsError(f"there is no parameter {name}{hint}")
+        return cls(**values)
