@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 from sklearn import metrics as sk
 
 from mpfedxgb.boosting.metrics import METRICS, check_metrics, is_better
@@ -25,6 +25,7 @@ BINARY: dict[str, Oracle] = {
 NUMBERS: dict[str, Oracle] = {
     "rmse": lambda y, p, w: float(np.sqrt(sk.mean_squared_error(y, p, sample_weight=w))),
     "mae": lambda y, p, w: float(sk.mean_absolute_error(y, p, sample_weight=w)),
+    "mphe": lambda y, p, w: float(np.average(special.pseudo_huber(1.0, y - p), weights=w)),
     "poisson-nloglik": lambda y, p, w: float(-np.average(stats.poisson.logpmf(y, p), weights=w)),
 }
 CLASSES: dict[str, Oracle] = {

@@ -63,6 +63,11 @@ def mae(y: Floats, p: Floats, weight: Floats) -> float:
     return _mean(np.abs(y - p[0]), weight)
 
 
+def mphe(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the mean pseudo-Huber error: about z^2 / 2 for small residuals z, |z| - 1 for large ones."""
+    return _mean(np.hypot(1, y - p[0]) - 1, weight)
+
+
 def mlogloss(y: Floats, p: Floats, weight: Floats) -> float:
     """Return the mean negative log-likelihood of classes."""
     return _mean(-np.log(np.maximum(p[y.astype(np.int64), np.arange(len(y))], 1e-16)), weight)
@@ -86,6 +91,7 @@ METRICS: dict[str, Metric] = {
     "auc": Metric(auc, Prediction.PROBABILITY, grows=True),
     "rmse": Metric(rmse, Prediction.NUMBER),
     "mae": Metric(mae, Prediction.NUMBER),
+    "mphe": Metric(mphe, Prediction.NUMBER),
     "mlogloss": Metric(mlogloss, Prediction.PROBABILITIES),
     "merror": Metric(merror, Prediction.PROBABILITIES),
     "poisson-nloglik": Metric(poisson_nloglik, Prediction.NUMBER),
