@@ -24,6 +24,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "softmax": {"objective": "multi:softprob", "num_class": 3},
     "squared error": {"objective": "reg:squarederror"},
     "poisson": {"objective": "count:poisson"},
+    "pseudo-Huber": {"objective": "reg:pseudohubererror"},
     "custom": {"objective": "custom"},
     "weighted log-loss": {"objective": "binary:logistic", "weighted": True},
     "weighted squared error": {"objective": "reg:squarederror", "weighted": True},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
@@ -47,6 +49,23 @@ def test_small_random_tables(seed: int) -> None:
         model = FedXGBRegressor(objective="count:poisson" if kind == "counts" else None, **params)
     model.fit(problem.tables, problem.y, sample_weight=problem.weight)
     assert_same(compare_with_xgboost(model, problem.whole, problem.y, problem.weight), compared=0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_pseudo_huber_error(seed: int, weighted: bool) -> None:
+    """Labels with outliers, whose hessians are a thousandth of the others'; exported, xgboost predicts the same."""
+    problem = small_problem(50 + seed, "regression", rows=400, participants=3, weighted=weighted)
+    y = problem.y / 500 + np.where(np.arange(400) % 40, 0, 10)
+    model = FedXGBRegressor(objective="reg:pseudohubererror", n_estimators=3, max_depth=4, max_bin=10)
+    model.fit(problem.tables, y, sample_weight=problem.weight)
+    assert_same(compare_with_xgboost(model, problem.whole, y, problem.weight), compared=3)
+
+    booster = model.to_xgboost()
+    data = xgboost.DMatrix(problem.whole[booster.feature_names], enable_categorical=True)
+    np.testing.assert_allclose(booster.predict(data), model.predict(problem.tables), rtol=1e-5, atol=1e-5)
+    content = json.loads(booster.save_raw("json"))["learner"]["objective"]
+    assert content == {"name": "reg:pseudohubererror", "pseudo_huber_param": {"huber_slope": "1"}}
 
 
 @pytest.mark.parametrize("depth", [3, 5])

@@ -104,6 +104,7 @@ KINDS: dict[str, Callable[[Training, Floats], Training]] = {
         labels=Labels(np.digitize(s, np.quantile(s, [0.3, 0.6])).astype(np.float64)),
     ),
     "counts": lambda t, s: replace(t, params=_as(t, objective="count:poisson"), labels=Labels(np.floor(abs(s)))),
+    "pseudo-Huber": lambda t, s: replace(t, params=_as(t, objective="reg:pseudohubererror"), labels=Labels(s)),
     "custom": lambda t, s: replace(
         t, params=_as(t, objective="custom"), labels=Labels(s, custom=_squared_loss, base_score=0.5)
     ),

@@ -15,6 +15,9 @@ _SMALLEST_HESSIAN = 1e-16
 _FREQUENCY_OFFSET = 1e-6
 """XGBoost adds this to the frequencies of classes before it takes their logarithms."""
 
+_SMALLEST_SUM = 1e-6
+"""XGBoost divides by no smaller sum of hessians when it looks for a start."""
+
 _CERTAIN = (np.float32(1e-6), np.float32(1) - np.float32(1e-6))
 """XGBoost starts from no probability beyond these."""
 
@@ -84,6 +87,18 @@ def _counts(y: Floats, origin: Origin, starts: bool) -> None:
         raise DataError(f"{origin.name} is zero everywhere; count:poisson needs a positive mean or a base_score")
 
 
+def _pseudo_huber(y: Floats, margins: Floats) -> Gradients:
+    z = margins - y
+    root = np.hypot(1, z)
+    return z / root, root**-3.0
+
+
+def _newton_step(y: Floats, weight: Floats | None, num_class: int) -> Floats:
+    g, h = _pseudo_huber(y, np.zeros(len(y)))
+    w = np.ones(len(y)) if weight is None else weight
+    return np.array([-(w * g).sum() / max((w * h).sum(), _SMALLEST_SUM)])
+
+
 def _zero(y: Floats, weight: Floats | None, num_class: int) -> Floats:
     return np.zeros(1)
 
@@ -141,6 +156,14 @@ OBJECTIVES: dict[str, Objective] = {
             transform=_exp,
             link=Link(_log, _exp),
             check_labels=_counts,
+        ),
+        Objective(
+            name="reg:pseudohubererror",
+            gradients=_pseudo_huber,
+            default_metric="mphe",
+            block="pseudo_huber_param",
+            block_parameters={"huber_slope": "1"},
+            start=_newton_step,
         ),
         Objective(
             name="custom",

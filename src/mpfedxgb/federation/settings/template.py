@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from mpfedxgb.boosting.objectives import NAMED, PER_CLASS
+from mpfedxgb.boosting.objectives import FOR_NUMBERS, PER_CLASS, for_classes
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.federation.samples import ID, LABEL
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
@@ -22,7 +22,7 @@ TRAINING: dict[str, Any] = {
 """Parameters that suit the sample tables."""
 
 EXPLAINED = {
-    "objective": f"{', '.join(NAMED[:-1])} or {NAMED[-1]}",
+    "objective": f"the loss, such as {for_classes(2).name} or {FOR_NUMBERS[0]}",
     "num_class": f"example: number of classes, for {', '.join(PER_CLASS)} only",
     "n_estimators": f"number of rounds, each of one tree (of one per class for {', '.join(PER_CLASS)})",
     "max_depth": "levels of splits of a tree",
