@@ -311,7 +311,7 @@ def test_other_errors_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(DataError):
         calls[2].result()
     for call in calls[:2]:
-        with pytest.raises(PeerFailedError, match="telecom failed: DataError at step") as caught:
+        with pytest.raises(PeerFailedError, match=r"telecom failed: DataError: a table, .* at step") as caught:
             call.result()
         assert "odd" not in str(caught.value)
     assert places.board.meetings == 1
@@ -322,13 +322,15 @@ def test_other_errors_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     [
         (PeerFinishedError("x"), True),
         (PeerTimeoutError("x"), True),
-        (PeerFailedError("bank", "PeerFinishedError: telecom ended while bank waited at step 3 (lift)"), True),
-        (PeerFailedError("bank", "PeerTimeoutError: telecom sent nothing"), True),
-        (PeerFailedError("bank", "StoppedError: stopped by SIGTERM at step 4 (lift)"), True),
-        (PeerFailedError("bank", "StoppedError at step 4 (lift)"), True),
-        (PeerFailedError("bank", "HandshakeError: x"), False),
-        (PeerFailedError("bank", "DataError at step 4 (lift)"), False),
-        (PeerFailedError("bank", ""), False),
+        (PeerFailedError("bank", "telecom ended while bank waited at step 3 (lift)", "PeerFinishedError"), True),
+        (PeerFailedError("bank", "telecom sent nothing", "PeerTimeoutError"), True),
+        (PeerFailedError("bank", "stopped by SIGTERM at step 4 (lift)", "StoppedError"), True),
+        (PeerFailedError("bank", "HandshakeError: the text has no say", "StoppedError"), True),
+        (PeerFailedError("bank", "x", "HandshakeError"), False),
+        (PeerFailedError("bank", "StoppedError: the text has no say", "HandshakeError"), False),
+        (PeerFailedError("bank", "a table cannot be used at step 4 (lift)", "DataError"), False),
+        (PeerFailedError("bank", "StoppedError", "stopped"), False),
+        (PeerFailedError("bank", "", ""), False),
         (StoppedError("stopped by SIGTERM"), False),
         (HandshakeError("x"), False),
         (FrameError("x"), False),

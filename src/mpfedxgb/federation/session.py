@@ -149,7 +149,7 @@ def _run(
 def is_lost_peer(error: BaseException) -> bool:
     """Return whether an error means that some role went away and may come back, rather than that something is wrong."""
     if isinstance(error, PeerFailedError):
-        return error.reason.split(":")[0].split(" ")[0] in _LOST
+        return error.kind in _LOST
     return isinstance(error, (PeerFinishedError, PeerTimeoutError))
 
 
