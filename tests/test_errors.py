@@ -9,6 +9,8 @@ import pytest
 import mpfedxgb
 from mpfedxgb import errors
 from mpfedxgb.errors import (
+    KINDS,
+    UNKNOWN,
     DataError,
     FrameError,
     KeyReuseError,
@@ -17,6 +19,8 @@ from mpfedxgb.errors import (
     SecretError,
     SettingsError,
     UserError,
+    kind_of,
+    printable,
     public_reason,
 )
 
@@ -69,10 +73,42 @@ def test_user_mistakes_are_value_errors() -> None:
     assert mpfedxgb.MpfedxgbError is MpfedxgbError
 
 
-def test_a_failed_peer_has_origin_and_reason() -> None:
+def test_a_failed_peer_has_origin_reason_and_kind() -> None:
     """As attributes and in the text."""
-    error = PeerFailedError("P2", "UserError: no rows")
-    assert (error.origin, error.reason, str(error)) == ("P2", "UserError: no rows", "P2 failed: UserError: no rows")
+    error = PeerFailedError("P2", "no rows", "UserError")
+    assert (error.origin, error.reason, error.kind) == ("P2", "no rows", "UserError")
+    assert str(error) == "P2 failed: UserError: no rows"
+
+
+@pytest.mark.parametrize("kind", ["", "ValueError", "usererror", "UserError: no rows", "KINDS", "Exception"])
+def test_a_kind_that_is_none(kind: str) -> None:
+    """Whatever is not in the tree is unknown, and is not shown."""
+    error = PeerFailedError("P2", "ValueError at step 3 (lift)", kind)
+    assert error.kind == UNKNOWN
+    assert str(error) == "P2 failed: ValueError at step 3 (lift)"
+
+
+def test_kinds_are_the_tree() -> None:
+    """Every class has its name as kind, and there are no others."""
+    assert set(defined_tree()) == KINDS
+    assert UNKNOWN not in KINDS
+    for name in KINDS - {"PeerFailedError"}:
+        assert kind_of(getattr(errors, name)("x")) == name
+    assert kind_of(PeerFailedError("P2", "no rows", "UserError")) == "PeerFailedError"
+
+
+def test_the_kind_of_errors_that_are_not_in_the_tree() -> None:
+    """A private class counts as the one it is derived from; another library's has none, whatever its name."""
+
+    class _TornError(errors.CheckpointError):
+        pass
+
+    class FrameError(Exception):
+        pass
+
+    assert kind_of(_TornError("x")) == "CheckpointError"
+    for error in (FrameError("x"), ValueError("x"), KeyboardInterrupt()):
+        assert kind_of(error) == UNKNOWN
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyError, OSError, RuntimeError, SystemExit, KeyboardInterrupt])
@@ -84,7 +120,8 @@ def test_foreign_messages_are_hidden(kind: type[BaseException]) -> None:
 
 def test_data_errors_are_hidden() -> None:
     """The one error of ours whose text quotes data is treated as a stranger's."""
-    assert public_reason(DataError("column age: 4711 is no number")) == "DataError"
+    told = public_reason(DataError("column age: 4711 is no number"))
+    assert told == "a table, label or weight cannot be used; the log there says which"
 
 
 def test_notes_and_causes_are_hidden() -> None:
@@ -92,10 +129,28 @@ def test_notes_and_causes_are_hidden() -> None:
     error = KeyReuseError("step 3")
     error.add_note("the row is 4711")
     error.__cause__ = ValueError("the row is 4711")
-    assert public_reason(error) == "KeyReuseError: step 3"
+    assert public_reason(error) == "step 3"
 
 
 @pytest.mark.parametrize("kind", [UserError, SettingsError, SecretError, FrameError, MpfedxgbError])
 def test_our_own_messages_are_public(kind: type[MpfedxgbError]) -> None:
     """They are written for it."""
-    assert public_reason(kind("use fewer bits")) == f"{kind.__name__}: use fewer bits"
+    assert public_reason(kind("use fewer bits")) == "use fewer bits"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("column 'Größe' = 3 µm, ok", "column 'Größe' = 3 µm, ok"),
+        ("\x1b[2Jgone\x07", "�[2Jgone�"),
+        ("one\r\ntwo\tthree\u2028four", "one  two three four"),
+        ("\u202egnp.exe\u200b\x9b31m\x7f", "�gnp.exe��31m�"),
+        ("\ud800\ue000", "��"),
+        ("", ""),
+    ],
+)
+def test_only_what_is_printable_is_shown(text: str, shown: str) -> None:
+    """Controls, escapes, changes of direction and line breaks do not reach a terminal or a log."""
+    assert printable(text) == shown
+    assert printable(shown) == shown
+    assert shown.isprintable()

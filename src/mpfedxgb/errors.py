@@ -19,8 +19,11 @@ MpfedxgbError
     └── StoppedError                  somebody stopped this role on purpose
 
 The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data. There
-are two exceptions. Of a DataError other roles are told the type only, as of errors that are not ours; and of a
+are two exceptions. Of a DataError other roles are told the kind only, as of errors that are not ours; and of a
 checkpoint that fails they are not told where it is.
+
+Roles tell each other an error's kind, a name in this tree, beside its text. Programs go by the kind; the text is for
+people.
 """
 
 from __future__ import annotations
@@ -87,25 +90,43 @@ class PeerFinishedError(FederationError):
 
 
 class PeerFailedError(FederationError):
-    """A peer failed; `origin` is the role it began with and `reason` what that role said."""
+    """A peer failed; `origin` is the role it began with, `reason` what that role said, `kind` the name of its error."""
 
-    def __init__(self, origin: str, reason: str) -> None:
-        super().__init__(f"{origin} failed: {reason}")
-        self.origin = origin
-        self.reason = reason
+    def __init__(self, origin: str, reason: str, kind: str) -> None:
+        self.origin, self.reason, self.kind = origin, reason, kind if kind in KINDS else UNKNOWN
+        super().__init__(f"{origin} failed: {'' if self.kind == UNKNOWN else f'{self.kind}: '}{reason}")
 
 
 class StoppedError(FederationError):
     """Somebody stopped this role on purpose, with a signal."""
 
 
+UNKNOWN = "Exception"
+"""The kind of an error that is not ours, or that a peer did not name as we do."""
+
+KINDS = frozenset(
+    name for name, found in list(globals().items()) if isinstance(found, type) and issubclass(found, MpfedxgbError)
+)
+"""The names in the tree above."""
+
+
+def kind_of(error: BaseException) -> str:
+    """Return which of KINDS an error is, by the nearest class of the tree above; UNKNOWN if it is not ours."""
+    return next((c.__name__ for c in type(error).__mro__ if c.__module__ == __name__), UNKNOWN)
+
+
 def public_reason(error: BaseException) -> str:
-    """Return what other roles may be told of an error: our own errors whole, unless they quote data; else the type.
+    """Return what people at other roles may read of an error: our own texts, unless they quote data; else the type.
 
     Where checkpoints are on a role's machine is nobody else's business either.
     """
+    if isinstance(error, DataError):
+        return "a table, label or weight cannot be used; the log there says which"
     if isinstance(error, CheckpointError):
-        return f"{type(error).__name__}: a checkpoint cannot be written, read or used; the log there says which"
-    if isinstance(error, MpfedxgbError) and not isinstance(error, DataError):
-        return f"{type(error).__name__}: {error}"
-    return type(error).__name__
+        return "a checkpoint cannot be written, read or used; the log there says which"
+    return str(error) if isinstance(error, MpfedxgbError) else type(error).__name__
+
+
+def printable(text: str) -> str:
+    """Return a text without what a terminal or a log would obey: controls, line breaks, changes of direction."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)

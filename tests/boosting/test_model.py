@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -570,26 +572,26 @@ def test_saving_is_whole_or_not_at_all(
     before = path.read_bytes()
     newer = replace(parts[0], best_iteration=0)
 
-    def full(self: Path, text: str, encoding: str) -> int:
-        self.write_bytes(text.encode()[:100])
+    def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    def interrupted(self: Path, target: Path) -> Path:
+    def interrupted(source: Path, target: Path) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(UserError, match=r"cannot write .*No space left.* unchanged"):
             newer.save(path)
     assert [p.read_bytes() for p in tmp_path.iterdir()] == [before]
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", interrupted)
+        patch.setattr(os, "replace", interrupted)
         with pytest.raises(KeyboardInterrupt):
             newer.save(path)
     assert [p.read_bytes() for p in tmp_path.iterdir()] == [before]
     newer.save(path)
     assert PartialModel.load(path) == newer
     assert list(tmp_path.iterdir()) == [path]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_parts_are_values(parts: list[PartialModel]) -> None:

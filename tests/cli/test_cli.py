@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import stat
 import subprocess
 import sys
 from dataclasses import replace
@@ -64,6 +65,7 @@ class TestSimulate:
         out = tmp_path / "deep" / "out"
         assert shell.run("simulate", files / "binary.csv", "--label", "label", "--out", out, *QUICK) == 0
         assert sorted(p.name for p in out.iterdir()) == ["P1.mpfedxgb.json", "P2.mpfedxgb.json", "run.json"]
+        assert {stat.S_IMODE(p.stat().st_mode) for p in out.iterdir()} == {0o600}
         record = json.loads((out / "run.json").read_text())
         assert record["trees"] == 2
         assert "train: 2 trees" in shell.out
@@ -235,6 +237,7 @@ class TestPredict:
         """A prediction and the probability of every class per row, to a file or to standard output; more columns do."""
         assert shell.run("predict", models, files / "binary.csv", "--out", tmp_path / "scores.csv") == 0
         assert shell.out == ""
+        assert stat.S_IMODE((tmp_path / "scores.csv").stat().st_mode) == 0o600
         scores = pd.read_csv(tmp_path / "scores.csv")
         assert list(scores.columns) == ["prediction", "class_no", "class_yes"]
         model = FedXGBClassifier().load_model(models)
@@ -280,7 +283,7 @@ class TestPredict:
         assert shell.run("predict", tmp_path, files / "people.csv") == 2
         assert "no partial models" in shell.err
         assert shell.run("predict", models, files / "people.csv", "--out", tmp_path / "no" / "such" / "x.csv") == 2
-        assert "non-existent directory" in shell.err
+        assert "x.csv: No such file or directory" in shell.err
 
 
 class TestShow:

@@ -20,6 +20,7 @@ from mpfedxgb.errors import (
     PeerTimeoutError,
     SettingsError,
     StoppedError,
+    kind_of,
     public_reason,
 )
 from support.commands import Shell
@@ -63,7 +64,7 @@ def test_every_code_has_a_help_text() -> None:
         (PeerTimeoutError("x"), ExitCode.PEER_LOST),
         (PeerFinishedError("x"), ExitCode.PEER_LOST),
         (HandshakeError("x"), ExitCode.REFUSED),
-        (PeerFailedError("bank", "DataError"), ExitCode.PEER_FAILED),
+        (PeerFailedError("bank", "HandshakeError: a table cannot be used", "DataError"), ExitCode.PEER_FAILED),
         (AlienFrameError("x"), ExitCode.GARBLED),
         (OutOfStepError("x"), ExitCode.GARBLED),
         (CheckpointError("x"), ExitCode.CHECKPOINT),
@@ -87,11 +88,12 @@ def test_every_kind_of_trouble_has_its_code(error: Exception, code: ExitCode) ->
         (CheckpointError("disk full"), ExitCode.PEER_FAILED),
         (DataError("a value"), ExitCode.PEER_FAILED),
         (StoppedError("stopped by SIGTERM"), ExitCode.PEER_FAILED),
+        (ValueError("PeerTimeoutError: not ours"), ExitCode.PEER_FAILED),
     ],
     ids=lambda value: value.name if isinstance(value, ExitCode) else type(value).__name__,
 )
 def test_who_is_told_of_a_trouble_between_roles_ends_alike(origin: Exception, code: ExitCode) -> None:
     """Trouble between two roles has one code at all; a role that failed on its own is code 5 for the others."""
-    passed_on = PeerFailedError("bank", f"{public_reason(origin)} at step 3 (align)")
+    passed_on = PeerFailedError("bank", f"{public_reason(origin)} at step 3 (align)", kind_of(origin))
 
     assert exit_code(passed_on) == code

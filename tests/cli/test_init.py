@@ -56,8 +56,9 @@ class TestWritten:
         assert set(written) == expected
         having_keys = {name for name, content in written.items() if b"PRIVATE KEY" in content}
         assert having_keys == {"ca/ca.key", *(f"{role}/{role}.key" for role in ROLES)}
-        for name in having_keys:
-            assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+        for name in written:
+            public = name == "README.md" or name.endswith(".crt")
+            assert stat.S_IMODE((folder / name).stat().st_mode) == (0o644 if public else 0o600), name
         assert stat.S_IMODE((folder / "ca").stat().st_mode) == 0o700
 
     def test_settings_and_tables_fit(self, shell: Shell, tmp_path: Path) -> None:

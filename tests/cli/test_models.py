@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ class TestJoin:
         """Walking down what the file says gives the margins that the federation computes."""
         out = tmp_path / "joined.json"
         assert shell.run("join", *reversed(parts[kind]), "--out", out) == 0
+        assert stat.S_IMODE(out.stat().st_mode) == 0o600  # everybody's thresholds
         content = json.loads(out.read_text())
         assert content["format"] == "mpfedxgb joined model"
         assert content["participants"] == ["bank", "telecom"]
@@ -91,6 +93,7 @@ class TestExport:
         xgboost = pytest.importorskip("xgboost")
         out = tmp_path / "model.json"
         assert shell.run("export-xgboost", *parts[kind], "--out", out) == 0
+        assert stat.S_IMODE(out.stat().st_mode) == 0o600
         assert "age, income, city, calls, visits, idle" in shell.out
         assert "Codes of city: Basel = 0, Lagos = 1, Quito = 2" in shell.out
         X = people()

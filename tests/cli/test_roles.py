@@ -89,7 +89,7 @@ def test_the_log_ends_with_the_reason(shell: Shell, tmp_path: Path) -> None:
     ("error", "code"),
     [
         (StoppedError("stopped by SIGTERM"), ExitCode.STOPPED),
-        (PeerFailedError("bank", "HandshakeError: no agreement"), ExitCode.REFUSED),
+        (PeerFailedError("bank", "no agreement", "HandshakeError"), ExitCode.REFUSED),
         (OSError(28, "No space left on device"), ExitCode.USER),
     ],
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import stat
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from mpfedxgb.data.files import read_table
+from mpfedxgb.data.files import read_table, write_table
 from mpfedxgb.errors import DataError
 
 
@@ -109,3 +111,41 @@ class TestRefused:
         for path in (tmp_path / "gone.csv", tmp_path):
             with pytest.raises(DataError, match=f"there is no file {path}"):
                 read_table(path)
+
+
+class TestWritten:
+    """What a table becomes: whole, private, in the form that its name says."""
+
+    @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.csv.bz2", "t.csv.xz", "t.csv.zip", "t.parquet", "t"])
+    def test_it_can_be_read_again(self, tmp_path: Path, name: str) -> None:
+        """For its owner only, and with nothing beside it."""
+        frame = pd.DataFrame({"id": ["007", "é,"], "prediction": [0.1 + 0.2, -1.0]})
+        write_table(frame, tmp_path / name)
+        again = read_table(tmp_path / name, verbatim=["id"])
+        assert again["id"].tolist() == frame["id"].tolist()
+        assert again["prediction"].tolist() == frame["prediction"].tolist()
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+
+    def test_the_name_decides_about_compression(self, tmp_path: Path) -> None:
+        """A .gz is one."""
+        write_table(pd.DataFrame({"x": [1]}), tmp_path / "t.csv.gz")
+        assert gzip.decompress((tmp_path / "t.csv.gz").read_bytes()) == b"x\n1\n"
+
+    @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+    def test_no_place_to_write(self, tmp_path: Path, name: str) -> None:
+        """A missing folder, or a folder of that name, is named."""
+        with pytest.raises(DataError, match=f"cannot write .*{name}: No such file or directory; what was there"):
+            write_table(pd.DataFrame({"x": [1]}), tmp_path / "no" / name)
+        (tmp_path / name).mkdir()
+        with pytest.raises(DataError, match=f"cannot write .*{name}: something that is not a file has that name"):
+            write_table(pd.DataFrame({"x": [1]}), tmp_path / name)
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+
+    def test_a_table_that_cannot_be_written(self, tmp_path: Path) -> None:
+        """What was there stays, and no half of the new one is left."""
+        write_table(pd.DataFrame({"x": [1]}), tmp_path / "t.parquet")
+        with pytest.raises(Exception, match="mixed"):  # the library's own
+            write_table(pd.DataFrame({"mixed": [1, "a", object()]}), tmp_path / "t.parquet")
+        assert read_table(tmp_path / "t.parquet")["x"].tolist() == [1]
+        assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
+import stat
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -300,6 +301,16 @@ def test_same_data_gives_the_same_svg(tmp_path: Path) -> None:
         texts.append((folder / "fig4a.svg").read_text(encoding="utf-8"))
 
     assert texts[0] == texts[1]
+
+
+def test_results_are_for_everybody(tmp_path: Path) -> None:
+    """Unlike models they hold nothing private; all four forms are there, and nothing else."""
+    paths = write(simple("fig4a"), tmp_path, 1.0)
+
+    assert sorted(paths) == sorted(tmp_path.iterdir())
+    assert {path.suffix for path in paths} == {".csv", ".png", ".svg", ".md"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o644}
+    assert (tmp_path / "fig4a.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

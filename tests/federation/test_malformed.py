@@ -65,7 +65,7 @@ ON_THE_WIRE: dict[str, bytes] = {
     "mail": b"EHLO example.org\r\n",
     "text": b"hello?\n" * 500,
     "a frame in the clear": encode(Kind.HELLO, 1, bytes(16), 1, "handshake", [np.zeros(4, np.uint8)]),
-    "an abort in the clear": encode(Kind.ABORT, 1, bytes(16), 1, "handshake", [np.zeros(4, np.uint8)] * 2),
+    "an abort in the clear": encode(Kind.ABORT, 1, bytes(16), 1, "handshake", [np.zeros(4, np.uint8)] * 3),
     "the beginning of TLS": HELLO,
     "TLS of no length": HELLO + b"\x00\x00",
     "TLS that promises more": HELLO + b"\x40\x00" + noise(10),

@@ -165,14 +165,19 @@ def test_evaluation_early_stopping_and_callbacks(tmp_path: Path, monkeypatch: py
 
 
 def test_files_are_for_their_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder of a session, the private key and the checkpoints cannot be read by others."""
+    """The folder of a session, everything in it and the model cannot be read by others."""
     places = organisations(tmp_path, monkeypatch)
     train_all(places)
     for role in places.roles:
         folder = places.state(role)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert stat.S_IMODE((folder / "private.key").stat().st_mode) == 0o600
-        for path in (folder / "checkpoints").iterdir():
+        kept = {path.name: path for path in folder.rglob("*") if path.is_file()}
+        assert {"private.key", "attempt"} <= set(kept)
+        if role != 0:
+            model = places.settings(role).role.model
+            assert model is not None
+            kept |= {"run.json": folder / "run.json", "model": model}
+        for path in kept.values():
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert (folder / "attempt").read_text() == "1\n"
         assert not list(folder.rglob("*.tmp"))
@@ -306,7 +311,7 @@ def test_other_errors_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(DataError):
         calls[2].result()
     for call in calls[:2]:
-        with pytest.raises(PeerFailedError, match="telecom failed: DataError at step") as caught:
+        with pytest.raises(PeerFailedError, match=r"telecom failed: DataError: a table, .* at step") as caught:
             call.result()
         assert "odd" not in str(caught.value)
     assert places.board.meetings == 1
@@ -317,13 +322,15 @@ def test_other_errors_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     [
         (PeerFinishedError("x"), True),
         (PeerTimeoutError("x"), True),
-        (PeerFailedError("bank", "PeerFinishedError: telecom ended while bank waited at step 3 (lift)"), True),
-        (PeerFailedError("bank", "PeerTimeoutError: telecom sent nothing"), True),
-        (PeerFailedError("bank", "StoppedError: stopped by SIGTERM at step 4 (lift)"), True),
-        (PeerFailedError("bank", "StoppedError at step 4 (lift)"), True),
-        (PeerFailedError("bank", "HandshakeError: x"), False),
-        (PeerFailedError("bank", "DataError at step 4 (lift)"), False),
-        (PeerFailedError("bank", ""), False),
+        (PeerFailedError("bank", "telecom ended while bank waited at step 3 (lift)", "PeerFinishedError"), True),
+        (PeerFailedError("bank", "telecom sent nothing", "PeerTimeoutError"), True),
+        (PeerFailedError("bank", "stopped by SIGTERM at step 4 (lift)", "StoppedError"), True),
+        (PeerFailedError("bank", "HandshakeError: the text has no say", "StoppedError"), True),
+        (PeerFailedError("bank", "x", "HandshakeError"), False),
+        (PeerFailedError("bank", "StoppedError: the text has no say", "HandshakeError"), False),
+        (PeerFailedError("bank", "a table cannot be used at step 4 (lift)", "DataError"), False),
+        (PeerFailedError("bank", "StoppedError", "stopped"), False),
+        (PeerFailedError("bank", "", ""), False),
         (StoppedError("stopped by SIGTERM"), False),
         (HandshakeError("x"), False),
         (FrameError("x"), False),
@@ -347,7 +354,7 @@ def test_attempts_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", broken)
+        patched.setattr(os, "replace", broken)
         with pytest.raises(CheckpointError, match=r"cannot write .*attempt: No space"):
             folder.next_attempt()
     assert folder.next_attempt() == 5

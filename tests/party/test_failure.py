@@ -124,7 +124,8 @@ def test_our_own_errors_reach_all_with_their_text(participants: int, role: int) 
     for error in others(outcomes, role):
         assert isinstance(error, PeerFailedError)
         assert error.origin == Roster.numbered(participants).name(role)
-        assert error.reason.startswith("SettingsError: max_depth must be 1 or more, not 0 at step ")
+        assert error.reason.startswith("max_depth must be 1 or more, not 0 at step ")
+        assert error.kind == "SettingsError"
 
 
 @pytest.mark.parametrize("error", [KeyError("data"), MemoryError(), SystemExit(3), RecursionError()])

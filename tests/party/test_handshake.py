@@ -305,7 +305,7 @@ NONCE = bytes(NONCE_BYTES)
         ([greeting(roster=["coordinator", "P2", "P1"]), NONCE], "do not agree on the roster"),
         *(
             ([greeting(protocols=spoken), NONCE], "P1 speaks the protocols .*, coordinator speaks ")
-            for spoken in ([99], [], None, "2", 2, ["2"], [[2]], {"2": 2}, [2.5], [99] * 1000)
+            for spoken in ([99], [], None, "2", "\x1b[2J", 2, ["2"], [[2]], {"2": 2}, [2.5], [99] * 1000)
         ),
         *(
             ([greeting(attempt=attempt), NONCE], "P1 sent a greeting that cannot be read")
@@ -323,8 +323,9 @@ def test_greetings_that_are_none(arrays: list[bytes], message: str) -> None:
     communicators, blocks = make_communicators()
     communicators[1].advance("handshake")
     communicators[1].send([0], [octets(blob) for blob in arrays], Kind.HELLO)
-    with pytest.raises(HandshakeError, match=message):
+    with pytest.raises(HandshakeError, match=message) as caught:
         shake_hands(communicators[0])
+    assert str(caught.value).isprintable()
     assert not [block for sender, _, block in blocks if sender == 0]
 
 

@@ -92,7 +92,7 @@ class TestFiles:
         """Nobody else reads a key; certificates are public."""
         certificate, key = authority.issue(tmp_path / "bank", "bank")
         assert mode(key) == mode(tmp_path / "ca" / "ca.key") == 0o600
-        assert not mode(certificate) & 0o111
+        assert mode(certificate) == mode(tmp_path / "bank" / "ca.crt") == mode(tmp_path / "ca" / "ca.crt") == 0o644
         assert b"PRIVATE" not in certificate.read_bytes()
         assert b"PRIVATE" not in (tmp_path / "bank" / "ca.crt").read_bytes()
 

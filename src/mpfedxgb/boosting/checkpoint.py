@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.model import tree_from_json, tree_to_json
 from mpfedxgb.errors import CheckpointError
 from mpfedxgb.tree.nodes import Tree
@@ -144,24 +144,10 @@ class Checkpoints:
         return state
 
     def save(self, state: State) -> None:
-        """Write a state: to a temporary file, to the disk, then under its name. Older ones are removed after that."""
+        """Write a state, whole and to the disk. Older ones are removed after that."""
         path = self._path(state.rounds)
-        temporary = path.with_suffix(".tmp")
         content = _encode(state, self.belongs_to)
-
-        def write() -> None:
-            try:
-                with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.replace(path)
-                sync_folder(self.folder)
-            finally:
-                with suppress(OSError):
-                    temporary.unlink(missing_ok=True)
-
-        _trying(write, f"cannot write the checkpoint {path}")
+        _trying(lambda: write_file(path, content), f"cannot write the checkpoint {path}")
         for old in self._rounds():
             # Later ones are the coordinator's, which loads none, of an attempt that went further than some other role.
             if old <= state.rounds - KEPT or old > state.rounds:
@@ -189,17 +175,8 @@ def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> 
         if path.is_file():
             return path.read_bytes()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        key, temporary = make(count), folder / f"{_KEY}.tmp"
-        try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(key.hex().encode())
-                file.flush()
-                os.fsync(file.fileno())
-            with suppress(FileExistsError):
-                os.link(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        sync_folder(folder)
+        with suppress(FileExistsError):  # of two who make one, the first decides
+            write_file(path, make(count).hex(), overwrite=False)
         return path.read_bytes()
 
     text = _trying(read, f"cannot keep the private key {path}")
@@ -215,15 +192,6 @@ def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> 
 def forget_private_key(folder: Path) -> None:
     """Let the next training have a key of its own."""
     _trying(lambda: (folder / _KEY).unlink(missing_ok=True), f"cannot remove the private key in {folder}")
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a renamed file's new name survive a power failure."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class _DamagedError(CheckpointError):

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.errors import UserError
@@ -179,16 +179,10 @@ class PartialModel:
 
     def save(self, path: Path) -> None:
         """Write the model to a file, whole or not at all."""
-        temporary = path.with_name(path.name + ".tmp")
         try:
-            temporary.touch(mode=0o600)
-            temporary.write_text(self.to_json(), encoding="utf-8")
-            temporary.replace(path)
+            write_file(path, self.to_json())
         except OSError as error:
             raise UserError(f"cannot write {path}: {error.strerror}; what was there before is unchanged") from None
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: Path) -> PartialModel:

@@ -84,7 +84,7 @@ _PASSED_ON = {
 def exit_code(error: BaseException) -> ExitCode:
     """Return the code that a process ends with after an error, its own or one that another role passed on."""
     if isinstance(error, PeerFailedError):
-        return _PASSED_ON.get(error.reason.split(" ")[0].rstrip(":"), ExitCode.PEER_FAILED)
+        return _PASSED_ON.get(error.kind, ExitCode.PEER_FAILED)
     return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), ExitCode.UNEXPECTED)
 
 

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from mpfedxgb.atomic import PUBLIC, write_file
+from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.samples import sample_tables
 from mpfedxgb.federation.settings.template import Place, settings_text
@@ -139,10 +141,10 @@ def _write(folder: Path, name: str, roster: Roster, places: dict[int, Place]) ->
         role = roster.name(number)
         own = folder / role
         authority.issue(own, role)
-        (own / f"{role}.toml").write_text(settings_text(name, roster, number, places), encoding="utf-8")
+        write_file(own / f"{role}.toml", settings_text(name, roster, number, places))
         for purpose, table in tables.get(role, {}).items():
-            table.to_csv(own / f"{purpose}.csv", index=False)
-    (folder / "README.md").write_text(_readme(folder, name, roster, places), encoding="utf-8")
+            write_table(table, own / f"{purpose}.csv")
+    write_file(folder / "README.md", _readme(folder, name, roster, places), PUBLIC)
 
 
 def commands(folder: Path, roster: Roster) -> str:

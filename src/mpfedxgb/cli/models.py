@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from mpfedxgb.api.models import load_parts
+from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree
 from mpfedxgb.boosting.join import join as join_parts
 from mpfedxgb.boosting.model import PartialModel
@@ -125,12 +125,7 @@ def _write(out: Path, text: str, inputs: Sequence[Path]) -> None:
     if out.is_dir() or any(out.resolve() == path.resolve() for path in inputs):
         what = "a folder" if out.is_dir() else "one of the partial models"
         raise SettingsError(f"--out {out} is {what}; give another file")
-    temporary = out.with_name(out.name + ".tmp")
     try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(out)
+        write_file(out, text)
     except OSError as error:
         raise UserError(f"cannot write {out}: {error.strerror}; give a file in a folder that exists") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)

@@ -13,11 +13,13 @@ from rich.console import Console
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import load_models, load_parts, predict_margins
 from mpfedxgb.api.tables import cut_as_trained
+from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED
 from mpfedxgb.cli.files import read_table, take_label
 from mpfedxgb.config import SessionSettings
+from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.report.trees import model_text
 
@@ -79,7 +81,7 @@ def simulate(
     )
     model.fit(X, y)
     paths = model.save_model(out)
-    (out / "run.json").write_text(model.run_.to_json() + "\n", encoding="utf-8")
+    write_file(out / "run.json", model.run_.to_json() + "\n")
     if as_json:
         typer.echo(model.run_.to_json())
         return
@@ -91,7 +93,7 @@ def predict(
     models: Annotated[Path, typer.Argument(help="Folder with all participants' models, as simulate writes it.")],
     table: Annotated[Path, typer.Argument(help="CSV or Parquet file with the columns of all participants.")],
     out: Annotated[
-        Path | None, typer.Option(help="CSV file for the predictions; standard output if not given.")
+        Path | None, typer.Option(help="CSV or Parquet file for the predictions; standard output if not given.")
     ] = None,
 ) -> None:
     """Score a table jointly: every participant contributes its own splits, and only the prediction is revealed."""
@@ -100,7 +102,10 @@ def predict(
     frame = read_table(table, {f.name for part in parts for f in part.features if f.categories is not None})
     margins, _ = predict_margins(parts, cut_as_trained(frame, wanted, more_columns=True), SessionSettings())
     result = _predictions(parts[0], margins)
-    result.to_csv(out if out is not None else typer.get_text_stream("stdout"), index=False)
+    if out is None:
+        result.to_csv(typer.get_text_stream("stdout"), index=False)
+    else:
+        write_table(result, out)
 
 
 def _predictions(active: PartialModel, margins: Floats) -> pd.DataFrame:

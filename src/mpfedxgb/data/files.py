@@ -6,11 +6,15 @@ import warnings
 import zlib
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
+from mpfedxgb.atomic import new_file
 from mpfedxgb.errors import DataError
+
+_Compression = Literal["gzip", "bz2", "xz", "zip"]
+_COMPRESSIONS: dict[str, _Compression] = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
 
 
 def read_table(
@@ -117,18 +121,14 @@ def _as_text(series: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV, or as Parquet if .parquet is in the file's name; whole or not at all."""
-    temporary = path.with_name(path.name + ".tmp")
+    """Write a table, whole or not at all: Parquet if .parquet is in the file's name, else CSV, compressed as named."""
     try:
-        temporary.touch(mode=0o600)
-        if ".parquet" in path.suffixes:
-            frame.to_parquet(temporary, index=False)
-        else:
-            frame.to_csv(temporary, index=False)
-        temporary.replace(path)
+        with new_file(path) as file:
+            if ".parquet" in path.suffixes:
+                frame.to_parquet(file, index=False)
+            else:
+                frame.to_csv(file, index=False, compression=_COMPRESSIONS.get(path.suffix))
     except ImportError:
         raise DataError(f"cannot write {path}: Parquet needs the pyarrow package; pip install pyarrow") from None
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror}; what was there before is unchanged") from None
-    finally:
-        temporary.unlink(missing_ok=True)

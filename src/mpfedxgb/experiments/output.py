@@ -6,6 +6,7 @@ import csv
 import datetime
 import html
 import importlib.metadata
+import io
 import os
 import platform
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mpfedxgb.atomic import PUBLIC, new_file, write_file
 from mpfedxgb.errors import UserError
 from mpfedxgb.experiments.setting import missing_extra
 
@@ -67,7 +69,7 @@ def write(result: Result, folder: Path, seconds: float) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         _write_csv(folder / f"{result.item}.csv", result.rows)
         _write_figure(folder / result.item, result)
-        (folder / f"{result.item}.md").write_text(markdown(result, seconds), encoding="utf-8")
+        write_file(folder / f"{result.item}.md", markdown(result, seconds), PUBLIC)
     except OSError as error:
         raise UserError(f"--out {folder}: cannot write there: {error}; give a folder for the results") from None
     return [folder / f"{result.item}.{kind}" for kind in ("csv", "png", "svg", "md")]
@@ -76,17 +78,18 @@ def write(result: Result, folder: Path, seconds: float) -> list[Path]:
 def write_index(results: Sequence[Result], folder: Path, seconds: float) -> list[Path]:
     """Write the index of several items as a page for a browser and one of Markdown."""
     paths = [folder / "index.html", folder / "README.md"]
-    paths[0].write_text(_page(results, seconds), encoding="utf-8")
-    paths[1].write_text(_readme(results, seconds), encoding="utf-8")
+    write_file(paths[0], _page(results, seconds), PUBLIC)
+    write_file(paths[1], _readme(results, seconds), PUBLIC)
     return paths
 
 
 def _write_csv(path: Path, rows: Sequence[Row]) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_file(path, text.getvalue(), PUBLIC)
 
 
 def _write_figure(stem: Path, result: Result) -> None:
@@ -96,8 +99,10 @@ def _write_figure(stem: Path, result: Result) -> None:
 
     with matplotlib.rc_context({"svg.hashsalt": result.item, "svg.fonttype": "none", "font.size": 9}):
         result.draw(canvas)
-        canvas.savefig(stem.with_suffix(".png"), dpi=150)
-        canvas.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+        with new_file(stem.with_suffix(".png"), PUBLIC) as file:
+            canvas.savefig(file, format="png", dpi=150)
+        with new_file(stem.with_suffix(".svg"), PUBLIC) as file:
+            canvas.savefig(file, format="svg", metadata={"Date": None})
 
 
 def markdown(result: Result, seconds: float) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.active import Labels, RoundReport
 from mpfedxgb.boosting.checkpoint import Checkpoints, forget_private_key
 from mpfedxgb.boosting.model import PartialModel
@@ -283,6 +284,5 @@ def _keep(settings: RoleSettings, model: PartialModel, outcome: Outcome[TrainRes
         "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in outcome.ledger],
     }
     path = settings.role.state / settings.session.name / "run.json"
-    path.touch(mode=0o600)
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    write_file(path, json.dumps(record, indent=1) + "\n")
     _log.info("the model is in %s, the record of the run in %s", model_path(settings), path)

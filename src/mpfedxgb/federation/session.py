@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.checkpoint import private_key
 from mpfedxgb.errors import (
     CheckpointError,
@@ -50,11 +51,9 @@ class SessionFolder:
 
     def next_attempt(self) -> int:
         """Return the number of the attempt that begins now, and remember it."""
-        temporary = self._attempt.with_suffix(".tmp")
         try:
             last = int(self._attempt.read_text()) if self._attempt.is_file() else 0
-            temporary.write_text(f"{last + 1}\n")
-            temporary.replace(self._attempt)  # whole or not at all, whenever this process is killed
+            write_file(self._attempt, f"{last + 1}\n")
         except ValueError:
             raise CheckpointError(f"{self._attempt} is damaged; remove it") from None
         except OSError as error:
@@ -150,7 +149,7 @@ def _run(
 def is_lost_peer(error: BaseException) -> bool:
     """Return whether an error means that some role went away and may come back, rather than that something is wrong."""
     if isinstance(error, PeerFailedError):
-        return error.reason.split(":")[0].split(" ")[0] in _LOST
+        return error.kind in _LOST
     return isinstance(error, (PeerFinishedError, PeerTimeoutError))
 
 

@@ -18,7 +18,9 @@ from typing import Any, Self
 
 import pandas as pd
 
+from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import FederationError
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.certificates import Authority
@@ -76,15 +78,15 @@ class Trial:
             home = folder / name
             authority.issue(home, name)
             if role != COORDINATOR:
-                tables[name].to_csv(home / "train.csv", index=False)
+                write_table(tables[name], home / "train.csv")
                 if to_score is not None:
-                    to_score[name].to_csv(home / "score.csv", index=False)
+                    write_table(to_score[name], home / "score.csv")
         self.write_settings()
 
     def write_settings(self, session: str = "trial") -> None:
         """Write every role's settings file."""
         for role in self.roster.roles:
-            self.settings(role).write_text(self._toml(role, session), encoding="utf-8")
+            write_file(self.settings(role), self._toml(role, session))
 
     def settings(self, role: int) -> Path:
         """Return a role's settings file."""

@@ -17,6 +17,9 @@ from mpfedxgb.errors import (
     PeerFailedError,
     PeerFinishedError,
     PeerTimeoutError,
+    kind_of,
+    printable,
+    public_reason,
 )
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
@@ -25,7 +28,7 @@ from mpfedxgb.transport.frame import SESSION_BYTES, Frame, Kind, decode, encode,
 from mpfedxgb.transport.transport import Transport
 
 Array = npt.NDArray[Any]
-_MAX_REASON = 2000
+_MAX_TEXT = 2000
 
 
 class Communicator:
@@ -85,10 +88,10 @@ class Communicator:
         """Return the arrays of the next frame from a peer, which must belong to this very step."""
         frame = self._next(peer)
         if frame.kind is not kind or frame.step != self.step or frame.label != self.label:
+            theirs = f"{frame.kind.name.lower()} frame of step {frame.step} ({printable(frame.label)})"
             raise OutOfStepError(
-                f"{self.roster.name(self.role)} is at step {self.step} ({self.label}) and got a "
-                f"{frame.kind.name.lower()} frame of step {frame.step} ({frame.label}) from {self.roster.name(peer)}; "
-                "do all roles run the same program with the same parameters?"
+                f"{self.roster.name(self.role)} is at step {self.step} ({self.label}) and got a {theirs} from "
+                f"{self.roster.name(peer)}; do all roles run the same program with the same parameters?"
             )
         if peer == COORDINATOR and kind is Kind.DATA:
             self.meter.now.dealer_bytes += frame.payload_bytes
@@ -111,15 +114,16 @@ class Communicator:
             raise AlienFrameError(f"a frame from {self.roster.name(peer)} claims to be sent by role {frame.sender}")
         self.meter.received(self.roster.name(peer), frame.payload_bytes, len(block))
         if frame.kind is Kind.ABORT:
-            raise _failure(frame)
+            raise self._failure(frame)
         return frame
 
-    def abort(self, error: BaseException, reason: str) -> None:
+    def abort(self, error: BaseException) -> None:
         """Tell every peer that this role stops, and why; peers that cannot be reached learn it from silence."""
-        origin, cause = self.roster.name(self.role), f"{reason} at step {self.step} ({self.label})"
+        origin, kind = self.roster.name(self.role), kind_of(error)
+        reason = f"{public_reason(error)} at step {self.step} ({self.label})"
         if isinstance(error, PeerFailedError):
-            origin, cause = error.origin, error.reason
-        texts = tuple(np.frombuffer(text.encode()[:_MAX_REASON], np.uint8) for text in (origin, cause))
+            origin, reason, kind = error.origin, error.reason, error.kind
+        texts = [np.frombuffer(printable(text).encode()[:_MAX_TEXT], np.uint8) for text in (origin, reason, kind)]
         block = encode(Kind.ABORT, self.role, self._session, self.step, self.label, texts)
         for peer in self.roster.neighbours(self.role):
             try:
@@ -133,7 +137,7 @@ class Communicator:
             while True:
                 frame = decode(self.transport.receive(peer, 0), self.settings.max_frame_bytes)
                 if frame.kind is Kind.ABORT and frame.sender == peer:
-                    return _failure(frame) if self._is_ours(frame) else self._alien(peer)
+                    return self._failure(frame) if self._is_ours(frame) else self._alien(peer)
         except (PeerTimeoutError, PeerFinishedError, FrameError):
             return PeerFinishedError(
                 f"{self.roster.name(peer)} ended while {self.roster.name(self.role)} had something for it at step "
@@ -150,9 +154,11 @@ class Communicator:
     def _silence(self, peer: int, what: str) -> str:
         return f"{self.roster.name(peer)} {what} for {self._wait:g} seconds at step {self.step} ({self.label})"
 
-
-def _failure(frame: Frame) -> PeerFailedError:
-    if len(frame.arrays) != 2 or any(array.dtype != np.uint8 for array in frame.arrays):
-        raise FrameError("an abort carries two texts, its origin and its reason")
-    origin, reason = (array.tobytes()[:_MAX_REASON].decode(errors="replace") for array in frame.arrays)
-    return PeerFailedError(origin, reason)
+    def _failure(self, frame: Frame) -> PeerFailedError:
+        """Return what an abort says; of an origin that is no role, the sender takes the place."""
+        if len(frame.arrays) != 3 or any(array.dtype != np.uint8 for array in frame.arrays):
+            raise FrameError("an abort carries three texts: its origin, its reason and its kind")
+        blobs = (array.tobytes()[:_MAX_TEXT] for array in frame.arrays)
+        origin, reason, kind = (printable(blob.decode(errors="replace")) for blob in blobs)
+        is_role = any(origin == self.roster.name(role) for role in self.roster.roles)
+        return PeerFailedError(origin if is_role else self.roster.name(frame.sender), reason, kind)

@@ -24,7 +24,7 @@ from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.ring.prg import SEED_BYTES, digest
 from mpfedxgb.transport.frame import Kind
 
-PROTOCOLS = (2,)
+PROTOCOLS = (3,)
 """Versions of the program that this release can run; a new one for every change after which old and new roles could
 not finish a run together."""
 
@@ -140,7 +140,7 @@ def _check(comm: Communicator, peer: int, theirs: bytes) -> dict[str, Any]:
     greeting["protocols"] = [p for p in spoken if isinstance(p, int)] if isinstance(spoken, list) else []
     if not set(PROTOCOLS).intersection(greeting["protocols"]):
         raise HandshakeError(
-            f"{name} speaks the protocols {str(spoken)[:50]}, {comm.roster.name(comm.role)} speaks {list(PROTOCOLS)}; "
+            f"{name} speaks the protocols {spoken!r:.50}, {comm.roster.name(comm.role)} speaks {list(PROTOCOLS)}; "
             "install versions of mpfedxgb that have one in common"
         )
     if not _is_attempt(attempt) or not _is_hex(commitment, COMMITMENT_BYTES):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.errors import FederationError, PeerFailedError, UserError, public_reason
+from mpfedxgb.errors import FederationError, PeerFailedError, UserError
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.handshake import shake_hands
 from mpfedxgb.party.keys import MakeSource
@@ -74,7 +74,7 @@ def run_role(
         outcome.result = program(party, *private)
     except BaseException as error:
         outcome.error, outcome.ended = error, time.monotonic()
-        communicator.abort(error, public_reason(error))
+        communicator.abort(error)
     finally:
         transport.close()
     return outcome

@@ -7,10 +7,8 @@ to the federation's authority, valid dates, and the role's name as DNS name in t
 from __future__ import annotations
 
 import datetime as dt
-import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from mpfedxgb.atomic import PRIVATE, PUBLIC, write_file
 from mpfedxgb.errors import SettingsError
 
 ROLE_DAYS = 90
@@ -29,7 +28,6 @@ CA_KEY = "ca.key"
 
 _SKEW = dt.timedelta(minutes=5)
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_PRIVATE, _PUBLIC = 0o600, 0o644
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,8 @@ class Authority:
         authority = cls(builder.sign(key, hashes.SHA256()), key)
         _write_all(
             {
-                folder / CA_KEY: (_key_pem(key, None), _PRIVATE),
-                folder / CA_CERTIFICATE: (_pem(authority.certificate), _PUBLIC),
+                folder / CA_KEY: (_key_pem(key, None), PRIVATE),
+                folder / CA_CERTIFICATE: (_pem(authority.certificate), PUBLIC),
             },
             overwrite,
         )
@@ -119,9 +117,9 @@ class Authority:
         paths = folder / f"{role}.crt", folder / f"{role}.key"
         _write_all(
             {
-                paths[1]: (_key_pem(key, passphrase), _PRIVATE),
-                paths[0]: (_pem(builder.sign(self.key, hashes.SHA256())), _PUBLIC),
-                folder / CA_CERTIFICATE: (_pem(self.certificate), _PUBLIC),
+                paths[1]: (_key_pem(key, passphrase), PRIVATE),
+                paths[0]: (_pem(builder.sign(self.key, hashes.SHA256())), PUBLIC),
+                folder / CA_CERTIFICATE: (_pem(self.certificate), PUBLIC),
             },
             overwrite,
         )
@@ -204,16 +202,8 @@ def _write_all(files: Mapping[Path, tuple[bytes, int]], overwrite: bool) -> None
         folder = next(iter(files)).parent
         raise SettingsError(f"{', '.join(there)} in {folder} would be overwritten; renew them, or take another folder")
     for path, (content, mode) in files.items():
-        temporary = path.with_name(path.name + ".new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.unlink(missing_ok=True)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)  # never readable in between
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            temporary.replace(path)
+            write_file(path, content, mode)
         except OSError as error:
             raise SettingsError(f"cannot write {path}: {error.strerror}") from None
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)

@@ -49,7 +49,7 @@ class Kind(enum.IntEnum):
     ANNOUNCE = 3
     """Public announcements to the coordinator."""
     ABORT = 4
-    """The sender stops; the label is the step it had reached, the arrays the origin and the reason as text."""
+    """The sender stops; the label is the step it had reached, the arrays are origin, reason and kind of error."""
 
 
 _KINDS = {int(kind): kind for kind in Kind}

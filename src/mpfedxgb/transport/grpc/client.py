@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-from mpfedxgb.errors import FrameError, HandshakeError, PeerTimeoutError
+from mpfedxgb.errors import FrameError, HandshakeError, PeerTimeoutError, printable
 from mpfedxgb.transport.grpc.rendezvous import LOOK, METHOD, OPTIONS, REFUSED, Refusal, Rendezvous, log, lost, window_in
 from mpfedxgb.transport.grpc.stream import PeerStream
 from mpfedxgb.transport.grpc.tls import Identity, grpc  # grpc from where it is held to TLS 1.3
@@ -141,7 +141,7 @@ class _Call:
             self._rpc.cancel()
         except grpc.RpcError:
             if self.accepted and stream.alive:
-                log.info("the connection to %s has broken: %s", stream.name, self._rpc.details())
+                log.info("the connection to %s has broken: %s", stream.name, self._details())
         stream.end(lost(stream.name))
         stream.ended.set()
         self.answered.set()
@@ -150,9 +150,11 @@ class _Call:
         """Return how a call that was not accepted has ended: grpc's code, details, and whether a role refused it."""
         if not self.stream.ended.is_set():
             return None, "it did not answer", False
-        details = "".join(c for c in self._rpc.details() or "" if c.isprintable())[:500]
         refused = any(key == REFUSED for key, _ in self._rpc.trailing_metadata() or ())
-        return self._rpc.code(), details, refused
+        return self._rpc.code(), self._details(), refused
+
+    def _details(self) -> str:
+        return printable((self._rpc.details() or "")[:500])
 
     def close(self) -> None:
         """End the call and its threads."""

@@ -1,0 +1,80 @@
+"""The one way in which this package writes a file: whole or not at all, for its owner only, and safe on the disk.
+
+1. A new file beside the old one, with a name of its own, that only its owner can read.
+2. Content, then the mode asked for, whatever the umask is; fsync of the file.
+3. Rename over the old one, fsync of the folder: from here on a power failure leaves the new file, before it the old.
+
+After a failure up to the rename, an interruption included, what was there before is there, and nothing beside it. Only
+a process that is killed outright leaves a temporary file, `.NAME.*.tmp`, which only its owner can read.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+PRIVATE = 0o600
+"""For everything that is nobody else's business: models, predictions, checkpoints, keys, records of a run."""
+PUBLIC = 0o644
+"""For what is meant for others: certificates, pages, results of experiments."""
+
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
+
+
+def write_file(path: Path, content: bytes | str, mode: int = PRIVATE, overwrite: bool = True) -> None:
+    """Write a file, text as UTF-8 (see `new_file`)."""
+    with new_file(path, mode, overwrite) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def new_file(path: Path, mode: int = PRIVATE, overwrite: bool = True) -> Iterator[BinaryIO]:
+    """Open a file for a library to write into; it gets its name when the block ends, and goes if the block fails.
+
+    Parameters
+    ----------
+    path : Path
+        In a folder that exists. A link of that name is replaced, not followed: nobody who can place a link decides
+        where this process writes. A folder or a device of that name is refused.
+    mode : int
+        The file's permissions, also where it replaces one that had others.
+    overwrite : bool
+        Whether a file that is there is replaced; otherwise it is a FileExistsError.
+
+    Raises
+    ------
+    OSError
+        As the operating system has it; callers say what could not be written, and what to do.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EEXIST, "something that is not a file has that name", str(path))
+    temporary = path.parent / f".{path.name[:40]}.{uuid.uuid4().hex[:16]}.tmp"
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "wb") as file:
+            yield file
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        if overwrite:
+            os.replace(temporary, path)
+        else:
+            os.link(temporary, path)
+        _sync_folder(folder)
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+        os.close(folder)
+
+
+def _sync_folder(folder: int) -> None:
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:  # some network file systems know no such thing
+            raise
