@@ -28,7 +28,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
-from mpfedxgb.tree.predict import reachable
+from mpfedxgb.tree.reachable import reachable
 from support.property_tests import examples
 from support.toy_tables import QUICK, Floats, halves, labels, margins_by_hand, people
 

@@ -9,7 +9,7 @@ import pytest
 from mpfedxgb.boosting import train
 from mpfedxgb.federation import programs, scoring
 from mpfedxgb.protocols import tag
-from mpfedxgb.tree import leaf, predict, split
+from mpfedxgb.tree import agreement, leaf, predict, split
 
 PAGE = Path(__file__).parents[2] / "docs" / "what-each-party-sees.md"
 NAMES = [
@@ -21,7 +21,7 @@ NAMES = [
     leaf.LEAF_MEMBERSHIP,
     leaf.OWN_PATH,
     predict.PREDICTION,
-    predict.ROWS_TO_SCORE,
+    agreement.ROWS_TO_SCORE,
     programs.KIND_OF_SESSION,
     programs.ID_DIGEST,
     scoring.BATCH,

@@ -32,7 +32,8 @@ from mpfedxgb.tree.level import Constants, Round, SplitData, TableSizes, TreeRul
 from mpfedxgb.tree.nodes import Leaf, Tree
 from mpfedxgb.tree.paper.leaf import SPARE_BITS, LeafRules, secure_leaf_weight
 from mpfedxgb.tree.paper.split import index_features
-from mpfedxgb.tree.predict import Outline, Scorer, predict_rows
+from mpfedxgb.tree.predict import predict_rows
+from mpfedxgb.tree.reachable import Scorer
 
 TABLE_SIZES = "rows, evaluation rows and candidate columns"
 NUMBER_OF_TREES = "number of trees"
@@ -188,10 +189,7 @@ def _paper_update(
         leaves = [Leaf(None, share=int(share)) for share in shares.part.decode()]
     kept = keep_trees(party.role, grown.trees, data.candidates, leaves)
     with party.phase("update"):
-        used = [
-            (k, Outline(k, len(tree.leaf_places()), tuple(sorted(tree.split_owners()))))
-            for k, tree in enumerate(grown.trees)
-        ]
+        used = [(k, tree.outline(k)) for k, tree in enumerate(grown.trees)]
         places = np.array([place for tree in grown.trees for place in tree.leaf_places()])
         party.step("kept shares")
         weights = open_masked(party, shares[places])

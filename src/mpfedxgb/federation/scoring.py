@@ -22,7 +22,8 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.fixed import decode_fixed
 from mpfedxgb.ring.prg import digest
-from mpfedxgb.tree.predict import Scorer, secure_predict
+from mpfedxgb.tree.predict import secure_predict
+from mpfedxgb.tree.reachable import Scorer
 
 BATCH = "size of a batch to score"
 BATCH_IDS = "ids of the rows to score"
