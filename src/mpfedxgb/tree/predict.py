@@ -7,8 +7,6 @@ participant only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
@@ -100,11 +98,12 @@ def _share_marks(party: Party, scorer: Scorer | None, used: Used, chunk: slice) 
     """Let every owner share its marks of the leaves of trees in which it has a split (SHR of s_m); one round each."""
     packed = -(-(chunk.stop - chunk.start) // 8)
     marks: list[Marks] = []
-    alone = _places(used, lambda o: not o.owners)
+    every_leaf = _every_leaf(used)
+    alone = [place for place, o in every_leaf if not o.owners]
     if alone:  # the only leaf of its tree: every row is in it
         marks.append((alone, public_secret(party, PACKED, np.full((len(alone), packed), 255, np.uint8))))
     for m in range(1, party.roster.size + 1):
-        leaves = _places(used, lambda o, m=m: m in o.owners)
+        leaves = [place for place, o in every_leaf if m in o.owners]
         if not leaves:
             continue
         values = None
@@ -143,7 +142,7 @@ def _sum_weights(party: Party, used: Used, inside: Bit, weights: Secret, classes
     rows = inside.shape[-1]
     sums = []
     for k in range(classes):
-        where = np.array(_places(used, lambda o, k=k: o.class_index == k), np.int64)
+        where = np.array([place for place, o in _every_leaf(used) if o.class_index == k], np.int64)
         if len(where):
             chosen = BitProduct((inside[where],), weights[where].reshape(-1, 1), axis=0)
             (part,) = shares_of_bit_products(party, [chosen], "leaf sums")
@@ -157,10 +156,9 @@ def _count_leaves(used: Used) -> int:
     return sum(o.leaves for _, o in used)
 
 
-def _places(used: Used, wanted: Callable[[Outline], bool]) -> list[int]:
-    """Return the leaves, counted over all trees in use, of the trees that are wanted."""
-    every_leaf = [o for _, o in used for _ in range(o.leaves)]
-    return [place for place, o in enumerate(every_leaf) if wanted(o)]
+def _every_leaf(used: Used) -> list[tuple[int, Outline]]:
+    """Return the leaves, counted over all trees in use, each with the outline of its tree."""
+    return list(enumerate(o for _, o in used for _ in range(o.leaves)))
 
 
 def _index(places: list[int], wanted: list[int]) -> npt.NDArray[np.int64]:
