@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from mpfedxgb.boosting import train
+from mpfedxgb.boosting import setup, train
 from mpfedxgb.federation import programs, scoring
 from mpfedxgb.protocols import tag
 from mpfedxgb.tree import agreement, leaf, predict, split
 
 PAGE = Path(__file__).parents[2] / "docs" / "what-each-party-sees.md"
 NAMES = [
-    train.TABLE_SIZES,
+    setup.TABLE_SIZES,
     train.NUMBER_OF_TREES,
     train.ROUNDS_DONE,
     split.TREE_SHAPE,

@@ -20,7 +20,8 @@ from mpfedxgb.api.tables import Participants, cut, cut_as_trained, is_federated,
 from mpfedxgb.boosting.active import Labels, RoundReport
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objectives import Floats
-from mpfedxgb.boosting.train import TrainData, TrainResult, secure_train
+from mpfedxgb.boosting.setup import TrainData
+from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import REFUSED, SessionSettings, TrainParams
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError

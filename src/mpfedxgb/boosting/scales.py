@@ -139,8 +139,16 @@ def _leaf_rules(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int
     else:  # h = 1, so no weight is larger than the largest g; at the scale chosen that is above g_cap / 4
         largest, epsilon = g_cap, params.leaf_epsilon * g_cap / 4
         shift = max(0, g_cap.bit_length() + SPARE_BITS - _KEPT_BITS)
-    step_bits = min(61, (rows * h_cap + 3 * lam).bit_length() + 8)
-    return LeafRules(f_h, lam, rows * g_cap, largest, epsilon, step_bits, shift, params.learning_rate)
+    return LeafRules(
+        f_h=f_h,
+        lam=lam,
+        largest_sum=rows * g_cap,
+        largest_weight=largest,
+        epsilon=epsilon,
+        step_bits=min(61, (rows * h_cap + 3 * lam).bit_length() + 8),
+        shift=shift,
+        learning_rate=params.learning_rate,
+    )
 
 
 def _gain_cap(rows: int, g_cap: int) -> int:

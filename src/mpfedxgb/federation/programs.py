@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting.checkpoint import Checkpoints, Progress, State
-from mpfedxgb.boosting.train import TrainData, TrainResult, secure_train
+from mpfedxgb.boosting.setup import TrainData
+from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import TrainParams
 from mpfedxgb.data.alignment import SALT_BYTES, Ids
 from mpfedxgb.data.table import Table

@@ -1,4 +1,4 @@
-"""Loss reductions as fractions A / B, without division (Eq. 3 and 6; Algorithm 3, lines 8-18)."""
+"""Loss reductions as fractions A / B, without division (Eq. 3 and 6; Algorithm 3, lines 8 and 14-16)."""
 
 from __future__ import annotations
 

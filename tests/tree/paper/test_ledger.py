@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting import TrainData, TrainResult, secure_train
-from mpfedxgb.boosting.train import NUMBER_OF_TREES, TABLE_SIZES
+from mpfedxgb.boosting.setup import TABLE_SIZES
+from mpfedxgb.boosting.train import NUMBER_OF_TREES
 from mpfedxgb.config import SessionSettings, TrainParams
 from mpfedxgb.data import Candidates, bin_table
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally

@@ -38,7 +38,7 @@ _RATE_BITS = 56
 """Bits of the learning rate after the point, so that its rounding is below any epsilon also for weights of 10^6."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeafRules:
     """The public numbers of the descent.
 
