@@ -30,7 +30,7 @@ def share(party: Party, owner: int, ring: Ring, shape: Shape, values: RingArray 
     if party.role == owner:
         if values is None or values.ring != ring or values.shape != shape:
             raise DoesNotFitError(f"{party.name} has to share {ring}{list(shape)}, not {values}")
-        masked = values + mask
+        masked = values + mask  # the owner knows the whole mask, as in ABY2.0 (2021), so one message is enough
     return Secret(publish(party, owner, masked), mask)
 
 
