@@ -74,7 +74,7 @@ def plan(params: TrainParams, rows: int) -> Plan:
     if bounded:
         h_cap = 1 << (_F - (2 if params.objective == "binary:logistic" else 1))
         lam, g_cap = _lambda(params, _F), 1 << _F
-        gam = _gamma(params, _F, _F, g_cap, rows)
+        gam = _gamma(params, _F, _F, _gain_cap(rows, g_cap))
         for limbs in _LIMBS:
             if _width(params, rows, g_cap, h_cap, lam, gam, _F) <= 64 * limbs and rows * g_cap < 1 << _SUM_BITS:
                 return Plan(limbs, g_cap, h_cap, lam, gam, _F, _F)
@@ -162,9 +162,10 @@ def _lambda(params: TrainParams, f_h: int) -> int:
     return max(1, lam) if params.reg_lambda > 0 else lam
 
 
-def _gamma(params: TrainParams, f_g: int, f_h: int, g_cap: int, rows: int) -> int:
+def _gamma(params: TrainParams, f_g: int, f_h: int, cap: int) -> int:
+    """Return gamma~, up to a cap that no gain reaches."""
     exact = Fraction(max(params.gamma, SMALLEST_GAMMA)) * Fraction(2) ** (2 * f_g - f_h)
-    return min(max(1, round(exact)), _gain_cap(rows, g_cap))
+    return min(max(1, round(exact)), cap)
 
 
 def scale(params: TrainParams, public: Plan, rows: int, f_g: int, f_h: int) -> Scale:
@@ -172,7 +173,7 @@ def scale(params: TrainParams, public: Plan, rows: int, f_g: int, f_h: int) -> S
     mcw = min(math.ceil(Fraction(params.min_child_weight) * Fraction(2) ** f_h), rows * public.h_cap + 1)
     if params.reg_lambda == 0:
         mcw = max(1, mcw)  # an empty side would make 0 / 0
-    return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.g_cap, rows), mcw)
+    return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.gam_cap), mcw)
 
 
 def choose_scale(
