@@ -32,7 +32,10 @@ _KEPT_BITS = 44
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The public part: limbs of the wide ring, caps on |g~|, h~, lambda~ and gamma~, and the scales where public."""
+    """The public part: limbs of the wide ring, caps on |g~|, h~, lambda~ and gamma~, and the scales.
+
+    A scale that is None is chosen by the active participant, in private.
+    """
 
     limbs: int
     g_cap: int
@@ -41,11 +44,6 @@ class Plan:
     gam_cap: int
     f_g: int | None
     f_h: int | None
-
-    @property
-    def is_private(self) -> bool:
-        """Whether the active participant chooses a scale for itself."""
-        return self.f_g is None or self.f_h is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,8 @@ def secure_train(
     With `progress`, at all roles or at none, each role keeps its state after every round, and training goes on from the
     last round that all participants have.
     """
-    setup, update = set_up(party, params, data), UPDATES[params.security]
+    setup = set_up(party, params, data)  # 2, 4
+    update = UPDATES[params.security]
     state = _first_state(party, setup, progress)
     trees = list(state.trees)  # 3
     with party.phase("train"):

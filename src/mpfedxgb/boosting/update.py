@@ -31,7 +31,7 @@ def strict_update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree
     members = reveal_leaves(party, grown, setup.data.sizes)  # 7
     leaves = None
     if setup.active is not None and members is not None:  # 8
-        leaves = setup.active.update(grown, members)  # 9
+        leaves = setup.active.update(grown, members)  # 9, after Algorithm 3, lines 5 and 43
     return keep_trees(party.role, grown.trees, setup.data.candidates, leaves)  # 11
 
 
@@ -42,11 +42,11 @@ def paper_update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]
     """
     assert grown.totals is not None
     assert setup.leaf_rules is not None
-    shares = secure_leaf_weight(party, grown.totals, setup.rules.ring, setup.leaf_rules, str(t))
-    leaves = None if party.is_coordinator else [Leaf(None, share=int(share)) for share in shares.part.decode()]
+    weights = secure_leaf_weight(party, grown.totals, setup.rules.ring, setup.leaf_rules, str(t))  # Algorithm 3, 5, 43
+    leaves = None if party.is_coordinator else [Leaf(None, share=int(share)) for share in weights.part.decode()]
     kept = keep_trees(party.role, grown.trees, setup.data.candidates, leaves)  # 11
     with party.phase("update"):
-        predictions = _predict(party, setup, grown, kept, shares)  # 7
+        predictions = _predict(party, setup, grown, kept, weights)  # 7
         for tree in grown.trees:
             record_own_paths(party, tree)
     if setup.active is not None and predictions is not None:  # 8

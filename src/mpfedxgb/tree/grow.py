@@ -29,7 +29,10 @@ class Grown:
 
 
 def grow(party: Party, data: SplitData, roots: Level, round_: Round, rules: TreeRules) -> Grown:
-    """Return this role's view of the trees of one round, grown from their roots (Algorithm 3)."""
+    """Return this role's view of the trees of one round, grown from their roots.
+
+    The weights of all leaves (lines 5 and 43) follow together, when the round is updated.
+    """
     trees = [GrownTree() for _ in roots.nodes]
     leaves, level = _Leaves(trees, with_totals=rules.is_paper), roots
     find = paper_split.best_splits if rules.is_paper else best_splits
@@ -37,14 +40,14 @@ def grow(party: Party, data: SplitData, roots: Level, round_: Round, rules: Tree
         party.on_progress(f"level {depth + 1} of {rules.max_depth}")
         level = _with_sums(party, data, level)  # 9-13
         best = find(party, data, level, round_, rules, depth)  # 3, 8, 14-20
-        leaves.close(select_nodes(level, np.flatnonzero(best.owner == NOBODY).tolist()))  # 42-44
+        leaves.close(select_nodes(level, np.flatnonzero(best.owner == NOBODY).tolist()))  # 42, 44
         splitting = np.flatnonzero(best.owner != NOBODY).tolist()
         level = select_nodes(level, splitting)
         if not level.nodes:
             break
         splits = [(int(best.owner[i]), int(best.local[i])) for i in splitting]
-        level = children(party, data, level, splits, trees, round_.label, rules, depth)  # 21-41
-    leaves.close(level)  # 4-7
+        level = children(party, data, level, splits, trees, round_.label, rules, depth)  # 21-36
+    leaves.close(level)  # 4, 6
     return leaves.grown()
 
 

@@ -1,4 +1,4 @@
-"""The best split of every node, and the children it makes (Algorithm 3, lines 19-36)."""
+"""The best split of every node, and the children it makes (Algorithm 3, lines 3 and 19-36)."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rule
     tags = make_tags(party, (n,), nobody + counts if rules.no_split_first else counts + nobody)
     totals = level.gh.sum()  # 3
     candidates = gains(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
-    winner = argmax(party, candidates)  # 19
+    winner = argmax(party, candidates)
     with party.phase("open split"):
-        return open_tags(party, tags, winner.tag, TREE_SHAPE)  # 20
+        return open_tags(party, tags, winner.tag, TREE_SHAPE)  # 19-20
 
 
 def children(
@@ -80,8 +80,8 @@ def children(
             if party.role == owner:  # 21
                 flipped = not rules.is_paper and _coin(party, f"{label}/coin/{tree}/{node}")
                 sides[i] = pack(data.goes_left(candidate) ^ np.uint8(flipped))  # 22-29
-            left, right = trees[tree].split(node, owner, candidate, flipped)  # 37-41
-            nodes[i], nodes[n + i] = (tree, left), (tree, right)  # 35-36
+            left, right = trees[tree].split(node, owner, candidate, flipped)  # 35-36
+            nodes[i], nodes[n + i] = (tree, left), (tree, right)
         q = share_each(party, [owner for owner, _ in splits], PACKED, (data.sizes.packed,), sides)  # 30
         staying = multiplying(party, [[Product((parent.members, q))]], name="rows inside")  # 32
         if depth == rules.max_depth - 1 and not rules.is_paper:
