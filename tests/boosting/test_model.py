@@ -29,7 +29,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
-from mpfedxgb.tree.predict import reachable
+from mpfedxgb.tree.reachable import reachable
 from support.property_tests import examples
 from support.toy_tables import QUICK, Floats, halves, labels, margins_by_hand, people
 
@@ -343,6 +343,7 @@ DAMAGE: dict[str, tuple[int, tuple[Any, ...], Any, str]] = {
     "a weight at an auxiliary": (1, ("trees", 0, 2), {"leaf": 3, "cover": 1.0}, "active participant"),
     "a huge weight": (0, ("trees", 0, 2, "leaf"), 1 << 63, "2^30"),
     "no base margin": (0, ("base_margin",), None, "base margin"),
+    "an empty base margin": (0, ("base_margin",), [], "base margin"),
     "two base margins": (0, ("base_margin",), [0.0, 1.0], "base margin"),
     "a base margin at an auxiliary": (1, ("base_margin",), [0.0], "base margin"),
     "a best round that is none": (0, ("best_iteration",), 2, "best_iteration 2"),

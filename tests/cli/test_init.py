@@ -69,7 +69,8 @@ class TestWritten:
         assert len({settings.session_name for settings in all_settings}) == 1
         ids: dict[str, set[tuple[str, ...]]] = {}
         for settings in all_settings:
-            settings.check_files()
+            assert all(path.is_file() for _, path in settings.inputs())
+            assert all(path.parent.is_dir() and not path.is_dir() for _, path in settings.outputs())
             tls = settings.tls
             assert tls is not None
             Identity.load(settings.role.name, tls.ca, tls.certificate, tls.key).check_usage(listens=True, dials=True)

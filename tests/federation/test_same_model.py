@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from mpfedxgb.boosting.checkpoint import Checkpoints
-from mpfedxgb.boosting.train import TrainData
+from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.federation.programs import Training, run_coordinator, run_training
 from mpfedxgb.federation.role import labels_of
 from mpfedxgb.federation.rows import read_rows

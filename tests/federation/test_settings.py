@@ -276,25 +276,20 @@ class TestMessages:
         with pytest.raises(SettingsError, match=r"\[data\] train is missing"):
             RoleSettings.from_dict(least("bank")).file_of("train")
 
-    def test_check_files(self, tmp_path: Path) -> None:
-        """Files that are not there are named by their keys, and so are folders for output."""
+    def test_files_by_their_keys(self, tmp_path: Path) -> None:
+        """What a role reads and what it writes, each file under table and key, from the settings file's folder."""
         content = least("telecom")
         content["data"]["train"] = "train.csv"
         content["role"]["model"] = "models/m.json"
         settings = RoleSettings.from_toml(write(tmp_path, content))
-        for name in ("ca.crt", "own.crt", "own.key"):
-            with pytest.raises(SettingsError, match=rf"\[tls\] \w+: .*{name} is not there"):
-                settings.check_files()
-            (tmp_path / name).touch()
-        (tmp_path / "train.csv").mkdir()
-        with pytest.raises(SettingsError, match=r"\[data\] train: .* is a folder"):
-            settings.check_files()
-        (tmp_path / "train.csv").rmdir()
-        (tmp_path / "train.csv").touch()
-        with pytest.raises(SettingsError, match=r"\[role\] model: there is no folder"):
-            settings.check_files()
-        (tmp_path / "models").mkdir()
-        settings.check_files()
+
+        assert dict(settings.inputs()) == {
+            "[tls] ca": tmp_path / "ca.crt",
+            "[tls] certificate": tmp_path / "own.crt",
+            "[tls] key": tmp_path / "own.key",
+            "[data] train": tmp_path / "train.csv",
+        }
+        assert dict(settings.outputs())["[role] model"] == tmp_path / "models/m.json"
 
 
 class TestAddresses:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpfedxgb.boosting.train import TABLE_SIZES
+from mpfedxgb.boosting.setup import TABLE_SIZES
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 from mpfedxgb.tree.paper.leaf import STEP_SIZE

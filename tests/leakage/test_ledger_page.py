@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from mpfedxgb.boosting import train
+from mpfedxgb.boosting import setup, train
 from mpfedxgb.federation import programs, scoring
 from mpfedxgb.protocols import tag
-from mpfedxgb.tree import leaf, predict, split
+from mpfedxgb.tree import agreement, leaf, predict, split
 
 PAGE = Path(__file__).parents[2] / "docs" / "what-each-party-sees.md"
 NAMES = [
-    train.TABLE_SIZES,
+    setup.TABLE_SIZES,
     train.NUMBER_OF_TREES,
     train.ROUNDS_DONE,
     split.TREE_SHAPE,
@@ -21,7 +21,7 @@ NAMES = [
     leaf.LEAF_MEMBERSHIP,
     leaf.OWN_PATH,
     predict.PREDICTION,
-    predict.ROWS_TO_SCORE,
+    agreement.ROWS_TO_SCORE,
     programs.KIND_OF_SESSION,
     programs.ID_DIGEST,
     scoring.BATCH,

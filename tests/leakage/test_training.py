@@ -12,7 +12,8 @@ import pytest
 from scipy import stats
 
 from mpfedxgb.boosting.active import Active
-from mpfedxgb.boosting.train import NUMBER_OF_TREES, TABLE_SIZES
+from mpfedxgb.boosting.setup import TABLE_SIZES
+from mpfedxgb.boosting.train import NUMBER_OF_TREES
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.keys import Keyring, MakeSource
 from mpfedxgb.protocols.tag import NOBODY, OWN_SPLIT

@@ -60,15 +60,14 @@ def test_both_ends_derive_the_same_stream() -> None:
 
 
 def test_a_label_serves_once() -> None:
-    """A second request for a key is an error, whatever was announced in between and however it is asked."""
+    """A second request for a key is an error; whatever was announced in between."""
     keys = keyring()
     keys.source(1, "multiply")
     with pytest.raises(KeyReuseError, match="multiply"):
         keys.source(1, "multiply")
     keys.announce("rows", b"5")
-    for after in (True, False):
-        with pytest.raises(KeyReuseError, match="never hides two values"):
-            keys.source(1, "multiply", after_announcements=after)
+    with pytest.raises(KeyReuseError, match="never hides two values"):
+        keys.source(1, "multiply")
     keys.source(2, "multiply")
     with pytest.raises(KeyReuseError):
         keys.source(2, "multiply")
@@ -82,7 +81,6 @@ def test_everything_changes_the_stream() -> None:
         "plain": keyring().source(1, "step"),
         "participant": keyring().source(2, "step"),
         "label": keyring().source(1, "step "),
-        "not after announcements": keyring().source(1, "step", after_announcements=False),
         "session": keyring(session="other").source(1, "step"),
         "attempt": keyring(attempt=2).source(1, "step"),
         "participant's name": keyring(roster=named).source(1, "step"),
@@ -108,15 +106,6 @@ def test_everything_changes_the_stream() -> None:
 def test_what_does_not_matter_does_not_change_the_stream() -> None:
     """Deadlines and limits are each role's own business."""
     assert words(keyring(deadline=1.0, max_frame_bytes=4096).source(1, "step")) == words(keyring().source(1, "step"))
-
-
-def test_announcements_do_not_reach_keys_that_leave_them_out() -> None:
-    """Masks of left children can be expanded ahead: before and after an announcement they are the same."""
-    before, after = keyring(), keyring()
-    after.announce("owner", b"3")
-    ahead = [keys.source(1, "left child", after_announcements=False) for keys in (before, after)]
-    assert words(ahead[0]) == words(ahead[1])
-    assert words(before.source(1, "other")) != words(after.source(1, "other"))
 
 
 def test_a_participant_has_no_other_keys() -> None:

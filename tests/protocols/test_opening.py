@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 
 from mpfedxgb.party import Party
-from mpfedxgb.protocols import Secret, open_masked, open_masked_batch, to_shares
+from mpfedxgb.protocols import Secret, open_masked, open_pending, to_shares
+from mpfedxgb.protocols.opening import masking
 from mpfedxgb.ring import BIT, PACKED, VECTOR
 from support.evaluation import PARTICIPANTS, PROPERTY, RINGS, SEEDS, TINY, cases, evaluate, operand, same
 
@@ -21,7 +22,7 @@ def test_a_batch_of_any_rings_and_shapes_is_opened_in_one_round(participants: in
 
     def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
         party.step("open")
-        return open_masked_batch(party, [to_shares(party, x) for x in secrets])
+        return open_pending(party, [masking(party, to_shares(party, x)) for x in secrets])
 
     evaluation = evaluate(participants, operands, compute)
 

@@ -13,7 +13,8 @@ import pandas as pd
 from mpfedxgb.boosting import Labels, PartialModel, TrainData, TrainResult, secure_train
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.train import NUMBER_OF_TREES, TABLE_SIZES
+from mpfedxgb.boosting.setup import TABLE_SIZES
+from mpfedxgb.boosting.train import NUMBER_OF_TREES
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.party import ACTIVE, LocalRun, run_locally

@@ -80,7 +80,7 @@ def test_gains_are_exact_fractions(checks: bool, samples: bool, first: bool, see
     sums, totals = node_sums(rng, int(rng.integers(3, 62)))
     middle = int(np.sort(sums[:, 1].ravel())[sums[:, 1].size // 2])
     constants = (int(rng.integers(0, 1 << 40)), int(rng.integers(1, 1 << 62)), int(rng.choice([0, 1, middle])))
-    rules = TreeRules(3, wide(4), checks, first, False)
+    rules = TreeRules(max_depth=3, ring=wide(4), checks_children=checks, no_split_first=first, first_layer_mask=False)
     allowed = integers(rng.integers(0, 2, (NODES, COLUMNS))) if samples else None
 
     found = secure_gains(int(rng.integers(2, 4)), sums, totals, constants, rules, allowed).values
@@ -94,7 +94,7 @@ def test_weight_of_a_child_at_the_limit(mcw: int) -> None:
     """Just heavy enough is enough, on either side; lambda does not count."""
     left = integers([[[1, 1, 1, 1, 1], [0, 4, 5, 6, 10]]] * NODES)
     totals = integers([[3, 10]] * NODES)
-    rules = TreeRules(3, wide(3), checks_children=True, no_split_first=True, first_layer_mask=False)
+    rules = TreeRules(max_depth=3, ring=wide(3), checks_children=True, no_split_first=True, first_layer_mask=False)
     value = secure_gains(2, left, totals, (7, 1, mcw), rules, None).values[0]
 
     assert (value[1][0][1:] != 1).tolist() == [min(h, 10 - h) >= mcw for h in (0, 4, 5, 6, 10)]
@@ -106,7 +106,7 @@ def test_weight_of_a_child_at_the_limit(mcw: int) -> None:
 def test_rounds_and_reveals(checks: bool, samples: bool, rounds: int) -> None:
     """As many rounds as the docstring says, and nothing on the ledger."""
     sums, totals = node_sums(np.random.default_rng(1), 20)
-    rules = TreeRules(3, wide(3), checks, no_split_first=True, first_layer_mask=False)
+    rules = TreeRules(max_depth=3, ring=wide(3), checks_children=checks, no_split_first=True, first_layer_mask=False)
     allowed = integers(np.ones((NODES, COLUMNS), int)) if samples else None
     found = secure_gains(3, sums, totals, (1, 1, 1), rules, allowed)
 

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from mpfedxgb.tree import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Split
+from mpfedxgb.tree.nodes import Outline
 
 
 def grown() -> GrownTree:
@@ -62,13 +63,13 @@ def test_leaves_and_owners_in_the_order_of_nodes() -> None:
     tree.close(inner, 9)
 
     assert tree.leaf_places() == [0, 9, 4]
-    assert tree.split_owners() == {3}
+    assert tree.outline(5) == Outline(5, leaves=3, owners=(3,))
     assert grown().leaf_places() == [0, 1, 2, 3]
-    assert grown().split_owners() == {1, 2}
+    assert grown().outline(0) == Outline(0, leaves=4, owners=(1, 2))
     single = GrownTree()
     single.close(0, 7)
     assert single.leaf_places() == [7]
-    assert single.split_owners() == set()
+    assert single.outline(0) == Outline(0, leaves=1, owners=())
 
 
 def test_kept_nodes_do_not_change() -> None:

@@ -17,7 +17,10 @@ from mpfedxgb.data import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.tree import Dummy, Leaf, Node, Split, Tree, predict
-from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE, Outline, Scorer, outline, secure_predict
+from mpfedxgb.tree.agreement import ROWS_TO_SCORE
+from mpfedxgb.tree.nodes import Outline, outline
+from mpfedxgb.tree.predict import PREDICTION, secure_predict
+from mpfedxgb.tree.reachable import Scorer
 from mpfedxgb.tree.split import TREE_SHAPE
 from support.evaluation import SEEDS
 from support.property_tests import examples

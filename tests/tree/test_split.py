@@ -35,7 +35,18 @@ from support.small_trees import (
     share_members,
 )
 
-TREES, ROWS = 6, 30
+TREES, ROWS, DEPTH = 6, 30, 3
+
+
+def rules_of(checks_children: bool = False, no_split_first: bool = True, first_layer_mask: bool = False) -> TreeRules:
+    """Return rules for trees of DEPTH layers."""
+    return TreeRules(
+        max_depth=DEPTH,
+        ring=WIDE,
+        checks_children=checks_children,
+        no_split_first=no_split_first,
+        first_layer_mask=first_layer_mask,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +62,7 @@ class Case:
 
     def secure(self, federation: Federation, gh: Ints, allowed: Bits) -> list[Opened]:
         """Return what every role learns."""
-        rules = TreeRules(3, WIDE, self.mcw > 0, self.no_split_first, self.first_layer)
+        rules = rules_of(self.mcw > 0, self.no_split_first, self.first_layer)
 
         def program(party: Party) -> Opened:
             data, secret = federation.publish(party), share_gradients(party, gh)
@@ -60,7 +71,7 @@ class Case:
             nodes = [(tree, 0) for tree in range(len(gh))]
             members = share_members(party, np.ones((len(gh), ROWS), np.uint8))
             level = Level(nodes, members, secret, aggregate_buckets(party, data, secret))
-            return best_splits(party, data, level, round_, rules, self.first_layer)
+            return best_splits(party, data, level, round_, rules, depth=0)
 
         return run_locally(program, federation.participants).results
 
@@ -145,7 +156,7 @@ def test_ledger_of_best_splits() -> None:
         round_ = Round("0", constants(party, 1, 1, 0))
         members = share_members(party, np.ones((TREES, ROWS), np.uint8))
         level = Level([(k, 0) for k in range(TREES)], members, secret, aggregate_buckets(party, data, secret))
-        found = best_splits(party, data, level, round_, TreeRules(3, WIDE, False, True, False), False)
+        found = best_splits(party, data, level, round_, rules_of(), depth=0)
         return found, {(entry.name, entry.receiver): entry.count for entry in party.ledger}
 
     results = run_locally(program, 2).results
@@ -189,7 +200,7 @@ def raise_children(
         parent = Level([(k, 0) for k in range(len(gh))], share_members(party, members), secret, sums)
         trees = [GrownTree() for _ in gh]
         mine = [(owner, candidate if party.role == owner else -1) for owner, candidate in splits]
-        level = children(party, data, parent, mine, trees, "7", last)
+        level = children(party, data, parent, mine, trees, "7", rules_of(), DEPTH - 1 if last else 0)
         if last:
             assert level.gh is None
             assert level.sums is None
@@ -270,7 +281,7 @@ def test_children_are_numbered_level_by_level() -> None:
         trees = [GrownTree(), GrownTree()]
         trees[0].split(0, 1, 0, False)
         parent = Level([(0, 2), (1, 0), (0, 1)], share_members(party, members), secret)
-        return list(children(party, data, parent, [(1, 0)] * 3, trees, "0", True).nodes)
+        return list(children(party, data, parent, [(1, 0)] * 3, trees, "0", rules_of(), DEPTH - 1).nodes)
 
     for nodes in run_locally(program, 2).results:
         assert nodes == [(0, 5), (1, 1), (0, 3), (0, 6), (1, 2), (0, 4)]

@@ -29,7 +29,8 @@ from mpfedxgb.boosting.active import Labels, RoundReport
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import REFUSED, TrainParams
-from mpfedxgb.boosting.train import TrainData, TrainResult, secure_train
+from mpfedxgb.boosting.setup import TrainData
+from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError

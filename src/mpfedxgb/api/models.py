@@ -22,7 +22,8 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.ring.fixed import decode_fixed
-from mpfedxgb.tree.predict import Scorer, secure_predict
+from mpfedxgb.tree.predict import secure_predict
+from mpfedxgb.tree.reachable import Scorer
 
 SUFFIX = ".mpfedxgb.json"
 

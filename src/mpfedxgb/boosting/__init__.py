@@ -3,6 +3,7 @@
 from mpfedxgb.boosting.active import Labels, RoundReport
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.train import TrainData, TrainResult, secure_train
+from mpfedxgb.boosting.setup import TrainData
+from mpfedxgb.boosting.train import TrainResult, secure_train
 
 __all__ = ["Joined", "Labels", "PartialModel", "RoundReport", "TrainData", "TrainResult", "join", "secure_train"]

@@ -140,7 +140,7 @@ class Active:
         return leaves
 
     def add(self, predictions: npt.NDArray[np.int64], weight_bits: int) -> None:
-        """Add what the trees of a round predict for every row, (trees, rows) in units of 2^-weight_bits (line 9)."""
+        """Add what trees predict for every row, (trees, rows) in units of 2^-weight_bits (Algorithm 1, line 9)."""
         self.margins += encode_fixed(decode_fixed(predictions, weight_bits), WEIGHT_BITS)
         self._check_margins()
 

@@ -130,52 +130,68 @@ class PartialModel:
 
     def _check(self) -> None:
         """Raise ValueError unless all numbers fit together, so that nobody stumbles over them later."""
-        if not 1 <= self.participant <= len(self.participants):
-            raise ValueError(f"participant {self.participant} of {len(self.participants)}")
-        if len(set(self.participants)) != len(self.participants):
-            raise ValueError("two participants have the same name")
-        if self.is_active != (self.base_margin is not None) or len(self.base_margin or ()) not in (0, self._per_round):
-            raise ValueError("the base margin is the active participant's, one number per tree of a round")
-        if not self.trees or len(self.trees) % self._per_round:
-            raise ValueError(f"{len(self.trees)} trees are not whole rounds of {self._per_round}")
-        if self.best_iteration is not None and not 0 <= self.best_iteration < len(self.trees) // self._per_round:
-            raise ValueError(f"best_iteration {self.best_iteration} is none of the rounds")
-        if self.weight_bits != WEIGHT_BITS and not (self.is_active and self.params.is_paper):
-            raise ValueError("the scale of leaf weights is the active participant's, in the paper's way")
-        if not _WEIGHT_BITS[0] <= self.weight_bits <= _WEIGHT_BITS[1]:
-            raise ValueError("weight_bits is no scale of leaf weights")
-        if self.classes is not None and len(set(self.classes)) != self.params.num_class:
-            raise ValueError(f"{len(self.classes)} classes are listed for a model of {self.params.num_class}")
-        if not self.is_active and (self.best_iteration, self.classes) != (None, None):
-            raise ValueError("best_iteration and classes are the active participant's")
+        names, classes = self.participants, self.classes
+        _require(1 <= self.participant <= len(names), f"participant {self.participant} of {len(names)}")
+        _require(len(set(names)) == len(names), "two participants have the same name")
+        self._check_rounds()
+        _require(
+            self.weight_bits == WEIGHT_BITS or (self.is_active and self.params.is_paper),
+            "the scale of leaf weights is the active participant's, in the paper's way",
+        )
+        _require(_WEIGHT_BITS[0] <= self.weight_bits <= _WEIGHT_BITS[1], "weight_bits is no scale of leaf weights")
+        if classes is not None:
+            wanted = self.params.num_class
+            _require(len(set(classes)) == wanted, f"{len(classes)} classes are listed for a model of {wanted}")
+        _require(
+            self.is_active or (self.best_iteration, classes) == (None, None),
+            "best_iteration and classes are the active participant's",
+        )
         features = {f.name: f for f in self.features}
-        if len(features) != len(self.features):
-            raise ValueError("a feature is listed twice")
+        _require(len(features) == len(self.features), "a feature is listed twice")
         for tree in self.trees:
             self._check_tree(tree, features)
+
+    def _check_rounds(self) -> None:
+        per_round, best = self.params.trees_per_round, self.best_iteration
+        margins = None if self.base_margin is None else len(self.base_margin)
+        _require(
+            margins == (per_round if self.is_active else None),
+            "the base margin is the active participant's, one number per tree of a round",
+        )
+        rounds, rest = divmod(len(self.trees), per_round)
+        _require(rounds > 0 and rest == 0, f"{len(self.trees)} trees are not whole rounds of {per_round}")
+        _require(best is None or 0 <= best < rounds, f"best_iteration {best} is none of the rounds")
 
     def _check_tree(self, tree: Tree, features: dict[str, Feature]) -> None:
         following = 1  # children are numbered two by two in the order of their parents
         for node in tree:
             if isinstance(node, Leaf):
-                if (node.weight is not None) != (self.is_active and not self.params.is_paper):
-                    raise ValueError("leaf weights belong to the active participant, all of them")
-                if (node.share is not None) != self.params.is_paper:
-                    raise ValueError("shares of leaf weights are kept in the paper's way, all of them, and only there")
+                self._check_leaf(node)
                 continue
-            if (node.left, node.right) != (following, following + 1):
-                raise ValueError(f"a split has the children {node.left} and {node.right}, not the two that follow")
+            _require(
+                (node.left, node.right) == (following, following + 1),
+                f"a split has the children {node.left} and {node.right}, not the two that follow",
+            )
             following += 2
             if isinstance(node, Split):
                 _check_split(node, features)
-            elif not 1 <= node.owner <= len(self.participants) or node.owner == self.participant:
-                raise ValueError(f"a split of somebody else belongs to participant {node.owner}")
-        if following != len(tree):
-            raise ValueError(f"a tree of {len(tree)} nodes has children up to number {following - 1}")
+            else:
+                _require(
+                    1 <= node.owner <= len(self.participants) and node.owner != self.participant,
+                    f"a split of somebody else belongs to participant {node.owner}",
+                )
+        _require(following == len(tree), f"a tree of {len(tree)} nodes has children up to number {following - 1}")
 
-    @property
-    def _per_round(self) -> int:
-        return self.params.trees_per_round
+    def _check_leaf(self, leaf: Leaf) -> None:
+        is_paper = self.params.is_paper
+        _require(
+            (leaf.weight is not None) == (self.is_active and not is_paper),
+            "leaf weights belong to the active participant, all of them",
+        )
+        _require(
+            (leaf.share is not None) == is_paper,
+            "shares of leaf weights are kept in the paper's way, all of them, and only there",
+        )
 
     def save(self, path: Path) -> None:
         """Write the model to a file, whole or not at all."""
@@ -285,13 +301,21 @@ def _feature_from_json(content: dict[str, Any]) -> Feature:
 
 
 def _check_split(node: Split, features: dict[str, Feature]) -> None:
-    if node.feature not in features:
-        raise ValueError("a split uses a feature that is not listed")
+    _require(node.feature in features, "a split uses a feature that is not listed")
     categories = features[node.feature].categories
-    if (categories is None) != (node.category is None):
-        raise ValueError(f"a split on {node.feature!r} mixes up numbers and categories")
-    if categories is not None and node.category not in range(len(categories)):
-        raise ValueError(f"a split on {node.feature!r} names category {node.category} of {len(categories)}")
+    _require(
+        (categories is None) == (node.category is None), f"a split on {node.feature!r} mixes up numbers and categories"
+    )
+    if categories is not None:
+        _require(
+            node.category in range(len(categories)),
+            f"a split on {node.feature!r} names category {node.category} of {len(categories)}",
+        )
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
 
 
 def _typed(content: dict[str, Any], key: str, *kinds: type) -> Any:

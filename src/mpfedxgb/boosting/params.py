@@ -14,7 +14,7 @@ from mpfedxgb.boosting.objectives import IN_PAPER_MODE, OBJECTIVES, objective_of
 from mpfedxgb.errors import SettingsError
 
 SECURITY = ("strict", "paper")
-"""How much is revealed on the way: nothing but DESIGN's ledger, or what the paper's algorithms reveal as printed."""
+"""What is revealed: what docs/what-each-party-sees.md lists, or what the paper\'s algorithms show as printed."""
 
 BINNING = ("quantile", "paper")
 """How columns are cut: buckets of equal frequency with heavy values apart, or the greedy sketch of the paper's code."""

@@ -30,7 +30,10 @@ _KEPT_BITS = 44
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The public part: limbs of the wide ring, caps on |g~|, h~, lambda~ and gamma~, and the scales where public."""
+    """The public part: limbs of the wide ring, caps on |g~|, h~, lambda~ and gamma~, and the scales.
+
+    A scale that is None is chosen by the active participant, in private.
+    """
 
     limbs: int
     g_cap: int
@@ -39,11 +42,6 @@ class Plan:
     gam_cap: int
     f_g: int | None
     f_h: int | None
-
-    @property
-    def is_private(self) -> bool:
-        """Whether the active participant chooses a scale for itself."""
-        return self.f_g is None or self.f_h is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ def plan(params: TrainParams, rows: int) -> Plan:
     else:
         lam = _lambda(params, policy.f_h)
     if policy.f_g is not None and policy.f_h is not None and policy.g_cap is not None:
-        gam = _gamma(params, policy.f_g, policy.f_h, policy.g_cap, rows)
+        gam = _gamma(params, policy.f_g, policy.f_h, _gain_cap(rows, policy.g_cap))
         for limbs in _LIMBS:
             if _fits(params, rows, policy.g_cap, h_cap, lam, gam, limbs):
                 return Plan(limbs, policy.g_cap, h_cap, lam, gam, policy.f_g, policy.f_h)
@@ -134,8 +132,16 @@ def _leaf_rules(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int
     else:  # h = 1, so no weight is larger than the largest g; at the scale chosen that is above g_cap / 4
         largest, epsilon = g_cap, params.leaf_epsilon * g_cap / 4
         shift = max(0, g_cap.bit_length() + SPARE_BITS - _KEPT_BITS)
-    step_bits = min(61, (rows * h_cap + 3 * lam).bit_length() + 8)
-    return LeafRules(f_h, lam, rows * g_cap, largest, epsilon, step_bits, shift, params.learning_rate)
+    return LeafRules(
+        f_h=f_h,
+        lam=lam,
+        largest_sum=rows * g_cap,
+        largest_weight=largest,
+        epsilon=epsilon,
+        step_bits=min(61, (rows * h_cap + 3 * lam).bit_length() + 8),
+        shift=shift,
+        learning_rate=params.learning_rate,
+    )
 
 
 def _gain_cap(rows: int, g_cap: int) -> int:
@@ -149,9 +155,10 @@ def _lambda(params: TrainParams, f_h: int) -> int:
     return max(1, lam) if params.reg_lambda > 0 else lam
 
 
-def _gamma(params: TrainParams, f_g: int, f_h: int, g_cap: int, rows: int) -> int:
+def _gamma(params: TrainParams, f_g: int, f_h: int, cap: int) -> int:
+    """Return gamma~, up to a cap that no gain reaches."""
     exact = Fraction(max(params.gamma, SMALLEST_GAMMA)) * Fraction(2) ** (2 * f_g - f_h)
-    return min(max(1, round(exact)), _gain_cap(rows, g_cap))
+    return min(max(1, round(exact)), cap)
 
 
 def scale(params: TrainParams, public: Plan, rows: int, f_g: int, f_h: int) -> Scale:
@@ -159,7 +166,7 @@ def scale(params: TrainParams, public: Plan, rows: int, f_g: int, f_h: int) -> S
     mcw = min(math.ceil(Fraction(params.min_child_weight) * Fraction(2) ** f_h), rows * public.h_cap + 1)
     if params.reg_lambda == 0:
         mcw = max(1, mcw)  # an empty side would make 0 / 0
-    return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.g_cap, rows), mcw)
+    return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.gam_cap), mcw)
 
 
 def choose_scale(

@@ -15,7 +15,8 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Labels as PrivateLabels
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.train import TrainData, TrainResult, secure_train
+from mpfedxgb.boosting.setup import TrainData
+from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.experiments.data import Labels, dataset1
 from mpfedxgb.experiments.output import INK, Result, Row
 from mpfedxgb.experiments.setting import SHARES, Setup

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from mpfedxgb.boosting.checkpoint import Checkpoints, Progress, State
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.train import TrainData, TrainResult, secure_train
+from mpfedxgb.boosting.setup import TrainData
+from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.data.alignment import SALT_BYTES, Ids
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FrameError, HandshakeError, UserError

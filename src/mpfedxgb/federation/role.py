@@ -19,7 +19,8 @@ from mpfedxgb.boosting.active import Labels, RoundReport
 from mpfedxgb.boosting.checkpoint import Checkpoints, forget_private_key
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.train import TrainData, TrainResult
+from mpfedxgb.boosting.setup import TrainData
+from mpfedxgb.boosting.train import TrainResult
 from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import FederationError, SettingsError
 from mpfedxgb.federation.programs import (

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import queue
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +24,8 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.fixed import decode_fixed
 from mpfedxgb.ring.prg import digest
-from mpfedxgb.tree.predict import Scorer, secure_predict
+from mpfedxgb.tree.predict import secure_predict
+from mpfedxgb.tree.reachable import Scorer
 
 BATCH = "size of a batch to score"
 BATCH_IDS = "ids of the rows to score"
@@ -42,6 +45,19 @@ class _Request:
     done: threading.Event = field(default_factory=threading.Event)
     margins: Floats | None = field(default=None, repr=False)
     error: BaseException | None = None
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Let whoever asked go on after the block, with margins or the error; the session survives a DataError only."""
+        try:
+            yield
+        except DataError as error:
+            self.error = error
+        except BaseException as error:
+            self.error = error
+            raise
+        finally:
+            self.done.set()
 
 
 class Service:
@@ -95,13 +111,13 @@ class Service:
                 request.error = error
                 request.done.set()
 
-    def next_request(self, timeout: float) -> _Request | int | None:
-        """Return the next batch, END, or None after `timeout` seconds without one."""
+    def next_request(self, timeout: float) -> tuple[int, _Request | None]:
+        """Return size and content of the next batch; or END, or STILL_THERE after `timeout` seconds without one."""
         try:
             request = self._requests.get(timeout=timeout)
         except queue.Empty:
-            return None
-        return END if request is None else request
+            return STILL_THERE, None
+        return (END, None) if request is None else (len(request.keys), request)
 
     def places_of(self, keys: list[str]) -> tuple[npt.NDArray[np.int64], int]:
         """Return where rows are in this participant's table, and how many are not there."""
@@ -122,29 +138,18 @@ def score_batches(party: Party, service: Service | None) -> None:
     classes = int(party.broadcast(CLASSES, [1 if service is None else service.model.params.trees_per_round])[0])
     pause = party.communicator.settings.deadline / 3
     while True:
-        request = service.next_request(pause) if party.is_active and service is not None else None
-        size = len(request.keys) if isinstance(request, _Request) else STILL_THERE if request is None else END
+        size, request = STILL_THERE, None
+        if party.is_active and service is not None:
+            size, request = service.next_request(pause)
         size = int(party.broadcast(BATCH, [size])[0])
         if size == END:
             return
         if size == STILL_THERE:
             continue
-        try:
-            margins = _score(party, service, request if isinstance(request, _Request) else None, size, classes)
-        except DataError as error:
-            if not isinstance(request, _Request):
-                raise
-            request.error = error
-        except BaseException as error:
-            if isinstance(request, _Request):
-                request.error = error
-                request.done.set()
-            raise
-        else:
-            if isinstance(request, _Request):
+        with nullcontext() if request is None else request.answering():
+            margins = _score(party, service, request, size, classes)
+            if request is not None:
                 request.margins = margins
-        if isinstance(request, _Request):
-            request.done.set()
 
 
 def _check_models(party: Party, service: Service | None) -> None:

@@ -1,7 +1,8 @@
 """The key schedule: one stream key per step and participant, never the same twice.
 
 A step's key is HKDF(seed; session, attempt, roster, a fresh nonce of every participant | step label, announcements so
-far). The coordinator has every participant's seed and so derives every stream; a participant derives its own.
+far), with the HKDF of RFC 5869. The coordinator has every participant's seed and so derives every stream; a participant
+derives its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from mpfedxgb.party.roster import Roster
 from mpfedxgb.ring.prg import KEY_BYTES, Expander, Source, Stream, digest, expand, extract, os_entropy
 
 NONCE_BYTES = 16
-_NO_ANNOUNCEMENTS = bytes(32)
 
 MakeSource = Callable[[int, str, bytes], Source]
 """Turns (participant, label, key) into a stream; tests put enumerated randomness here."""
@@ -59,6 +59,7 @@ class Keyring:
         training: str = "",
     ) -> None:
         self._private = private or os_entropy(KEY_BYTES)
+        # HKDF-Extract (RFC 5869, section 2.2): the seed is the keying material, the context its salt.
         self._keys = {participant: Expander(extract(context, seed)) for participant, seed in seeds.items()}
         self._make_source = make_source
         self.training = training
@@ -79,16 +80,12 @@ class Keyring:
         """
         return Stream(expand(self._private, digest(b"private choice", label.encode())))
 
-    def source(self, participant: int, label: str, after_announcements: bool = True) -> Source:
-        """Return the stream of a step.
-
-        A label serves once per participant; a second request raises KeyReuseError. Labels that are known ahead of the
-        announcements (the masks of left children) may leave those out of the key.
-        """
+    def source(self, participant: int, label: str) -> Source:
+        """Return the stream of a step; a label serves once per participant, a second request raises KeyReuseError."""
         if (participant, label) in self._used:
             raise KeyReuseError(f"the key of step {label!r} has been used; a mask never hides two values")
         self._used.add((participant, label))
         # The suffix has a fixed length, so no two pairs of label and announcements share an info.
-        info = label.encode() + (self._announced if after_announcements else _NO_ANNOUNCEMENTS)
-        key = self._keys[participant](info)
+        info = label.encode() + self._announced
+        key = self._keys[participant](info)  # HKDF-Expand (RFC 5869, section 2.3)
         return Stream(key) if self._make_source is None else self._make_source(participant, label, key)

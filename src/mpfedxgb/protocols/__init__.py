@@ -1,4 +1,7 @@
-"""What can be computed on secrets, for any model: every function that talks takes the party first."""
+"""What can be computed on secrets, for any model: every function that talks takes the party first.
+
+Everything that the rooms above use is here, and what a program of one's own may want besides.
+"""
 
 from mpfedxgb.protocols.argmax import Fractions, argmax, fractions
 from mpfedxgb.protocols.bits import (
@@ -6,31 +9,46 @@ from mpfedxgb.protocols.bits import (
     BitProduct,
     bit_times,
     both,
+    multiplying_by_bits,
     open_bit,
+    opening_bit,
     select,
     share_bit,
+    shares_of_bit_products,
     sums_of_bit_products,
 )
-from mpfedxgb.protocols.compare import less_than, negative
-from mpfedxgb.protocols.divide import divide, reciprocal
-from mpfedxgb.protocols.lift import lift, lift_secret
-from mpfedxgb.protocols.multiply import Product, inner_product, multiply, sum_of_products, sums_of_products
-from mpfedxgb.protocols.opening import open_masked, open_masked_batch
+from mpfedxgb.protocols.compare import comparing_with_zero, less_than, negative
+from mpfedxgb.protocols.divide import ITERATIONS, divide, reciprocal
+from mpfedxgb.protocols.lift import lift, lift_opened, lift_secret, lifting
+from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
+from mpfedxgb.protocols.opening import Pending, open_groups, open_masked, open_pending
 from mpfedxgb.protocols.private_matrix import BitMatrix, Matrix, PrivateMatrix, matrix_times, publish_matrix
 from mpfedxgb.protocols.reveal import reveal
-from mpfedxgb.protocols.secret import Secret, Shares, public_secret, public_shares, to_shares
-from mpfedxgb.protocols.share import share
-from mpfedxgb.protocols.tag import NOBODY, Opened, Tags, make_tags, open_tags
+from mpfedxgb.protocols.secret import (
+    Secret,
+    Shares,
+    concatenate,
+    concatenate_shares,
+    public_secret,
+    public_shares,
+    stack,
+    to_shares,
+)
+from mpfedxgb.protocols.share import share, share_each
+from mpfedxgb.protocols.tag import NOBODY, OWN_SPLIT, Opened, Tags, make_tags, open_tags
 from mpfedxgb.protocols.truncate import truncate
 
 __all__ = [
+    "ITERATIONS",
     "NOBODY",
+    "OWN_SPLIT",
     "Bit",
     "BitMatrix",
     "BitProduct",
     "Fractions",
     "Matrix",
     "Opened",
+    "Pending",
     "PrivateMatrix",
     "Product",
     "Secret",
@@ -39,20 +57,29 @@ __all__ = [
     "argmax",
     "bit_times",
     "both",
+    "comparing_with_zero",
+    "concatenate",
+    "concatenate_shares",
     "divide",
     "fractions",
     "inner_product",
     "less_than",
     "lift",
+    "lift_opened",
     "lift_secret",
+    "lifting",
     "make_tags",
     "matrix_times",
     "multiply",
+    "multiplying",
+    "multiplying_by_bits",
     "negative",
     "open_bit",
+    "open_groups",
     "open_masked",
-    "open_masked_batch",
+    "open_pending",
     "open_tags",
+    "opening_bit",
     "public_secret",
     "public_shares",
     "publish_matrix",
@@ -61,6 +88,9 @@ __all__ = [
     "select",
     "share",
     "share_bit",
+    "share_each",
+    "shares_of_bit_products",
+    "stack",
     "sum_of_products",
     "sums_of_bit_products",
     "sums_of_products",

@@ -1,4 +1,4 @@
-"""Hidden bits put to use: opened bits, selection, and the child update (Algorithm 3, lines 32-34).
+"""Hidden bits put to use: opened bits, selection, and values that count only where bits are 1.
 
 An opened bit is a masked secret over {0, 1}: m_b = b ^ rho. In a ring, b = m_b + (1 - 2 m_b) rho is affine in rho, so a
 product of bits and one value is a public combination of products of rho's and the value's mask.
@@ -62,7 +62,7 @@ def opening_bit(party: Party, shares: Shares) -> Pending[Bit]:
 
 
 def share_bit(party: Party, owner: int, shape: Shape, values: RingArray | None = None) -> Bit:
-    """Put bits of one participant into the computation, masked by itself (SHR of s_L, line 30 of Algorithm 3).
+    """Put bits of one participant into the computation, masked by itself (SHR of an indicator vector).
 
     Rounds: 1. Sent: one bit each by the owner (passed on by the active participant). Reveals: nothing.
     """
@@ -138,7 +138,7 @@ def select(party: Party, bit: Bit, pairs: Sequence[tuple[Secret, Secret]]) -> li
 
 
 def bit_times(party: Party, bit: Bit, x: Secret) -> Secret:
-    """Return b x: the child update, where b says which rows of the node go left and x holds its g and h.
+    """Return b x: x where the bit is 1, and 0 elsewhere.
 
     Rounds: 1. Sent: one element per result by each auxiliary. Reveals: nothing.
     """

@@ -4,6 +4,9 @@ Both numbers are cut into digits of four bits. The coordinator deals each digit 
 in which everyone looks up its shares of "equal" and "less" at the public digit. From the top,
 t_i = 2 * (number of digits above i that differ) + less_i is 1 at the deciding digit only. t_i is opened under a mask
 rho_i, and a second dealt table, one-hot in rho_i, turns "t_i = 1" into a shared bit.
+
+Both are one-time truth tables: Ishai, Kushilevitz, Meldgaard, Orlandi, Paskin-Cherniavsky, "On the Power of Correlated
+Randomness in Secure Computation" (TCC 2013).
 """
 
 from __future__ import annotations
@@ -101,7 +104,7 @@ def _comparing(party: Party, x: Secret, bits: int, flip: RingArray | None, digit
     def deal_tables() -> list[RingArray]:
         return [_one_hot_digits(x.mask, bits, digit, plan), _one_hot_masks(rho, flip, plan)]
 
-    one_hot, look_up = party.deal(
+    one_hot, look_up = party.deal(  # one-time truth tables (Ishai et al. 2013), of single digits
         [(plan.ring, (*shape, plan.digits, plan.base)), (PACKED, (*shape, plan.packed))], deal_tables
     )
     if party.is_coordinator:

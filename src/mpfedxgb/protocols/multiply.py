@@ -1,7 +1,8 @@
 """MUL and everything that is a sum of products (section 3.3), one opened element per result.
 
 A product of masked factors is prod (m_i - lam_i). Expanded over subsets of masks, the term of no mask is public, those
-of one mask are local, and only products of two or more masks need the coordinator.
+of one mask are local, and only products of two or more masks need the coordinator. They take the place of the triples
+of Beaver, "Efficient Multiparty Protocols Using Circuit Randomization" (CRYPTO 1991), which the paper uses.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def multiplying(
     """Prepare `sums_of_products` up to its opening. Rounds: 0."""
     party.step(name)
     deal = _MaskProducts(batch, axis)
-    dealt = party.deal(deal.specs, deal.compute)
+    dealt = party.deal(deal.specs, deal.compute)  # Beaver (1991): the c of a triple, with the factors' masks as a and b
     pairs = dict(zip(deal.pairs, dealt[len(batch) :], strict=True))
     parts = []
     for terms, shape, full in zip(batch, deal.shapes, dealt, strict=False):
@@ -94,7 +95,7 @@ def multiplying(
         for coefficient, piece in (pair for term in terms for pair in _local_pieces(party, term, pairs)):
             part = _added(part, coefficient, piece if axis is None else piece.broadcast_to(shape).sum(axis))
         parts.append(Shares(part))
-    return [masking(party, part) for part in parts]
+    return [masking(party, part) for part in parts]  # Turbospeedz (2019): the result is opened, not the factors
 
 
 class _MaskProducts:
@@ -141,7 +142,7 @@ def _local_pieces(
     for i, factor in enumerate(factors):
         public = [f.masked for j, f in enumerate(factors) if j != i]
         yield -term.coefficient, reduce(mul, [factor.mask, *public])
-    if len(factors) == 3:
+    if len(factors) == 3:  # ABY2.0 (2021): products of several factors in one round, for more of the dealer's products
         for i, factor in enumerate(factors):
             x, y = (f for j, f in enumerate(factors) if j != i)
             yield term.coefficient, pairs[_key(x, y)] * factor.masked

@@ -66,11 +66,6 @@ def open_masked(party: Party, shares: Shares) -> Secret:
     return open_pending(party, [masking(party, shares)])[0]
 
 
-def open_masked_batch(party: Party, batch: Sequence[Shares]) -> list[Secret]:
-    """Turn several arrays of shares, of any rings and shapes, into masked secrets in one round (see `open_masked`)."""
-    return open_pending(party, [masking(party, shares) for shares in batch])
-
-
 def open_shares(
     party: Party,
     parts: Sequence[RingArray],

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.party.party import Party
+from mpfedxgb.party.party import Party, Spec
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.protocols.secret import Secret
 from mpfedxgb.ring.array import RingArray, stack
 from mpfedxgb.ring.ring import Ring, Shape
+
+Entries = dict[int, RingArray]
+"""Masked arrays by their place."""
 
 
 def share(party: Party, owner: int, ring: Ring, shape: Shape, values: RingArray | None = None) -> Secret:
@@ -27,7 +30,7 @@ def share(party: Party, owner: int, ring: Ring, shape: Shape, values: RingArray 
     if party.role == owner:
         if values is None or values.ring != ring or values.shape != shape:
             raise DoesNotFitError(f"{party.name} has to share {ring}{list(shape)}, not {values}")
-        masked = values + mask
+        masked = values + mask  # the owner knows the whole mask, as in ABY2.0 (2021), so one message is enough
     return Secret(publish(party, owner, masked), mask)
 
 
@@ -65,27 +68,44 @@ def share_each(
     masks = stack([party.fresh_of(owner, ring, shape) for owner in owners])
     if party.is_coordinator:
         return Secret(RingArray.hidden(ring, masks.shape), masks)
-    places = {m: [i for i, owner in enumerate(owners) if owner == m] for m in set(owners)}
-    missing = [i for i in places.get(party.role, []) if i not in (values or {})]
+    own = [i for i, owner in enumerate(owners) if owner == party.role]
+    given = values or {}
+    missing = [i for i in own if i not in given]
     if missing:
         raise DoesNotFitError(f"{party.name} has to share the entries {missing}, which it owns, too")
-    mine = {i: (values or {})[i] + masks[i] for i in places.get(party.role, [])}
+    masked = {i: given[i] + masks[i] for i in own}
     party.meter.now.rounds += 1
     party.meter.now.hops += 1 if set(owners) == {ACTIVE} else 2
-    if party.is_active:
-        for m in party.others:
-            if m in places:
-                (theirs,) = party.receive(m, [(ring, (len(places[m]), *shape))])
-                mine.update({i: theirs[k] for k, i in enumerate(places[m])})
-        for m in party.others:
-            rest = [mine[i] for i, owner in enumerate(owners) if owner != m]
-            if rest:
-                party.send([m], [stack(rest)])
-    else:
-        if mine:
-            party.send([ACTIVE], [stack(list(mine.values()))])
-        wanted = [i for i, owner in enumerate(owners) if owner != party.role]
-        if wanted:
-            (rest_of_it,) = party.receive(ACTIVE, [(ring, (len(wanted), *shape))])
-            mine.update({i: rest_of_it[k] for k, i in enumerate(wanted)})
-    return Secret(stack([mine[i] for i in range(len(owners))]), masks)
+    complete = _collect_and_pass_on if party.is_active else _send_and_collect
+    entries = complete(party, owners, masked, (ring, shape))
+    return Secret(stack([entries[i] for i in range(len(owners))]), masks)
+
+
+def _collect_and_pass_on(party: Party, owners: Sequence[int], own: Entries, each: Spec) -> Entries:
+    """Return all entries, at the active participant: take the others', and send everyone those that are not its own."""
+    entries = dict(own)
+    for m in party.others:
+        entries |= _receive_entries(party, m, [i for i, owner in enumerate(owners) if owner == m], each)
+    for m in party.others:
+        _send_entries(party, m, [entries[i] for i, owner in enumerate(owners) if owner != m])
+    return entries
+
+
+def _send_and_collect(party: Party, owners: Sequence[int], own: Entries, each: Spec) -> Entries:
+    """Return all entries, at an auxiliary: send the own ones to the active participant, and take the rest from it."""
+    _send_entries(party, ACTIVE, list(own.values()))
+    return own | _receive_entries(party, ACTIVE, [i for i, owner in enumerate(owners) if owner != party.role], each)
+
+
+def _send_entries(party: Party, receiver: int, entries: Sequence[RingArray]) -> None:
+    if entries:
+        party.send([receiver], [stack(entries)])
+
+
+def _receive_entries(party: Party, sender: int, places: Sequence[int], each: Spec) -> Entries:
+    """Return entries that come stacked, by place; nothing is sent where there are none."""
+    if not places:
+        return {}
+    ring, shape = each
+    (received,) = party.receive(sender, [(ring, (len(places), *shape))])
+    return {i: received[k] for k, i in enumerate(places)}

@@ -1,4 +1,4 @@
-"""Loss reductions as fractions A / B, without division (Eq. 3 and 6; Algorithm 3, lines 8-18)."""
+"""Loss reductions as fractions A / B, without division (Eq. 3 and 6; Algorithm 3, lines 8 and 14-16)."""
 
 from __future__ import annotations
 
@@ -67,13 +67,12 @@ def _products(party: Party, values: Secret, constants: Constants) -> tuple[Secre
     """Return B0 and, pending, A, B and A0, from wide sums (n, 2, columns + 1), the node's totals last."""
     G, H = values[:, 0, -1:], values[:, 1, -1:]
     GL, HL = values[:, 0, :-1], values[:, 1, :-1]
-    GR, HR = G - GL, H - HL + constants.lam
-    HL = HL + constants.lam
-    B0 = H + constants.lam
+    GR, HR = G - GL, H - HL  # 14
+    HL, HR, B0 = (x + constants.lam for x in (HL, HR, H))  # 16, 8
     batch = [
-        [Product((GL, GL, HR)), Product((GR, GR, HL))],
+        [Product((GL, GL, HR)), Product((GR, GR, HL))],  # 15, over one denominator
         [Product((HL, HR))],
-        [Product((G, G)), Product((constants.gam.reshape(1, 1), B0))],
+        [Product((G, G)), Product((constants.gam.reshape(1, 1), B0))],  # 8
     ]
     return B0, multiplying(party, batch, name="gains")
 

@@ -1,4 +1,4 @@
-"""SecureFit and SecureBuild: the trees of one round, level by level, a level's nodes in a batch (Algorithms 2, 3)."""
+"""SecureBuild: the trees of one round, level by level, all nodes of a level in one batch (Algorithm 3)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, public_secret
+from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares
 from mpfedxgb.protocols.tag import NOBODY
-from mpfedxgb.ring.ring import PACKED
 from mpfedxgb.tree.histogram import aggregate_buckets
 from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules, select_nodes
 from mpfedxgb.tree.nodes import GrownTree
@@ -29,29 +28,27 @@ class Grown:
     totals: Secret | None = None
 
 
-def grow(party: Party, data: SplitData, gh: Secret, round_: Round, rules: TreeRules) -> Grown:
-    """Return this role's view of the trees of one round; gh (trees, 2, rows) holds their gradients (Algorithm 3)."""
-    trees = [GrownTree() for _ in range(gh.shape[0])]
-    leaves = _Leaves(trees)
+def grow(party: Party, data: SplitData, roots: Level, round_: Round, rules: TreeRules) -> Grown:
+    """Return this role's view of the trees of one round, grown from their roots.
+
+    The weights of all leaves (lines 5 and 43) follow together, when the round is updated.
+    """
+    trees = [GrownTree() for _ in roots.nodes]
+    leaves, level = _Leaves(trees, with_totals=rules.is_paper), roots
     find = paper_split.best_splits if rules.is_paper else best_splits
-    everyone = np.full((len(trees), data.sizes.packed), 255, np.uint8)
-    level = Level([(tree, 0) for tree in range(len(trees))], public_secret(party, PACKED, everyone), gh)
-    for depth in range(rules.max_depth if data.matrices else 0):  # 4-7
+    for depth in range(rules.max_depth if data.matrices else 0):
         party.on_progress(f"level {depth + 1} of {rules.max_depth}")
-        level = _with_sums(party, data, level)  # 3, 9
-        best = find(party, data, level, round_, rules, rules.first_layer_mask and depth == 0)  # 8, 10-20
-        leaves.close(level, [i for i, owner in enumerate(best.owner) if owner == NOBODY])  # 42-44
-        split = [i for i, owner in enumerate(best.owner) if owner != NOBODY]
-        if not split:
+        level = _with_sums(party, data, level)  # 9-13
+        best = find(party, data, level, round_, rules, depth)  # 3, 8, 14-20
+        leaves.close(select_nodes(level, np.flatnonzero(best.owner == NOBODY).tolist()))  # 42, 44
+        splitting = np.flatnonzero(best.owner != NOBODY).tolist()
+        level = select_nodes(level, splitting)
+        if not level.nodes:
             break
-        chosen = [(int(best.owner[i]), int(best.local[i])) for i in split]
-        last = depth == rules.max_depth - 1
-        level = select_nodes(level, split)
-        level = children(party, data, level, chosen, trees, round_.label, last, rules.is_paper)  # 21-36
-    else:
-        leaves.close(level, range(len(level.nodes)))  # 5-6
-    totals = concatenate(leaves.totals, axis=0) if rules.is_paper else None
-    return Grown(trees, concatenate(leaves.members, axis=0), totals)
+        splits = [(int(best.owner[i]), int(best.local[i])) for i in splitting]
+        level = children(party, data, level, splits, trees, round_.label, rules, depth)  # 21-36
+    leaves.close(level)  # 4, 6
+    return leaves.grown()
 
 
 def _with_sums(party: Party, data: SplitData, level: Level) -> Level:
@@ -68,20 +65,25 @@ def _with_sums(party: Party, data: SplitData, level: Level) -> Level:
 class _Leaves:
     """Leaves in the order in which they close."""
 
-    def __init__(self, trees: list[GrownTree]) -> None:
-        self.trees = trees
+    def __init__(self, trees: list[GrownTree], with_totals: bool) -> None:
+        self.trees, self.with_totals = trees, with_totals
         self.members: list[Secret] = []
         self.totals: list[Secret] = []
         self.count = 0
 
-    def close(self, level: Level, which: list[int] | range) -> None:
-        if not len(which):
+    def close(self, level: Level) -> None:
+        """Turn all nodes of a level, or of a part of one, into leaves."""
+        if not level.nodes:
             return
-        for i in which:
-            tree, node = level.nodes[i]
+        for tree, node in level.nodes:
             self.trees[tree].close(node, self.count)
             self.count += 1
-        chosen = np.array(which, np.int64)
-        self.members.append(level.members[chosen])
-        if level.gh is not None:
-            self.totals.append(level.gh.sum()[chosen])
+        self.members.append(level.members)
+        if self.with_totals:
+            assert level.gh is not None
+            self.totals.append(level.gh.sum())
+
+    def grown(self) -> Grown:
+        """Return the finished trees."""
+        totals = concatenate(self.totals, axis=0) if self.with_totals else None
+        return Grown(self.trees, concatenate(self.members, axis=0), totals)

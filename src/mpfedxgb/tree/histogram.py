@@ -1,4 +1,4 @@
-"""SecureAggBucket: sums of g and h over the left side of every candidate (Algorithm 3, lines 3 and 9)."""
+"""SecureAggBucket: sums of g and h over the left side of every candidate (Algorithm 3, lines 9-13)."""
 
 from __future__ import annotations
 

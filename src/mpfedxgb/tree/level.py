@@ -40,7 +40,7 @@ class TableSizes:
         return [m for m, count in enumerate(self.columns, 1) if count]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TreeRules:
     """How trees grow, the same for every tree of a training."""
 
@@ -50,6 +50,10 @@ class TreeRules:
     no_split_first: bool
     first_layer_mask: bool
     is_paper: bool = False
+
+    def masks_layer(self, depth: int) -> bool:
+        """Whether only the active participant's columns take part in a layer (First-Layer-Mask, section 5.2)."""
+        return self.first_layer_mask and depth == 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

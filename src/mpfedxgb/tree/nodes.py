@@ -1,11 +1,26 @@
 """Trees as they are grown (owner and index of each split) and as they are kept (Leaf, Split, Dummy; section 4.2).
 
-Nodes are numbered level by level from the root, as XGBoost numbers them; a split names its two children.
+Nodes are numbered level by level from the root, as XGBoost numbers them; a split names its two children. All roles know
+a tree's outline, and nobody but the owner more of a split.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The public shape of one tree: its class, number of leaves, and the owners of its splits."""
+
+    class_index: int
+    leaves: int
+    owners: tuple[int, ...]
+
+
+Used = Sequence[tuple[int, Outline]]
+"""The trees to score, each with its number in the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +65,10 @@ class GrownTree:
         """Return the leaves' places in the order of their nodes."""
         return [node.place for node in self.nodes if isinstance(node, GrownLeaf)]
 
-    def split_owners(self) -> set[int]:
-        """Return the owners of the splits."""
-        return {node.owner for node in self.nodes if isinstance(node, GrownSplit)}
+    def outline(self, class_index: int) -> Outline:
+        """Return the public shape."""
+        owners = {node.owner for node in self.nodes if isinstance(node, GrownSplit)}
+        return Outline(class_index, len(self.leaf_places()), tuple(sorted(owners)))
 
     def path_owners(self) -> dict[int, set[int]]:
         """Return, per leaf place, the owners of the splits above it."""
@@ -106,3 +122,9 @@ class Dummy:
 
 Node = Leaf | Split | Dummy
 Tree = tuple[Node, ...]
+
+
+def outline(tree: Tree, class_index: int, role: int) -> Outline:
+    """Return the public shape of a tree as a participant keeps it."""
+    owners = {node.owner if isinstance(node, Dummy) else role for node in tree if not isinstance(node, Leaf)}
+    return Outline(class_index, sum(isinstance(node, Leaf) for node in tree), tuple(sorted(owners)))

@@ -1,4 +1,4 @@
-"""The best split of every node, and the children it makes (Algorithm 3, lines 19-34)."""
+"""The best split of every node, and the children it makes (Algorithm 3, lines 3 and 19-36)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ TREE_SHAPE = "tree shape and split owners"
 """Ledger name of what everyone learns of a split."""
 
 
-def best_splits(
-    party: Party, data: SplitData, level: Level, round_: Round, rules: TreeRules, first_layer: bool
-) -> Opened:
+def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rules: TreeRules, depth: int) -> Opened:
     """Return the owner of every node's best split (NOBODY where none is worth it), and to the owner which one it is.
 
     With First-Layer-Mask only the active participant's columns take part in the first layer (section 5.2).
@@ -40,17 +38,18 @@ def best_splits(
     sums, owners, allowed = level.sums, sizes.owners, round_.allowed
     if allowed is not None:
         allowed = allowed[np.array([tree for tree, _ in level.nodes])]
-    if first_layer:
+    if rules.masks_layer(depth):
         width = sizes.columns[ACTIVE - 1]
         sums, owners = sums[..., :width], [ACTIVE] if width else []
         allowed = None if allowed is None else allowed[..., :width]
     counts = [(m, sizes.columns[m - 1]) for m in owners]
     nobody = [(NOBODY, 1)]
     tags = make_tags(party, (n,), nobody + counts if rules.no_split_first else counts + nobody)
-    candidates = gains(party, sums, level.gh.sum(), round_.constants, rules, allowed, tags.secret)
+    totals = level.gh.sum()  # 3
+    candidates = gains(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
     winner = argmax(party, candidates)
     with party.phase("open split"):
-        return open_tags(party, tags, winner.tag, TREE_SHAPE)
+        return open_tags(party, tags, winner.tag, TREE_SHAPE)  # 19-20
 
 
 def children(
@@ -60,8 +59,8 @@ def children(
     splits: list[Chosen],
     trees: list[GrownTree],
     label: str,
-    last: bool,
-    is_paper: bool = False,
+    rules: TreeRules,
+    depth: int,
 ) -> Level:
     """Return the next level: both children of every node, all left ones first; `sums` are still the parents'.
 
@@ -78,21 +77,26 @@ def children(
         for i in sorted(range(n), key=lambda i: parent.nodes[i]):  # children are numbered as XGBoost does
             (tree, node), (owner, candidate) = parent.nodes[i], splits[i]
             flipped = False
-            if party.role == owner:
-                stream = party.keys.private_stream(f"{label}/coin/{tree}/{node}")
-                coin = np.uint8(0) if is_paper else stream.octets(1)[0] & np.uint8(1)
-                flipped, sides[i] = bool(coin), pack(data.goes_left(candidate) ^ coin)
-            left, right = trees[tree].split(node, owner, candidate, flipped)
+            if party.role == owner:  # 21
+                flipped = not rules.is_paper and _coin(party, f"{label}/coin/{tree}/{node}")
+                sides[i] = pack(data.goes_left(candidate) ^ np.uint8(flipped))  # 22-29
+            left, right = trees[tree].split(node, owner, candidate, flipped)  # 35-36
             nodes[i], nodes[n + i] = (tree, left), (tree, right)
-        q = share_each(party, [owner for owner, _ in splits], PACKED, (data.sizes.packed,), sides)
-        staying = multiplying(party, [[Product((parent.members, q))]], name="rows inside")
-        if last and not is_paper:
+        q = share_each(party, [owner for owner, _ in splits], PACKED, (data.sizes.packed,), sides)  # 30
+        staying = multiplying(party, [[Product((parent.members, q))]], name="rows inside")  # 32
+        if depth == rules.max_depth - 1 and not rules.is_paper:
             (inside,) = open_pending(party, staying)
             return Level(nodes, _both_sides(parent.members, inside))
         assert parent.gh is not None
         going_left = [BitProduct((_per_row(q, data.sizes.rows),), parent.gh)]
-        (inside,), (left_gh,) = open_groups(party, staying, multiplying_by_bits(party, going_left, name="child update"))
+        going = multiplying_by_bits(party, going_left, name="child update")  # 33-34
+        (inside,), (left_gh,) = open_groups(party, staying, going)
         return Level(nodes, _both_sides(parent.members, inside), _both_sides(parent.gh, left_gh), parent.sums)
+
+
+def _coin(party: Party, label: str) -> bool:
+    """Toss a coin of this participant's own; the same label gives the same side again."""
+    return bool(party.keys.private_stream(label).octets(1)[0] & 1)
 
 
 def _both_sides(parent: Secret, left: Secret) -> Secret:

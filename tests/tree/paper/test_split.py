@@ -42,7 +42,14 @@ class Case:
 
     def secure(self, federation: Federation, gh: Ints) -> list[Opened]:
         """Return what every role learns."""
-        rules = TreeRules(3, WIDE, False, self.no_split_first, self.first_layer, is_paper=True)
+        rules = TreeRules(
+            max_depth=3,
+            ring=WIDE,
+            checks_children=False,
+            no_split_first=self.no_split_first,
+            first_layer_mask=self.first_layer,
+            is_paper=True,
+        )
 
         def program(party: Party) -> Opened:
             data = replace(federation.publish(party), features=features_of(party, federation))
@@ -52,7 +59,7 @@ class Case:
                 [(tree, 0) for tree in range(len(gh))], members, secret, aggregate_buckets(party, data, secret)
             )
             round_ = Round("0", constants(party, self.lam, self.gam, 0))
-            return best_splits(party, data, level, round_, rules, self.first_layer)
+            return best_splits(party, data, level, round_, rules, depth=0)
 
         return run_locally(program, federation.participants).results
 

@@ -17,7 +17,7 @@ from mpfedxgb.data import Table
 from mpfedxgb.experiments.leaks.transcripts import Bracket, Brackets, Ints, Place, Rows
 from mpfedxgb.tree import Dummy, Leaf, Tree
 from mpfedxgb.tree.paper.leaf import MU
-from mpfedxgb.tree.predict import goes_first
+from mpfedxgb.tree.reachable import goes_first
 
 Counts = dict[int, int]
 """Per candidate, a number of rows."""

@@ -24,7 +24,7 @@ from mpfedxgb.ring import RingArray, wide
 from mpfedxgb.transport.frame import Frame, decode
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.paper.argmax import COMPARISON, DENOMINATOR, NUMERATOR, P_2
-from mpfedxgb.tree.predict import goes_first
+from mpfedxgb.tree.reachable import goes_first
 from mpfedxgb.tree.split import TREE_SHAPE
 
 Ints = npt.NDArray[np.int64]

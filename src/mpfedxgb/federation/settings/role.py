@@ -1,6 +1,6 @@
 """What one role of a federation is told: one TOML file, read once, checked before anything runs.
 
-Nothing here opens a data file, a certificate or a connection; `RoleSettings.check_files` looks whether files are there.
+Nothing here opens a data file, a certificate or a connection; whether files are there, `doctor` looks.
 """
 
 from __future__ import annotations
@@ -180,17 +180,6 @@ class RoleSettings:
     def over_mpi(self) -> RoleSettings:
         """Return the same settings for a role that is a rank of an MPI program."""
         return replace(self, network=replace(self.network, transport="mpi"))
-
-    def check_files(self) -> None:
-        """Refuse, by table and key, input files that are not there and folders for output that are not."""
-        for key, path in self.inputs():
-            if not path.is_file():
-                what = "is a folder, not a file" if path.is_dir() else "is not there"
-                raise SettingsError(f"{self.source}: {key}: {path} {what}; correct the path or put the file there")
-        for key, path in self.outputs():
-            if path.is_dir() or not path.parent.is_dir():
-                what = f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-                raise SettingsError(f"{self.source}: {key}: {what}; give a file in a folder that exists")
 
     def _refuse_overwriting(self) -> None:
         taken = {os.path.normpath(path): key for key, path in self.inputs()}

@@ -1,4 +1,4 @@
-"""SecureArgmax as the paper prints it (section 4.3, Eq. 6-7; Algorithm 3, lines 8-19): `security="paper"`.
+"""SecureArgmax as the paper prints it (section 4.3, Eq. 6-7; Algorithm 3, line 19): `security="paper"`.
 
 A candidate is the four numbers G_L, G_R (squared sums of g) and H_L, H_R (sums of h plus lambda). Two candidates are
 compared by the sign of one fraction, nine MULs away. Its denominator is restored at P_1 and its numerator at P_2; P_2

@@ -38,7 +38,7 @@ _RATE_BITS = 56
 """Bits of the learning rate after the point, so that its rounding is below any epsilon also for weights of 10^6."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeafRules:
     """The public numbers of the descent.
 
@@ -78,7 +78,7 @@ def leaf_bits(rules: LeafRules) -> int:
 
 
 def secure_leaf_weight(party: Party, totals: Secret, ring: Ring, rules: LeafRules, label: str) -> Shares:
-    """Return shares of the leaf weights, (leaves,), from G and H of the leaves, (leaves, 2) (Algorithm 3, 5 and 43).
+    """Return shares of the leaf weights, (leaves,), from G and H of the leaves, (leaves, 2) (Algorithm 3, lines 5, 43).
 
     1. Every participant adds its sigma_m to its share of a; P_1 restores the sum and broadcasts eta'.
     2. t_min steps of Eq. 11: one MUL and one truncation each. All leaves take as many as the slowest needs.

@@ -1,4 +1,4 @@
-"""The best split of every node as the paper finds it (Algorithm 3, lines 8-20): `security="paper"`.
+"""The best split of every node as the paper finds it (Algorithm 3, lines 3, 8 and 14-20): `security="paper"`.
 
 The coordinator has given every feature an index by a permutation of its own, and every participant knows its own
 features' indices only. Index and bucket of each split are told to all; whose the feature is they see from the order in
@@ -47,22 +47,21 @@ def index_features(party: Party, mine: list[int]) -> FeatureIndex:
     return FeatureIndex(sizes, own)
 
 
-def best_splits(
-    party: Party, data: SplitData, level: Level, round_: Round, rules: TreeRules, first_layer: bool
-) -> Opened:
+def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rules: TreeRules, depth: int) -> Opened:
     """Return the owner of every node's best split (NOBODY where it does not pay), and to the owner which one it is."""
     assert level.gh is not None
     assert level.sums is not None
     assert data.features is not None
     owners = data.sizes.owners
-    if first_layer:  # section 5.2: only the active participant's columns take part
+    if rules.masks_layer(depth):
         owners = [m for m in owners if m == ACTIVE]
     columns = [data.sizes.columns[m - 1] for m in owners]
     sizes = [size for m in owners for size in data.features.sizes[m - 1] if size]
     n = len(level.nodes)
     if not sizes:
         return _announce(party, data, np.zeros(n, np.int64), np.full(n, -1, np.int64))
-    sides, G, H = _sides(party, level.sums[..., : sum(columns)], level.gh.sum(), round_.constants, rules)
+    totals = level.gh.sum()  # 3
+    sides, G, H = _sides(party, level.sums[..., : sum(columns)], totals, round_.constants, rules)  # 8, 14-16
     best = secure_argmax(party, sides, sizes)  # 19
     with party.phase("sign"):
         sign = gain_sign(party, sides, best, G, H, round_.constants.gam)
@@ -76,7 +75,7 @@ def best_splits(
 def _sides(
     party: Party, sums: Shares, totals: Secret, constants: Constants, rules: TreeRules
 ) -> tuple[Secret, Secret, Secret]:
-    """Return G_L, G_R, H_L, H_R of all candidates, (4, nodes, columns), and the node's own G and H (lines 8-18).
+    """Return G_L, G_R, H_L, H_R of all candidates, (4, nodes, columns), and the node's own G and H.
 
     G are squared sums and H includes lambda. Rounds: 3. Reveals: nothing.
     """

@@ -1,0 +1,121 @@
+"""What stands before the first round: own columns binned, sizes told, candidates published, rules fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mpfedxgb.boosting import scales
+from mpfedxgb.boosting.active import Active, Labels
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.data.binning import bin_table
+from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.table import Table
+from mpfedxgb.errors import UserError
+from mpfedxgb.party.party import Party
+from mpfedxgb.protocols.private_matrix import publish_matrix
+from mpfedxgb.ring.ring import wide
+from mpfedxgb.tree.leaf import WEIGHT_BITS
+from mpfedxgb.tree.level import FeatureIndex, SplitData, TableSizes, TreeRules
+from mpfedxgb.tree.paper.leaf import SPARE_BITS, LeafRules
+from mpfedxgb.tree.paper.split import index_features
+
+TABLE_SIZES = "rows, evaluation rows and candidate columns"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainData:
+    """One participant's input: its training table, its evaluation tables, and the labels at the active one."""
+
+    table: Table
+    evaluation: Sequence[Table] = ()
+    labels: Labels | None = None
+    sample_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setup:
+    """What is the same in all rounds: parameters and rules, the published candidates, and what is one's own.
+
+    `mine` is a participant's input and `active` the active participant's part, None elsewhere. In the paper's way,
+    `leaf_rules` are the numbers of its descent and `all_rows` one's own training and evaluation rows, to be scored.
+    """
+
+    params: TrainParams
+    plan: scales.Plan
+    rules: TreeRules
+    data: SplitData
+    mine: TrainData | None = field(repr=False)
+    active: Active | None = field(repr=False)
+    leaf_rules: LeafRules | None = None
+    all_rows: Table | None = field(default=None, repr=False)
+
+    @property
+    def weight_bits(self) -> int:
+        """The scale of the kept leaf weights, as far as this role knows it."""
+        if self.active is None or self.leaf_rules is None:
+            return WEIGHT_BITS
+        return self.active.scale.f_g + SPARE_BITS - self.leaf_rules.shift
+
+
+def set_up(party: Party, params: TrainParams, mine: TrainData | None) -> Setup:
+    """Prepare a training; every role runs this, the coordinator without data.
+
+    Reveals: TABLE_SIZES to everyone; in the paper's way also what `index_features` tells.
+    """
+    with party.phase("setup"):
+        data = _publish(party, params, mine)
+    rows = data.sizes.rows
+    plan = scales.plan(params, rows)
+    rules = TreeRules(
+        max_depth=params.max_depth,
+        ring=wide(plan.limbs),
+        checks_children=params.min_child_weight > 0 or params.reg_lambda == 0,
+        no_split_first=params.gamma <= scales.SMALLEST_GAMMA,
+        first_layer_mask=params.first_layer_mask,
+        is_paper=params.is_paper,
+    )
+    active = None
+    if mine is not None and mine.labels is not None:
+        active = Active(party, params, plan, mine.labels, data.sizes, mine.sample_key)
+    if not params.is_paper:
+        return Setup(params, plan, rules, data, mine, active)
+    leaf_rules = scales.leaf_rules(params, plan, rows, party.roster.size)
+    all_rows = None if mine is None else mine.table.followed_by(mine.evaluation)
+    return Setup(params, plan, rules, data, mine, active, leaf_rules, all_rows)
+
+
+def _publish(party: Party, params: TrainParams, mine: TrainData | None) -> SplitData:
+    """Bin the own table, tell the sizes, publish the candidate columns."""
+    candidates = None if mine is None else Candidates(bin_table(mine.table, params.max_bin, params.binning))
+    sizes = _tell_sizes(party, mine, candidates)
+    matrices = tuple(
+        publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None)
+        for m in sizes.owners
+    )
+    evaluation = () if mine is None else tuple(mine.evaluation)
+    features = _index_features(party, candidates) if params.is_paper else None
+    return SplitData(sizes, matrices, candidates, evaluation, features)
+
+
+def _tell_sizes(party: Party, mine: TrainData | None, candidates: Candidates | None) -> TableSizes:
+    own = None
+    if mine is not None and candidates is not None:
+        own = [mine.table.rows, sum(table.rows for table in mine.evaluation), len(candidates)]
+    rows, eval_rows, columns = party.tell_everyone(TABLE_SIZES, own).T.tolist()
+    for what, counts in (("training", rows), ("evaluation", eval_rows)):
+        if len(set(counts)) > 1:
+            listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, counts, strict=True))
+            raise UserError(
+                f"the participants bring different numbers of {what} rows ({listed}); align the tables first"
+            )
+    return TableSizes(rows[0], eval_rows[0], tuple(columns))
+
+
+def _index_features(party: Party, candidates: Candidates | None) -> FeatureIndex:
+    per_feature: list[int] = []
+    if candidates is not None:
+        per_feature = np.bincount(candidates.features, minlength=len(candidates.bins.counts)).tolist()
+    return index_features(party, per_feature)

@@ -1,0 +1,62 @@
+"""Who says what before rows are scored: everyone's number of rows and the public outline of its trees, to everyone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.errors import UserError
+from mpfedxgb.party.party import Party
+from mpfedxgb.tree.nodes import Outline, outline
+from mpfedxgb.tree.reachable import Scorer
+from mpfedxgb.tree.split import TREE_SHAPE
+
+ROWS_TO_SCORE = "rows to score and trees in use"
+
+_OTHER_TREES = "the participants' models do not have the same trees; do they come from the same training?"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """What all roles know before rows are scored; `shared` says that all participants hold shares of the weights."""
+
+    rows: int
+    outlines: list[Outline]
+    shared: bool
+
+
+def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None) -> Agreed:
+    """Agree on rows, trees and who holds the weights; `rounds`, the active participant's, limits the trees in use.
+
+    Rounds: 2. Reveals: ROWS_TO_SCORE and TREE_SHAPE to everyone.
+    """
+    mine = None
+    if scorer is not None:
+        mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds, int(scorer.holds_shares)]
+    told = party.tell_everyone(ROWS_TO_SCORE, mine)
+    rows, trees, limits, shared = told.T
+    if len(set(rows)) > 1:
+        counts = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, rows, strict=True))
+        raise UserError(f"the participants bring different numbers of rows to score ({counts}); align the tables first")
+    if len(set(trees)) > 1 or len(set(shared)) > 1:
+        raise UserError(_OTHER_TREES)
+    limit = int(limits[0]) * classes or int(trees[0])
+    numbers = None
+    if scorer is not None:
+        outlines = [outline(tree, i % classes, party.role) for i, tree in enumerate(scorer.trees[:limit])]
+        numbers = [_to_numbers(o, party.roster.size) for o in outlines]
+    public = party.tell_everyone(TREE_SHAPE, numbers)
+    if (public != public[0]).any():
+        raise UserError(_OTHER_TREES)
+    return Agreed(int(rows[0]), [_from_numbers(row) for row in public[0]], bool(shared[0]))
+
+
+def _to_numbers(o: Outline, participants: int) -> list[int]:
+    return [o.class_index, o.leaves, *(int(m in o.owners) for m in range(1, participants + 1))]
+
+
+def _from_numbers(numbers: npt.NDArray[np.int64]) -> Outline:
+    class_index, leaves, *owns = numbers.tolist()
+    return Outline(class_index, leaves, tuple(m for m, owner in enumerate(owns, 1) if owner))
