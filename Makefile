@@ -10,8 +10,9 @@ CONSTRAINTS ?=
 # The oldest supported protobuf's compiler (see wire.proto); it needs Python 3.11 or 3.12 and the setuptools of its time.
 PROTOC := grpcio-tools==1.60.2 setuptools<81
 
-# Beside the oldest typer belongs a click of its time: newer ones warn of what that typer uses, and warnings are errors.
-OLDEST := click==8.2.1
+# Beside the oldest typer and matplotlib belong a click and a pyparsing of their time: newer ones warn of what those two
+# use, and warnings are errors.
+OLDEST := click==8.2.1 pyparsing==3.2.0
 
 .PHONY: setup demo test coverage check bench parity reproduce leaks constraints oldest wire dist clean
 
