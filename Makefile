@@ -4,15 +4,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA ?= ../shared/data
+# make setup CONSTRAINTS=constraints.txt: the versions that the tests last passed with, instead of the newest.
+CONSTRAINTS ?=
 
-.PHONY: setup demo test check bench parity reproduce leaks clean
+# The oldest supported protobuf's compiler (see wire.proto); it needs Python 3.11 or 3.12 and the setuptools of its time.
+PROTOC := grpcio-tools==1.60.2 setuptools<81
+
+# Beside the oldest typer and matplotlib belong a click and a pyparsing of their time: newer ones warn of what those two
+# use, and warnings are errors.
+OLDEST := click==8.2.1 pyparsing==3.2.0
+
+.PHONY: setup demo test coverage check bench parity reproduce leaks constraints oldest wire dist clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mpfedxgb needs Python 3.11 or newer; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" $(addprefix --constraint ,$(CONSTRAINTS))
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## train a federation of four, compare with xgboost, show what was revealed
@@ -20,6 +29,9 @@ demo: $(STAMP)  ## train a federation of four, compare with xgboost, show what w
 
 test: $(STAMP)  ## run the tests
 	$(BIN)/python -m pytest -q -n 2 $(ARGS)
+
+coverage: $(STAMP)  ## run the tests and measure what they reach; below the floor in pyproject.toml is a failure
+	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term-missing:skip-covered $(ARGS)
 
 check: $(STAMP)  ## ruff, format, mypy --strict, import-linter, codespell
 	$(BIN)/ruff check .
@@ -40,6 +52,27 @@ reproduce: $(STAMP)  ## repeat every table and figure of the paper from the data
 leaks: $(STAMP)  ## what the paper's reveals tell a curious role, attack by attack, beside strict
 	$(BIN)/python -m mpfedxgb.experiments.leaks $(ARGS)
 
+oldest:  ## run the tests with the oldest versions that pyproject.toml allows
+	$(PYTHON) -m venv --clear build/oldest
+	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	VIRTUAL_ENV=build/oldest build/oldest/bin/uv pip install --quiet --resolution lowest-direct --editable ".[dev]" $(OLDEST)
+	build/oldest/bin/python -m pytest -q -n 2 $(ARGS)
+
+constraints: $(STAMP)  ## write constraints.txt: the versions that this environment has
+	@echo "# Names and versions only, written by make constraints. Used by: make setup CONSTRAINTS=constraints.txt" > $@.txt
+	$(BIN)/python -m pip --disable-pip-version-check list --format=freeze --exclude-editable --exclude pip \
+		| sed -n 'p; s/^xgboost-cpu==/xgboost==/p' | sort -f >> $@.txt  # other machines have xgboost under its other name
+
+dist:  ## build the source distribution and the wheel into dist/
+	$(PYTHON) -m venv --clear build/tools
+	build/tools/bin/python -m pip install --quiet --disable-pip-version-check build
+	build/tools/bin/python -m build
+
+wire:  ## generate the code for wire.proto, with the oldest supported protobuf's compiler
+	$(PYTHON) -m venv --clear build/protoc
+	build/protoc/bin/python -m pip install --quiet --disable-pip-version-check $(foreach tool,$(PROTOC),"$(tool)")
+	build/protoc/bin/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src mpfedxgb/transport/grpc/wire.proto
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

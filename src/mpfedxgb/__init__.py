@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FedXGBClassifier", "FedXGBRegressor", "Federation", "MpfedxgbError", "PartialModel", "__version__", "join"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOMES = {
     "FedXGBClassifier": "mpfedxgb.api.estimators",

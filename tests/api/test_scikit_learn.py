@@ -33,7 +33,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     return {"check_sample_weight_equivalence_on_dense_data": rounding}
 
 
-@parametrize_with_checks(list(CHECKED), expected_failed_checks=expected_failures, xfail_strict=False)  # type: ignore[untyped-decorator] # scikit-learn ships no types
+@parametrize_with_checks(list(CHECKED), expected_failed_checks=expected_failures)  # type: ignore[untyped-decorator] # scikit-learn ships no types
 def test_scikit_learns_own_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     """Everything scikit-learn asks of an estimator."""
     check(estimator)

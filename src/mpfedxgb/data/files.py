@@ -117,7 +117,7 @@ def _as_text(series: pd.Series[Any]) -> pd.Series[Any]:
         return series
     if series.dtype.kind == "f" and (series.dropna() % 1 == 0).all():
         series = series.astype("Int64")  # a code such as 3, not 3.0, though a missing value made the column float
-    return series.astype("str").astype("category")
+    return series.astype("str").where(series.notna()).astype("category")
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:

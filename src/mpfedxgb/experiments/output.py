@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import datetime
 import html
-import importlib.metadata
 import io
 import os
 import platform
@@ -17,6 +16,7 @@ from typing import Any
 from mpfedxgb.atomic import PUBLIC, new_file, write_file
 from mpfedxgb.errors import UserError
 from mpfedxgb.experiments.setting import missing_extra
+from mpfedxgb.report.versions import version_of
 
 Row = dict[str, Any]
 Draw = Callable[[Any], None]
@@ -168,22 +168,12 @@ def _readme(results: Sequence[Result], seconds: float) -> str:
 def _made(seconds: float) -> str:
     """Return one sentence on when, where and with what; the machine is named by its processor only."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    versions = ", ".join(f"{name} {version}" for name, version in _versions().items())
+    versions = ", ".join(f"{name} {version}" for name in PACKAGES if (version := version_of(name)))
     return f"Made on {today} in {_duration(seconds)} on {machine()}; Python {platform.python_version()}, {versions}."
 
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def machine() -> str:

@@ -16,7 +16,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, FederationError, SettingsError, UserError
 from mpfedxgb.federation.rows import Rows, encode_labels, read_rows
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.report.versions import version_of
 from mpfedxgb.transport.address import Address
 
 if TYPE_CHECKING:
@@ -278,15 +278,8 @@ def _reach(name: str, address: Address, timeout: float) -> Finding:
 
 
 def _versions() -> Iterator[Finding]:
-    found = [f"mpfedxgb {_version('mpfedxgb')}", f"Python {platform.python_version()}"]
-    found += [f"{package} {_version(package)}" for package in _PACKAGES]
-    xgboost = _version("xgboost")
+    found = [f"mpfedxgb {version_of('mpfedxgb')}", f"Python {platform.python_version()}"]
+    found += [f"{package} {version_of(package)}" for package in _PACKAGES]
+    xgboost = version_of("xgboost")
     found.append(f"xgboost {xgboost}" if xgboost else "no xgboost (only comparisons need it)")
     yield _ok("versions", ", ".join(found) + "; mpfedxgb has to be the same at all roles")
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""

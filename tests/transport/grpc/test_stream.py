@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,15 @@ def test_the_generated_code_belongs_to_the_schema(tmp_path: Path) -> None:
         field.ClearField("json_name")  # implied by the name; generated code leaves it out
     assert [file.name for file in compiled] == [wire_pb2.DESCRIPTOR.name]
     assert compiled[0] == FileDescriptorProto.FromString(wire_pb2.DESCRIPTOR.serialized_pb)
+
+
+def test_the_generated_code_is_of_the_oldest_supported_protobuf() -> None:
+    """Code of a newer compiler refuses to run with an older library: there is no such check in it."""
+    project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text())["project"]
+    (floor,) = (text.partition(">=")[2] for text in project["dependencies"] if text.startswith("protobuf"))
+    code = Path(wire_pb2.__file__).read_text()
+    assert f"# Protobuf Python Version: {floor}" in code
+    assert "runtime_version" not in code
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 2 * PIECE_BYTES, MOST])

@@ -1,10 +1,11 @@
 """Who a role is on the network: a private key, a certificate of the federation's authority, and TLS 1.3 with both.
 
 grpc's Python interface has no switch for the lowest TLS version. What it does have is GRPC_SSL_CIPHER_SUITES, the
-suites for TLS 1.2, which grpc reads once, when it is imported; those of TLS 1.3 are not configurable. Only pre-shared
-keys go with the one suite named below, and no role has any, so no handshake of TLS 1.2 can succeed, on either side.
-The variable is set for the import alone. Where grpc was imported by somebody else before, it is too late, and
-credentials are refused. A listening role also looks at the version that grpc reports for every connection.
+suites for TLS 1.2, which grpc reads once: new releases when they are imported, old ones when the first channel is made;
+those of TLS 1.3 are not configurable. Only pre-shared keys go with the one suite named below, and no role has any, so
+no handshake of TLS 1.2 can succeed, on either side. The variable is set for the import and for a first channel, which
+connects to nobody, alone. Where grpc was imported by somebody else before, it is too late, and credentials are refused.
+A listening role also looks at the version that grpc reports for every connection.
 
 tests/transport/test_tls.py tries both versions in both directions with the ssl module.
 """
@@ -49,6 +50,8 @@ def _only_tls13() -> Iterator[None]:
 
 with _only_tls13():
     import grpc as grpc
+
+    grpc.insecure_channel("localhost:1").close()  # old releases (1.72 is one) read the variable only here
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,21 @@
+"""Versions are found whatever name a package was installed under."""
+
+from __future__ import annotations
+
+import numpy as np
+import xgboost
+
+import mpfedxgb
+from mpfedxgb.report.versions import version_of
+
+
+def test_versions_are_those_of_the_modules() -> None:
+    """Xgboost's is found too where the module came from the distribution xgboost-cpu."""
+    assert version_of("numpy") == np.__version__
+    assert version_of("xgboost") == xgboost.__version__
+    assert version_of("mpfedxgb") == mpfedxgb.__version__
+
+
+def test_a_package_that_is_not_there() -> None:
+    """It has no version, and that is no error."""
+    assert version_of("no-such-package-of-mpfedxgb") == ""

@@ -1,0 +1,77 @@
+"""What users may rely on: the names of the package, each with a docstring, nothing heavy behind the first import."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+import mpfedxgb
+
+NAMES = {
+    "FedXGBClassifier",
+    "FedXGBRegressor",
+    "Federation",
+    "MpfedxgbError",
+    "PartialModel",
+    "__version__",
+    "join",
+}
+STANDARD = {*sys.stdlib_module_names, "__main__", "__mp_main__"}
+
+
+def loaded_after(code: str) -> set[str]:
+    """Return the top-level packages from elsewhere that a fresh interpreter has loaded after some code."""
+    program = (
+        f"import json, sys\nbefore = set(sys.modules)\n{code}\nprint(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)  # noqa: S603 # ours
+    return {name.split(".")[0] for name in json.loads(done.stdout)} - STANDARD
+
+
+def test_the_names_are_these() -> None:
+    """A name that comes or goes is a decision: this list, the changelog and the documents follow it."""
+    assert set(mpfedxgb.__all__) == NAMES
+    assert dir(mpfedxgb) == sorted(NAMES)
+    assert len(mpfedxgb.__all__) == len(NAMES)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"__version__"}))
+def test_every_name_is_documented(name: str) -> None:
+    """With a docstring of its own, and one for each public method."""
+    thing = getattr(mpfedxgb, name)
+    assert thing.__doc__
+    assert thing.__module__.startswith("mpfedxgb.")
+    if inspect.isclass(thing):
+        for member, value in vars(thing).items():
+            if not member.startswith("_") and inspect.isroutine(value):
+                assert inspect.getdoc(getattr(thing, member)), f"{name}.{member}"
+
+
+def test_star_import_brings_exactly_these() -> None:
+    """Names that are imported when they are asked for come with the star too."""
+    found: dict[str, object] = {}
+    exec("from mpfedxgb import *", found)  # noqa: S102 # what is tested
+    assert {name for name in found if name != "__builtins__"} == NAMES
+    assert found["join"] is mpfedxgb.join
+
+
+def test_other_names_are_refused() -> None:
+    """As by any module."""
+    with pytest.raises(AttributeError, match="no attribute 'train'"):
+        _ = mpfedxgb.train
+
+
+def test_the_first_import_loads_nothing_else() -> None:
+    """`import mpfedxgb` is free; what is used is loaded when it is used."""
+    assert loaded_after("import mpfedxgb") == {"mpfedxgb"}
+
+
+def test_estimators_load_no_network_and_no_rival() -> None:
+    """A simulation needs neither grpc nor MPI, and neither xgboost nor matplotlib, which are not required at all."""
+    loaded = loaded_after("from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join")
+    assert {"mpfedxgb", "numpy", "sklearn"} <= loaded
+    assert not loaded & {"grpc", "mpi4py", "xgboost", "matplotlib", "phe"}
