@@ -15,17 +15,14 @@ from mpfedxgb.boosting.active import Active
 from mpfedxgb.boosting.setup import TABLE_SIZES
 from mpfedxgb.boosting.train import NUMBER_OF_TREES
 from mpfedxgb.party import ACTIVE, COORDINATOR
-from mpfedxgb.party.keys import Keyring, MakeSource
+from mpfedxgb.party.keys import Keyring
 from mpfedxgb.protocols.tag import NOBODY, OWN_SPLIT
-from mpfedxgb.ring import Ring, RingArray
-from mpfedxgb.ring.prg import Source, Stream, digest
-from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH
 from mpfedxgb.tree.split import TREE_SHAPE
-from support.chance import THRESHOLD, Symbols, joint, p_alike, p_uniform
-from support.received import operation, secret_symbols
+from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_uniform, p_views_alike
+from support.received import operation, p_outside_ledger
 from support.small_trainings import (
     KINDS,
     Training,
@@ -39,6 +36,7 @@ from support.small_trainings import (
     training_of,
     two_halves,
 )
+from support.streams import own_randomness_fixed
 from support.views import Coalition, Recorder
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
@@ -89,12 +87,7 @@ def test_coordinator_hears_sizes_owners_and_whether_to_go_on(kind: str, particip
 def test_everything_outside_the_ledger_is_uniform(kind: str, participants: int) -> None:
     """All that a participant receives of one kind passes a chi-square test: bytes, bits, each digit on its table."""
     _, _, recorder = recorded(kind, participants)
-    p_values = []
-    for receiver in range(1, participants + 1):
-        for (what, alphabet), pieces in secret_symbols(recorder, receiver, (TREE_SHAPE,)).items():
-            values = np.concatenate(pieces)
-            if values.size:
-                p_values.append((p_uniform(values, alphabet), what))
+    p_values = p_outside_ledger(recorder, participants, (TREE_SHAPE,))
 
     assert len(p_values) > (2 if kind == "nothing to split" else 40)
     assert joint([p for p, _ in p_values]) > THRESHOLD, min(p_values)
@@ -207,30 +200,6 @@ def test_first_layer_mask_leaves_no_path_to_one_auxiliary(participants: int) -> 
     assert all(ACTIVE in p for t in models(recorded("first layer masked", participants)[1])[0].trees for p in paths(t))
 
 
-class Zeros:
-    """A stream that forgot to be random."""
-
-    def elements(self, ring: Ring, shape: Shape) -> RingArray:
-        """Return zeros."""
-        return RingArray.zeros(ring, shape)
-
-    def again(self) -> Zeros:
-        """Return the same."""
-        return self
-
-
-def own_randomness_fixed(coalition: Coalition, forgotten: str = "") -> MakeSource:
-    """Return streams: the same in all runs for the coalition; P_1's mask of one step may be forgotten."""
-
-    def source(participant: int, label: str, key: bytes) -> Source:
-        if forgotten and participant == ACTIVE and forgotten in label:
-            return Zeros()
-        fixed = digest(b"fixed", str(participant).encode(), label.encode())
-        return Stream(fixed if participant in coalition else key)
-
-    return source
-
-
 def view(training: Training, coalition: Coalition, seed: int, forgotten: str = "") -> list[Symbols]:
     """Return all that a coalition receives and may make of it in one training, array by array, as half bytes."""
     recorder = Recorder()
@@ -240,8 +209,7 @@ def view(training: Training, coalition: Coalition, seed: int, forgotten: str = "
         (tree,) = models(run)[m - 1].trees
         arrays.append(np.array([0 if isinstance(n, Leaf) else n.owner if isinstance(n, Dummy) else m for n in tree]))
         arrays.append(np.array([0 if n.weight is None else n.weight for n in tree if isinstance(n, Leaf)]))
-    octets = [np.ascontiguousarray(array).view(np.uint8).ravel() for array in arrays]
-    return [np.concatenate([octet & 15, octet >> 4]) for octet in octets]
+    return half_bytes(arrays)
 
 
 def p_of_worlds(worlds: Sequence[Training], coalition: Coalition, runs: int, forgotten: str = "") -> float:
@@ -250,8 +218,7 @@ def p_of_worlds(worlds: Sequence[Training], coalition: Coalition, runs: int, for
         [view(training, coalition, 1000 * world + i, forgotten) for i in range(runs)]
         for world, training in enumerate(worlds)
     )
-    pairs = [(np.stack(a), np.stack(b)) for a, b in zip(zip(*one, strict=True), zip(*two, strict=True), strict=True)]
-    return joint([p_alike(a, b, 16) for a, b in pairs])
+    return p_views_alike(one, two)
 
 
 def two_labellings(participants: int) -> list[Training]:

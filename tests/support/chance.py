@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,22 @@ def p_alike(a: Symbols, b: Symbols, alphabet: int) -> float:
     offsets = np.arange(columns, dtype=np.int64) * alphabet
     one, two = (np.bincount((x + offsets).ravel(), minlength=columns * alphabet).reshape(columns, -1) for x in (a, b))
     return joint(_p_of_counts(one, two))
+
+
+def half_bytes(arrays: Iterable[npt.NDArray[Any]]) -> list[Symbols]:
+    """Return each array as half bytes, for `p_views_alike`."""
+    octets = (np.ascontiguousarray(array).view(np.uint8).ravel() for array in arrays)
+    return [np.concatenate([octet & 15, octet >> 4]) for octet in octets]
+
+
+def p_views_alike(one: Sequence[Sequence[Symbols]], two: Sequence[Sequence[Symbols]]) -> float:
+    """Return how likely views of two worlds are, if each place of each array has one distribution in both.
+
+    A world has many runs, a run a list of arrays as half bytes, the same in form in all runs.
+    """
+    pairs = [(np.stack(a), np.stack(b)) for a, b in zip(zip(*one, strict=True), zip(*two, strict=True), strict=True)]
+    assert any(a.size for a, _ in pairs), "the views are empty, so there is nothing to compare"
+    return joint([p_alike(a, b, 16) for a, b in pairs])
 
 
 def p_bytes_alike(pairs: Iterable[tuple[Words, Words]]) -> list[float]:

@@ -10,11 +10,11 @@ import numpy as np
 from mpfedxgb.party import ACTIVE, COORDINATOR, Party
 from mpfedxgb.ring import RingArray
 from mpfedxgb.transport.frame import Frame, Kind
-from support.chance import Symbols
+from support.chance import Symbols, p_uniform
 from support.views import Recorder
 
-PUBLIC = ("announce ", "broadcast ", "tell ")
-"""Steps in which public numbers are told."""
+PUBLIC = ("announce ", "broadcast ", "tell ", "ids")
+"""Steps in which numbers on the ledger are told, and the ids of rows to score."""
 
 
 def operation(frame: Frame) -> str:
@@ -60,6 +60,19 @@ def secret_symbols(
                 for number, (values, alphabet) in enumerate(symbols(frame, place)):
                     found.setdefault((f"{what}, digit {number}", alphabet), []).append(values)
     return found
+
+
+def p_outside_ledger(
+    recorder: Recorder, participants: int, opened_to_all: tuple[str, ...] = ()
+) -> list[tuple[float, str]]:
+    """Return, for all that each participant received outside the ledger, how likely it is if it is uniform."""
+    found = [secret_symbols(recorder, m, opened_to_all) for m in range(1, participants + 1)]
+    return [
+        (p_uniform(values, alphabet), what)
+        for of_one in found
+        for (what, alphabet), pieces in of_one.items()
+        if (values := np.concatenate(pieces)).size
+    ]
 
 
 def witnessed(party: Party) -> list[tuple[str, Any]]:
