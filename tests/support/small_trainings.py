@@ -61,14 +61,19 @@ class Training:
         """Evaluation rows of all sets together."""
         return sum(tables[0].rows for tables in self.evaluation)
 
-    def run(self, seed: int | None = None, tap: Tap | None = None, make_source: MakeSource | None = None) -> Run:
-        """Train, every role as a thread."""
+    @property
+    def private(self) -> list[tuple[TrainParams, TrainData | None]]:
+        """What each role is called with, the coordinator first."""
         private: list[tuple[TrainParams, TrainData | None]] = [(self.params, None)]
         for m, table in enumerate(self.tables):
             later = [tables[m] for tables in self.evaluation]
             private.append((self.params, TrainData(table, later, self.labels if m == 0 else None)))
+        return private
+
+    def run(self, seed: int | None = None, tap: Tap | None = None, make_source: MakeSource | None = None) -> Run:
+        """Train, every role as a thread."""
         settings = SessionSettings(insecure_seed=seed, parameters_digest=self.params.digest())
-        return run_locally(secure_train, self.participants, private, settings, tap, make_source)
+        return run_locally(secure_train, self.participants, self.private, settings, tap, make_source)
 
 
 def _tables(participants: int, rows: int, seed: int) -> list[Table]:

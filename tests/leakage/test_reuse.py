@@ -1,0 +1,205 @@
+"""No mask hides two values: not in a training, nor over trainings, attempts and scorings; and a test that would know.
+
+Everybody but one pools what it received in all of these runs, its own streams being zero (see support/reuse.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pytest
+
+from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, secure_train
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.party import ACTIVE, Party, run_locally
+from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.ring import Ring, RingArray
+from mpfedxgb.ring.prg import Source, Stream, digest
+from mpfedxgb.ring.ring import Shape
+from mpfedxgb.tree.split import TREE_SHAPE
+from support.reuse import BYTES, WORDS, Inbox, reused
+from support.small_scorings import in_chunks, serve
+from support.small_trainings import training_of
+from support.streams import Spoilt, all_but
+from support.views import Recorder
+
+HONEST = [(participants, honest) for participants in (2, 3) for honest in range(1, participants + 1)]
+FIRST, AGAIN = SessionSettings("one", 1, insecure_seed=1), SessionSettings("one", 2, insecure_seed=1)
+OTHER, SCORES, MORE = (SessionSettings(name, 1, insecure_seed=1) for name in ("two", "scores", "more scores"))
+ROWS = range(40)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs of one federation, as all participants but one look back on them."""
+
+    participants: int
+    inboxes: Sequence[Inbox]
+    streams: MakeSource
+
+    def train(self, settings: SessionSettings, kind: str = "binary") -> list[PartialModel]:
+        """Train; return everybody's partial model."""
+        training, recorder = training_of(kind, self.participants), Recorder()
+
+        def program(party: Party, params: TrainParams, data: TrainData | None) -> TrainResult | None:
+            self.inboxes[0].watch(party, TREE_SHAPE)
+            return secure_train(party, params, data)
+
+        run = run_locally(program, self.participants, training.private, settings, recorder, self.streams)
+        self._add(f"training {settings.session}, attempt {settings.attempt}", recorder)
+        return [result.model for result in run.results if result is not None]
+
+    def score(self, settings: SessionSettings, parts: Sequence[PartialModel], batches: int) -> None:
+        """Score the same rows in each batch of a session."""
+        tables, recorder = training_of("binary", self.participants).tables, Recorder()
+        serve(parts, tables, [ROWS] * batches, settings, recorder, self.streams)
+        self._add(f"scoring {settings.session}", recorder)
+
+    def _add(self, run: str, recorder: Recorder) -> None:
+        for inbox in self.inboxes:
+            inbox.add(run, recorder)
+
+    def found(self) -> list[str]:
+        """Return where a mask seems to hide two values."""
+        return [place for inbox in self.inboxes for place in reused(inbox)]
+
+
+def runs(participants: int, honest: int, streams: MakeSource | None = None) -> Runs:
+    """Return runs that are still to come."""
+    inboxes = [Inbox(honest)] if honest == ACTIVE else [Inbox(honest), Inbox(honest, added_up=True)]
+    return Runs(participants, inboxes, all_but(honest) if streams is None else streams)
+
+
+@pytest.mark.parametrize(("participants", "honest"), HONEST)
+def test_no_mask_hides_two_values(monkeypatch: pytest.MonkeyPatch, participants: int, honest: int) -> None:
+    """Two attempts at a training, another training, and three batches of the same rows in two sessions, in chunks."""
+    in_chunks(monkeypatch, 1)
+    everything = runs(participants, honest)
+    parts = everything.train(FIRST)
+    everything.train(AGAIN)
+    everything.train(OTHER, "classes")
+    everything.score(SCORES, parts, 2)
+    everything.score(MORE, parts, 1)
+
+    assert everything.found() == []
+    assert len(everything.inboxes[0].tags) > 4
+    for inbox in everything.inboxes:
+        assert inbox.arrays.keys() >= {WORDS, BYTES}
+        assert sum(array.size for _, array in inbox.arrays[WORDS]) > 20_000
+
+
+@dataclass(slots=True)
+class Cached:
+    """A stream whose draws are the same for all nodes of a batch, the leading axis."""
+
+    stream: Source
+
+    def elements(self, ring: Ring, shape: Shape) -> RingArray:
+        """Return the next elements, those of the first node for every node."""
+        return self.stream.elements(ring, (1, *shape[1:])).broadcast_to(shape)
+
+    def again(self) -> Cached:
+        """Return the same stream from its beginning."""
+        return Cached(self.stream.again())
+
+
+def spoilt(honest: int, at: str, stream: Callable[[str, Source], Source]) -> Spoilt:
+    """Return streams of which the honest participant's are replaced at some steps."""
+    return Spoilt(
+        all_but(honest),
+        lambda participant, label, sound: stream(label, sound) if participant == honest and at in label else None,
+    )
+
+
+def by_label(label: str, sound: Source) -> Source:
+    """Return a stream that hangs on number and name of the step alone, as if keys forgot session, attempt, nonces."""
+    return Stream(digest(label.encode()))
+
+
+def one_for_all(label: str, sound: Source) -> Source:
+    """Return the same stream whatever the step."""
+    return Stream(digest(b"always the same"))
+
+
+def cached(label: str, sound: Source) -> Source:
+    """Return a stream that is drawn once for all nodes of a batch."""
+    return Cached(sound)
+
+
+def found(leaking: Runs) -> list[str]:
+    """Return what is found in runs with a leak; if nothing was spoilt, because steps have other names, say so."""
+    assert isinstance(leaking.streams, Spoilt)
+    assert leaking.streams.count > 0, "no step of this name draws anything: name the steps that do"
+    return leaking.found()
+
+
+@lru_cache(maxsize=1)
+def trained() -> list[PartialModel]:
+    """Return a model of two participants, to be scored with."""
+    return runs(2, ACTIVE).train(FIRST)
+
+
+@pytest.mark.parametrize(("participants", "honest"), [(2, 1), (2, 2), (3, 3)])
+def test_masks_of_one_attempt_in_the_next_are_found(participants: int, honest: int) -> None:
+    """Negative control: keys that forget the attempt. One attempt alone is blameless, and so are its tags."""
+    attempts = runs(participants, honest, spoilt(honest, "", by_label))
+    attempts.train(FIRST)
+    assert found(attempts) == []
+
+    attempts.train(AGAIN)
+    places = found(attempts)
+    assert any("attempt 1" in place and "attempt 2" in place for place in places)
+    assert any(place.startswith("words anywhere") for place in places)
+    assert any(place.startswith("opened tags") for place in places)
+
+
+def test_mask_of_a_training_in_a_scoring_is_found() -> None:
+    """Negative control: gradients and leaf weights under one mask, in arrays of other shapes at other steps."""
+    both = runs(2, ACTIVE, spoilt(ACTIVE, "share of", one_for_all))
+    both.score(SCORES, both.train(FIRST), 1)
+
+    assert any("gradients" in place and "predict" in place for place in found(both))
+
+
+SCORING_STEPS = [(1, "share of"), (1, "and"), (2, "share of"), (2, "and"), (2, "leaf sums"), (2, "reveal")]
+"""Who draws at which steps of a scoring."""
+
+
+@pytest.mark.parametrize(("honest", "step"), SCORING_STEPS)
+def test_masks_of_one_scoring_in_the_next_are_found(honest: int, step: str) -> None:
+    """Negative control: in two sessions, or in two batches of a session, one kind of step has the same masks."""
+    sessions = runs(2, honest, spoilt(honest, f"predict/{step}", by_label))
+    sessions.score(SCORES, trained(), 1)
+    assert found(sessions) == []
+
+    sessions.score(MORE, trained(), 1)
+    assert any("scoring scores" in place and "scoring more scores" in place for place in found(sessions))
+
+    batches = runs(2, honest, spoilt(honest, f"predict/{step}", one_for_all))
+    batches.score(SCORES, trained(), 2)
+    assert any(step in place for place in found(batches))
+
+
+@pytest.mark.parametrize("honest", [1, 2])
+@pytest.mark.parametrize("stream", [cached, one_for_all], ids=["in a level", "between levels"])
+def test_blinding_of_tags_cached_between_nodes_is_found(stream: Callable[[str, Source], Source], honest: int) -> None:
+    """Negative control: opened tags under one kappa differ by an index. Nothing but the tags tells."""
+    training = runs(2, honest, spoilt(honest, "tags", stream))
+    training.train(FIRST, "classes")
+
+    assert {place.partition(":")[0] for place in found(training)} == {"opened tags"}
+
+
+@pytest.mark.parametrize("step", ["open bucket sums", "differences", "less than", "select winners", "child update"])
+def test_mask_cached_between_nodes_is_found(step: str) -> None:
+    """Negative control: sums, differences of gains, digits, winners or rows of all nodes of a level under one mask.
+
+    P_2's part of a masked sum hides its mask; it is P_1's sum that tells.
+    """
+    training = runs(2, 2, spoilt(2, step, cached))
+    training.train(FIRST, "classes")
+
+    assert any("at 0 and 1 of axis" in place for place in found(training))
