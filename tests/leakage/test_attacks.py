@@ -7,6 +7,7 @@ import io
 import json
 import re
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting.setup import TABLE_SIZES
-from mpfedxgb.party import ACTIVE, COORDINATOR
+from mpfedxgb.experiments.leaks import transcripts
+from mpfedxgb.party import ACTIVE, COORDINATOR, Party
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 from mpfedxgb.tree.paper.leaf import STEP_SIZE
 from mpfedxgb.tree.paper.split import FEATURE_INDEX, SPLIT_INDEX
 from mpfedxgb.tree.split import TREE_SHAPE
+from support.small_trainings import training_of
 
 ROOT = Path(__file__).parents[2]
 LOGISTIC, SQUARED = "binary:logistic", "reg:squarederror"
@@ -141,6 +144,38 @@ def test_own_paths_need_the_first_layer_mask(leaks: Any) -> None:
 
     assert bare.paper == bare.strict > 0.2
     assert masked.paper == masked.strict == 0.0
+
+
+def blinded(training: Any) -> Any:
+    """Return a training whose steps and values have other names: nothing is found in its transcripts."""
+    transcripts = [
+        replace(mine, shown=[(f"new {name}", value) for name, value in mine.shown], masked_numbers=[], masked_bits=[])
+        for mine in training.transcripts
+    ]
+    return replace(training, transcripts=transcripts)
+
+
+@pytest.mark.parametrize("security", ["paper", "strict"])
+def test_attacks_on_nothing_fail_loudly(leaks: Any, security: str) -> None:
+    """An attack whose values have been renamed does not report chance; the one that needs no transcript is as good."""
+    for leak in leaks.LEAKS + leaks.STILL:
+        training = leaks.recorded(leak.objective, security)
+        if leak.measure is leaks.measures.rows_of_own_leaves:
+            assert leak.measure(blinded(training)) == leak.measure(training)
+        else:
+            with pytest.raises(LookupError, match=r"was shown nothing called|ends before the tournament"):
+                leak.measure(blinded(training))
+
+
+@pytest.mark.parametrize("step", ["differences", "open bit"])
+def test_recording_without_the_frames_to_look_at_fails_loudly(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """If steps of the tournament get other names, the error says which one is missed, and which ones are there."""
+    begin = Party.step
+    monkeypatch.setattr(Party, "step", lambda party, name: begin(party, "renamed" if name == step else name))
+    training = training_of("binary", 2)
+
+    with pytest.raises(LookupError, match=f"no frame of a step 'argmax/{step}' among those recorded .*argmax/renamed"):
+        transcripts.record(training.params, training.tables, training.labels, 1)
 
 
 def test_the_page_has_the_figures_that_are_measured(leaks: Any) -> None:

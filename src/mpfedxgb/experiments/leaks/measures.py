@@ -94,12 +94,12 @@ def step_bits(training: Training) -> int:
 def rows_of_leaves(training: Training) -> tuple[float, float]:
     """Return the share of leaves whose number of rows an auxiliary knows exactly; by chance, all leaves are alike."""
     seen, n, one = training.transcripts[P_3], len(training.labels.y), 1 << BITS[training.params.objective]
-    bits, masked, steps = step_bits(training), iter(seen.masked_numbers), iter(seen.values(STEP_SIZE))
+    bits, masked = step_bits(training), iter(seen.masked_numbers)
+    steps = seen.values(STEP_SIZE) if training.params.is_paper else None
     known, lucky = [], []
     for t, leaves in enumerate(laid_out(training, P_3).leaves):
         true = np.array([training.rows[t, leaf].sum() for leaf in leaves])
-        shown = next(steps, None)
-        step = [1 + next(masked) % (1 << bits) for _ in leaves] if shown is None else shown.tolist()
+        step = [1 + next(masked) % (1 << bits) for _ in leaves] if steps is None else steps[t].tolist()
         known += (np.rint(attacks.rows_of_leaves(step, bits, one, one)[1]) == true).tolist()
         lucky += [round(n / len(leaves)) == rows for rows in true.tolist()]
     return float(np.mean(known)), float(np.mean(lucky))
@@ -198,8 +198,8 @@ def leaves_of_rows(training: Training) -> list[Ints | None]:
     """Return, tree by tree, the leaf of every row, as P_1 knows it."""
     seen, rows = training.transcripts[ACTIVE], len(training.labels.y)
     if not training.params.is_paper:
-        packed = [value.data for name, value in seen.shown if name == LEAF_MEMBERSHIP]
-        return [np.argmax(unpack_data(leaves, rows), axis=0) for leaves in packed]
+        packed = seen.as_shown(LEAF_MEMBERSHIP)
+        return [np.argmax(unpack_data(leaves.data, rows), axis=0) for leaves in packed]
     h = np.full(rows, 1 << BITS["reg:squarederror"])
     restored = seen.values(STEP_SIZE)[::2]  # each followed by the step sizes, as broadcast
     return [

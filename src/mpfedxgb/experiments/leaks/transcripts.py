@@ -3,14 +3,17 @@
 A transcript holds what a role was shown by name, from `Party.on_reveal`, and the masked numbers that participants
 hold at the same places of a strict training, from the frames. `brackets` lays a transcript out node by node, as
 SecureArgmax went through the candidates.
+
+Values and frames are found by their names. An attack that finds nothing under a name raises LookupError: it would be
+at chance because it looks at nothing, and not because there is nothing to see.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any
+from itertools import chain, repeat
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +30,16 @@ from mpfedxgb.tree.paper.argmax import COMPARISON, DENOMINATOR, NUMERATOR, P_2
 from mpfedxgb.tree.reachable import goes_first
 from mpfedxgb.tree.split import TREE_SHAPE
 
+T = TypeVar("T")
+
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.bool_]
 Place = tuple[int, int]
 """A tree and a node of it."""
+
+_DIFFERENCES, _ANSWERS = "argmax/differences", "argmax/open bit"
+"""How the labels end of the steps of a strict tournament that open masked numbers and masked bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,10 +54,17 @@ class Transcript:
     masked_numbers: list[int]
     masked_bits: list[int]
 
+    def as_shown(self, name: str) -> list[Any]:
+        """Return what was shown under a name."""
+        found = [value for what, value in self.shown if what == name]
+        if not found:
+            names = ", ".join(dict.fromkeys(repr(what) for what, _ in self.shown)) or "nothing"
+            raise LookupError(f"role {self.role} was shown nothing called {name!r}, only {names}; follow the new name")
+        return found
+
     def values(self, name: str) -> list[npt.NDArray[Any]]:
         """Return what was shown under a name, as numbers."""
-        found = [value for what, value in self.shown if what == name]
-        return [value.decode() if isinstance(value, RingArray) else value for value in found]
+        return [value.decode() if isinstance(value, RingArray) else value for value in self.as_shown(name)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,10 +151,14 @@ def _masked(opened: Sequence[Frame]) -> tuple[list[int], list[int]]:
     bits: list[int] = []
     for frame in opened:
         (*_, words) = frame.arrays
-        if frame.label.endswith("argmax/differences"):
+        if frame.label.endswith(_DIFFERENCES):
             numbers += RingArray(wide(words.shape[-1]), words).decode().ravel().tolist()
-        elif frame.label.endswith("argmax/open bit"):  # one for each number; the last byte is filled up
+        elif frame.label.endswith(_ANSWERS):  # one for each number; the last byte is filled up
             bits += np.unpackbits(words, count=len(numbers) - len(bits), bitorder="little").tolist()
+    for step, found in ((_DIFFERENCES, numbers), (_ANSWERS, bits)):
+        if not found:
+            steps = ", ".join(sorted({frame.label for frame in opened})) or "none"
+            raise LookupError(f"no frame of a step {step!r} among those recorded ({steps}); follow the new name")
     return numbers, bits
 
 
@@ -196,8 +215,8 @@ def brackets(seen: Transcript, sizes: Sequence[int], params: TrainParams) -> Bra
 
     Of a strict transcript, which has no outcome, the masked answers and numbers stand in for what is missing.
     """
-    signs, numbers = _outcomes(seen), _numbers(seen)
-    shape = iter(seen.values(TREE_SHAPE))
+    signs, numbers = _outcomes(seen, params.is_paper), _numbers(seen, params.is_paper)
+    shape = iter([] if params.is_paper else seen.values(TREE_SHAPE))
     out = Brackets([], [])
     for t in range(params.n_estimators):
         count, level, closed = 1, [0], []
@@ -208,13 +227,13 @@ def brackets(seen: Transcript, sizes: Sequence[int], params: TrainParams) -> Bra
             _play(batch, sizes, signs, numbers)
             out.nodes.extend(batch)
             if params.is_paper:
-                pays = [next(signs) > 0 for _ in batch]
+                pays = [_next(signs) > 0 for _ in batch]
                 for _ in batch:
-                    next(numbers)
+                    _next(numbers)
             else:
-                pays = (next(shape) & 255 != 0).tolist()
+                pays = (_next(shape) & 255 != 0).tolist()
                 if seen.role != COORDINATOR:
-                    next(shape)  # the owners alone, as they are announced to the coordinator
+                    _next(shape)  # the owners alone, as they are announced to the coordinator
             closed += [bracket.place[1] for bracket, pay in zip(batch, pays, strict=True) if not pay]
             split = [bracket for bracket, pay in zip(batch, pays, strict=True) if pay]
             for bracket in sorted(split, key=lambda bracket: bracket.place):
@@ -225,21 +244,24 @@ def brackets(seen: Transcript, sizes: Sequence[int], params: TrainParams) -> Bra
     return out
 
 
-def _outcomes(seen: Transcript) -> Iterator[int]:
+def _outcomes(seen: Transcript, is_paper: bool) -> Iterator[int]:
     """Yield the signs of all fractions in order; of a strict transcript, masked bits as if they were signs."""
+    if not is_paper:
+        return iter([1 - 2 * bit for bit in seen.masked_bits])
     told = seen.values(COMPARISON)
     if seen.role == ACTIVE:
         told = told[1::2]  # after P_2's word, what P_1 tells everyone
-    return (
-        chain.from_iterable(a.ravel().tolist() for a in told) if told else iter([1 - 2 * b for b in seen.masked_bits])
-    )
+    return chain.from_iterable(array.ravel().tolist() for array in told)
 
 
-def _numbers(seen: Transcript) -> Iterator[int | None]:
+def _numbers(seen: Transcript, is_paper: bool) -> Iterator[int | None]:
     """Yield what was restored at this role of all fractions in order; of a strict transcript, masked numbers."""
+    if not is_paper:
+        return iter(seen.masked_numbers)
+    if seen.role not in (ACTIVE, P_2):  # nothing is restored at the others
+        return repeat(None)
     values = seen.values(DENOMINATOR if seen.role == ACTIVE else NUMERATOR)
-    known: list[int] = [int(v) for array in values for v in array.ravel()] or seen.masked_numbers
-    return chain(known, iter(lambda: None, 0))
+    return iter([int(value) for array in values for value in array.ravel()])
 
 
 def _play(batch: list[Bracket], sizes: Sequence[int], signs: Iterator[int], numbers: Iterator[int | None]) -> None:
@@ -260,7 +282,13 @@ def _play(batch: list[Bracket], sizes: Sequence[int], signs: Iterator[int], numb
 def _halve(group: list[int], bracket: Bracket, signs: Iterator[int], numbers: Iterator[int | None]) -> list[int]:
     winners = []
     for first, second in zip(group[0:-1:2], group[1::2], strict=True):
-        match = Match(first, second, next(signs, 1) < 0, next(numbers))
+        match = Match(first, second, _next(signs) < 0, _next(numbers))
         bracket.matches.append(match)
         winners.append(second if match.second_won else first)
     return winners + group[2 * len(winners) :]
+
+
+def _next(seen: Iterator[T]) -> T:
+    for value in seen:
+        return value
+    raise LookupError("the transcript ends before the tournament does; lay it out as tournaments are run now")
