@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import xgboost
 
-import mpfedxgb
 from mpfedxgb.report.versions import version_of
 
 
@@ -13,7 +12,6 @@ def test_versions_are_those_of_the_modules() -> None:
     """Xgboost's is found too where the module came from the distribution xgboost-cpu."""
     assert version_of("numpy") == np.__version__
     assert version_of("xgboost") == xgboost.__version__
-    assert version_of("mpfedxgb") == mpfedxgb.__version__
 
 
 def test_a_package_that_is_not_there() -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from mpfedxgb import __version__
-
 _DISTRIBUTIONS = {"xgboost": ("xgboost", "xgboost-cpu")}
 """Packages that come under several names; the second is the same module without the libraries for GPUs."""
 
 
 def version_of(package: str) -> str:
     """Return a package's installed version; empty if there is none."""
-    if package == "mpfedxgb":
-        return __version__  # not the metadata: an editable installation keeps those of the day it was made
     for name in _DISTRIBUTIONS.get(package, (package,)):
         try:
             return metadata.version(name)
