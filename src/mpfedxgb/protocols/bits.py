@@ -113,18 +113,18 @@ def shares_of_bit_products(party: Party, batch: Sequence[BitProduct], name: str 
     deal = _BitMaskProducts(batch)
     dealt = party.deal(deal.specs, deal.compute)
     shares = []
-    for gated, (alone, with_mask) in zip(batch, deal.places, strict=True):
-        ring, shape = gated.value.ring, deal.specs[with_mask][1][:-1]
-        party.meter.now.products += prod(shape) * len(gated.bits)
+    for product, (alone, with_mask) in zip(batch, deal.places, strict=True):
+        ring, shape = product.value.ring, deal.specs[with_mask][1][:-1]
+        party.meter.now.products += prod(shape) * len(product.bits)
         if party.is_coordinator:
             part = RingArray.hidden(ring, shape)
         else:
-            masks = gated.bits[0].secret.mask.cast(ring)[..., None] if alone is None else dealt[alone]
-            part = _local_part(party, gated, masks, dealt[with_mask])
-        if gated.axis is not None:
-            part = part.sum(gated.axis)
-        if gated.base is not None:
-            part = part + to_shares(party, gated.base).part
+            masks = product.bits[0].secret.mask.cast(ring)[..., None] if alone is None else dealt[alone]
+            part = _local_part(party, product, masks, dealt[with_mask])
+        if product.axis is not None:
+            part = part.sum(product.axis)
+        if product.base is not None:
+            part = part + to_shares(party, product.base).part
         shares.append(Shares(part))
     return shares
 
@@ -148,7 +148,7 @@ def bit_times(party: Party, bit: Bit, x: Secret) -> Secret:
 class _BitMaskProducts:
     """What the coordinator deals for a batch: products of bit masks over all subsets of bits, alone and times lam.
 
-    The subsets are the last axis. What gates with the same bits and ring have in common is dealt once.
+    The subsets are the last axis. What products of the same bits and ring have in common is dealt once.
     """
 
     def __init__(self, batch: Sequence[BitProduct]) -> None:
@@ -156,17 +156,17 @@ class _BitMaskProducts:
         self.places: list[tuple[int | None, int]] = []
         self._recipes: list[BitProduct | tuple[Ring, tuple[Bit, ...]]] = []
         known: dict[tuple[object, ...], int] = {}
-        for gated in batch:
-            ring, shape = gated.value.ring, np.broadcast_shapes(*(b.shape for b in gated.bits))
-            subsets = (1 << len(gated.bits)) - 1
+        for product in batch:
+            ring, shape = product.value.ring, np.broadcast_shapes(*(b.shape for b in product.bits))
+            subsets = (1 << len(product.bits)) - 1
             alone = None
-            if not (len(gated.bits) == 1 and gated.bits[0].owned):
-                key = (ring, *(id(b) for b in gated.bits))
+            if not (len(product.bits) == 1 and product.bits[0].owned):
+                key = (ring, *(id(b) for b in product.bits))
                 if key not in known:
-                    known[key] = self._want((ring, (*shape, subsets)), (ring, gated.bits))
+                    known[key] = self._want((ring, (*shape, subsets)), (ring, product.bits))
                 alone = known[key]
-            whole = np.broadcast_shapes(shape, gated.value.shape)
-            self.places.append((alone, self._want((ring, (*whole, subsets)), gated)))
+            whole = np.broadcast_shapes(shape, product.value.shape)
+            self.places.append((alone, self._want((ring, (*whole, subsets)), product)))
 
     def _want(self, spec: Spec, recipe: BitProduct | tuple[Ring, tuple[Bit, ...]]) -> int:
         self.specs.append(spec)
@@ -198,14 +198,14 @@ def _mask_products(bits: tuple[Bit, ...]) -> U8:
     return products
 
 
-def _local_part(party: Party, gated: BitProduct, alone: RingArray, with_mask: RingArray) -> RingArray:
+def _local_part(party: Party, product: BitProduct, alone: RingArray, with_mask: RingArray) -> RingArray:
     """Return this participant's share of (product of bits) * value."""
-    value, (*shape, subsets) = gated.value, with_mask.shape
+    value, (*shape, subsets) = product.value, with_mask.shape
     plain = value.masked - value.mask if party.is_active else -value.mask
     size, whole, words = prod(shape), tuple(shape), max(1, value.ring.limbs)
     out = np.empty((size, words), np.uint64)
     kernels.gate(
-        np.array([np.broadcast_to(b.secret.masked.data, whole).reshape(size) for b in gated.bits], np.uint8),
+        np.array([np.broadcast_to(b.secret.masked.data, whole).reshape(size) for b in product.bits], np.uint8),
         value.masked.broadcast_to(whole).words(),
         plain.broadcast_to(whole).words(),
         alone.broadcast_to(with_mask.shape).words().reshape(size, subsets, words),

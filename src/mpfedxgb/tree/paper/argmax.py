@@ -105,9 +105,9 @@ def sign_of_fraction(party: Party, G: Secret, H: Secret) -> Ints:
     """
     denominator = reveal(party, H, ACTIVE, DENOMINATOR)
     numerator = reveal(party, G, P_2, NUMERATOR)
-    judged = signs(numerator) if party.role == P_2 else np.zeros(G.shape, np.int64)
-    judged = party.tell(P_2, ACTIVE, COMPARISON, judged)
-    return party.broadcast(COMPARISON, judged * signs(denominator) if party.is_active else judged)
+    sign = signs(numerator) if party.role == P_2 else np.zeros(G.shape, np.int64)
+    sign = party.tell(P_2, ACTIVE, COMPARISON, sign)
+    return party.broadcast(COMPARISON, sign * signs(denominator) if party.is_active else sign)
 
 
 def MUL(party: Party, *pairs: tuple[Secret, Secret]) -> list[Secret]:
