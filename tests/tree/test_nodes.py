@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import FrozenInstanceError
 
+import numpy as np
 import pytest
 
 from mpfedxgb.tree import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Split
-from mpfedxgb.tree.nodes import Outline
+from mpfedxgb.tree.nodes import Outline, outline
+from support.whole_trees import random_tree
 
 
 def grown() -> GrownTree:
@@ -78,3 +80,13 @@ def test_kept_nodes_do_not_change() -> None:
         with pytest.raises((FrozenInstanceError, TypeError)):
             node.left = 9  # type: ignore[union-attr, misc] # it is to fail
     assert set(Dummy.__slots__) == {"owner", "left", "right"}
+
+
+def test_public_outline_is_the_same_for_all() -> None:
+    """Every participant's view has the same class, number of leaves and owners."""
+    tree = random_tree(np.random.default_rng(3), [1, 2, 3], 4)
+    owners = {node[0] for node in tree.nodes if not isinstance(node, Leaf)}
+    leaves = sum(isinstance(node, Leaf) for node in tree.nodes)
+
+    for m in (1, 2, 3):
+        assert outline(tree.view(m), 5, m) == Outline(5, leaves, tuple(sorted(owners)))

@@ -3,98 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.data import Table
-from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, LocalRun, Party, Reveal, run_locally
-from mpfedxgb.tree import Dummy, Leaf, Node, Split, Tree, predict
+from mpfedxgb.tree import Leaf, Split, predict
 from mpfedxgb.tree.agreement import ROWS_TO_SCORE
-from mpfedxgb.tree.nodes import Outline, outline
 from mpfedxgb.tree.predict import PREDICTION, secure_predict
 from mpfedxgb.tree.reachable import Scorer
 from mpfedxgb.tree.split import TREE_SHAPE
 from support.evaluation import SEEDS
 from support.property_tests import examples
+from support.whole_trees import WholeTree, random_tables, random_tree, shared_views
 
 Margins = npt.NDArray[np.int64] | None
-LARGEST_WEIGHT = 1 << 55
-
-
-@dataclass(frozen=True, slots=True)
-class WholeTree:
-    """A tree as nobody sees it: every split with its owner, every leaf with its weight."""
-
-    nodes: tuple[tuple[int, Split] | Leaf, ...]
-
-    def view(self, participant: int) -> Tree:
-        """Return what one participant keeps."""
-        kept: list[Node] = []
-        for node in self.nodes:
-            if isinstance(node, Leaf):
-                kept.append(node if participant == ACTIVE else Leaf(None))
-            else:
-                owner, split = node
-                kept.append(split if owner == participant else Dummy(owner, split.left, split.right))
-        return tuple(kept)
-
-    def walk(self, tables: list[Table], row: int) -> int:
-        """Return the weight of the leaf that one row falls into."""
-        node = self.nodes[0]
-        while not isinstance(node, Leaf):
-            owner, split = node
-            (column,) = (c for c in tables[owner - 1].columns if c.name == split.feature)
-            value = float(column.values[row])
-            if math.isnan(value):
-                first = split.missing_left
-            elif split.category is not None:
-                first = value != split.category
-            else:
-                assert split.threshold is not None
-                first = value <= split.threshold
-            node = self.nodes[split.left if first != split.flipped else split.right]
-        assert node.weight is not None
-        return node.weight
-
-
-def random_tree(rng: np.random.Generator, owners: list[int], depth: int) -> WholeTree:
-    """Return a tree whose nodes, numbered level by level, split with probability 3/4 by one of the owners' columns."""
-    nodes: list[tuple[int, Split] | Leaf] = []
-    queue = [0]
-    for level in queue:  # grows while it is walked
-        if not owners or level == depth or (level and rng.random() < 0.25):
-            nodes.append(Leaf(int(rng.integers(-LARGEST_WEIGHT, LARGEST_WEIGHT))))
-            continue
-        left = len(queue)
-        queue += [level + 1] * 2
-        flips, missing = bool(rng.integers(0, 2)), bool(rng.integers(0, 2))
-        if rng.random() < 0.3:
-            split = Split("category", None, int(rng.integers(0, 3)), missing, flips, left, left + 1)
-        else:
-            threshold = float(rng.choice([-np.inf, 0.25, 0.5, 1.0, np.inf]))
-            split = Split("number", threshold, None, missing, flips, left, left + 1)
-        nodes.append((int(rng.choice(owners)), split))
-    return WholeTree(tuple(nodes))
-
-
-def random_tables(rng: np.random.Generator, participants: int, rows: int) -> list[Table]:
-    """Return a column of numbers and one of categories for everyone, with gaps."""
-    tables = []
-    for m in range(participants):
-        frame: dict[str, Any] = {
-            "number": rng.choice([0.0, 0.25, 0.5, 0.75, 2.0, np.nan], rows),
-            "category": pd.Categorical.from_codes(rng.integers(-1, 3, rows), pd.Index(["u", "v", "w"])),
-        }
-        tables.append(Table.read(pd.DataFrame(frame), f"P{m + 1}"))
-    return tables
 
 
 def score(
@@ -114,7 +41,7 @@ def walk_all(trees: list[WholeTree], tables: list[Table], classes: int = 1) -> n
     """Return the sum of leaf weights per class and row."""
     out = np.zeros((classes, tables[0].rows), np.int64)
     for i, tree in enumerate(trees):
-        out[i % classes] += [tree.walk(tables, row) for row in range(tables[0].rows)]
+        out[i % classes] += [tree.walk(tables, row).weight or 0 for row in range(tables[0].rows)]
     return out
 
 
@@ -218,22 +145,6 @@ def test_ledger(classes: int) -> None:
         assert set(ledger) == {*everyone, Reveal(PREDICTION, "P1", 17 * classes)}
 
 
-def shared_views(rng: np.random.Generator, trees: list[WholeTree], participants: int) -> list[list[Tree]]:
-    """Return everybody's trees, with shares of the leaf weights instead of weights at one of them."""
-    views: list[list[Tree]] = [[] for _ in range(participants)]
-    for tree in trees:
-        shares = rng.integers(-(1 << 63), 1 << 63, (participants - 1, len(tree.nodes)))
-        for m in range(1, participants + 1):
-            kept = list(tree.view(m))
-            for i, node in enumerate(tree.nodes):
-                if isinstance(node, Leaf):
-                    assert node.weight is not None
-                    last = (node.weight - int(shares[:, i].sum(dtype=object)) + (1 << 63)) % (1 << 64) - (1 << 63)
-                    kept[i] = Leaf(None, share=last if m == participants else int(shares[m - 1, i]))
-            views[m - 1].append(tuple(kept))
-    return views
-
-
 @pytest.mark.parametrize("participants", [2, 3, 6])
 @given(seed=SEEDS, rows=st.integers(1, 30), classes=st.sampled_from([1, 2]), rounds=st.sampled_from([None, 1]))
 @examples(5)
@@ -254,47 +165,3 @@ def test_predictions_from_shares(participants: int, seed: int, rows: int, classe
     used = trees if rounds is None else trees[: rounds * classes]
     np.testing.assert_array_equal(results[ACTIVE], walk_all(used, tables, classes), strict=True)
     assert [result is None for result in results] == [role != ACTIVE for role in range(participants + 1)]
-
-
-def test_weights_and_shares_do_not_mix() -> None:
-    """Where one has shares and another has not, their models are of different trainings."""
-    rng = np.random.default_rng(0)
-    trees, tables = [random_tree(rng, [1, 2], 2)], random_tables(rng, 2, 5)
-    views = shared_views(rng, trees, 2)
-    private: list[list[Scorer | None]] = [[None], [Scorer(views[0], tables[0], True)], [Scorer(views[1], tables[1])]]
-
-    with pytest.raises(UserError, match="do they come from the same training"):
-        run_locally(lambda party, scorer: secure_predict(party, 1, scorer, None), 2, private)
-
-
-def test_public_outline_is_the_same_for_all() -> None:
-    """Every participant's view has the same class, number of leaves and owners."""
-    tree = random_tree(np.random.default_rng(3), [1, 2, 3], 4)
-    owners = {node[0] for node in tree.nodes if not isinstance(node, Leaf)}
-    leaves = sum(isinstance(node, Leaf) for node in tree.nodes)
-
-    for m in (1, 2, 3):
-        assert outline(tree.view(m), 5, m) == Outline(5, leaves, tuple(sorted(owners)))
-
-
-def test_different_numbers_of_rows_are_refused() -> None:
-    """Named before anything is computed, with everybody's number."""
-    rng = np.random.default_rng(0)
-    tables = [random_tables(rng, 2, 5)[0], random_tables(rng, 2, 6)[1]]
-
-    with pytest.raises(UserError, match=r"different numbers of rows to score \(P1 5, P2 6\); align the tables first"):
-        score([random_tree(rng, [1, 2], 2)], tables)
-
-
-@pytest.mark.parametrize("kind", ["number of trees", "shape"])
-def test_different_models_are_refused(kind: str) -> None:
-    """Parts of different trainings are told apart by their public shape."""
-    rng = np.random.default_rng(0)
-    tables = random_tables(rng, 2, 5)
-    mine = [random_tree(rng, [1, 2], 2)]
-    yours = [*mine, *mine] if kind == "number of trees" else [random_tree(rng, [], 2)]
-    private: list[list[Scorer | None]] = [[None]]
-    private += [[Scorer([t.view(m) for t in trees], tables[m - 1])] for m, trees in ((1, mine), (2, yours))]
-
-    with pytest.raises(UserError, match="do not have the same trees; do they come from the same training"):
-        run_locally(lambda party, scorer: secure_predict(party, 1, scorer, None), 2, private)
