@@ -3,6 +3,7 @@
 MpfedxgbError
 ├── UserError (also ValueError)       what a caller passed
 │   ├── SettingsError                 a setting is missing, unknown or out of range
+│   │   └── UnknownParameterError (also TypeError)   there is no parameter of that name
 │   ├── DataError                     a table or label cannot be used; its text quotes data and stays with its role
 │   ├── DoesNotFitError               a number does not fit the ring or the scale asked for
 │   └── CheckpointError               a checkpoint cannot be written, read, or used for this training
@@ -39,6 +40,10 @@ class UserError(MpfedxgbError, ValueError):
 
 class SettingsError(UserError):
     """A setting is missing, unknown or out of range."""
+
+
+class UnknownParameterError(SettingsError, TypeError):
+    """There is no parameter of that name; as for any function's unknown argument, this is also a TypeError."""
 
 
 class DataError(UserError):

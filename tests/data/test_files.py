@@ -9,8 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.data.files import read_table, write_table
-from mpfedxgb.errors import DataError
+from mpfedxgb.errors import DataError, SettingsError
 
 
 def csv(folder: Path, text: str) -> Path:
@@ -81,6 +82,72 @@ class TestColumns:
         assert list(read_table(path).columns) == ["id", "x"]
         frame.rename_axis(None).to_parquet(path)
         assert list(read_table(path).columns) == ["x"]
+
+
+class TestFormats:
+    """CSV as the world writes it: what is not told is found out, and what can be read in two ways is refused."""
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"n,w,i\n1.5,red,2\n-2.25,blue,3\n",
+            b"n;w;i\n1,5;red;2\n-2,25;blue;3\n",
+            b"n;w;i\r\n1.5;red;2\r\n-2.25;blue;3\r\n",
+            b"n\tw\ti\n1,5\tred\t2\n-2,25\tblue\t3\n",
+            b'"n"|"w"|"i"\n1.5|"red"|2\n-2.25|"blue"|3\n',
+            b"\xef\xbb\xbfn;w;i\n1,5;red;2\n-2,25;blue;3\n",
+            "n;w;i\n1,5;red;2\n-2,25;blue;3\n".encode("utf-16"),
+            gzip.compress(b"n;w;i\n1,5;red;2\n-2,25;blue;3\n"),
+        ],
+        ids=["comma", "semicolon", "points", "tab", "bar", "mark", "utf-16", "gz"],
+    )
+    def test_found_out(self, tmp_path: Path, content: bytes) -> None:
+        """One table, however it is written."""
+        path = tmp_path / ("t.csv.gz" if content.startswith(b"\x1f\x8b") else "t.csv")
+        path.write_bytes(content)
+        frame = read_table(path)
+        assert list(frame.columns) == ["n", "w", "i"]
+        assert (frame["n"].tolist(), frame["w"].tolist(), frame["i"].tolist()) == (
+            [1.5, -2.25],
+            ["red", "blue"],
+            [2, 3],
+        )
+
+    @pytest.mark.parametrize("told", [CsvFormat(";"), CsvFormat(";", "cp1252"), CsvFormat(None, "latin-1", ",")])
+    def test_told(self, tmp_path: Path, told: CsvFormat) -> None:
+        """What is told is not looked for; ids are read by the same rules."""
+        path = tmp_path / "t.csv"
+        path.write_bytes("id;n;w\n07;1,5;Köln\n".encode(told.encoding or "utf-8"))
+        frame = read_table(path, verbatim=["id"], csv=told)
+        assert frame.to_numpy().tolist() == [["07", 1.5, "Köln"]]
+
+    @pytest.mark.parametrize(
+        ("content", "says"),
+        [
+            ("w\nKöln\n".encode("cp1252"), "is not written in utf-8; save it as UTF-8, or say its encoding"),
+            (b"a;b,c\n1;2,3\n", "parted by ',' or ';'; say the delimiter"),
+            (b"a;b\n1.5;x\n2,5;y\n", "some numbers have a decimal comma, others a point"),
+            (b"a;b\n1.234,5;x\n2,5;y\n", "column 'a' holds numbers such as '1.234,5'.*separated thousands"),
+            (b'a,b\n"1,5",x\n"2,5",y\n', "column 'a' holds numbers such as '1,5'.*decimal comma"),
+        ],
+    )
+    def test_never_guessed(self, tmp_path: Path, content: bytes, says: str) -> None:
+        """Two readings, or none: refused, with the way to say what is meant."""
+        path = tmp_path / "t.csv"
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=says):
+            read_table(path)
+
+    def test_numbers_that_are_meant_as_words(self, tmp_path: Path) -> None:
+        """What looks like numbers with separators can be told to be words."""
+        frame = read_table(csv(tmp_path, 'a,b\n"1,5",x\n"2,5",y\n'), text_columns=["a"])
+        assert frame["a"].tolist() == ["1,5", "2,5"]
+
+    @pytest.mark.parametrize("bad", [{"delimiter": ""}, {"delimiter": '"'}, {"encoding": "hex"}, {"decimal": ";"}])
+    def test_impossible(self, bad: dict[str, str]) -> None:
+        """What cannot be a format is refused by name."""
+        with pytest.raises(SettingsError, match=f"^{next(iter(bad))}="):
+            CsvFormat(**bad)
 
 
 class TestRefused:

@@ -11,8 +11,9 @@ import pytest
 
 from mpfedxgb.boosting.model import Feature
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError
-from mpfedxgb.federation.rows import arrange_rows, encode_labels, read_rows
+from mpfedxgb.federation.rows import arrange_rows, encode_labels, read_rows, with_kinds_of
 from mpfedxgb.federation.settings import RoleSettings
 from support.role_files import least
 
@@ -87,12 +88,47 @@ class TestReading:
         assert read_rows(settings(tmp_path, drop=["zip"]), "train").table.names == ["age", "city"]
 
     def test_features_of_a_model(self, tmp_path: Path) -> None:
-        """What a model knows is taken, in its order and with its categories, whatever else is there."""
+        """What a model knows is taken, in its order and with its categories, though the settings would drop it."""
         known = [Feature("zip", ("010", "020", "070")), Feature("age")]
-        table = read_rows(settings(tmp_path, drop=["age"]), "predict", known).table
+        table = read_rows(settings(tmp_path, drop=["age", "city"]), "predict", known).table
         assert table.names == ["zip", "age"]
         assert table.columns[0].categories == ("010", "020", "070")
         assert table.columns[0].values.tolist() == [0, 0, 2]
+
+    def test_columns_that_a_model_does_not_know(self, tmp_path: Path) -> None:
+        """They are refused, unless the settings leave them out; label and weight are never meant."""
+        known = [Feature("age")]
+        with pytest.raises(DataError, match=r"bank: .* does not know: city, zip; name them in \[data\] drop"):
+            read_rows(settings(tmp_path), "predict", known)
+        for told in (settings(tmp_path, drop=["city", "zip"]), settings(tmp_path, features=["age"])):
+            assert read_rows(told, "predict", known).table.names == ["age"]
+
+    def test_text_alike_in_files_and_frames(self, tmp_path: Path) -> None:
+        """Text is categories in CSV, in Parquet and in memory; only CSV cannot tell digits from numbers by itself."""
+        mine = settings(tmp_path, categorical=["zip"])
+        PEOPLE.to_parquet(tmp_path / "train.parquet")
+        parquet = settings(tmp_path, train="train.parquet")
+        frame = arrange_rows(parquet, with_kinds_of(parquet, PEOPLE), "train")
+        simulated = Table.read(PEOPLE.sort_values("customer")[["age", "zip", "city"]], "bank")
+        for table in (read_rows(mine, "train").table, read_rows(parquet, "train").table, frame.table, simulated):
+            assert [c.categories for c in table.columns] == [None, ("010", "070"), ("Lagos", "Quito")]
+            assert table.columns[1].values.tolist() == [0, 0, 1]
+
+    def test_words_among_numbers(self, tmp_path: Path) -> None:
+        """A column that mixes both is no column of text; it is refused, as everywhere."""
+        mine = settings(tmp_path)
+        with pytest.raises(DataError, match="bank: column 'age' holds 'old', which is not a number"):
+            arrange_rows(mine, with_kinds_of(mine, PEOPLE.assign(age=[50, "old", 40])), "train")
+
+    def test_csv_of_another_country(self, tmp_path: Path) -> None:
+        """Semicolons and decimal commas are found out, and an encoding is told."""
+        mine = settings(tmp_path, encoding="cp1252")
+        text = PEOPLE.replace("Quito", "Köln").to_csv(index=False, sep=";", decimal=",")
+        (tmp_path / "train.csv").write_bytes(text.encode("cp1252"))
+        rows = read_rows(mine, "train")
+        assert rows.table.columns[2].categories == ("Köln", "Lagos")
+        assert rows.weight is not None
+        assert rows.weight.tolist() == [1.0, 0.0, 2.0]
 
     def test_frames(self, tmp_path: Path) -> None:
         """A notebook passes tables instead of files; the id may be their index."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.role import TABLES, RoleSettings
 from mpfedxgb.federation.settings.toml import LARGEST_FILE
@@ -49,6 +50,7 @@ class TestGood:
         assert settings.training == TrainParams.from_dict(full("bank")["training"])
         assert settings.data is not None
         assert settings.data.features == ("age", "income", "city")
+        assert settings.data.csv == CsvFormat(";", "cp1252", ",")
         assert settings.label is not None
         assert settings.label.eval_metric == ("logloss", "auc")
         assert settings.log.json is True
@@ -222,6 +224,12 @@ class TestMessages:
             ("bank", "data", "features", ["a", 3], "holds 3, which is not a text"),
             ("bank", "data", "numeric", ["city"], 'names "city", and so does categorical'),
             ("bank", "data", "numeric", ["height"], "not among the features"),
+            ("bank", "data", "delimiter", "::", "is not one character; give one such as ; or the word tab"),
+            ("bank", "data", "encoding", "utf-9", "is not known; give one such as utf-8"),
+            ("bank", "data", "encoding", "hex", "is not known; give one such as utf-8"),
+            ("bank", "data", "decimal", "'", "is not known; it is . or ,"),
+            ("bank", "data", "delimiter", ",", "are both a comma"),
+            ("bank", "training", "eta", 0.3, r"eta is refused: it is called learning_rate here"),
             ("bank", "data", "predictions", "out.xlsx", "neither CSV nor Parquet"),
             ("bank", "data", "predictions", "./train.csv", "would overwrite"),
             ("telecom", "data", "predictions", "p.csv", "only the active participant learns predictions"),
@@ -373,6 +381,7 @@ KINDS = {
         **dict.fromkeys(("train", "evaluate", "predict", "predictions"), "path"),
         "id": "text",
         **dict.fromkeys(("features", "drop", "categorical", "numeric"), "texts"),
+        **dict.fromkeys(("delimiter", "encoding", "decimal"), "text"),
     },
     "label": {
         **dict.fromkeys(("column", "weight"), "text"),

@@ -59,6 +59,9 @@ _DATA: dict[str, Any] = {
     "features": ["age", "income", "city"],
     "categorical": ["city"],
     "numeric": ["income"],
+    "delimiter": ";",
+    "encoding": "cp1252",
+    "decimal": ",",
 }
 
 _LABEL: dict[str, Any] = {

@@ -6,12 +6,13 @@ import difflib
 import hashlib
 import json
 import math
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from mpfedxgb.boosting.objective import Objective, ScalePolicy
 from mpfedxgb.boosting.objectives import IN_PAPER_MODE, OBJECTIVES, objective_of
-from mpfedxgb.errors import SettingsError
+from mpfedxgb.errors import SettingsError, UnknownParameterError
 
 SECURITY = ("strict", "paper")
 """What is revealed: what docs/what-each-party-sees.md lists, or what the paper\'s algorithms show as printed."""
@@ -33,8 +34,40 @@ REFUSED = {
     "colsample_bylevel": "only colsample_bytree is supported",
     "colsample_bynode": "only colsample_bytree is supported",
     "tree_method": "there is one method, equal-frequency bins, as tree_method='hist' on the same bins",
+    "sampling_method": "rows are drawn uniformly; subsample is their share",
+    "feature_weights": "columns are drawn uniformly, by each owner among its own",
+    "max_cat_to_onehot": "a split always sets one category against the rest",
+    "max_cat_threshold": "a split always sets one category against the rest",
+    "enable_categorical": "columns of text or of pandas' category type are always categories; leave it out",
+    "missing": "NaN, None and pd.NA are missing, nothing else; replace other marks in the table",
+    "n_jobs": "how many cores a role takes is no setting; leave it out",
+    "nthread": "how many cores a role takes is no setting; leave it out",
+    "device": "everything runs on the CPU; leave it out",
+    "gpu_id": "everything runs on the CPU; leave it out",
+    "multi_strategy": "several classes grow one tree each",
+    "importance_type": "ask feature_importance(kind) for weight or cover",
 }
 """XGBoost parameters that cannot be expressed, and why."""
+
+ALIASES = {
+    "eta": "learning_rate",
+    "lambda": "reg_lambda",
+    "lambda_": "reg_lambda",
+    "min_split_loss": "gamma",
+    "num_boost_round": "n_estimators",
+    "num_round": "n_estimators",
+    "num_rounds": "n_estimators",
+    "n_trees": "n_estimators",
+    "seed": "random_state",
+    "verbose": "verbosity",
+    "verbose_eval": "verbosity",
+    "silent": "verbosity",
+    "eval_metrics": "eval_metric",
+    "early_stopping_round": "early_stopping_rounds",
+    "n_bins": "max_bin",
+    "max_bins": "max_bin",
+}
+"""Other names that XGBoost and its relatives have for parameters, and ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +176,19 @@ class TrainParams:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainParams:
         """Return parameters from plain values; refuse unknown names, and XGBoost's that cannot be expressed."""
-        known = [f.name for f in fields(cls)]
-        for name in values:
-            if name in REFUSED:
-                raise SettingsError(f"{name} is not supported: {REFUSED[name]}")
-            if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f"; did you mean {close[0]}?" if close else f"; the parameters are {', '.join(known)}"
-                raise SettingsError(f"there is no parameter {name}{hint}")
+        refuse_unknown(values, [f.name for f in fields(cls)])
         return cls(**values)
+
+
+def refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
+    """Raise UnknownParameterError for the first name that is not known, with the right name or the reason."""
+    for name in names:
+        if name in known:
+            continue
+        if name in REFUSED:
+            raise UnknownParameterError(f"{name} is not supported: {REFUSED[name]}")
+        if ALIASES.get(name) in known:
+            raise UnknownParameterError(f"there is no parameter {name}; it is called {ALIASES[name]} here")
+        close = difflib.get_close_matches(name.lower(), known, 1)
+        hint = f"; did you mean {close[0]}?" if close else f"; the parameters are {', '.join(known)}"
+        raise UnknownParameterError(f"there is no parameter {name}{hint}")

@@ -81,6 +81,13 @@ def encode_ids(keys: Sequence[str]) -> bytes:
     return b"".join(parts)
 
 
+def id_as_column(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return a table whose ids are a column, also if they are its index."""
+    if name in frame.index.names and name not in frame.columns:
+        return frame.reset_index(level=name)
+    return frame
+
+
 def sort_by_id(frame: pd.DataFrame, column: str, owner: str) -> tuple[pd.DataFrame, Ids]:
     """Return a table without its id column, sorted by it, and the ids.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from collections.abc import Collection
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any, Literal
 import pandas as pd
 
 from mpfedxgb.atomic import new_file
+from mpfedxgb.data.csv_format import CsvFormat, read_csv
+from mpfedxgb.data.table import is_text
 from mpfedxgb.errors import DataError
 
 _Compression = Literal["gzip", "bz2", "xz", "zip"]
@@ -18,7 +19,11 @@ _COMPRESSIONS: dict[str, _Compression] = {".gz": "gzip", ".bz2": "bz2", ".xz": "
 
 
 def read_table(
-    path: Path, text_columns: Collection[str] = (), numbers: Collection[str] = (), verbatim: Collection[str] = ()
+    path: Path,
+    text_columns: Collection[str] = (),
+    numbers: Collection[str] = (),
+    verbatim: Collection[str] = (),
+    csv: CsvFormat = CsvFormat(),  # noqa: B008 # it is frozen
 ) -> pd.DataFrame:
     """Return a CSV (also compressed) or Parquet file as a DataFrame; columns of words become categories.
 
@@ -32,6 +37,8 @@ def read_table(
         They hold numbers; anything else in them is refused.
     verbatim : names of columns
         They stay as they are written: no categories and, from CSV, text with its zeros in front.
+    csv : CsvFormat
+        How a CSV file is written, as far as it is known; the rest is detected.
 
     Raises
     ------
@@ -41,7 +48,7 @@ def read_table(
     if not path.is_file():
         raise DataError(f"there is no file {path}")
     try:
-        frame = _read_parquet(path) if ".parquet" in path.suffixes else _read_csv(path, text_columns, verbatim)
+        frame = _read_parquet(path) if ".parquet" in path.suffixes else read_csv(path, csv, text_columns, verbatim)
     except ImportError:
         raise DataError(f"cannot read {path}: Parquet needs the pyarrow package; pip install pyarrow") from None
     except DataError:
@@ -67,25 +74,8 @@ def with_kinds(
             frame[name] = _as_numbers(where, name, frame[name])
         elif name in text_columns:
             frame[name] = _as_text(frame[name])
-        elif frame[name].dtype.kind not in "biufmM" and not isinstance(frame[name].dtype, pd.CategoricalDtype):
+        elif is_text(frame[name]):
             frame[name] = frame[name].astype("category")
-    return frame
-
-
-def _read_csv(path: Path, text_columns: Collection[str], verbatim: Collection[str]) -> pd.DataFrame:
-    names = pd.read_csv(path, header=None, nrows=1, dtype="str").iloc[0].dropna().tolist()
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise DataError(f"{path}: column names occur twice: {', '.join(repeated)}; rename or drop one of each")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        try:
-            frame = pd.read_csv(path, dtype=dict.fromkeys(text_columns, "str"), index_col=False, low_memory=False)
-        except pd.errors.ParserWarning:  # or else the first values would be taken for row names
-            raise DataError(f"{path}: rows have more values than there are column names; repair the file") from None
-    kept = [name for name in names if name in verbatim]
-    if kept:  # read on their own, since only for a whole file can pandas be kept from taking the text NA for missing
-        frame[kept] = pd.read_csv(path, usecols=kept, dtype="str", keep_default_na=False, index_col=False)[kept]
     return frame
 
 

@@ -121,15 +121,36 @@ def to_frame(data: Any, owner: str, names: Sequence[str] | None = None) -> pd.Da
         if np.iscomplexobj(array):
             raise DataError(f"{owner}: Complex data not supported; split it into real columns")
         columns = [f"f{i}" for i in range(array.shape[1])] if names is None else list(names)
-        data = pd.DataFrame(array, columns=pd.Index(columns))
+        data = _numbers_of_array(pd.DataFrame(array, columns=pd.Index(columns)), owner)
     frame: pd.DataFrame = data
     if any(isinstance(level, tuple) for level in frame.columns):
         raise DataError(f"{owner}: column names have several levels; flatten them to one name each")
     return frame
 
 
+def _numbers_of_array(frame: pd.DataFrame, owner: str) -> pd.DataFrame:
+    """Return an array's columns with numbers for their texts: a single word makes NumPy write all numbers as text."""
+    for name in frame.columns:
+        if is_text(frame[name]):
+            bad = next((v for v in frame[name] if not _is_number(v)), None)
+            if bad is not None:
+                told = f"{owner}: column {name!r} of an array holds {bad!r}, which is not a number"
+                raise DataError(f"{told}; convert it, or give a DataFrame, where words are categories")
+            frame[name] = pd.to_numeric(frame[name])
+    return frame
+
+
+def is_text(series: pd.Series[Any]) -> bool:
+    """Return whether a column is of text: such a column holds categories, in every frame and file alike."""
+    if isinstance(series.dtype, pd.StringDtype):
+        return True
+    return series.dtype.kind == "O" and pd.api.types.infer_dtype(series, skipna=True) == "string"
+
+
 def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
     where = f"{owner}: column {name!r}"
+    if is_text(series):
+        series = series.astype("category")
     if isinstance(series.dtype, pd.CategoricalDtype):
         codes = series.cat.codes.to_numpy().astype(np.float32)
         codes[codes < 0] = np.nan
@@ -149,7 +170,7 @@ def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
         bad = next((v for v in series if not _is_number(v)), "?")
         raise DataError(
             f"{where} holds {bad!r}, which is not a number; convert the column or make it categorical "
-            "(astype('category'))"
+            "(astype(str), or astype('category'))"
         ) from None
     if np.isinf(numbers).any():
         raise DataError(f"{where} holds infinity, which has no place in a bin; cap the values or mark them as missing")

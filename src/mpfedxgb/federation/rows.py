@@ -21,7 +21,7 @@ from mpfedxgb.boosting.model import Feature
 from mpfedxgb.boosting.objective import Floats, Origin
 from mpfedxgb.boosting.objectives import for_classes
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.data.alignment import Ids, sort_by_id
+from mpfedxgb.data.alignment import Ids, id_as_column, sort_by_id
 from mpfedxgb.data.files import read_table, with_kinds
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
@@ -64,7 +64,7 @@ def read_rows(settings: RoleSettings, purpose: str, known: Sequence[Feature] | N
     path = settings.file_of(purpose)
     data = _data(settings)
     text_columns, numbers = _kinds(data, known)
-    frame = read_table(path, text_columns, numbers, verbatim=[data.id])
+    frame = read_table(path, text_columns, numbers, verbatim=[data.id], csv=data.csv)
     return arrange_rows(settings, frame, purpose, known)
 
 
@@ -80,8 +80,7 @@ def arrange_rows(
 ) -> Rows:
     """Return rows from a DataFrame as `read_rows` does from a file; the id may also be the frame's index."""
     data, owner = _data(settings), settings.role.name
-    if data.id in frame.index.names and data.id not in frame.columns:
-        frame = frame.reset_index(level=data.id)
+    frame = id_as_column(frame, data.id)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     if not len(frame):
         raise DataError(f"{owner}: the table to {purpose} has no rows; at least one row is needed")
@@ -98,12 +97,13 @@ def arrange_rows(
             weight = read_weights(_plain(frame[settings.label.weight]), origin)
     others = {*data.drop, *_of_label(settings)}
     names = [name for name in frame.columns if name not in others]
-    if known is not None:
-        names = [feature.name for feature in known]
-        _require(frame, names, f"{owner}: the model")
-    elif data.features is not None:
+    if data.features is not None:
         names = list(data.features)
         _require(frame, names, f"{owner}: [data] features")
+    if known is not None:
+        _require(frame, [feature.name for feature in known], f"{owner}: the model")
+        _refuse_others(names, known, owner)
+        names = [feature.name for feature in known]
     table = Table.read(frame[names], owner)
     if known is not None:
         table = table.match(names, {f.name: f.categories for f in known if f.categories is not None})
@@ -182,6 +182,16 @@ def _require(frame: pd.DataFrame, names: Sequence[str], who: str) -> None:
             there = [str(column) for column in frame.columns]
             hint = suggestion(name, there, "the columns are") if there else ""
             raise DataError(f"{who} names a column {name!r} that the table does not have{hint}")
+
+
+def _refuse_others(names: Sequence[str], known: Sequence[Feature], owner: str) -> None:
+    """Refuse columns that a model does not know: a table with others is more likely the wrong one than a richer one."""
+    others = sorted(set(names) - {feature.name for feature in known})
+    if others:
+        raise DataError(
+            f"{owner}: the table has columns that the model does not know: {', '.join(others[:8])}; name them in "
+            "[data] drop, or the model's own in [data] features"
+        )
 
 
 def _plain(series: pd.Series[Any]) -> npt.NDArray[Any]:

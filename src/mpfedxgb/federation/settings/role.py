@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from mpfedxgb.boosting.params import REFUSED, TrainParams
+from mpfedxgb.boosting.params import ALIASES, REFUSED, TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.sections import (
@@ -48,7 +48,8 @@ TABLES: dict[str, tuple[str, ...]] = {
 }
 """Every table of a settings file with its keys."""
 
-_REFUSED = {"training": REFUSED, "tls": PASSPHRASES}
+_RENAMED = {name: f"it is called {own} here" for name, own in ALIASES.items() if own in TABLES["training"]}
+_REFUSED = {"training": REFUSED | _RENAMED, "tls": PASSPHRASES}
 
 
 @dataclass(frozen=True, slots=True)

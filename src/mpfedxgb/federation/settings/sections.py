@@ -11,6 +11,7 @@ from typing import Any
 from mpfedxgb.boosting.metrics import check_metrics
 from mpfedxgb.boosting.objectives import CUSTOM, OBJECTIVES
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.settings.toml import REQUIRED, Section, shown, suggestion
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
@@ -215,6 +216,9 @@ class Data:
     drop: tuple[str, ...]
     categorical: tuple[str, ...]
     numeric: tuple[str, ...]
+    delimiter: str | None
+    encoding: str | None
+    decimal: str | None
 
     @classmethod
     def read(cls, table: Section, number: int) -> Data:
@@ -232,11 +236,23 @@ class Data:
             drop=table.texts("drop"),
             categorical=table.texts("categorical"),
             numeric=table.texts("numeric"),
+            delimiter=table.text("delimiter", None),
+            encoding=table.text("encoding", None),
+            decimal=table.text("decimal", None),
         )
+        try:
+            data.csv  # noqa: B018 # for its checks
+        except SettingsError as error:
+            raise SettingsError(f"{table.place}: [data] {error}") from None
         if data.predictions is not None and data.predictions.suffix not in OUTPUTS:
             raise table.error("predictions", "is neither CSV nor Parquet", f"let it end in {' or '.join(OUTPUTS)}")
         data._check_columns(table)
         return data
+
+    @property
+    def csv(self) -> CsvFormat:
+        """How CSV files are written, as far as the settings say."""
+        return CsvFormat(self.delimiter, self.encoding, self.decimal)
 
     def _check_columns(self, table: Section) -> None:
         if self.features is not None and self.drop:

@@ -187,6 +187,9 @@ def _data(role: int) -> list[_Line]:
         _Line("drop", [], "or the columns not to use", True),
         _Line("categorical", [], "columns to read as words even if they look like numbers", True),
         _Line("numeric", [], "columns that must hold numbers", True),
+        _Line("delimiter", ";", "example: what parts the values of CSV files, if it is not found out; or tab", True),
+        _Line("encoding", "cp1252", "example: the encoding of CSV files, if it is not UTF-8", True),
+        _Line("decimal", ",", "example: the decimal mark in CSV files, if it is not found out", True),
     ]
 
 
