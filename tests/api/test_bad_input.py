@@ -71,7 +71,7 @@ TABLES = {
     ),
     "names of two kinds": Case(("names of columns", "astype(str)"), X=X.rename(columns={"age": 3})),
     "words": Case(("bank", "'income'", "'much'", "astype('category')"), X=with_value("income", "much")),
-    "words in an array": Case(("P2", "'f3'", "'x'", "convert"), X=[["1", "2", "3", "x"]] * 4, y=[0, 1, 0, 1]),
+    "words in an array": Case(("X", "'f3'", "'x'", "DataFrame"), X=[["1", "2", "3", "x"]] * 4, y=[0, 1, 0, 1]),
     "a list as a value": Case(("telecom", "'calls'", "[1, 2]", "convert"), X=with_value("calls", [1, 2])),
     "dates": Case(
         ("bank", "'since'", "dates", "days since"),
@@ -164,6 +164,13 @@ SETTINGS = {
     "unknown objective": setting("objective", "binary:hinge", "binary:logistic"),
     "an objective that is no name": setting("objective", ["binary:logistic"], "binary:logistic"),
     "the name of what is no name": setting("objective", "custom", "a callable", y=NUMBERS, kind=FedXGBRegressor),
+    "an old name of squared error": setting(
+        "objective", "reg:linear", "it is called reg:squarederror here", y=NUMBERS, kind=FedXGBRegressor
+    ),
+    "softmax for classes": setting(
+        "objective", "multi:softmax", "called multi:softprob here", "predict gives classes", y=labels(X, "classes")
+    ),
+    "margins of two classes": setting("objective", "binary:logitraw", "called binary:logistic", "decision_function"),
     "regression of classes": setting("objective", "reg:squarederror", "binary:logistic"),
     "binary for three classes": setting("objective", "binary:logistic", "multi:softprob", y=labels(X, "classes")),
     "several classes for two": setting("objective", "multi:softprob", "binary:logistic"),
@@ -208,7 +215,13 @@ SETTINGS = {
     "unknown column": Case(("'height'", "age, income"), X=X, params={"participants": [["height"], TELECOM]}),
     "unknown place": Case(("column 17",), X=X, params={"participants": [[17], [0]]}),
     "columns as text": Case(("list of columns", "'age'"), X=X, params={"participants": ["age", "calls"]}),
-    "a column twice": Case(("P1", "age", "twice"), X=X, params={"participants": [["age", "age"], TELECOM]}),
+    "a column twice": Case(("P1", "age", "twice"), X=X, params={"participants": [[*BANK, "age"], TELECOM]}),
+    "columns left out": Case(
+        ("leaves out", "income, visits", "drop them"),
+        X=X,
+        params={"participants": {"bank": ["age", "city"], "telecom": ["calls", "idle"]}},
+    ),
+    "columns left out of a list": Case(("leaves out", "idle"), X=X, params={"participants": [BANK, TELECOM[:-1]]}),
 }
 
 EVALUATION = {
@@ -413,8 +426,52 @@ def test_unknown_parameters_are_refused() -> None:
         TrainParams.from_dict({"max_deph": 3})
     with pytest.raises(SettingsError, match=r"no parameter zzz; the parameters are objective, .*learning_rate"):
         TrainParams.from_dict({"zzz": 3})
-    with pytest.raises(TypeError, match="max_deph"):
-        FedXGBClassifier(max_deph=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("max_deph", r"no parameter max_deph; did you mean max_depth\?"),
+        ("eta", "no parameter eta; it is called learning_rate here"),
+        ("lambda", "it is called reg_lambda here"),
+        ("min_split_loss", "it is called gamma here"),
+        ("num_boost_round", "it is called n_estimators here"),
+        ("seed", "it is called random_state here"),
+        ("verbose", "it is called verbosity here"),
+        ("n_jobs", "n_jobs is not supported: how many cores"),
+        ("device", "device is not supported: everything runs on the CPU"),
+        ("tree_method", "tree_method is not supported: there is one method"),
+        ("sample_weight", "sample_weight is no parameter of the estimator; it is an argument of fit"),
+        ("zzz", "no parameter zzz; the parameters are .*learning_rate"),
+    ],
+)
+def test_unknown_parameters_of_an_estimator(name: str, says: str) -> None:
+    """The right name, the right place or the reason; a TypeError, as Python says it, and a ValueError, as we do."""
+    given: dict[str, Any] = {name: 1}
+    for error in (TypeError, UserError):
+        with pytest.raises(error, match=says):
+            FedXGBClassifier(**given)
+    with pytest.raises(ValueError, match=says):  # as scikit-learn's own
+        FedXGBRegressor().set_params(**given)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("verbose", r"verbose is no argument of fit; .*FedXGBClassifier\(verbosity=\.\.\.\)"),
+        (
+            "early_stopping_rounds",
+            r"a parameter of the estimator: FedXGBClassifier\(early_stopping_rounds=",
+        ),
+        ("eval_sets", r"did you mean eval_set\?"),
+        ("base_margin", "no parameter base_margin; the parameters are X, y, sample_weight"),
+    ],
+)
+def test_unknown_arguments_of_fit(name: str, says: str) -> None:
+    """What XGBoost's fit takes, or took, and ours does not."""
+    given: dict[str, Any] = {name: 1}
+    with pytest.raises(TypeError, match=says):
+        FedXGBClassifier().fit(X, Y, **given)
 
 
 @pytest.mark.parametrize(

@@ -149,13 +149,23 @@ class TestFormsOfX:
             booster.predict(xgboost.DMatrix(joined)), model.predict_proba(tables)[:, 1], atol=1e-6
         )
 
+    @pytest.mark.parametrize("dtype", ["object", "string"])
+    def test_text_is_categories(self, fitted: dict[str, Model], dtype: Any) -> None:
+        """A column of text gives the model of the same column as categories, and is scored row by row alike."""
+        X = people()
+        text = X.assign(city=X["city"].astype(dtype))
+        model = estimator("binary").fit(halves(text), labels(X, "binary"))
+        assert same_splits(join(model.partial_models_), join(fitted["binary"].partial_models_))
+        for rows in (X["city"] == "Quito", X["city"].isna(), slice(None)):  # however few of the words are there
+            np.testing.assert_array_equal(model.predict(halves(text[rows])), fitted["binary"].predict(halves(X[rows])))
+
     def test_overlapping_columns_of_one_table(self) -> None:
         """A column of one table may go to several participants."""
-        X = people()
+        X, y = people()[["age", "calls", "income"]], labels(people(), "binary")
         participants = [["age", "calls"], ["calls", "income"]]
-        model = estimator("binary", participants=participants).fit(X, labels(X, "binary"))
+        model = estimator("binary", participants=participants).fit(X, y)
         tables = [X[own] for own in participants]
-        again = estimator("binary").fit(tables, labels(X, "binary"))
+        again = estimator("binary").fit(tables, y)
         assert same_splits(join(model.partial_models_), join(again.partial_models_))
         np.testing.assert_array_equal(model.predict(X), again.predict(tables))
 

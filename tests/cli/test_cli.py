@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import log_loss, roc_auc_score
 from typer.testing import CliRunner
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
@@ -68,6 +69,8 @@ class TestSimulate:
         assert {stat.S_IMODE(p.stat().st_mode) for p in out.iterdir()} == {0o600}
         record = json.loads((out / "run.json").read_text())
         assert record["trees"] == 2
+        assert shell.out.startswith("objective binary:logistic: the label has 2 classes\n")
+        assert "columns: 5 of numbers, 1 of words (city)" in shell.out
         assert "train: 2 trees" in shell.out
         assert "own split" in shell.out
         assert f"written to {out}: P1.mpfedxgb.json, P2.mpfedxgb.json, run.json" in shell.out
@@ -88,8 +91,8 @@ class TestSimulate:
         [
             ("3", [["age", "income"], ["city", "calls"], ["visits", "idle"]]),
             ("0.2,0.3,0.5", [["age"], ["income", "city"], ["calls", "visits", "idle"]]),
-            ("age,calls;visits, city", [["age", "calls"], ["visits", "city"]]),
-            ("age;;calls", [["age"], [], ["calls"]]),
+            ("age,calls,idle;visits, city,income", [["age", "calls", "idle"], ["visits", "city", "income"]]),
+            ("age,income,city;;calls,visits,idle", [["age", "income", "city"], [], ["calls", "visits", "idle"]]),
         ],
     )
     def test_participants(
@@ -156,6 +159,11 @@ class TestSimulate:
             (["--participants", "0.5,half"], "fractions such as"),
             (["--participants", "0.5,0.2"], "add up to 1"),
             (["--participants", "age;height"], "'height'"),
+            (["--participants", "age,income,calls;visits"], "participants leaves out columns of X: city, idle"),
+            (["--drop", "height"], "--drop: there is no column 'height'; the columns are age, income"),
+            (["--holdout", "1"], "--holdout 1.0 is out of range"),
+            (["--delimiter", "::"], "delimiter='::' is not one character"),
+            (["--encoding", "utf-9"], "encoding='utf-9' is not known"),
             (["--max-depth", "0"], "max_depth=0"),
             (["--reg-lambda", "-1"], "reg_lambda=-1.0"),
             (["--objective", "rank:pairwise"], "objective='rank:pairwise'"),
@@ -178,6 +186,106 @@ class TestSimulate:
         words = ["simulate", files / "classes.csv", "--label", "label", "--out", tmp_path / "out"]
         assert shell.run(*words, "--objective", "binary:logistic") == 2
         assert "objective='binary:logistic' does not go with 3 classes; use 'multi:softprob'" in shell.err
+
+    @pytest.mark.parametrize(
+        ("table", "objective", "because"),
+        [
+            ("classes", "multi:softprob", "the label has 3 classes"),
+            ("regression", "reg:squarederror", "the label holds 70 different numbers"),
+            ("counts", "count:poisson", "as --objective says"),
+        ],
+    )
+    def test_says_which_objective_and_why(
+        self, shell: Shell, files: Path, tmp_path: Path, table: str, objective: str, because: str
+    ) -> None:
+        """What the label was taken for is the first line, and in the record."""
+        asked = ["--objective", objective] if table == "counts" else []
+        words = ["simulate", files / f"{table}.csv", "--label", "label", "--out", tmp_path, *QUICK, *asked]
+        assert shell.run(*words) == 0
+        assert shell.out.startswith(f"objective {objective}: {because}\n")
+        assert json.loads((tmp_path / "run.json").read_text())["objective_because"] == because
+
+    def test_many_whole_numbers_are_not_taken_for_classes(self, shell: Shell, tmp_path: Path) -> None:
+        """Amounts written without decimals would become hundreds of classes; the objective has to be said."""
+        frame = pd.DataFrame({"a": np.arange(300), "b": np.arange(300) % 7, "label": np.arange(300) // 2})
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        words = ["simulate", tmp_path / "t.csv", "--label", "label", "--out", tmp_path / "out", *QUICK, "--json"]
+        assert shell.run(*words) == 2
+        assert "the label holds 150 different whole numbers" in shell.err
+        assert "say --objective, one of multi:softprob, reg:squarederror" in shell.err
+        assert not (tmp_path / "out").exists()
+        assert shell.run(*words, "--objective", "reg:squarederror") == 0
+
+    @pytest.mark.parametrize(
+        ("table", "names"),
+        [
+            ("binary", ["logloss", "auc"]),
+            ("classes", ["mlogloss", "merror"]),
+            ("regression", ["rmse", "mae"]),
+            ("counts", ["poisson-nloglik", "rmse"]),
+        ],
+    )
+    def test_score(self, shell: Shell, files: Path, tmp_path: Path, table: str, names: list[str]) -> None:
+        """The metrics of the rows it learnt from, or of those that were kept back, as the models' predictions give."""
+        words = ["simulate", files / f"{table}.csv", "--label", "label", "--out", tmp_path, *QUICK]
+        words += ["--objective", "count:poisson"] if table == "counts" else []
+        assert shell.run(*words) == 0
+        told = json.loads((tmp_path / "run.json").read_text())["score"]
+        assert list(told) == ["rows", "kept_back", *names]
+        assert (told["rows"], told["kept_back"]) == (70, False)
+        y = pd.read_csv(files / f"{table}.csv")["label"]
+        if table in ("binary", "classes"):
+            model = FedXGBClassifier().load_model(tmp_path)
+            p = model.predict_proba(people())
+            assert told[names[0]] == pytest.approx(log_loss(y, p))
+            if table == "binary":
+                assert told["auc"] == pytest.approx(roc_auc_score(y, p[:, 1]))
+        else:
+            predicted = FedXGBRegressor().load_model(tmp_path).predict(people())
+            assert told["rmse"] == pytest.approx(np.sqrt(np.mean((predicted - y) ** 2)))
+        assert f"score: {names[0]} {told[names[0]]:.4f}, {names[1]} {told[names[1]]:.4f} on the 70 rows" in shell.out
+        assert shell.run(*words, "--holdout", 0.2) == 0
+        assert "on 14 rows that were kept back" in shell.out
+        told = json.loads((tmp_path / "run.json").read_text())["score"]
+        assert (told["rows"], told["kept_back"]) == (14, True)
+
+    def test_parts_of_two_trainings_never_mix(self, shell: Shell, files: Path, tmp_path: Path) -> None:
+        """A folder with a part that would stay behind is refused before training; its own parts are replaced."""
+        words = ["simulate", files / "binary.csv", "--label", "label", "--out", tmp_path, *QUICK, "--json"]
+        assert shell.run(*words, "--participants", 3) == 0
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        assert shell.run(*words, "--participants", 2) == 2
+        assert f"{tmp_path} holds parts of another training (P3.mpfedxgb.json)" in shell.err
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+        assert shell.run(*words, "--participants", 3) == 0
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(before)
+        assert shell.run("predict", tmp_path, files / "people.csv") == 0
+
+    def test_columns_to_drop_and_words(self, shell: Shell, files: Path, tmp_path: Path) -> None:
+        """--drop leaves columns out, --categorical takes numbers for words."""
+        words = ["simulate", files / "binary.csv", "--label", "label", "--out", tmp_path, *QUICK]
+        assert shell.run(*words, "--drop", "idle, income", "--categorical", "visits") == 0
+        assert "columns: 2 of numbers, 2 of words (city, visits)" in shell.out
+
+    def test_csv_of_another_country(self, shell: Shell, files: Path, tmp_path: Path) -> None:
+        """Semicolons, decimal commas and an encoding of old: the same model, and the same scores."""
+        frame = pd.read_csv(files / "binary.csv").replace("Quito", "Zürich")
+        frame.to_csv(tmp_path / "comma.csv", index=False)
+        frame.to_csv(tmp_path / "semicolon.csv", index=False, sep=";", decimal=",", encoding="cp1252")
+        told = ["--label", "label", *QUICK, "--json", "--insecure-seed", 1]
+        assert shell.run("simulate", tmp_path / "comma.csv", "--out", tmp_path / "a", *told) == 0
+        assert shell.run("simulate", tmp_path / "semicolon.csv", "--out", tmp_path / "b", *told) == 2
+        assert "is not written in utf-8" in shell.err
+        told += ["--encoding", "cp1252"]
+        assert shell.run("simulate", tmp_path / "semicolon.csv", "--out", tmp_path / "b", *told) == 0
+        for part in ("P1", "P2"):
+            name = f"{part}.mpfedxgb.json"
+            assert (tmp_path / "a" / name).read_text() == (tmp_path / "b" / name).read_text()
+        form = ["--encoding", "cp1252", "--delimiter", ";", "--decimal", ",", "--drop", "label"]
+        assert shell.run("predict", tmp_path / "b", tmp_path / "semicolon.csv", *form) == 0
+        scores = shell.out
+        assert shell.run("predict", tmp_path / "a", tmp_path / "comma.csv", "--drop", "label") == 0
+        assert shell.out == scores
 
     def test_out_that_is_a_file(self, shell: Shell, files: Path, tmp_path: Path) -> None:
         """Nothing is trained if there is nowhere to write."""
@@ -234,8 +342,9 @@ class TestPredict:
     """`predict`: from models and a table to predictions."""
 
     def test_two_classes(self, shell: Shell, files: Path, models: Path, tmp_path: Path) -> None:
-        """A prediction and the probability of every class per row, to a file or to standard output; more columns do."""
-        assert shell.run("predict", models, files / "binary.csv", "--out", tmp_path / "scores.csv") == 0
+        """A prediction and the probability of every class per row, to a file or to standard output."""
+        words = ["predict", models, files / "binary.csv", "--out", tmp_path / "scores.csv"]
+        assert shell.run(*words, "--drop", "label") == 0
         assert shell.out == ""
         assert stat.S_IMODE((tmp_path / "scores.csv").stat().st_mode) == 0o600
         scores = pd.read_csv(tmp_path / "scores.csv")
@@ -280,6 +389,8 @@ class TestPredict:
         people().drop(columns=["age", "calls"]).to_csv(tmp_path / "few.csv", index=False)
         assert shell.run("predict", models, tmp_path / "few.csv") == 2
         assert "P1: the table lacks age" in shell.err
+        assert shell.run("predict", models, files / "binary.csv") == 2
+        assert "unknown columns, label; leave them out (--drop)" in shell.err
         assert shell.run("predict", tmp_path, files / "people.csv") == 2
         assert "no partial models" in shell.err
         assert shell.run("predict", models, files / "people.csv", "--out", tmp_path / "no" / "such" / "x.csv") == 2

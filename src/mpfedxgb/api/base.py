@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpfedxgb.api.importance import mean_cover, split_counts
 from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
+from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import check_start, plain, read_callbacks, read_metrics, read_patience, sample_key
 from mpfedxgb.api.tables import (
     Participants,
@@ -24,16 +26,17 @@ from mpfedxgb.api.tables import (
     read_frame,
     read_row_weights,
     read_tables,
+    row_order,
 )
 from mpfedxgb.boosting.active import Labels, RoundReport
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.params import REFUSED, TrainParams
+from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.errors import DataError, SettingsError, UnknownParameterError
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
@@ -43,30 +46,43 @@ from mpfedxgb.report.record import RunRecord, record_run
 _SMALL = 1 << 24
 """Rows times columns times bins up to which a simulation keeps to one core."""
 
-_Init = TypeVar("_Init", bound=Callable[..., None])
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _refusing_inexpressible(init: _Init) -> _Init:
-    """Make a constructor refuse parameters of XGBoost that cannot be expressed, with the reason."""
+def explaining_names(method: _Method) -> _Method:
+    """Make a constructor or `fit` answer unknown keyword arguments with the right name, the right place or a reason."""
+    known = [name for name in signature(method).parameters if name != "self"]
 
-    @wraps(init)
-    def checked(self: Any, *args: Any, **params: Any) -> None:
-        for name in params:
-            if name in REFUSED:
-                raise SettingsError(f"{name} is not supported: {REFUSED[name]}")
-        init(self, *args, **params)
+    @wraps(method)
+    def checked(self: Any, *args: Any, **named: Any) -> Any:
+        _refuse_names(self, named, known)
+        return method(self, *args, **named)
 
-    return cast(_Init, checked)
+    return cast(_Method, checked)
+
+
+def _refuse_names(estimator: Any, names: Iterable[str], known: list[str]) -> None:
+    """Refuse names that are not known, of parameters or of arguments of `fit`."""
+    parameters, arguments = list(signature(type(estimator)).parameters), signature(estimator.fit).parameters
+    for name in names:
+        own = ALIASES.get(name, name)
+        if name not in known and "X" in known and own in parameters:
+            told = f"{name} is no argument of fit; it is a parameter of the estimator"
+            raise UnknownParameterError(f"{told}: {type(estimator).__name__}({own}=...)")
+        if name not in known and "X" not in known and name in arguments:
+            raise UnknownParameterError(f"{name} is no parameter of the estimator; it is an argument of fit")
+    refuse_unknown(names, known)
 
 
 class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no types
     """What classifier and regressor have in common."""
 
-    @_refusing_inexpressible
+    @explaining_names
     def __init__(
         self,
         *,
         participants: Participants = 2,
+        id: str | None = None,  # noqa: A002 # what the settings file of a federation calls it
         n_estimators: int = 100,
         max_depth: int = 3,
         max_bin: int = 32,
@@ -91,6 +107,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         verbosity: int = 0,
     ) -> None:
         self.participants = participants
+        self.id = id
         self.n_estimators = n_estimators
         self.max_depth = max_depth
         self.max_bin = max_bin
@@ -114,27 +131,34 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.deadline = deadline
         self.verbosity = verbosity
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; an unknown name is refused as in the constructor."""
+        _refuse_names(self, params, list(self.get_params()))
+        super().set_params(**params)
+        return self
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
-    def _tables(self, X: Any, reset: bool) -> dict[str, Table]:
-        """Return the participants' tables from X, in any of the forms it is taken in."""
+    def _tables(self, X: Any, reset: bool, active: str | None = None) -> tuple[dict[str, Table], RowOrder]:
+        """Return the participants' tables from X, in any of the forms it is taken in, and the order of their rows."""
         if is_federated(X):
-            tables = read_tables(X)
+            tables, order = read_tables(X, self.id, active)
             if reset:
                 self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to one table
                 self.n_features_in_ = sum(len(t.columns) for t in tables.values())
-            return tables
-        return cut(self._frame(X, reset), self.participants)
+            return tables, order
+        frame, order = self._frame(X, reset)
+        return cut(frame, self.participants), order
 
-    def _frame(self, X: Any, reset: bool) -> pd.DataFrame:
+    def _frame(self, X: Any, reset: bool) -> tuple[pd.DataFrame, RowOrder]:
         """Return one table of all columns; scikit-learn keeps its names and their number, or compares them."""
-        frame = read_frame(X)
+        frame, order = read_frame(X, self.id)
         if reset or hasattr(self, "feature_names_in_") or not isinstance(X, pd.DataFrame):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        return frame
+            validate_data(self, X if self.id is None else frame, reset=reset, skip_check_array=True)
+        return frame, order
 
     def _settings(self, params: TrainParams | None = None) -> SessionSettings:
         return SessionSettings(
@@ -218,14 +242,23 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             raise DataError(f"sample_weight_eval_set has {len(weights)} entries for {len(eval_set)} evaluation sets")
         checked = []
         for i, (X, y) in enumerate(eval_set):
-            tables = self._tables(X, reset=False)
+            tables, order = self._tables(X, reset=False, active=next(iter(names)))
             if set(tables) != set(names):
                 told = f"eval_set[{i}] has tables of {', '.join(tables)}, X of {', '.join(names)}"
                 raise DataError(f"{told}; give one table for each of them")
             rows = next(iter(tables.values())).rows
-            weight = None if weights is None else read_row_weights(weights[i], rows, f"sample_weight_eval_set[{i}]")
-            checked.append((tables, encode(y, rows, f"y of eval_set[{i}]"), weight))
+            of_weights = f"sample_weight_eval_set[{i}]"
+            given = None if weights is None else order.put(weights[i], of_weights)
+            weight = read_row_weights(given, rows, of_weights)
+            name = f"y of eval_set[{i}]"
+            checked.append((tables, encode(order.put(y, name), rows, name), weight))
         return checked
+
+    def _as_predicted(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+        """Return labels and weights of rows in the order in which their predictions come."""
+        check_is_fitted(self, "partial_models_")
+        order = row_order(X, self.id, self.partial_models_[0].name)
+        return order.put(y, "y"), order.put(sample_weight, "sample_weight")
 
     def prediction_run(self, X: Any) -> RunRecord:
         """Score rows jointly and return the record of that run: what it cost and what it revealed."""
@@ -242,19 +275,15 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         names = [name for own in columns.values() for name in own]
         # Where two participants use one name, only `participants` says whose column is meant.
         if is_federated(X) or len(set(names)) < len(names):
-            tables = self._tables(X, reset=False)
+            tables, _ = self._tables(X, reset=False, active=models[0].name)
         else:
-            compared = hasattr(self, "feature_names_in_") or not isinstance(X, pd.DataFrame)
-            tables = cut_as_trained(self._frame(X, reset=False), columns, more_columns=compared)
+            tables = cut_as_trained(self._frame(X, reset=False)[0], columns)
         if set(tables) != set(columns):
             raise DataError(
                 f"X has tables of {', '.join(tables)}, the model was trained by {', '.join(columns)}; "
                 "give one table for each of them"
             )
         return predict_margins(models, tables, self._settings())
-
-    def _sample_weight(self, sample_weight: Any, tables: dict[str, Table]) -> Floats | None:
-        return read_row_weights(sample_weight, next(iter(tables.values())).rows)
 
     @property
     def feature_importances_(self) -> dict[str, pd.Series[float]]:

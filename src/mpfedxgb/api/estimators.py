@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from mpfedxgb.api.base import FederatedModel, all_or_nothing
+from mpfedxgb.api.base import FederatedModel, all_or_nothing, explaining_names
 from mpfedxgb.api.settings import train_params
-from mpfedxgb.api.tables import read_classes, read_labels
+from mpfedxgb.api.tables import read_classes, read_labels, read_row_weights
 from mpfedxgb.boosting.labels import check_labels_present, class_name, encode_classes, read_numbers
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Objective, Origin
-from mpfedxgb.boosting.objectives import CUSTOM, FOR_NUMBERS, OBJECTIVES, for_classes
+from mpfedxgb.boosting.objectives import CUSTOM, FOR_NUMBERS, OBJECTIVES, OTHER_NAMES, for_classes
 from mpfedxgb.errors import DataError, SettingsError, UserError
 
 
@@ -26,7 +26,12 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     Parameters
     ----------
     participants : int, list of fractions, list of column lists, or dict of column lists, default 2
-        How `fit(X, y)` cuts one table vertically; not used when X is one table per participant already.
+        How `fit(X, y)` cuts one table vertically, every column to somebody; not used when X is one table per
+        participant already.
+    id : str or None
+        The column, or index, that says which row is whose, if the tables list the same rows in different orders. It is
+        no feature. Results come in the order of the active participant's table. None: rows belong together by their
+        position, and DataFrames whose indexes differ are refused.
     n_estimators, max_depth, max_bin, learning_rate, reg_lambda, gamma, min_child_weight, subsample, colsample_bytree, \
 base_score, eval_metric, early_stopping_rounds
         As in XGBoost; see docs/parameters.md for the few differences (max_depth 3 and max_bin 32 by default).
@@ -63,6 +68,7 @@ base_score, eval_metric, early_stopping_rounds
         What the training cost and revealed.
     """
 
+    @explaining_names
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, sample_weight_eval_set: Any = None
     ) -> Self:
@@ -71,8 +77,10 @@ base_score, eval_metric, early_stopping_rounds
         Parameters
         ----------
         X : table of shape (rows, columns), or list or dict of one table per participant, the active one first
+            Without `id`, row i of every table is about the same person; arrays have no index that could say otherwise.
         y : array of shape (rows,)
-            Labels of any type with two or more distinct values.
+            Labels of any type with two or more distinct values. A Series has to have the index of X, or the ids as its
+            index; an array or list is in the order of X.
         sample_weight : array of shape (rows,) or None
         eval_set : list of (X, y) or None
             Evaluation rows that ride along; X in the same form as for training.
@@ -82,12 +90,13 @@ base_score, eval_metric, early_stopping_rounds
             return self._fit_classes(X, y, sample_weight, eval_set, sample_weight_eval_set)
 
     def _fit_classes(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> Self:
-        tables = self._tables(X, reset=True)
-        labels = read_classes(y, next(iter(tables.values())).rows)
+        tables, order = self._tables(X, reset=True)
+        rows = next(iter(tables.values())).rows
+        labels = read_classes(order.put(y, "y"), rows)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise DataError(f"y has only one class, {self.classes_[0]!r}; a classifier needs two or more classes")
-        weight = self._sample_weight(sample_weight, tables)
+        weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
         if weight is not None and len(np.unique(codes[weight > 0])) < 2:
             raise DataError("y has only one class among the rows of positive weight; a classifier needs two or more")
         objective = self._objective(len(self.classes_))
@@ -107,6 +116,9 @@ base_score, eval_metric, early_stopping_rounds
             return CUSTOM.name
         if self.objective in [name for name, objective in OBJECTIVES.items() if objective.takes_classes(classes)]:
             return str(self.objective)
+        if OTHER_NAMES.get(str(self.objective)) == fitting:
+            ours = f"it is called {fitting} here: predict gives classes, predict_proba probabilities"
+            raise SettingsError(f"objective={self.objective!r} is not known; {ours}, decision_function margins")
         raise SettingsError(f"objective={self.objective!r} does not go with {classes} classes; use {fitting!r} or None")
 
     def _encode(self, y: Any, rows: int, name: str) -> Floats:
@@ -127,6 +139,10 @@ base_score, eval_metric, early_stopping_rounds
         likeliest = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted; labels and weights are held to the rows as in `fit`."""
+        return float(super().score(X, *self._as_predicted(X, y, sample_weight)))
+
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Return margins: (rows,) for two classes, (rows, classes) for more."""
         margins = self._margins(X)
@@ -146,6 +162,7 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
     with max_delta_step 0, or a callable (y, margin) -> (g, h).
     """
 
+    @explaining_names
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, sample_weight_eval_set: Any = None
     ) -> Self:
@@ -154,10 +171,10 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
             return self._fit_numbers(X, y, sample_weight, eval_set, sample_weight_eval_set)
 
     def _fit_numbers(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> Self:
-        tables = self._tables(X, reset=True)
+        tables, order = self._tables(X, reset=True)
         loss, rows = self._loss(), next(iter(tables.values())).rows
-        labels = read_numbers(read_labels(y, rows), loss, Origin("y"), starts=self.base_score is None)
-        weight = self._sample_weight(sample_weight, tables)
+        labels = read_numbers(read_labels(order.put(y, "y"), rows), loss, Origin("y"), starts=self.base_score is None)
+        weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
         params = train_params(self, loss.name, 1, weight is not None)
         evaluation = self._evaluation(eval_set, sample_weight_eval_set, tables, partial(_evaluation_labels, loss))
         self._fit(tables, labels, params, weight, evaluation)
@@ -169,6 +186,8 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
         name = self.objective or FOR_NUMBERS[0]
         if name not in FOR_NUMBERS:
             listed = ", ".join(FOR_NUMBERS)
+            if OTHER_NAMES.get(name) in FOR_NUMBERS:
+                raise SettingsError(f"objective={name!r} is not known; it is called {OTHER_NAMES[name]} here")
             raise SettingsError(f"objective={name!r} is not for regression; use {listed} or a callable")
         return OBJECTIVES[name]
 
@@ -176,6 +195,10 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
         """Return the prediction of every row, (rows,)."""
         margins = self._margins(X)
         return np.asarray(self.partial_models_[0].params.loss.transform(margins)[0])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the labels' variance that is predicted; labels and weights are held to the rows."""
+        return float(super().score(X, *self._as_predicted(X, y, sample_weight)))
 
     def _loaded(self, active: PartialModel) -> None:
         super()._loaded(active)

@@ -69,19 +69,37 @@ def to_booster(models: Sequence[PartialModel]) -> Any:
 
 
 def save_models(models: Sequence[PartialModel], folder: Path) -> list[Path]:
-    """Write one file per participant into a folder and return their paths."""
+    """Write one file per participant into a folder and return their paths; parts of other participants are refused."""
+    refuse_other_parts(folder, [model.name for model in models])
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot write models to {folder}: {error.strerror}; give a folder") from None
-    names = [_file_name(model.name) for model in models]
-    paths = []
-    for model, name in zip(models, names, strict=True):
-        alike = names.count(name) > 1  # such as "my bank" and "my_bank"
-        path = folder / f"{name}{f'-{model.participant}' if alike else ''}{SUFFIX}"
-        model.save(path)
-        paths.append(path)
+    paths = _paths(folder, [model.name for model in models])
+    fresh = [path.with_name(f"{path.name}.new") for path in paths]
+    try:
+        for model, path in zip(models, fresh, strict=True):
+            model.save(path)
+        for path, new in zip(paths, fresh, strict=True):  # only once all of them are there, so that parts never mix
+            new.replace(path)
+    finally:
+        for path in fresh:
+            path.unlink(missing_ok=True)
     return paths
+
+
+def refuse_other_parts(folder: Path, participants: Sequence[str]) -> None:
+    """Raise UserError if parts of other participants are in a folder: beside new ones they would belong to nothing."""
+    others = sorted(set(folder.glob(f"*{SUFFIX}")) - set(_paths(folder, participants)))
+    if others:
+        names = ", ".join(path.name for path in others[:5])
+        raise UserError(f"{folder} holds parts of another training ({names}); give an empty folder or remove them")
+
+
+def _paths(folder: Path, participants: Sequence[str]) -> list[Path]:
+    names = [_file_name(name) for name in participants]
+    alike = [names.count(name) > 1 for name in names]  # such as "my bank" and "my_bank"
+    return [folder / f"{n}{f'-{m}' if alike[m - 1] else ''}{SUFFIX}" for m, n in enumerate(names, 1)]
 
 
 def load_models(folder: Path) -> list[PartialModel]:

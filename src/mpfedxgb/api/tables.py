@@ -13,9 +13,10 @@ import pandas as pd
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from mpfedxgb.api.row_order import RowOrder, in_one_order
 from mpfedxgb.boosting.labels import check_labels_present, read_weights
 from mpfedxgb.boosting.objective import Floats, Origin
-from mpfedxgb.data.table import Table, to_frame
+from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
 
 Participants = int | Sequence[Any] | Mapping[str, Any]
@@ -32,25 +33,29 @@ def _is_table(x: Any) -> bool:
     return isinstance(x, pd.DataFrame) or (isinstance(x, np.ndarray) and x.ndim == 2)
 
 
-def read_tables(X: Any) -> dict[str, Table]:
-    """Return the participants' tables, the active one's first, from a dictionary or a list."""
-    named = dict(X) if isinstance(X, Mapping) else {f"P{m}": x for m, x in enumerate(X, 1)}
+def read_tables(X: Any, id_column: str | None = None, active: str | None = None) -> tuple[dict[str, Table], RowOrder]:
+    """Return the participants' tables, the active one's first, from a dictionary or a list, and their rows' order."""
+    named = _named_tables(X)
     if len(named) < 2:
         raise DataError(f"a federation needs at least two participants, not {len(named)}; add a table")
-    tables = {str(name): Table.read(data, str(name)) for name, data in named.items()}
-    first, *others = tables.values()
-    for table in others:
-        if table.rows != first.rows:
-            raise DataError(
-                f"{table.owner} brings {table.rows} rows and {first.owner} {first.rows}; "
-                "the tables must list the same people in the same order"
-            )
-    return tables
+    frames, order = in_one_order(named, id_column, active)
+    return {name: Table.read(frame, name) for name, frame in frames.items()}, order
 
 
-def read_frame(X: Any) -> pd.DataFrame:
-    """Return one table of all columns, of which arrays name theirs f0, f1, ...; raises DataError if X is none."""
-    frame = to_frame(X, "X")
+def row_order(X: Any, id_column: str | None, active: str) -> RowOrder:
+    """Return the order of the rows of X, in any of the forms it is taken in, and so of predictions for them."""
+    return in_one_order(_named_tables(X) if is_federated(X) else {"X": X}, id_column, active)[1]
+
+
+def _named_tables(X: Any) -> dict[str, Any]:
+    named = X if isinstance(X, Mapping) else {f"P{m}": x for m, x in enumerate(X, 1)}
+    return {str(name): table for name, table in named.items()}
+
+
+def read_frame(X: Any, id_column: str | None = None) -> tuple[pd.DataFrame, RowOrder]:
+    """Return one table of all columns but the ids, and its rows' order; the columns of arrays are f0, f1, ..."""
+    frames, order = in_one_order({"X": X}, id_column)
+    frame = frames["X"]
     if not len(frame.columns):
         raise DataError(f"X has 0 feature(s) (shape={frame.shape}) while a minimum of 1 is required.")
     _refuse_repeated([str(name) for name in frame.columns])
@@ -59,7 +64,7 @@ def read_frame(X: Any) -> pd.DataFrame:
     if not isinstance(X, pd.DataFrame) and all(dtype.kind == "O" for dtype in frame.dtypes):
         with suppress(ValueError):  # the participant's table says better which value is not a number
             frame.to_numpy().astype(np.float64)  # as scikit-learn: a TypeError for things that cannot be numbers
-    return frame
+    return frame, order
 
 
 def cut(frame: pd.DataFrame, participants: Participants) -> dict[str, Table]:
@@ -67,10 +72,18 @@ def cut(frame: pd.DataFrame, participants: Participants) -> dict[str, Table]:
     names = [str(name) for name in frame.columns]
     _refuse_repeated(names)
     groups = _groups(names, participants)
+    _refuse_left_out(names, groups)
     return {
         owner: Table.read(frame.iloc[:, places].set_axis([names[i] for i in places], axis=1), owner)
         for owner, places in groups.items()
     }
+
+
+def _refuse_left_out(names: list[str], groups: dict[str, list[int]]) -> None:
+    taken = {place for places in groups.values() for place in places}
+    left_out = [name for place, name in enumerate(names) if place not in taken]
+    if left_out:
+        raise DataError(f"participants leaves out columns of X: {_some(left_out)}; give them to somebody or drop them")
 
 
 def _refuse_repeated(names: list[str]) -> None:
@@ -80,9 +93,9 @@ def _refuse_repeated(names: list[str]) -> None:
 
 
 def cut_as_trained(
-    frame: pd.DataFrame, columns: Mapping[str, Sequence[str]], more_columns: bool = False
+    frame: pd.DataFrame, columns: Mapping[str, Sequence[str]], remedy: str = "drop them"
 ) -> dict[str, Table]:
-    """Return one table cut into the columns that each participant's model knows; others only if `more_columns`."""
+    """Return one table cut into the columns that each participant's model knows; others are refused."""
     have = {str(name) for name in frame.columns}
     for owner, names in columns.items():
         missing = [name for name in names if name not in have]
@@ -90,8 +103,8 @@ def cut_as_trained(
             told = f"{owner}: the table lacks {', '.join(missing)}"
             raise DataError(f"{told}; give the columns the model was trained with")
     unknown = sorted(have.difference(*columns.values()))
-    if unknown and not more_columns:
-        raise DataError(f"X has unknown columns, {_some(unknown)}; give the columns the model was trained with")
+    if unknown:
+        raise DataError(f"X has unknown columns, {_some(unknown)}; {remedy}: the model was trained without them")
     return cut(frame, columns)
 
 

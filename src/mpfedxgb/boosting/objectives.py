@@ -198,6 +198,14 @@ IN_PAPER_MODE = tuple(name for name, o in OBJECTIVES.items() if o.paper_scale is
 """What security="paper" covers."""
 
 
+OTHER_NAMES = {
+    "reg:linear": "reg:squarederror",
+    "multi:softmax": "multi:softprob",
+    "binary:logitraw": "binary:logistic",
+}
+"""What XGBoost also calls these losses; there the name decides whether classes, margins or probabilities come out."""
+
+
 def objective_of(name: str, num_class: int) -> Objective:
     """Return a known objective, as a training with so many classes uses it."""
     objective = OBJECTIVES[name]

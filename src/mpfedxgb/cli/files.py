@@ -6,10 +6,26 @@ from typing import Any
 
 import pandas as pd
 
+from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.data.files import read_table
 from mpfedxgb.errors import DataError
 
-__all__ = ["read_table", "take_label"]
+__all__ = ["CsvFormat", "leave_out", "listed", "read_table", "take_label"]
+
+
+def listed(names: str) -> list[str]:
+    """Return names that are separated by commas."""
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def leave_out(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Return a table without some columns."""
+    for name in names:
+        if name not in frame.columns:
+            raise DataError(
+                f"--drop: there is no column {name!r}; the columns are {', '.join(map(str, frame.columns))}"
+            )
+    return frame.drop(columns=names)
 
 
 def take_label(frame: pd.DataFrame, label: str) -> tuple[pd.DataFrame, pd.Series[Any]]:

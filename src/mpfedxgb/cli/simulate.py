@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import typer
 from rich.console import Console
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.api.models import load_models, load_parts, predict_margins
+from mpfedxgb.api.models import load_models, load_parts, predict_margins, refuse_other_parts
 from mpfedxgb.api.tables import cut_as_trained
 from mpfedxgb.atomic import write_file
+from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED
-from mpfedxgb.cli.files import read_table, take_label
+from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, for_classes
+from mpfedxgb.cli.files import CsvFormat, leave_out, listed, read_table, take_label
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.files import write_table
-from mpfedxgb.errors import SettingsError
+from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.report.trees import model_text
+
+_RECORD = "run.json"
+_FEW = 20
+"""Up to this many different numbers a label is taken for classes."""
+
+_DROP = "Columns to leave out: a,b."
+_DELIMITER = "What parts the values of a CSV file, or tab; found out if not given."
+_ENCODING = "Encoding of a CSV file, such as cp1252; UTF-8 if not given."
+_DECIMAL = "Decimal mark in a CSV file, . or a comma; found out if not given."
 
 
 def simulate(
@@ -36,6 +48,12 @@ def simulate(
         str,
         typer.Option(help=f"{', '.join(NAMED[:-1])} or {NAMED[-1]}; chosen by the label."),
     ] = "",
+    holdout: Annotated[float, typer.Option(help="Share of the rows to keep back and score the model on.")] = 0.0,
+    drop: Annotated[str, typer.Option(help=_DROP)] = "",
+    categorical: Annotated[str, typer.Option(help="Columns to read as words though they look like numbers: a,b.")] = "",
+    delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
+    encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
+    decimal: Annotated[str | None, typer.Option(help=_DECIMAL)] = None,
     trees: Annotated[int, typer.Option(help="Number of rounds.")] = 100,
     max_depth: Annotated[int, typer.Option(help="Levels of splits.")] = 3,
     max_bin: Annotated[int, typer.Option(help="Bins per column.")] = 32,
@@ -56,14 +74,16 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON.")] = False,
 ) -> None:
     """Train a federation in this process: cut a table by columns, one part per participant, and write their models."""
-    if out.exists() and not out.is_dir():
-        raise SettingsError(f"--out {out} is a file; give a folder for the models")
-    X, y = take_label(read_table(table), label)
-    regression = objective in FOR_NUMBERS or (not objective and y.dtype.kind == "f" and y.nunique() > 20)
-    kind = FedXGBRegressor if regression else FedXGBClassifier
+    dealt = parse_participants(participants)
+    _check_out(out, dealt if isinstance(dealt, int) else len(dealt))
+    frame = read_table(table, listed(categorical), csv=CsvFormat(delimiter, encoding, decimal))
+    X, y = take_label(leave_out(frame, listed(drop)), label)
+    objective, why = choose_objective(y, objective)
+    kept = _kept_back(len(y), holdout)
+    kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
     model = kind(
-        participants=parse_participants(participants),
-        objective=objective or None,
+        participants=dealt,
+        objective=objective,
         n_estimators=trees,
         max_depth=max_depth,
         max_bin=max_bin,
@@ -79,14 +99,75 @@ def simulate(
         insecure_seed=insecure_seed,
         verbosity=0 if as_json else 1,
     )
-    model.fit(X, y)
+    model.fit(X[~kept], y[~kept])
+    judged = kept if kept.any() else ~kept
+    score = _score(model, X[judged], y[judged])
+    known = {"rows": int(judged.sum()), "kept_back": bool(kept.any())}
+    (out / _RECORD).unlink(missing_ok=True)
     paths = model.save_model(out)
-    write_file(out / "run.json", model.run_.to_json() + "\n")
+    record = {**model.run_.to_dict(), "objective_because": why, "score": known | score}
+    text = json.dumps(record, indent=1)
+    write_file(out / _RECORD, text + "\n")
     if as_json:
-        typer.echo(model.run_.to_json())
+        typer.echo(text)
         return
-    typer.echo(str(model.run_))
-    typer.echo(f"\nwritten to {out}: {', '.join(path.name for path in paths)}, run.json")
+    typer.echo(f"objective {objective}: {why}\n{_columns(X)}\n{model.run_}")
+    told = ", ".join(f"{name} {value:.4f}" for name, value in score.items())
+    which = f"{judged.sum()} rows that were kept back" if kept.any() else f"the {len(y)} rows of the training itself"
+    typer.echo(f"\nscore: {told} on {which}")
+    typer.echo(f"written to {out}: {', '.join(path.name for path in paths)}, {_RECORD}")
+
+
+def _check_out(out: Path, participants: int) -> None:
+    if out.exists() and not out.is_dir():
+        raise SettingsError(f"--out {out} is a file; give a folder for the models")
+    refuse_other_parts(out, [f"P{m}" for m in range(1, participants + 1)])
+
+
+def choose_objective(y: pd.Series[Any], asked: str) -> tuple[str, str]:
+    """Return the objective for a label, and why; a label that could be meant in several ways is refused."""
+    if asked:
+        return asked, "as --objective says"
+    values = y.nunique()
+    if values > _FEW and y.dtype.kind == "f":
+        return FOR_NUMBERS[0], f"the label holds {values} different numbers"
+    if values > _FEW and y.dtype.kind in "iu":
+        meant = ", ".join([for_classes(values).name, *FOR_NUMBERS])
+        raise SettingsError(
+            f"the label holds {values} different whole numbers, which may be classes, amounts or counts; "
+            f"say --objective, one of {meant}"
+        )
+    return for_classes(max(2, values)).name, f"the label has {values} classes"
+
+
+def _kept_back(rows: int, share: float) -> npt.NDArray[np.bool_]:
+    """Return which rows are kept back, drawn in the same way each time."""
+    if not 0 <= share < 1:
+        raise SettingsError(f"--holdout {share} is out of range; it is at least 0 and below 1")
+    kept = np.zeros(rows, np.bool_)
+    kept[np.random.default_rng(0).permutation(rows)[: round(share * rows)]] = True
+    return kept
+
+
+def _columns(X: pd.DataFrame) -> str:
+    words = [str(name) for name in X.columns if isinstance(X[name].dtype, pd.CategoricalDtype)]
+    named = f" ({', '.join(words)})" if words else ""
+    return f"columns: {len(X.columns) - len(words)} of numbers, {len(words)} of words{named}"
+
+
+def _score(model: FedXGBClassifier | FedXGBRegressor, X: pd.DataFrame, y: pd.Series[Any]) -> dict[str, float]:
+    """Return the metric of a model's objective, and one more, on rows that it scores jointly."""
+    default = model.partial_models_[0].params.loss.default_metric
+    if isinstance(model, FedXGBRegressor):
+        names = (default, "mae" if default == "rmse" else "rmse")
+        labels, predicted = y.to_numpy(np.float64), model.predict(X)[None]
+    else:
+        if not np.isin(y, model.classes_).all():
+            raise DataError("--holdout: some classes are only in the rows that were kept back; keep fewer rows back")
+        labels, predicted = np.searchsorted(model.classes_, y).astype(np.float64), model.predict_proba(X).T
+        names = (default, "auc" if len(predicted) == 2 else "merror")
+        predicted = predicted[1:] if len(predicted) == 2 else predicted
+    return {name: METRICS[name](labels, predicted, np.ones(len(y))) for name in names}
 
 
 def predict(
@@ -95,12 +176,17 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="CSV or Parquet file for the predictions; standard output if not given.")
     ] = None,
+    drop: Annotated[str, typer.Option(help=_DROP)] = "",
+    delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
+    encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
+    decimal: Annotated[str | None, typer.Option(help=_DECIMAL)] = None,
 ) -> None:
     """Score a table jointly: every participant contributes its own splits, and only the prediction is revealed."""
     parts = load_models(models)
     wanted = {part.name: [f.name for f in part.features] for part in parts}
-    frame = read_table(table, {f.name for part in parts for f in part.features if f.categories is not None})
-    margins, _ = predict_margins(parts, cut_as_trained(frame, wanted, more_columns=True), SessionSettings())
+    words = {f.name for part in parts for f in part.features if f.categories is not None}
+    frame = leave_out(read_table(table, words, csv=CsvFormat(delimiter, encoding, decimal)), listed(drop))
+    margins, _ = predict_margins(parts, cut_as_trained(frame, wanted, "leave them out (--drop)"), SessionSettings())
     result = _predictions(parts[0], margins)
     if out is None:
         result.to_csv(typer.get_text_stream("stdout"), index=False)
