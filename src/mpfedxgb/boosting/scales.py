@@ -73,17 +73,17 @@ def plan(params: TrainParams, rows: int) -> Plan:
     else:
         lam = _lambda(params, policy.f_h)
     if policy.f_g is not None and policy.f_h is not None and policy.g_cap is not None:
-        gam = _gamma(params, policy.f_g, policy.f_h, _gain_cap(rows, policy.g_cap))
+        gam = _gamma(params, policy.f_g, policy.f_h, gain_cap(rows, policy.g_cap))
         for limbs in _LIMBS:
             if _fits(params, rows, policy.g_cap, h_cap, lam, gam, limbs):
                 return Plan(limbs, policy.g_cap, h_cap, lam, gam, policy.f_g, policy.f_h)
         raise _too_wide(params, rows)
     for limbs, enough in ((3, 32), (4, 24)):
         bits = 0
-        while _fits(params, rows, 2 << bits, h_cap, lam, _gain_cap(rows, 2 << bits), limbs):
+        while _fits(params, rows, 2 << bits, h_cap, lam, gain_cap(rows, 2 << bits), limbs):
             bits += 1
         if bits >= enough:
-            return Plan(limbs, 1 << bits, h_cap, lam, _gain_cap(rows, 1 << bits), None, policy.f_h)
+            return Plan(limbs, 1 << bits, h_cap, lam, gain_cap(rows, 1 << bits), None, policy.f_h)
     raise _too_wide(params, rows)
 
 
@@ -144,7 +144,7 @@ def _leaf_rules(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int
     )
 
 
-def _gain_cap(rows: int, g_cap: int) -> int:
+def gain_cap(rows: int, g_cap: int) -> int:
     """Return more than any gain can be: a sum of squares over a denominator of at least one."""
     return rows**2 * g_cap**2 + 1
 
