@@ -68,6 +68,25 @@ def test_pseudo_huber_error(seed: int, weighted: bool) -> None:
     assert content == {"name": "reg:pseudohubererror", "pseudo_huber_param": {"huber_slope": "1"}}
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+@pytest.mark.parametrize("present", ["cdef", "abef", "abcd", "bd", "a", "f"])
+def test_categories_that_no_training_row_has(present: str, missing: float) -> None:
+    """Declared categories that are absent at the start, in the middle and at the end split what they split there.
+
+    Below the last present one they can set missing values apart from all others; beyond it they cannot.
+    """
+    rng = np.random.default_rng(5)
+    letters = rng.choice(np.array(list(present), object), 400)
+    gone = rng.random(400) < missing
+    chance = np.where(gone, 0.9, np.where(letters == present[0], 0.35, 0.15))
+    letters[gone] = None
+    X = pd.DataFrame({"x": rng.normal(size=400), "letter": pd.Categorical(letters, categories=list("abcdef"))})
+    y = (rng.random(400) < chance).astype(int)
+
+    model = FedXGBClassifier(participants=[["x"], ["letter"]], n_estimators=2, max_depth=4, max_bin=4).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y), compared=2)
+
+
 @pytest.mark.parametrize("depth", [3, 5])
 def test_adult(depth: int) -> None:
     """Two thousand rows of Adult, 108 one-hot columns, four participants."""
