@@ -282,6 +282,16 @@ class TestPredictions:
         few = few.assign(city=few["city"].cat.remove_unused_categories())
         np.testing.assert_array_equal(fitted["binary"].predict_proba(halves(few)), expected[X["city"] == "Quito"])
 
+    def test_integer_categories_survive_a_missing_value(self) -> None:
+        """Trained on 1, 2, 3 and scored as 1.0, NaN, 3.0, which pandas makes of them, rows go where they went."""
+        rng = np.random.default_rng(3)
+        X = pd.DataFrame({"x": rng.normal(size=90), "shop": rng.integers(1, 4, 90)})
+        y = X["shop"] == 2
+        model = FedXGBClassifier(participants=[["x"], ["shop"]], **QUICK).fit(X.astype({"shop": "category"}), y)
+        later = X.assign(shop=X["shop"].where(X.index > 0).astype("category"))
+        assert later["shop"].cat.categories.dtype.kind == "f"
+        np.testing.assert_array_equal(model.predict(later)[1:], y[1:])
+
     def test_an_unseen_category_is_none_of_the_known(self, fitted: dict[str, Model]) -> None:
         """A new category goes with the rest; a column without any value is missing, whatever pandas calls it."""
         X = people()
