@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import xgboost
 
-from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from support.data_sets import shared_data
 from support.small_problems import small_problem
@@ -121,3 +121,61 @@ def test_dry_bean() -> None:
     X, y = frame.drop(columns="Class"), frame["Class"]
     model = FedXGBClassifier(participants=3, n_estimators=2, max_depth=2, max_bin=6).fit(X, y)
     assert_same(compare_with_xgboost(model, X, y))
+
+
+@pytest.mark.parametrize("max_bin", [300, 1000])
+def test_more_bins_than_xgboosts_default(max_bin: int) -> None:
+    """Beyond 256 bins xgboost is told to keep a bin for each as well."""
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(rng.normal(size=(1200, 2)), columns=["a", "b"])
+    y = np.sin(40 * X["a"]) + X["b"]
+    model = FedXGBRegressor(n_estimators=2, max_depth=5, max_bin=max_bin, min_child_weight=5).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y), compared=2)
+
+
+def test_a_side_of_just_the_least_weight_is_a_tie() -> None:
+    """min_child_weight is float32 in xgboost: a bit above 1 is 1 there, and one row is enough."""
+    X = pd.DataFrame({"a": np.arange(20.0), "b": np.arange(20.0) % 3})
+    y = np.where(X["a"] == 0, 100.0, X["b"])
+    model = FedXGBRegressor(n_estimators=1, min_child_weight=1 + 1e-8).fit(X, y)
+    parity = compare_with_xgboost(model, X, y)
+
+    assert parity.same_trees, parity.difference
+    assert len(parity.ties) == 1
+    assert "min_child_weight" in parity.ties[0]
+    heavy_sides = np.where(X["a"] < 10, 50.0, X["b"])  # labels of another model, whose best split is no such case
+    assert not compare_with_xgboost(model, X, heavy_sides).same_trees
+
+
+def huber(y: Any, margin: Any) -> Any:
+    """Return g and h of a loss without curvature far from the label."""
+    return np.clip(margin - y, -1, 1), (np.abs(margin - y) < 1).astype(float)
+
+
+@pytest.mark.parametrize("reg_lambda", [0.0, 1.0])
+@pytest.mark.parametrize("gamma", [0.0, 0.3])
+@pytest.mark.parametrize("seed", range(4))
+def test_hessians_of_zero(seed: int, gamma: float, reg_lambda: float) -> None:
+    """A split with a side of no hessian scores by its other side; if it is the best, the node is a leaf."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(300, 2)).round(1), columns=["a", "b"])
+    y = np.where(X["a"] > 0, 3 * X["a"], 0) + rng.normal(size=300)
+    params: dict[str, Any] = {"n_estimators": 4, "max_depth": 5, "max_bin": 16, "gamma": gamma}
+    model = FedXGBRegressor(objective=huber, min_child_weight=0, reg_lambda=reg_lambda, **params).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y), compared=4)
+
+
+def test_hessians_that_only_round_to_zero() -> None:
+    """However small beside others, a hessian above 0 makes a side."""
+
+    def squared(y: Any, margin: Any) -> Any:
+        h = np.where(y > 0, 1.0, 1e-12)
+        return (margin - y) * h + (y <= 0), h
+
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 5})
+    y = np.where(X["a"] < 20, 0.0, 1.0 + X["b"])
+    model = FedXGBRegressor(objective=squared, min_child_weight=0, n_estimators=2).fit(X, y)
+    parity = compare_with_xgboost(model, X, y)
+
+    assert_same(parity, compared=2)
+    assert join(model.partial_models_).trees[0][0].feature == "a"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.checkpoint import EvaluationState
 from mpfedxgb.boosting.metrics import METRICS, is_better
-from mpfedxgb.boosting.objective import CustomObjective, Floats
+from mpfedxgb.boosting.objective import CustomObjective, Floats, unchanged
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.errors import UserError
@@ -24,6 +25,10 @@ from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import GrownLeaf, Leaf
 
 _LARGEST_MARGIN = 1 << 62
+_SMALLEST_SPREAD = 2.0**-12
+"""Labels nearer than this to where training starts leave a leaf weight fewer than 20 bits, six digits."""
+
+_log = logging.getLogger("mpfedxgb.training")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +71,7 @@ class Active:
         k = params.trees_per_round
         self.loss = params.loss.with_function(labels.custom)
         self.base = self.loss.base_margin(labels.y, labels.weight, labels.base_score, params.num_class)
+        self._tell_few_digits()
         start = encode_fixed(self.base, WEIGHT_BITS)
         self.margins = np.repeat(start[:, None], sizes.all_rows, axis=1)
         self.scale = scales.Scale(0, 0, 0, 0, 0)
@@ -74,6 +80,17 @@ class Active:
         self._best = float("nan")
         self._gh: npt.NDArray[np.int64] = np.empty((k, 2, 0), np.int64)
         self.names = list(labels.eval_metrics) or [self.loss.default_metric]
+
+    def _tell_few_digits(self) -> None:
+        """Say so where margins are in the units of labels that are small beside the steps of leaf weights."""
+        in_units_of_labels = self.loss.transform is unchanged and not self.loss.is_custom
+        if in_units_of_labels and 0 < np.abs(self.labels.y - self.base).max() < _SMALLEST_SPREAD:
+            _log.warning(
+                "the labels differ by less than %.1g, and leaf weights are kept in steps of 2^-%d, which leaves fewer "
+                "than six digits; multiply the labels by a constant and divide the predictions by it",
+                _SMALLEST_SPREAD,
+                WEIGHT_BITS,
+            )
 
     def evaluation(self) -> EvaluationState:
         """Return what has to be remembered to go on after this round."""
@@ -115,7 +132,7 @@ class Active:
                 "learning_rate, or use security='strict'"
             )
         g_int = encode_fixed(g, self.scale.f_g, self.plan.g_cap)
-        h_int = encode_fixed(h, self.scale.f_h, self.plan.h_cap)
+        h_int = scales.round_hessians(self.params, h, self.scale.f_h, self.plan.h_cap)
         if self.scale.lam == 0 and (h_int.sum(axis=1) < 1).any():
             raise UserError("all hessians have become zero and reg_lambda=0; set reg_lambda or train fewer rounds")
         self._gh = np.stack([g_int, h_int], axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,17 @@ _VERSION = [3, 0, 0]
 
 
 def feature_names(model: Joined) -> list[str]:
-    """Return one name per column; a name that several participants use gets its owner in front."""
-    names = [feature.name for _, feature in model.features]
-    return [
-        f"{model.participants[owner - 1]}.{feature.name}" if names.count(feature.name) > 1 else feature.name
+    """Return one name per column, no two alike.
+
+    A name that several participants use gets its owner in front, as in bank.age. Should that be another column's name,
+    all columns get the number of their participant in front, as in 1.age.
+    """
+    plain = Counter(feature.name for _, feature in model.features)
+    names = [
+        f"{model.participants[owner - 1]}.{feature.name}" if plain[feature.name] > 1 else feature.name
         for owner, feature in model.features
     ]
+    return names if len(set(names)) == len(names) else [f"{owner}.{f.name}" for owner, f in model.features]
 
 
 def to_xgboost_json(model: Joined) -> str:

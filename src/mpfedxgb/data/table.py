@@ -221,8 +221,8 @@ class _Known:
             return len(self.categories)
         if len(alike) > 1 or _is_padded(text) or _is_padded(self.categories[alike[0]]):
             raise DataError(
-                f"{where} holds a category that in training was written in another way, such as 7 and 007; write all as "
-                "in training, zeros in front included (read the column as text)"
+                f"{where} holds a category that in training was written in another way, such as 7 and 007; write all "
+                "as in training, zeros in front included (read the column as text)"
             )
         return alike[0]
 
