@@ -115,3 +115,22 @@ def leaf_weight(leaf: RefLeaf, f_g: int, f_h: int, reg_lambda: float, learning_r
         return 0
     G = Fraction(leaf.G) / Fraction(2) ** f_g
     return round(-G / H * Fraction(learning_rate) * (1 << weight_bits))
+
+
+def sums(node: RefNode) -> tuple[int, int]:
+    """Return G and H of a node."""
+    if isinstance(node, RefLeaf):
+        return node.G, node.H
+    (GL, HL), (GR, HR) = sums(node.left), sums(node.right)
+    return GL + GR, HL + HR
+
+
+def gain(split: RefSplit, f_g: int, f_h: int, reg_lambda: float) -> float:
+    """Return what a split gains: the scores of both sides less that of the node (Eq. 3, without gamma and half)."""
+
+    def score(node: RefNode) -> Fraction:
+        G, H = sums(node)
+        denominator = Fraction(H) / Fraction(2) ** f_h + Fraction(reg_lambda)
+        return (Fraction(G) / Fraction(2) ** f_g) ** 2 / denominator if denominator else Fraction(0)
+
+    return float(score(split.left) + score(split.right) - score(split))

@@ -218,9 +218,7 @@ def test_categories_whose_writing_counts_are_refused(trained: list[str], later: 
     """Where zeros were lost on the way, or two known categories have the value, nobody guesses."""
     table = Table.read(pd.DataFrame({"a": pd.Categorical(later)}), "bank")
 
-    with pytest.raises(
-        DataError, match="bank: column 'a' holds a category that in training was written in another"
-    ):
+    with pytest.raises(DataError, match="bank: column 'a' holds a category that in training was written in another"):
         table.match(["a"], {"a": tuple(trained)})
 
 

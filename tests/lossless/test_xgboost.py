@@ -12,6 +12,7 @@ import xgboost
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
+from mpfedxgb.boosting.join import JoinedSplit
 from support.data_sets import shared_data
 from support.small_problems import small_problem
 
@@ -178,4 +179,28 @@ def test_hessians_that_only_round_to_zero() -> None:
     parity = compare_with_xgboost(model, X, y)
 
     assert_same(parity, compared=2)
-    assert join(model.partial_models_).trees[0][0].feature == "a"
+    root = join(model.partial_models_).trees[0][0]
+    assert isinstance(root, JoinedSplit)
+    assert root.feature == "a"
+
+
+@pytest.mark.parametrize("kind", ["binary", "regression", "classes", "counts"])
+@pytest.mark.parametrize("gamma", [0.0, 0.5])
+def test_importances_of_the_exported_model(kind: str, gamma: float) -> None:
+    """Weight, gain and cover, means and totals, are those of xgboost's own training on the same bins."""
+    problem = small_problem(3, kind, rows=400, participants=2, weighted=kind == "regression")
+    params: dict[str, Any] = {"n_estimators": 2, "max_depth": 3, "gamma": gamma, "min_child_weight": 2.0}
+    if kind in ("binary", "classes"):
+        model: Any = FedXGBClassifier(**params)
+    else:
+        model = FedXGBRegressor(objective="count:poisson" if kind == "counts" else None, **params)
+    model.fit(problem.tables, problem.y, sample_weight=problem.weight)
+    parity = compare_with_xgboost(model, problem.whole, problem.y, problem.weight)
+    assert_same(parity, compared=2)
+    assert not parity.ties
+
+    for importance in ("weight", "gain", "cover", "total_gain", "total_cover"):
+        theirs = parity.booster.get_score(importance_type=importance)
+        ours = model.to_xgboost().get_score(importance_type=importance)
+        assert theirs
+        assert ours == pytest.approx(theirs, rel=1e-4), importance

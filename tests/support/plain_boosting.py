@@ -115,7 +115,8 @@ class PlainBoosting:
             category = item.low if item.is_categorical else None
             place = len(queue)
             queue += [node.left, node.right]
-            nodes.append(JoinedSplit(owner, feature, threshold, category, item.missing_left, place, place + 1))
+            gain = None if self.params.is_paper else reference.gain(node, scale.f_g, scale.f_h, lam)
+            nodes.append(JoinedSplit(owner, feature, threshold, category, item.missing_left, place, place + 1, gain))
         return tuple(nodes)
 
 

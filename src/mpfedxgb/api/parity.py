@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.api.models import to_booster
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
 from mpfedxgb.boosting.objective import Floats, Objective
 from mpfedxgb.boosting.params import TrainParams
@@ -91,7 +92,7 @@ def compare_with_xgboost(
 
     rounds = len(joined.trees) // joined.params.trees_per_round
     booster = xgboost.train(_parameters(model, joined), data, rounds, obj=gradients if loss.is_custom else None)
-    ours = model.to_xgboost()
+    ours = to_booster(replace(joined, best_iteration=None))  # with the rounds that early stopping gave up, as theirs
     raw = _matrix(X[columns])
     comparison = _Comparison(joined, columns, edges, binned, y64, weight, ours, raw, loss)
     comparison.run(json.loads(booster.save_raw("json").decode()))

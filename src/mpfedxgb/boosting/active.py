@@ -20,7 +20,7 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
 from mpfedxgb.ring.fixed import decode_fixed, encode_fixed
 from mpfedxgb.tree.grow import Grown
-from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight
+from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight, split_gain
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import GrownLeaf, Leaf
 
@@ -138,23 +138,33 @@ class Active:
         self._gh = np.stack([g_int, h_int], axis=1)
         return self._gh
 
-    def update(self, grown: Grown, members: npt.NDArray[np.uint8]) -> list[Leaf]:
-        """Return weight and cover of every leaf, by place, and add the weight to the margins of the rows inside."""
+    def update(self, grown: Grown, members: npt.NDArray[np.uint8]) -> tuple[list[Leaf], list[list[float]]]:
+        """Return weight and cover of every leaf, by place, and each tree's gains, by node; update the margins.
+
+        The margins of the rows inside a leaf grow by its weight. A leaf's gain is 0.
+        """
         leaves = [Leaf(0, 0.0)] * len(members)
+        gains = []
+        f_g, f_h, lam = self.scale.f_g, self.scale.f_h, self.params.reg_lambda
         for k, tree in enumerate(grown.trees):
-            for node in tree.nodes:
+            sums, own_gains = [(0, 0)] * len(tree.nodes), [0.0] * len(tree.nodes)
+            for number, node in reversed(list(enumerate(tree.nodes))):  # children follow their parents
                 if isinstance(node, GrownLeaf):
                     inside = members[node.place].astype(bool)
                     G, H = (int(v) for v in self._gh[k][:, inside[: self.sizes.rows]].sum(axis=1))
-                    w = leaf_weight(
-                        G, H, self.scale.f_g, self.scale.f_h, self.params.reg_lambda, self.params.learning_rate
-                    )
+                    w = leaf_weight(G, H, f_g, f_h, lam, self.params.learning_rate)
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
-                    leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -self.scale.f_h)))
+                    leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -f_h)))
                     self.margins[k, inside] += w
+                    sums[number] = G, H
+                elif node is not None:
+                    left, right = sums[node.left], sums[node.right]
+                    sums[number] = left[0] + right[0], left[1] + right[1]
+                    own_gains[number] = split_gain(left, right, f_g, f_h, lam)
+            gains.append(own_gains)
         self._check_margins()
-        return leaves
+        return leaves, gains
 
     def add(self, predictions: npt.NDArray[np.int64], weight_bits: int) -> None:
         """Add what trees predict for every row, (trees, rows) in units of 2^-weight_bits (Algorithm 1, line 9)."""

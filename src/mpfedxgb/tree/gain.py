@@ -113,8 +113,8 @@ def _score_weightless(
     gated += [BitProduct(bits, B0 - one) for bits in weightless]
     a, b, own, a_left, a_right, b_left, b_right = shares_of_bit_products(party, gated, name="weightless sides")
     pending = [masking(party, shares) for shares in (a + a_left + a_right, b + b_left + b_right, own)]
-    A, B, own = open_pending(party, pending)
-    return A, B, own
+    A, B, tags = open_pending(party, pending)
+    return A, B, tags
 
 
 def _above_minimum(left: Secret, total: Secret, mcw: Secret) -> Secret:
