@@ -19,7 +19,10 @@ Bits = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Integer constants of one tree: lambda~, gamma~, min_child_weight~, and where "no split" stands among ties."""
+    """Integer constants of one tree: lambda~, gamma~, min_child_weight~, and where "no split" stands among ties.
+
+    With `weightless_wins` a split with a side of H = 0 scores by its other side, and ends the node if it is the best.
+    """
 
     max_depth: int
     lam: int
@@ -27,6 +30,7 @@ class Rules:
     mcw: int
     no_split_first: bool
     first_layer: slice | None = None
+    weightless_wins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,13 @@ def _best(
         GL, HL = left[index]
         GR, HR = G - GL, H - HL
         gain = Fraction(0)  # not allowed: never better than "no split", which is positive
-        if allowed[index] and min(HL, HR) >= rules.mcw:
+        splits = min(HL, HR) >= rules.mcw
+        if allowed[index] and splits:
             gain = Fraction(GL * GL, HL + rules.lam) + Fraction(GR * GR, HR + rules.lam)
+        elif allowed[index] and rules.weightless_wins and H:
+            gain = Fraction(GR * GR if HL == 0 else GL * GL, base)
         if value is None or gain > value:
-            best, value = index, gain
+            best, value = index if splits else None, gain
     if not rules.no_split_first and (value is None or no_split > value):
         return None
     return best
@@ -108,3 +115,22 @@ def leaf_weight(leaf: RefLeaf, f_g: int, f_h: int, reg_lambda: float, learning_r
         return 0
     G = Fraction(leaf.G) / Fraction(2) ** f_g
     return round(-G / H * Fraction(learning_rate) * (1 << weight_bits))
+
+
+def sums(node: RefNode) -> tuple[int, int]:
+    """Return G and H of a node."""
+    if isinstance(node, RefLeaf):
+        return node.G, node.H
+    (GL, HL), (GR, HR) = sums(node.left), sums(node.right)
+    return GL + GR, HL + HR
+
+
+def gain(split: RefSplit, f_g: int, f_h: int, reg_lambda: float) -> float:
+    """Return what a split gains: the scores of both sides less that of the node (Eq. 3, without gamma and half)."""
+
+    def score(node: RefNode) -> Fraction:
+        G, H = sums(node)
+        denominator = Fraction(H) / Fraction(2) ** f_h + Fraction(reg_lambda)
+        return (Fraction(G) / Fraction(2) ** f_g) ** 2 / denominator if denominator else Fraction(0)
+
+    return float(score(split.left) + score(split.right) - score(split))

@@ -292,6 +292,16 @@ class TestPredictions:
         few = few.assign(city=few["city"].cat.remove_unused_categories())
         np.testing.assert_array_equal(fitted["binary"].predict_proba(halves(few)), expected[X["city"] == "Quito"])
 
+    def test_integer_categories_survive_a_missing_value(self) -> None:
+        """Trained on 1, 2, 3 and scored as 1.0, NaN, 3.0, which pandas makes of them, rows go where they went."""
+        rng = np.random.default_rng(3)
+        X = pd.DataFrame({"x": rng.normal(size=90), "shop": rng.integers(1, 4, 90)})
+        y = X["shop"] == 2
+        model = FedXGBClassifier(participants=[["x"], ["shop"]], **QUICK).fit(X.astype({"shop": "category"}), y)
+        later = X.assign(shop=X["shop"].where(X.index > 0).astype("category"))
+        assert later["shop"].cat.categories.dtype.kind == "f"
+        np.testing.assert_array_equal(model.predict(later)[1:], y[1:])
+
     def test_an_unseen_category_is_none_of_the_known(self, fitted: dict[str, Model]) -> None:
         """A new category goes with the rest; a column without any value is missing, whatever pandas calls it."""
         X = people()
@@ -379,7 +389,7 @@ class TestEvaluation:
         assert "number of trees" in {entry.name for entry in stopped.run_.ledger}
 
     def test_prediction_uses_trees_up_to_the_best(self, stopped: FedXGBClassifier, tmp_path: Path) -> None:
-        """Also after saving and loading; the exported model names its best iteration as xgboost does."""
+        """Also after saving and loading; the exported model has no others, so that every tool predicts the same."""
         assert stopped.best_iteration_ is not None
         X, used = people(), stopped.best_iteration_ + 1
         margins = stopped.decision_function(halves(X))
@@ -387,8 +397,16 @@ class TestEvaluation:
         np.testing.assert_allclose(margins, by_hand, atol=1e-9)
         booster = stopped.to_xgboost()
         assert booster.best_iteration == stopped.best_iteration_
-        theirs = booster.predict(matrix(stopped, X), output_margin=True, iteration_range=(0, used))
-        np.testing.assert_allclose(margins, theirs, atol=1e-6)
+        assert booster.num_boosted_rounds() == used < len(stopped.partial_models_[0].trees)
+        for rounds in ((0, 0), (0, used)):
+            theirs = booster.predict(matrix(stopped, X), output_margin=True, iteration_range=rounds)
+            np.testing.assert_allclose(margins, theirs, atol=1e-6)
+        raw = tmp_path / "booster.json"
+        booster.save_model(raw)
+        wrapped = xgboost.XGBClassifier()
+        wrapped.load_model(raw)
+        wrapped_margins = wrapped.predict(X[booster.feature_names], output_margin=True)
+        np.testing.assert_allclose(margins, wrapped_margins, atol=1e-6)
         stopped.save_model(tmp_path)
         loaded = FedXGBClassifier().load_model(tmp_path)
         assert loaded.best_iteration_ == stopped.best_iteration_
@@ -628,10 +646,27 @@ class TestAttributes:
             {name: c for name, c in theirs.items() if name in BANK}, rel=1e-5
         )
 
-    def test_gain_is_secret(self, fitted: dict[str, Model]) -> None:
-        """Who asks for the gain is told why there is none."""
-        with pytest.raises(SettingsError, match=r"kind='gain' .* weight or cover .gain is secret"):
-            fitted["binary"].feature_importance("gain")
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_importance_by_gain(self, fitted: dict[str, Model], kind: str) -> None:
+        """The active participant knows the gain of its own splits; xgboost agrees with it."""
+        model = fitted[kind]
+        gain = model.feature_importance("gain")
+        assert list(gain) == ["bank"]
+        theirs = model.to_xgboost().get_score(importance_type="gain")
+        assert {name: c for name, c in gain["bank"].items() if c} == pytest.approx(
+            {name: c for name, c in theirs.items() if name in BANK}, rel=1e-5
+        )
+
+    def test_other_importances(self, fitted: dict[str, Model]) -> None:
+        """Who asks for another kind is told which there are."""
+        with pytest.raises(SettingsError, match=r"kind='shap' is not known; it is weight, cover or gain"):
+            fitted["binary"].feature_importance("shap")
+
+    def test_category_codes_travel_with_the_export(self, fitted: dict[str, Model]) -> None:
+        """An attribute of the Booster says what codes stand for, also after xgboost has saved it."""
+        booster = fitted["binary"].to_xgboost()
+        again = xgboost.Booster(model_file=booster.save_raw("ubj"))
+        assert json.loads(again.attr("categories") or "") == {"city": ["Basel", "Lagos", "Quito"]}
 
     def test_no_splits_no_importance(self) -> None:
         """Shares of nothing are zero, not NaN."""

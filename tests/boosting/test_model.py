@@ -90,7 +90,9 @@ def views(draw: st.DrawFn, features: list[tuple[Feature, ...]]) -> list[Tree]:
             threshold, category = None, draw(st.integers(0, len(feature.categories) - 1))
         own = Split(feature.name, threshold, category, draw(st.booleans()), draw(st.booleans()), left, left + 1)
         other = Dummy(owner, left, left + 1)
-        nodes.append(tuple(own if m == owner else other for m in range(1, len(features) + 1)))
+        views = [own if m == owner else other for m in range(1, len(features) + 1)]
+        views[0] = replace(views[0], gain=draw(st.sampled_from([None, 0.0, 1e-6, 3e20])))
+        nodes.append(tuple(views))
     return [tuple(node[m] for node in nodes) for m in range(len(features))]
 
 
@@ -159,11 +161,11 @@ def test_xgboost_loads_any_model_and_predicts_the_same(parts: list[PartialModel]
     """Every objective, numbers on the very edges, categories and missing values: the margins are ours."""
     whole, tables = join(parts), tables_of(parts, seed)
     names = feature_names(whole)
-    if len(set(names)) < len(names):  # a name such as "a.x" beside a participant a with a column x
-        return
     frame = pd.concat(list(tables.values()), axis=1).set_axis(names, axis=1)
-    theirs = to_booster(parts).predict(xgboost.DMatrix(frame, enable_categorical=True), output_margin=True)
-    ours = margins_by_hand(whole, tables)
+    booster = to_booster(whole)
+    theirs = booster.predict(xgboost.DMatrix(frame, enable_categorical=True), output_margin=True)
+    ours = margins_by_hand(whole, tables, len(whole.trees_in_use))
+    assert booster.num_boosted_rounds() == (2 if whole.best_iteration is None else whole.best_iteration + 1)
     np.testing.assert_allclose(theirs.reshape(len(frame), -1).T, ours, rtol=1e-6, atol=2e-6)
 
 
@@ -190,6 +192,24 @@ def test_xgboost_predicts_what_was_trained(kind: str) -> None:
     assert len(booster.get_dump()) == len(whole.trees)
 
 
+@pytest.mark.parametrize(
+    ("bank", "telecom", "names"),
+    [
+        (["age", "calls"], ["income"], ["age", "calls", "income"]),
+        (["age", "calls"], ["calls"], ["age", "bank.calls", "telecom.calls"]),
+        (["calls", "telecom.calls"], ["calls"], ["1.calls", "1.telecom.calls", "2.calls"]),
+        (["calls"], ["bank.calls", "calls"], ["1.calls", "2.bank.calls", "2.calls"]),
+    ],
+)
+def test_no_two_exported_columns_have_one_name(bank: list[str], telecom: list[str], names: list[str]) -> None:
+    """Owners go in front where a name is used twice, and numbers of participants where that is ambiguous too."""
+    columns = [(1, Feature(name)) for name in bank] + [(2, Feature(name)) for name in telecom]
+    whole = Joined(("bank", "telecom"), TrainParams(), tuple(columns), ((Leaf(1, 1.0),),), (0.0,), None)
+
+    assert feature_names(whole) == names
+    assert xgboost.Booster(model_file=bytearray(to_xgboost_json(whole).encode())).feature_names == names
+
+
 def test_export_is_readable(parts: list[PartialModel]) -> None:
     """Names, types and the number of features are in the exported model."""
     learner = json.loads(to_xgboost_json(join(parts)))["learner"]
@@ -197,6 +217,9 @@ def test_export_is_readable(parts: list[PartialModel]) -> None:
     assert learner["feature_types"] == ["float", "c", "float", "float"]
     assert learner["learner_model_param"]["num_feature"] == "4"
     assert learner["learner_model_param"]["base_score"] == "[0.5]"
+    trees = learner["gradient_booster"]["model"]["trees"]
+    assert [tree["loss_changes"] for tree in trees] == [[12.5, 0.0, 0.1, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    assert json.loads(learner["attributes"]["categories"]) == {"city": ["Basel", "Quito"]}
 
 
 @pytest.fixture
@@ -212,8 +235,8 @@ def parts() -> list[PartialModel]:
         features=(Feature("age"), Feature("city", ("Basel", "Quito")), Feature("calls")),
         trees=(
             (
-                Split("age", 40.5, None, False, True, 1, 2),
-                Dummy(2, 3, 4),
+                Split("age", 40.5, None, False, True, 1, 2, gain=12.5),
+                Dummy(2, 3, 4, gain=0.1),
                 Leaf(-5, 1.0),
                 Leaf(7, 2.5),
                 Leaf(2**33, 0.0),
@@ -249,7 +272,9 @@ def shared_parts(parts: list[PartialModel]) -> list[PartialModel]:
     out = []
     for part, shares in zip(parts, (iter(first), iter(second)), strict=True):
         trees = tuple(
-            tuple(Leaf(None, share=next(shares)) if isinstance(node, Leaf) else node for node in tree)
+            tuple(
+                Leaf(None, share=next(shares)) if isinstance(node, Leaf) else replace(node, gain=None) for node in tree
+            )
             for tree in part.trees
         )
         out.append(replace(part, params=params, trees=trees))
@@ -342,6 +367,8 @@ DAMAGE: dict[str, tuple[int, tuple[Any, ...], Any, str]] = {
     "a leaf without weight": (0, ("trees", 0, 2, "leaf"), None, "active participant"),
     "a weight at an auxiliary": (1, ("trees", 0, 2), {"leaf": 3, "cover": 1.0}, "active participant"),
     "a huge weight": (0, ("trees", 0, 2, "leaf"), 1 << 63, "2^30"),
+    "a gain at an auxiliary": (1, ("trees", 1, 0, "gain"), 1.5, "gains belong to the active participant"),
+    "a gain as text": (0, ("trees", 0, 1, "gain"), "much", "gain is str, not float"),
     "no base margin": (0, ("base_margin",), None, "base margin"),
     "an empty base margin": (0, ("base_margin",), [], "base margin"),
     "two base margins": (0, ("base_margin",), [0.0, 1.0], "base margin"),
@@ -378,6 +405,7 @@ SHARED_DAMAGE: dict[str, tuple[int, tuple[Any, ...], Any, str]] = {
     "no number for a scale": (0, ("weight_bits",), "32", "weight_bits is str, not int"),
     "a scale beyond all weights": (0, ("weight_bits",), 10**30, "weight_bits"),
     "a scale far below all weights": (0, ("weight_bits",), -(10**30), "weight_bits"),
+    "a gain": (0, ("trees", 0, 0, "gain"), 1.5, "nobody in the paper's way"),
     "what does not go with the paper": (0, ("params", "min_child_weight"), 1.0, "min_child_weight=1.0"),
 }
 
@@ -411,7 +439,7 @@ def test_shares_are_joined(parts: list[PartialModel], shared_parts: list[Partial
 
     exact = [Fraction(w or 0) * Fraction(2) ** (WEIGHT_BITS - weight_bits) for w in weights(join(parts))]
     assert weights(join(read)) == [round(w) for w in exact]
-    booster = to_booster(read)
+    booster = to_booster(join(read))
     assert booster.num_boosted_rounds() == 2
 
 

@@ -96,6 +96,7 @@ class TestExport:
         assert stat.S_IMODE(out.stat().st_mode) == 0o600
         assert "age, income, city, calls, visits, idle" in shell.out
         assert "Codes of city: Basel = 0, Lagos = 1, Quito = 2" in shell.out
+        assert json.loads((tmp_path / "model.categories.json").read_text()) == {"city": ["Basel", "Lagos", "Quito"]}
         X = people()
         data = xgboost.DMatrix(X, enable_categorical=True)
         theirs = xgboost.Booster(model_file=str(out)).predict(data)

@@ -213,6 +213,39 @@ def test_recoding_keeps_meaning(order: list[str], known: int, entries: list[str 
     np.testing.assert_array_equal(values(table), expected)
 
 
+@pytest.mark.parametrize(
+    ("trained", "later", "codes"),
+    [
+        ([1, 2, 3], [2.0, NAN, 1.0, 4.0], [1, NAN, 0, 3]),  # pandas makes integers floats once a value is missing
+        ([1.0, 2.5, NAN], [1, 2, 1], [0, 2, 0]),
+        ([1, 2], ["2", "1", "1.0", "one"], [1, 0, 0, 2]),
+        (["1", "2", "1.0"], [1, 2.0], [1, 2]),  # 1 among floats is 1.0, which is a category of its own
+        ([True, False], [1.0, NAN, 0.0, 2.0], [1, NAN, 0, 2]),
+        ([0, 1], [True, None, False], [1, NAN, 0]),
+        (["True", "False"], [False, True], [0, 1]),
+        ([2**60, 2**60 + 1], [2**60 + 1], [1]),
+        (["007", "7"], [7, 8], [1, 2]),
+        (["a", "1"], ["b", "01x"], [2, 2]),
+    ],
+)
+def test_categories_are_matched_by_value(trained: list[Any], later: list[Any], codes: list[float]) -> None:
+    """Numbers and truth values are the same category however pandas came to write them; others are unseen."""
+    model = Table.read(pd.DataFrame({"a": pd.Categorical(trained)}), "bank").columns[0].categories
+    assert model is not None
+    table = Table.read(pd.DataFrame({"a": pd.Categorical(later)}), "bank").match(["a"], {"a": model})
+
+    np.testing.assert_array_equal(values(table), codes)
+
+
+@pytest.mark.parametrize(("trained", "later"), [(["007", "010"], [7]), (["7", "8"], ["007"]), (["1", "1.0"], ["1.00"])])
+def test_categories_whose_writing_counts_are_refused(trained: list[str], later: list[Any]) -> None:
+    """Where zeros were lost on the way, or two known categories have the value, nobody guesses."""
+    table = Table.read(pd.DataFrame({"a": pd.Categorical(later)}), "bank")
+
+    with pytest.raises(DataError, match="bank: column 'a' holds a category that in training was written in another"):
+        table.match(["a"], {"a": tuple(trained)})
+
+
 def test_match_orders_columns() -> None:
     """The columns a model knows come in its order."""
     table = Table.read({"x": [1], "y": [2], "z": [3]}, "bank").match(["z", "x", "y"], {})

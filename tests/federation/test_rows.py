@@ -130,6 +130,19 @@ class TestReading:
         assert rows.weight is not None
         assert rows.weight.tolist() == [1.0, 0.0, 2.0]
 
+    def test_categories_of_a_model_by_value(self, tmp_path: Path) -> None:
+        """In a file or a frame, integers that became floats are the categories that they were; lost zeros are told."""
+        mine = settings(tmp_path, drop=["age", "city"])
+        shops = PEOPLE.assign(zip=[10.0, np.nan, 70.0])
+        (tmp_path / "predict.csv").write_text(shops.to_csv(index=False), encoding="utf-8")
+        known = [Feature("zip", ("10", "20", "70"))]
+        from_file = read_rows(mine, "predict", known).table.columns[0].values
+        from_frame = arrange_rows(mine, shops.astype({"zip": "category"}), "predict", known).table.columns[0].values
+        np.testing.assert_array_equal(np.sort(from_file), [0, 2, np.nan])
+        np.testing.assert_array_equal(from_frame, from_file)
+        with pytest.raises(DataError, match="column 'zip' holds a category that in training was written in another"):
+            read_rows(mine, "predict", [Feature("zip", ("010", "020", "070"))])
+
     def test_frames(self, tmp_path: Path) -> None:
         """A notebook passes tables instead of files; the id may be their index."""
         mine = settings(tmp_path)

@@ -112,7 +112,7 @@ def test_opened_tags_are_uniform_above_the_owner(participants: int) -> None:
 @PARTICIPANTS
 @EVERY_KIND
 def test_auxiliaries_keep_no_weight(kind: str, participants: int) -> None:
-    """Leaves without weight or cover, no starting margin, no metric; of others' splits the owner and nothing more."""
+    """Leaves without weight or cover, no gain, margin or metric; of others' splits the owner and nothing more."""
     _, run, _ = recorded(kind, participants)
     for model, result in zip(models(run), run.results[1:], strict=True):
         assert result is not None
@@ -120,7 +120,9 @@ def test_auxiliaries_keep_no_weight(kind: str, participants: int) -> None:
         for node in (node for tree in model.trees for node in tree):
             if isinstance(node, Leaf):
                 assert (node == Leaf(None)) == (not model.is_active)
-            elif isinstance(node, Split):
+                continue
+            assert (node.gain is None) == (not model.is_active)
+            if isinstance(node, Split):
                 assert node.feature in mine
             else:
                 assert isinstance(node, Dummy)

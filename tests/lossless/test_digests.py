@@ -15,8 +15,8 @@ import pytest
 from support.small_trainings import Training, training_of
 
 DIGESTS = {
-    "strict, log-loss, early stopping": "cf51184ea88ddf738d288e38f72b2716399d09f13f07bc8f3d3f229570d6fae3",
-    "strict, softmax": "bf13700d787121dac22c359089ffe93348fd27a8c602ac00ac2f4cf56dd2e475",
+    "strict, log-loss, early stopping": "a95b3f590fa0294e040548c69840f9f22de1731648f5a25e904ab9d9c38c552c",
+    "strict, softmax": "8a652f109aabd1e27592b778f400a0d852637b919ca2f515bf1a9e65ad4ff0cd",
     "paper, squared error": "1b52bfe9223be6b284033803791eaf283eb4799b097851bcc47adfd0583bc0bb",
 }
 

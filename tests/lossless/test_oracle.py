@@ -85,6 +85,15 @@ def test_extreme_labels_stay_exact(scale: float) -> None:
     assert_lossless(Problem(problem.tables, problem.y * scale / 1000, None, "regression"), n_estimators=3)
 
 
+@pytest.mark.parametrize(("size", "warned"), [(1e-6, True), (1e-4, True), (1e-2, False), (1.0, False), (0.0, False)])
+def test_labels_that_leave_few_digits_are_told(size: float, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Leaf weights in steps of 2^-32 are coarse for labels of 1e-6: the log says so, and names no label."""
+    y = 7 + size * np.sin(np.arange(40))
+    FedXGBRegressor(n_estimators=1).fit(np.arange(80.0).reshape(40, 2), y)
+
+    assert ("fewer than six digits; multiply the labels" in caplog.text) == warned
+
+
 def test_one_row_leaves() -> None:
     """With no weight limit and full depth, leaves of a single row come out right."""
     problem = small_problem(7, "regression", rows=16)
@@ -108,6 +117,36 @@ def test_custom_objective_is_exact() -> None:
         return margin - y, np.ones_like(y)
 
     assert_lossless(small_problem(9, "regression"), n_estimators=2, objective=squared)
+
+
+@examples(15)
+@given(
+    seed=st.integers(0, 10**6),
+    reg_lambda=st.sampled_from([0.0, 1.0]),
+    gamma=st.sampled_from([0.0, 0.3]),
+    colsample=st.sampled_from([1.0, 0.5]),
+    first_layer_mask=st.booleans(),
+)
+def test_custom_hessians_of_zero_are_exact(
+    seed: int, reg_lambda: float, gamma: float, colsample: float, first_layer_mask: bool
+) -> None:
+    """A loss without curvature far from the label: sides without hessian are the oracle's affair too."""
+
+    def huber(y: Any, margin: Any) -> Any:
+        return np.clip(margin - y, -1000, 1000), (np.abs(margin - y) < 1000).astype(float)
+
+    assert_lossless(
+        small_problem(seed, "regression", rows=60),
+        n_estimators=2,
+        max_depth=4,
+        objective=huber,
+        min_child_weight=0.0,
+        reg_lambda=reg_lambda,
+        gamma=gamma,
+        colsample_bytree=colsample,
+        first_layer_mask=first_layer_mask,
+        random_state=seed,
+    )
 
 
 def test_margins_of_training_rows_are_the_sums_of_their_leaves() -> None:

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 import xgboost
 
-from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
+from mpfedxgb.boosting.join import JoinedSplit
 from support.data_sets import shared_data
 from support.small_problems import small_problem
 
@@ -68,6 +69,25 @@ def test_pseudo_huber_error(seed: int, weighted: bool) -> None:
     assert content == {"name": "reg:pseudohubererror", "pseudo_huber_param": {"huber_slope": "1"}}
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+@pytest.mark.parametrize("present", ["cdef", "abef", "abcd", "bd", "a", "f"])
+def test_categories_that_no_training_row_has(present: str, missing: float) -> None:
+    """Declared categories that are absent at the start, in the middle and at the end split what they split there.
+
+    Below the last present one they can set missing values apart from all others; beyond it they cannot.
+    """
+    rng = np.random.default_rng(5)
+    letters = rng.choice(np.array(list(present), object), 400)
+    gone = rng.random(400) < missing
+    chance = np.where(gone, 0.9, np.where(letters == present[0], 0.35, 0.15))
+    letters[gone] = None
+    X = pd.DataFrame({"x": rng.normal(size=400), "letter": pd.Categorical(letters, categories=list("abcdef"))})
+    y = (rng.random(400) < chance).astype(int)
+
+    model = FedXGBClassifier(participants=[["x"], ["letter"]], n_estimators=2, max_depth=4, max_bin=4).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y), compared=2)
+
+
 @pytest.mark.parametrize("depth", [3, 5])
 def test_adult(depth: int) -> None:
     """Two thousand rows of Adult, 108 one-hot columns, four participants."""
@@ -102,3 +122,85 @@ def test_dry_bean() -> None:
     X, y = frame.drop(columns="Class"), frame["Class"]
     model = FedXGBClassifier(participants=3, n_estimators=2, max_depth=2, max_bin=6).fit(X, y)
     assert_same(compare_with_xgboost(model, X, y))
+
+
+@pytest.mark.parametrize("max_bin", [300, 1000])
+def test_more_bins_than_xgboosts_default(max_bin: int) -> None:
+    """Beyond 256 bins xgboost is told to keep a bin for each as well."""
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(rng.normal(size=(1200, 2)), columns=["a", "b"])
+    y = np.sin(40 * X["a"]) + X["b"]
+    model = FedXGBRegressor(n_estimators=2, max_depth=5, max_bin=max_bin, min_child_weight=5).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y), compared=2)
+
+
+def test_a_side_of_just_the_least_weight_is_a_tie() -> None:
+    """min_child_weight is float32 in xgboost: a bit above 1 is 1 there, and one row is enough."""
+    X = pd.DataFrame({"a": np.arange(20.0), "b": np.arange(20.0) % 3})
+    y = np.where(X["a"] == 0, 100.0, X["b"])
+    model = FedXGBRegressor(n_estimators=1, min_child_weight=1 + 1e-8).fit(X, y)
+    parity = compare_with_xgboost(model, X, y)
+
+    assert parity.same_trees, parity.difference
+    assert len(parity.ties) == 1
+    assert "min_child_weight" in parity.ties[0]
+    heavy_sides = np.where(X["a"] < 10, 50.0, X["b"])  # labels of another model, whose best split is no such case
+    assert not compare_with_xgboost(model, X, heavy_sides).same_trees
+
+
+def huber(y: Any, margin: Any) -> Any:
+    """Return g and h of a loss without curvature far from the label."""
+    return np.clip(margin - y, -1, 1), (np.abs(margin - y) < 1).astype(float)
+
+
+@pytest.mark.parametrize("reg_lambda", [0.0, 1.0])
+@pytest.mark.parametrize("gamma", [0.0, 0.3])
+@pytest.mark.parametrize("seed", range(4))
+def test_hessians_of_zero(seed: int, gamma: float, reg_lambda: float) -> None:
+    """A split with a side of no hessian scores by its other side; if it is the best, the node is a leaf."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(300, 2)).round(1), columns=["a", "b"])
+    y = np.where(X["a"] > 0, 3 * X["a"], 0) + rng.normal(size=300)
+    params: dict[str, Any] = {"n_estimators": 4, "max_depth": 5, "max_bin": 16, "gamma": gamma}
+    model = FedXGBRegressor(objective=huber, min_child_weight=0, reg_lambda=reg_lambda, **params).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y), compared=4)
+
+
+def test_hessians_that_only_round_to_zero() -> None:
+    """However small beside others, a hessian above 0 makes a side."""
+
+    def squared(y: Any, margin: Any) -> Any:
+        h = np.where(y > 0, 1.0, 1e-12)
+        return (margin - y) * h + (y <= 0), h
+
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 5})
+    y = np.where(X["a"] < 20, 0.0, 1.0 + X["b"])
+    model = FedXGBRegressor(objective=squared, min_child_weight=0, n_estimators=2).fit(X, y)
+    parity = compare_with_xgboost(model, X, y)
+
+    assert_same(parity, compared=2)
+    root = join(model.partial_models_).trees[0][0]
+    assert isinstance(root, JoinedSplit)
+    assert root.feature == "a"
+
+
+@pytest.mark.parametrize("kind", ["binary", "regression", "classes", "counts"])
+@pytest.mark.parametrize("gamma", [0.0, 0.5])
+def test_importances_of_the_exported_model(kind: str, gamma: float) -> None:
+    """Weight, gain and cover, means and totals, are those of xgboost's own training on the same bins."""
+    problem = small_problem(3, kind, rows=400, participants=2, weighted=kind == "regression")
+    params: dict[str, Any] = {"n_estimators": 2, "max_depth": 3, "gamma": gamma, "min_child_weight": 2.0}
+    if kind in ("binary", "classes"):
+        model: Any = FedXGBClassifier(**params)
+    else:
+        model = FedXGBRegressor(objective="count:poisson" if kind == "counts" else None, **params)
+    model.fit(problem.tables, problem.y, sample_weight=problem.weight)
+    parity = compare_with_xgboost(model, problem.whole, problem.y, problem.weight)
+    assert_same(parity, compared=2)
+    assert not parity.ties
+
+    for importance in ("weight", "gain", "cover", "total_gain", "total_cover"):
+        theirs = parity.booster.get_score(importance_type=importance)
+        ours = model.to_xgboost().get_score(importance_type=importance)
+        assert theirs
+        assert ours == pytest.approx(theirs, rel=1e-4), importance

@@ -68,7 +68,7 @@ class PlainBoosting:
                 scale = scales.choose_scale(params, plan, g, h, rows)
             elif t == 0:
                 scale = scales.choose_scale(params, plan, *every, rows)
-            g_int, h_int = encode_fixed(g, scale.f_g), encode_fixed(h, scale.f_h)
+            g_int, h_int = encode_fixed(g, scale.f_g), scales.round_hessians(params, h, scale.f_h)
             allowed = self._allowed(key, t)
             for k in range(params.trees_per_round):
                 root = reference.grow(self.bits, g_int[k], h_int[k], self._rules(scale), allowed[k])
@@ -79,7 +79,10 @@ class PlainBoosting:
     def _rules(self, scale: scales.Scale) -> reference.Rules:
         first = slice(0, len(self.candidates[0])) if self.params.first_layer_mask else None
         no_split_first = self.params.gamma <= scales.SMALLEST_GAMMA
-        return reference.Rules(self.params.max_depth, scale.lam, scale.gam, scale.mcw, no_split_first, first)
+        weightless = scales.weightless_wins(self.params)
+        return reference.Rules(
+            self.params.max_depth, scale.lam, scale.gam, scale.mcw, no_split_first, first, weightless
+        )
 
     def _allowed(self, key: str, t: int) -> Any:
         if self.params.colsample_bytree == 1:
@@ -112,7 +115,8 @@ class PlainBoosting:
             category = item.low if item.is_categorical else None
             place = len(queue)
             queue += [node.left, node.right]
-            nodes.append(JoinedSplit(owner, feature, threshold, category, item.missing_left, place, place + 1))
+            gain = None if self.params.is_paper else reference.gain(node, scale.f_g, scale.f_h, lam)
+            nodes.append(JoinedSplit(owner, feature, threshold, category, item.missing_left, place, place + 1, gain))
         return tuple(nodes)
 
 

@@ -67,7 +67,10 @@ def plain_gains(
             fraction = GL**2 * (HR + lam) + GR**2 * (HL + lam), (HL + lam) * (HR + lam)
             light = rules.checks_children and min(HL, HR) < mcw
             left_out = allowed is not None and not allowed[i, j]
-            out[:, i, first + j] = (0, 1) if light or left_out else fraction
+            if light and rules.weightless_wins and not left_out:
+                out[:, i, first + j] = (GR**2 if HL == 0 else GL**2), H + lam
+            else:
+                out[:, i, first + j] = (0, 1) if light or left_out else fraction
     return out
 
 
@@ -89,6 +92,37 @@ def test_gains_are_exact_fractions(checks: bool, samples: bool, first: bool, see
     same(found[1], VECTOR, np.broadcast_to(np.arange(COLUMNS + 1), (NODES, COLUMNS + 1)))
 
 
+@pytest.mark.parametrize(("samples", "first"), list(product([False, True], repeat=2)))
+@given(seed=SEEDS)
+@PROPERTY
+def test_weightless_sides_score_by_the_other_one(samples: bool, first: bool, seed: int) -> None:
+    """Where a side of no hessian may win, its candidate has the score of the other side and the tag of nobody, 0."""
+    rng = np.random.default_rng(seed)
+    sums, totals = node_sums(rng, int(rng.integers(3, 50)))
+    totals[:, 1] += 1  # no node without any hessian
+    sums[:, 1, 1] += 1
+    constants = (int(rng.integers(0, 1 << 40)), int(rng.integers(1, 1 << 62)), 1)
+    rules = TreeRules(
+        max_depth=3,
+        ring=wide(4),
+        checks_children=True,
+        no_split_first=first,
+        first_layer_mask=False,
+        weightless_wins=True,
+    )
+    allowed = integers(rng.integers(0, 2, (NODES, COLUMNS))) if samples else None
+    permitted = np.ones((NODES, COLUMNS), int) if allowed is None else allowed
+
+    values, tags = secure_gains(int(rng.integers(2, 4)), sums, totals, constants, rules, allowed).values
+
+    same(values, rules.ring, plain_gains(sums, totals, constants, rules, allowed))
+    both_sides = (sums[:, 1] > 0) & (totals[:, 1:] - sums[:, 1] > 0) & (permitted == 1)
+    expected = np.broadcast_to(np.arange(COLUMNS + 1), (NODES, COLUMNS + 1)).copy()
+    expected[:, int(first) : int(first) + COLUMNS][~both_sides] = 0
+    same(tags, VECTOR, expected)
+    assert not both_sides[:, :2].any()
+
+
 @pytest.mark.parametrize("mcw", [4, 5, 6])
 def test_weight_of_a_child_at_the_limit(mcw: int) -> None:
     """Just heavy enough is enough, on either side; lambda does not count."""
@@ -101,12 +135,27 @@ def test_weight_of_a_child_at_the_limit(mcw: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("checks", "samples", "rounds"), [(False, False, 3), (False, True, 4), (True, False, 4), (True, True, 4)]
+    ("checks", "samples", "weightless", "rounds"),
+    [
+        (False, False, False, 3),
+        (False, True, False, 4),
+        (True, False, False, 4),
+        (True, True, False, 4),
+        (True, False, True, 4),
+        (True, True, True, 4),
+    ],
 )
-def test_rounds_and_reveals(checks: bool, samples: bool, rounds: int) -> None:
+def test_rounds_and_reveals(checks: bool, samples: bool, weightless: bool, rounds: int) -> None:
     """As many rounds as the docstring says, and nothing on the ledger."""
     sums, totals = node_sums(np.random.default_rng(1), 20)
-    rules = TreeRules(max_depth=3, ring=wide(3), checks_children=checks, no_split_first=True, first_layer_mask=False)
+    rules = TreeRules(
+        max_depth=3,
+        ring=wide(3),
+        checks_children=checks,
+        no_split_first=True,
+        first_layer_mask=False,
+        weightless_wins=weightless,
+    )
     allowed = integers(np.ones((NODES, COLUMNS), int)) if samples else None
     found = secure_gains(3, sums, totals, (1, 1, 1), rules, allowed)
 

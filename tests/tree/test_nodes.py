@@ -75,11 +75,12 @@ def test_leaves_and_owners_in_the_order_of_nodes() -> None:
 
 
 def test_kept_nodes_do_not_change() -> None:
-    """What is kept is frozen; a dummy has an owner and children, nothing more."""
+    """What is kept is frozen; a dummy has an owner and children, and a gain that only the active participant knows."""
     for node in (Leaf(3), Dummy(2, 1, 2), Split("age", 4.5, None, True, False, 1, 2)):
         with pytest.raises((FrozenInstanceError, TypeError)):
             node.left = 9  # type: ignore[union-attr, misc] # it is to fail
-    assert set(Dummy.__slots__) == {"owner", "left", "right"}
+    assert set(Dummy.__slots__) == {"owner", "left", "right", "gain"}
+    assert Dummy(2, 1, 2).gain is None
 
 
 def test_public_outline_is_the_same_for_all() -> None:

@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mpfedxgb.api.importance import mean_cover, split_counts
+from mpfedxgb.api.importance import mean_cover, mean_gain, split_counts
 from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
 from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import check_start, plain, read_callbacks, read_metrics, read_patience, sample_key
@@ -29,6 +29,7 @@ from mpfedxgb.api.tables import (
     row_order,
 )
 from mpfedxgb.boosting.active import Labels, RoundReport
+from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
@@ -295,10 +296,10 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
 
         Parameters
         ----------
-        kind : "weight" or "cover"
+        kind : "weight", "cover" or "gain"
             The number of splits, which every owner knows; or the mean sum of hessians in the nodes that the feature
-            splits, which only the active participant knows, and so only of its own features. Gain is secret: nobody
-            learns it.
+            splits, or the mean gain of its splits: the active participant alone knows them, of every split, and so can
+            tell them of its own features.
 
         Returns
         -------
@@ -308,17 +309,22 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         check_is_fitted(self, "partial_models_")
         if kind == "weight":
             return {model.name: split_counts(model) for model in self.partial_models_}
-        if kind == "cover":
-            if self.partial_models_[0].params.is_paper:
-                raise SettingsError("kind='cover' is not known to anybody with security='paper'; use weight")
-            active = self.partial_models_[0]
-            return {active.name: mean_cover(active)}
-        raise SettingsError(f"kind={kind!r} is not known; it is weight or cover (gain is secret)")
+        if kind not in ("cover", "gain"):
+            raise SettingsError(f"kind={kind!r} is not known; it is weight, cover or gain")
+        active = self.partial_models_[0]
+        if active.params.is_paper:
+            raise SettingsError(f"kind={kind!r} is not known to anybody with security='paper'; use weight")
+        return {active.name: mean_cover(active) if kind == "cover" else mean_gain(active)}
 
     def to_xgboost(self) -> Any:
-        """Return the joined model as an `xgboost.Booster` (this puts everybody's splits together)."""
+        """Return the joined model as an `xgboost.Booster` (this puts everybody's splits together).
+
+        It has the trees that predict, so after early stopping those up to the best round; and covers and gains, hence
+        XGBoost's importances, unless security="paper". The attribute "categories" holds the codes of categories, as
+        JSON.
+        """
         check_is_fitted(self, "partial_models_")
-        return to_booster(self.partial_models_)
+        return to_booster(join(self.partial_models_))
 
     def save_model(self, folder: str | Path) -> list[Path]:
         """Write one file per participant into a folder and return their paths."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.tree.nodes import Leaf, Split, Tree
+from mpfedxgb.tree.nodes import Leaf, Node, Split, Tree
 
 
 def split_counts(model: PartialModel) -> pd.Series[float]:
@@ -20,12 +20,25 @@ def split_counts(model: PartialModel) -> pd.Series[float]:
 
 def mean_cover(model: PartialModel) -> pd.Series[float]:
     """Return the mean sum of hessians in the nodes that each of the active participant's features splits."""
+    return _mean(model, [_covers(tree) for tree in model.trees])
+
+
+def mean_gain(model: PartialModel) -> pd.Series[float]:
+    """Return the mean gain of the splits on each of the active participant's features."""
+    return _mean(model, [[_gain(node) for node in tree] for tree in model.trees])
+
+
+def _gain(node: Node) -> float:
+    return 0.0 if isinstance(node, Leaf) or node.gain is None else node.gain
+
+
+def _mean(model: PartialModel, worth: list[list[float]]) -> pd.Series[float]:
+    """Return the mean worth, listed by tree and node, of the splits on each feature."""
     totals = _zeros(model)
-    for tree in model.trees:
-        covers = _covers(tree)
-        for node, cover in zip(tree, covers, strict=True):
+    for tree, values in zip(model.trees, worth, strict=True):
+        for node, value in zip(tree, values, strict=True):
             if isinstance(node, Split):
-                totals[node.feature] += cover
+                totals[node.feature] += value
     means: pd.Series[float] = totals / split_counts(model).clip(lower=1)
     return means
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting.join import join
+from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json
@@ -59,13 +59,13 @@ def predict_margins(
     return margins, record
 
 
-def to_booster(models: Sequence[PartialModel]) -> Any:
-    """Return the joined model as an `xgboost.Booster`."""
+def to_booster(whole: Joined) -> Any:
+    """Return the joined model as an `xgboost.Booster` of the trees in use."""
     try:
         import xgboost
     except ImportError:
         raise UserError("to_xgboost needs the xgboost package; pip install xgboost") from None
-    return xgboost.Booster(model_file=bytearray(to_xgboost_json(join(models)).encode()))
+    return xgboost.Booster(model_file=bytearray(to_xgboost_json(whole).encode()))
 
 
 def save_models(models: Sequence[PartialModel], folder: Path) -> list[Path]:

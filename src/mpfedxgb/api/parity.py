@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.api.models import to_booster
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
-from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.objective import Floats, Objective
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
 from mpfedxgb.tree.leaf import WEIGHT_BITS
@@ -34,8 +35,9 @@ class Parity:
     """How a federated model compares with `xgboost` on the same bins and parameters.
 
     `difference` names the first place where the trees part, or is empty. `ties` names nodes where they part because
-    XGBoost's two best scores are a float32 tie; below such a node, and in later rounds, nothing is compared. Leaf
-    differences are relative, and count beyond the resolution of XGBoost's own float32 margins.
+    XGBoost's two best scores are a float32 tie, or the better split has a side of just min_child_weight, which a
+    float32 sum may miss; below such a node, and in later rounds, nothing is compared. Leaf differences are relative,
+    and count beyond the resolution of XGBoost's own float32 margins.
     """
 
     trees: int
@@ -62,7 +64,7 @@ class Parity:
 def compare_with_xgboost(
     model: FedXGBClassifier | FedXGBRegressor, X: pd.DataFrame, y: Any, sample_weight: Any = None
 ) -> Parity:
-    """Train `xgboost` (hist, max_bin=256) on the columns binned by the model's own cuts and compare tree by tree.
+    """Train `xgboost` (hist) on the columns binned by the model's own cuts, a bin each, and compare tree by tree.
 
     X holds the columns of all participants under the names the joined model uses, y the labels as passed to `fit`.
     """
@@ -82,10 +84,17 @@ def compare_with_xgboost(
     data.set_label(labels)
     if weight is not None:
         data.set_weight(weight)
-    booster = xgboost.train(_parameters(model, joined), data, len(joined.trees) // joined.params.trees_per_round)
-    ours = model.to_xgboost()
+    loss = joined.params.loss.with_function(model.objective if callable(model.objective) else None)
+    y64 = labels.astype(np.float64)
+
+    def gradients(margins: Any, _: Any) -> Any:
+        return [part[0] for part in loss.gradients(y64, margins.astype(np.float64)[None])]
+
+    rounds = len(joined.trees) // joined.params.trees_per_round
+    booster = xgboost.train(_parameters(model, joined), data, rounds, obj=gradients if loss.is_custom else None)
+    ours = to_booster(replace(joined, best_iteration=None))  # with the rounds that early stopping gave up, as theirs
     raw = _matrix(X[columns])
-    comparison = _Comparison(joined, columns, edges, binned, labels.astype(np.float64), weight, ours, raw)
+    comparison = _Comparison(joined, columns, edges, binned, y64, weight, ours, raw, loss)
     comparison.run(json.loads(booster.save_raw("json").decode()))
     margins = booster.predict(data, output_margin=True)
     return Parity(
@@ -107,7 +116,7 @@ def xgboost_parameters(params: TrainParams) -> dict[str, Any]:
     return {
         "objective": params.objective,
         "tree_method": "hist",
-        "max_bin": 256,
+        "max_bin": max(256, params.max_bin),
         "max_depth": params.max_depth,
         "eta": params.learning_rate,
         "lambda": params.reg_lambda,
@@ -121,6 +130,8 @@ def xgboost_parameters(params: TrainParams) -> dict[str, Any]:
 def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> dict[str, Any]:
     params = joined.params
     out = xgboost_parameters(params)
+    if params.loss.is_custom:  # xgboost gets g and h, and takes its margins as they are
+        out |= {"objective": params.loss.exported_as, "base_score": 0.0}
     if model.base_score is not None:
         out["base_score"] = model.base_score
     return out | params.loss.xgboost_parameters(params.num_class)
@@ -167,9 +178,10 @@ class _Comparison:
         weight: Floats | None,
         ours: Any,
         raw: Any,
+        loss: Objective,
     ) -> None:
         self.joined, self.columns, self.edges, self.y, self.weight = joined, columns, edges, y, weight
-        self.ours, self.raw = ours, raw
+        self.ours, self.raw, self.loss = ours, raw, loss
         self.place = {(owner, f.name): i for i, (owner, f) in enumerate(joined.features)}
         self.codes = [
             np.where(c.isna(), np.nan, c.cat.codes) if isinstance(c.dtype, pd.CategoricalDtype) else c.to_numpy()
@@ -252,6 +264,8 @@ class _Comparison:
         text = f"{where}: {self._describe(mine)} scores {a:.9g}, xgboost's {self._describe(yours)} {b:.9g}"
         if abs(a - b) <= TIE * max(abs(a), abs(b)):
             self.ties.append(text)
+        elif self._is_at_minimum(mine if a > b else yours, h, rows):
+            self.ties.append(f"{text}; the better one has a side of min_child_weight")
         else:
             self.difference = self.difference or text
 
@@ -264,6 +278,13 @@ class _Comparison:
             sum(g[side].sum() ** 2 / (h[side].sum() + params.reg_lambda) for side in (left, rows & ~left) if side.any())
         )
 
+    def _is_at_minimum(self, condition: _Condition | None, h: Floats, rows: Rows) -> bool:
+        """Return whether a side is so near to min_child_weight that float32 sums decide whether it is allowed."""
+        if condition is None:
+            return False
+        left, least = self._left(condition), self.joined.params.min_child_weight
+        return any(abs(float(h[rows & side].sum()) - least) < TIE * least for side in (left, ~left))
+
     def _gradients(self, number: int) -> tuple[Floats, Floats]:
         """Return g and h of a tree, from the margins before its round."""
         round_, class_ = divmod(number, self.joined.params.trees_per_round)
@@ -271,7 +292,7 @@ class _Comparison:
         if round_:
             known = self.ours.predict(self.raw, output_margin=True, iteration_range=(0, round_))
             margins = np.asarray(known, np.float64).reshape(len(self.y), -1).T
-        g, h = self.joined.params.loss.gradients(self.y, margins)
+        g, h = self.loss.gradients(self.y, margins)
         weight = 1.0 if self.weight is None else self.weight
         return g[class_] * weight, h[class_] * weight
 

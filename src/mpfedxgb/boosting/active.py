@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,18 +13,22 @@ import numpy.typing as npt
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.checkpoint import EvaluationState
 from mpfedxgb.boosting.metrics import METRICS, is_better
-from mpfedxgb.boosting.objective import CustomObjective, Floats
+from mpfedxgb.boosting.objective import CustomObjective, Floats, unchanged
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
 from mpfedxgb.ring.fixed import decode_fixed, encode_fixed
 from mpfedxgb.tree.grow import Grown
-from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight
+from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight, split_gain
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import GrownLeaf, Leaf
 
 _LARGEST_MARGIN = 1 << 62
+_SMALLEST_SPREAD = 2.0**-12
+"""Labels nearer than this to where training starts leave a leaf weight fewer than 20 bits, six digits."""
+
+_log = logging.getLogger("mpfedxgb.training")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +71,7 @@ class Active:
         k = params.trees_per_round
         self.loss = params.loss.with_function(labels.custom)
         self.base = self.loss.base_margin(labels.y, labels.weight, labels.base_score, params.num_class)
+        self._tell_few_digits()
         start = encode_fixed(self.base, WEIGHT_BITS)
         self.margins = np.repeat(start[:, None], sizes.all_rows, axis=1)
         self.scale = scales.Scale(0, 0, 0, 0, 0)
@@ -74,6 +80,17 @@ class Active:
         self._best = float("nan")
         self._gh: npt.NDArray[np.int64] = np.empty((k, 2, 0), np.int64)
         self.names = list(labels.eval_metrics) or [self.loss.default_metric]
+
+    def _tell_few_digits(self) -> None:
+        """Say so where margins are in the units of labels that are small beside the steps of leaf weights."""
+        in_units_of_labels = self.loss.transform is unchanged and not self.loss.is_custom
+        if in_units_of_labels and 0 < np.abs(self.labels.y - self.base).max() < _SMALLEST_SPREAD:
+            _log.warning(
+                "the labels differ by less than %.1g, and leaf weights are kept in steps of 2^-%d, which leaves fewer "
+                "than six digits; multiply the labels by a constant and divide the predictions by it",
+                _SMALLEST_SPREAD,
+                WEIGHT_BITS,
+            )
 
     def evaluation(self) -> EvaluationState:
         """Return what has to be remembered to go on after this round."""
@@ -115,29 +132,39 @@ class Active:
                 "learning_rate, or use security='strict'"
             )
         g_int = encode_fixed(g, self.scale.f_g, self.plan.g_cap)
-        h_int = encode_fixed(h, self.scale.f_h, self.plan.h_cap)
+        h_int = scales.round_hessians(self.params, h, self.scale.f_h, self.plan.h_cap)
         if self.scale.lam == 0 and (h_int.sum(axis=1) < 1).any():
             raise UserError("all hessians have become zero and reg_lambda=0; set reg_lambda or train fewer rounds")
         self._gh = np.stack([g_int, h_int], axis=1)
         return self._gh
 
-    def update(self, grown: Grown, members: npt.NDArray[np.uint8]) -> list[Leaf]:
-        """Return weight and cover of every leaf, by place, and add the weight to the margins of the rows inside."""
+    def update(self, grown: Grown, members: npt.NDArray[np.uint8]) -> tuple[list[Leaf], list[list[float]]]:
+        """Return weight and cover of every leaf, by place, and each tree's gains, by node; update the margins.
+
+        The margins of the rows inside a leaf grow by its weight. A leaf's gain is 0.
+        """
         leaves = [Leaf(0, 0.0)] * len(members)
+        gains = []
+        f_g, f_h, lam = self.scale.f_g, self.scale.f_h, self.params.reg_lambda
         for k, tree in enumerate(grown.trees):
-            for node in tree.nodes:
+            sums, own_gains = [(0, 0)] * len(tree.nodes), [0.0] * len(tree.nodes)
+            for number, node in reversed(list(enumerate(tree.nodes))):  # children follow their parents
                 if isinstance(node, GrownLeaf):
                     inside = members[node.place].astype(bool)
                     G, H = (int(v) for v in self._gh[k][:, inside[: self.sizes.rows]].sum(axis=1))
-                    w = leaf_weight(
-                        G, H, self.scale.f_g, self.scale.f_h, self.params.reg_lambda, self.params.learning_rate
-                    )
+                    w = leaf_weight(G, H, f_g, f_h, lam, self.params.learning_rate)
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
-                    leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -self.scale.f_h)))
+                    leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -f_h)))
                     self.margins[k, inside] += w
+                    sums[number] = G, H
+                elif node is not None:
+                    left, right = sums[node.left], sums[node.right]
+                    sums[number] = left[0] + right[0], left[1] + right[1]
+                    own_gains[number] = split_gain(left, right, f_g, f_h, lam)
+            gains.append(own_gains)
         self._check_margins()
-        return leaves
+        return leaves, gains
 
     def add(self, predictions: npt.NDArray[np.int64], weight_bits: int) -> None:
         """Add what trees predict for every row, (trees, rows) in units of 2^-weight_bits (Algorithm 1, line 9)."""

@@ -16,7 +16,7 @@ from mpfedxgb.tree.nodes import Dummy, Leaf, Node, Split, Tree
 
 @dataclass(frozen=True, slots=True)
 class JoinedSplit:
-    """A split of the whole model: owner and feature known, coins undone."""
+    """A split of the whole model: owner and feature known, coins undone; its gain, if the active participant has it."""
 
     owner: int
     feature: str
@@ -25,6 +25,7 @@ class JoinedSplit:
     missing_left: bool
     left: int
     right: int
+    gain: float | None = None
 
 
 JoinedTree = tuple[JoinedSplit | Leaf, ...]
@@ -40,6 +41,12 @@ class Joined:
     trees: tuple[JoinedTree, ...]
     base_margin: tuple[float, ...]
     best_iteration: int | None
+
+    @property
+    def trees_in_use(self) -> tuple[JoinedTree, ...]:
+        """The trees that predict: those up to the best round, if early stopping found one."""
+        rounds = None if self.best_iteration is None else self.best_iteration + 1
+        return self.trees if rounds is None else self.trees[: rounds * self.params.trees_per_round]
 
 
 def join(models: Sequence[PartialModel]) -> Joined:
@@ -97,7 +104,10 @@ def _join_tree(views: Sequence[Tree], weight_bits: int) -> JoinedTree:
         left, right = (own.right, own.left) if own.flipped else (own.left, own.right)
         place = len(queue)
         queue += [left, right]
-        nodes.append(JoinedSplit(owner, own.feature, own.threshold, own.category, own.missing_left, place, place + 1))
+        told = views[ACTIVE - 1][number]
+        gain = None if isinstance(told, Leaf) else told.gain
+        condition = (own.feature, own.threshold, own.category, own.missing_left)
+        nodes.append(JoinedSplit(owner, *condition, place, place + 1, gain))
     return tuple(nodes)
 
 

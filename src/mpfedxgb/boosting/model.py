@@ -1,7 +1,7 @@
 """Models: each participant's partial model, one versioned JSON file; join.py puts them together.
 
 A partial model holds the structure of every tree, the participant's own splits, `Dummy` for the others', and at the
-active participant the leaf weights. No file holds anything of another participant's columns.
+active participant the leaf weights and the gains. No file holds anything of another participant's columns.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class PartialModel:
 
     `training` is the same in all parts of one model; `participant` counts from 1, the active one. Trees are listed
     round by round, class by class. `base_margin`, `best_iteration`, `classes` (what the labels of a classifier are
-    called) and leaf weights are the active participant's. In the paper's way every participant has shares of the leaf
-    weights, in units of 2^-weight_bits, which the active participant knows.
+    called), leaf weights and gains are the active participant's. In the paper's way every participant has shares of the
+    leaf weights, in units of 2^-weight_bits, which the active participant knows, and nobody gains.
     """
 
     training: str
@@ -173,6 +173,10 @@ class PartialModel:
                 f"a split has the children {node.left} and {node.right}, not the two that follow",
             )
             following += 2
+            _require(
+                node.gain is None or (self.is_active and not self.params.is_paper),
+                "gains belong to the active participant, and to nobody in the paper's way",
+            )
             if isinstance(node, Split):
                 _check_split(node, features)
             else:
@@ -213,27 +217,44 @@ class PartialModel:
 
 
 def keep_trees(
-    role: int, grown: Sequence[GrownTree], candidates: Candidates | None, leaves: Sequence[Leaf] | None
+    role: int,
+    grown: Sequence[GrownTree],
+    candidates: Candidates | None,
+    leaves: Sequence[Leaf] | None,
+    gains: Sequence[Sequence[float]] | None = None,
 ) -> list[Tree]:
-    """Return grown trees as this participant keeps them (Algorithm 3, lines 37-41); nothing at the coordinator."""
+    """Return grown trees as this participant keeps them (Algorithm 3, lines 37-41); nothing at the coordinator.
+
+    `leaves` by their place, and `gains` by tree and node, are what the active participant knows.
+    """
     if candidates is None:
         return []
-    return [tuple(_keep(role, node, candidates, leaves) for node in tree.nodes) for tree in grown]
+    return [
+        tuple(
+            _keep(role, node, candidates, leaves, None if gains is None else gains[k][number])
+            for number, node in enumerate(tree.nodes)
+        )
+        for k, tree in enumerate(grown)
+    ]
 
 
 def _keep(
-    role: int, node: GrownSplit | GrownLeaf | None, candidates: Candidates, leaves: Sequence[Leaf] | None
+    role: int,
+    node: GrownSplit | GrownLeaf | None,
+    candidates: Candidates,
+    leaves: Sequence[Leaf] | None,
+    gain: float | None,
 ) -> Node:
     assert node is not None, "every node of a finished tree is decided"
     if isinstance(node, GrownLeaf):
         return Leaf(None) if leaves is None else leaves[node.place]
     if node.owner != role:
-        return Dummy(node.owner, node.left, node.right)
+        return Dummy(node.owner, node.left, node.right, gain)
     item = candidates.items[node.candidate]
     feature = candidates.bins.table.columns[item.feature].name
     threshold = None if item.is_categorical else candidates.threshold(node.candidate)
     category = item.low if item.is_categorical else None
-    return Split(feature, threshold, category, item.missing_left, node.flipped, node.left, node.right)
+    return Split(feature, threshold, category, item.missing_left, node.flipped, node.left, node.right, gain)
 
 
 def tree_to_json(tree: Tree) -> list[dict[str, Any]]:
@@ -251,8 +272,9 @@ def _node_to_json(node: Node) -> dict[str, Any]:
         if node.share is not None:
             return {"share": node.share}
         return {"leaf": None} if node.weight is None else {"leaf": node.weight, "cover": node.cover}
+    gain = {} if node.gain is None else {"gain": node.gain}
     if isinstance(node, Dummy):
-        return {"dummy": node.owner, "left": node.left, "right": node.right}
+        return {"dummy": node.owner, "left": node.left, "right": node.right} | gain
     content: dict[str, Any] = {"feature": node.feature}
     if node.category is not None:
         content["category"] = node.category
@@ -265,6 +287,7 @@ def _node_to_json(node: Node) -> dict[str, Any]:
         "flipped": node.flipped,
         "left": node.left,
         "right": node.right,
+        **gain,
     }
 
 
@@ -282,8 +305,9 @@ def _node_from_json(content: dict[str, Any]) -> Node:
             raise ValueError("a leaf weight is beyond 2^30")
         return Leaf(weight, _typed(content, "cover", float))
     left, right = _typed(content, "left", int), _typed(content, "right", int)
+    gain = _typed(content, "gain", float) if "gain" in content else None
     if "dummy" in content:
-        return Dummy(_typed(content, "dummy", int), left, right)
+        return Dummy(_typed(content, "dummy", int), left, right, gain)
     threshold, category = None, None
     if "category" in content:
         category = _typed(content, "category", int)
@@ -292,7 +316,7 @@ def _node_from_json(content: dict[str, Any]) -> Node:
     else:
         threshold = _checked("threshold", content["threshold"], float)
     sides = (_typed(content, "missing_left", bool), _typed(content, "flipped", bool))
-    return Split(_typed(content, "feature", str), threshold, category, *sides, left, right)
+    return Split(_typed(content, "feature", str), threshold, category, *sides, left, right, gain)
 
 
 def _feature_from_json(content: dict[str, Any]) -> Feature:

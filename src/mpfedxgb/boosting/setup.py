@@ -72,10 +72,11 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None) -> Setup:
     rules = TreeRules(
         max_depth=params.max_depth,
         ring=wide(plan.limbs),
-        checks_children=params.min_child_weight > 0 or params.reg_lambda == 0,
+        checks_children=scales.checks_children(params),
         no_split_first=params.gamma <= scales.SMALLEST_GAMMA,
         first_layer_mask=params.first_layer_mask,
         is_paper=params.is_paper,
+        weightless_wins=scales.weightless_wins(params),
     )
     active = None
     if mine is not None and mine.labels is not None:

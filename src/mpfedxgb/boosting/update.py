@@ -29,10 +29,10 @@ Update = Callable[[Party, Setup, Grown, int], list[Tree]]
 def strict_update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
     """Return the kept trees of round t: P_1 learns which rows share a leaf, and computes the weights alone."""
     members = reveal_leaves(party, grown, setup.data.sizes)  # 7
-    leaves = None
+    leaves, gains = None, None
     if setup.active is not None and members is not None:  # 8
-        leaves = setup.active.update(grown, members)  # 9, after Algorithm 3, lines 5 and 43
-    return keep_trees(party.role, grown.trees, setup.data.candidates, leaves)  # 11
+        leaves, gains = setup.active.update(grown, members)  # 9, after Algorithm 3, lines 5 and 43
+    return keep_trees(party.role, grown.trees, setup.data.candidates, leaves, gains)  # 11
 
 
 def paper_update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -18,32 +19,48 @@ _VERSION = [3, 0, 0]
 
 
 def feature_names(model: Joined) -> list[str]:
-    """Return one name per column; a name that several participants use gets its owner in front."""
-    names = [feature.name for _, feature in model.features]
-    return [
-        f"{model.participants[owner - 1]}.{feature.name}" if names.count(feature.name) > 1 else feature.name
+    """Return one name per column, no two alike.
+
+    A name that several participants use gets its owner in front, as in bank.age. Should that be another column's name,
+    all columns get the number of their participant in front, as in 1.age.
+    """
+    plain = Counter(feature.name for _, feature in model.features)
+    names = [
+        f"{model.participants[owner - 1]}.{feature.name}" if plain[feature.name] > 1 else feature.name
         for owner, feature in model.features
     ]
+    return names if len(set(names)) == len(names) else [f"{owner}.{f.name}" for owner, f in model.features]
+
+
+def category_codes(model: Joined) -> dict[str, list[str]]:
+    """Return, per exported column of categories, what its codes 0, 1, ... stand for."""
+    return {
+        name: list(feature.categories)
+        for name, (_, feature) in zip(feature_names(model), model.features, strict=True)
+        if feature.categories is not None
+    }
 
 
 def to_xgboost_json(model: Joined) -> str:
-    """Return the model in XGBoost's JSON format, columns in the participants' order.
+    """Return the trees in use in XGBoost's JSON format, columns in the participants' order.
 
-    XGBoost goes left on x < t, so t is the next float32 above our edge.
+    XGBoost goes left on x < t, so t is the next float32 above our edge. What codes of categories stand for is kept in
+    the attribute "categories", as JSON.
     """
+    trees = model.trees_in_use
     place = {(owner, feature.name): i for i, (owner, feature) in enumerate(model.features)}
     per_round = model.params.trees_per_round
     loss = model.params.loss
     learner = {
-        "attributes": {} if model.best_iteration is None else {"best_iteration": str(model.best_iteration)},
+        "attributes": _attributes(model),
         "feature_names": feature_names(model),
         "feature_types": ["float" if feature.categories is None else "c" for _, feature in model.features],
         "gradient_booster": {
             "model": {
-                "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(model.trees))},
-                "iteration_indptr": list(range(0, len(model.trees) + 1, per_round)),
-                "tree_info": [i % per_round for i in range(len(model.trees))],
-                "trees": [_tree(i, tree, place) for i, tree in enumerate(model.trees)],
+                "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+                "iteration_indptr": list(range(0, len(trees) + 1, per_round)),
+                "tree_info": [i % per_round for i in range(len(trees))],
+                "trees": [_tree(i, tree, place) for i, tree in enumerate(trees)],
             },
             "name": "gbtree",
         },
@@ -61,6 +78,12 @@ def to_xgboost_json(model: Joined) -> str:
     }
     # Names go out as they are: XGBoost's reader does not understand \uXXXX.
     return json.dumps({"learner": learner, "version": _VERSION}, ensure_ascii=False)
+
+
+def _attributes(model: Joined) -> dict[str, str]:
+    best = {} if model.best_iteration is None else {"best_iteration": str(model.best_iteration)}
+    codes = category_codes(model)
+    return best | ({"categories": json.dumps(codes, ensure_ascii=False)} if codes else {})
 
 
 def _numbers(values: Floats) -> str:
@@ -97,11 +120,12 @@ def _tree(number: int, tree: JoinedTree, place: dict[tuple[int, str], int]) -> d
         if isinstance(node, Leaf):
             assert node.weight is not None
             out["split_conditions"][i] = out["base_weights"][i] = math.ldexp(node.weight, -WEIGHT_BITS)
-            out["sum_hessian"][i] = node.cover or 0.0  # nobody knows it in the paper's way
+            out["sum_hessian"][i] = node.cover or 0.0  # nobody knows cover and gain in the paper's way
             continue
         parents[node.left] = parents[node.right] = i
         out["left_children"][i], out["right_children"][i] = node.left, node.right
         out["default_left"][i] = int(node.missing_left)
+        out["loss_changes"][i] = node.gain or 0.0
         out["split_indices"][i] = place[node.owner, node.feature]
         _condition(out, i, node)
     for i in reversed(range(1, count)):  # children follow their parents

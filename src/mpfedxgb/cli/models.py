@@ -15,7 +15,7 @@ from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree
 from mpfedxgb.boosting.join import join as join_parts
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.xgboost_json import feature_names, to_xgboost_json
+from mpfedxgb.boosting.xgboost_json import category_codes, feature_names, to_xgboost_json
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 
@@ -46,17 +46,24 @@ def export_xgboost(
     models: _Models,
     out: Annotated[Path, typer.Option(help="File for the XGBoost model; its name ends in .json.")],
 ) -> None:
-    """Join the partial models of all participants into a model that the xgboost package loads and scores with."""
+    """Join the partial models of all participants into a model that the xgboost package loads and scores with.
+
+    It has the trees that predict, so after early stopping those up to the best round. What the codes of categories
+    stand for is written beside it.
+    """
     if out.suffix != ".json":
         raise SettingsError(f"--out {out} does not end in .json, by which xgboost tells the format; name it so")
     whole = join_parts(_load(models))
     _write(out, to_xgboost_json(whole), models)
-    typer.echo(f"{len(whole.trees)} trees written to {out}: xgboost.Booster(model_file={str(out)!r})")
+    typer.echo(f"{len(whole.trees_in_use)} trees written to {out}: xgboost.Booster(model_file={str(out)!r})")
     typer.echo(f"Its columns, in this order: {', '.join(feature_names(whole))}")
-    for name, (_, feature) in zip(feature_names(whole), whole.features, strict=True):
-        if feature.categories is not None:
-            codes = ", ".join(f"{word} = {code}" for code, word in enumerate(feature.categories))
-            typer.echo(f"Codes of {name}: {codes}")
+    codes = category_codes(whole)
+    for name, words in codes.items():
+        typer.echo(f"Codes of {name}: {', '.join(f'{word} = {code}' for code, word in enumerate(words))}")
+    if codes:
+        beside = out.with_name(f"{out.stem}.categories.json")
+        _write(beside, json.dumps(codes, indent=1, ensure_ascii=False) + "\n", models)
+        typer.echo(f"The codes are in {beside} too, the first category of a column being 0")
 
 
 def _load(paths: Sequence[Path]) -> list[PartialModel]:
@@ -103,6 +110,7 @@ def _node(whole: Joined, tree: JoinedTree, number: int) -> dict[str, Any]:
         "feature": node.feature,
         "left_if": _condition(whole, node),
         "missing": "left" if node.missing_left else "right",
+        "gain": node.gain,
         "left": _node(whole, tree, node.left),
         "right": _node(whole, tree, node.right),
     }

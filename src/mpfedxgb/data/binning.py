@@ -129,7 +129,11 @@ def _edges(column: Column, max_bin: int, binning: str) -> Edges:
 
 
 def _count(column: Column, edges: Edges) -> int:
-    """Return the number of bins; a column without a present value has none."""
-    if column.categories is not None:
-        return len(column.categories)
-    return len(edges) + 1 if not np.isnan(column.values).all() else 0
+    """Return the number of bins; a column without a present value has none.
+
+    Categories have one each up to the last that a training row has, as in XGBoost: one beyond it could only set missing
+    values apart from all others, which XGBoost cannot do there.
+    """
+    if np.isnan(column.values).all():
+        return 0
+    return int(np.nanmax(column.values)) + 1 if column.is_categorical else len(edges) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,9 @@ import pandas as pd
 from mpfedxgb.errors import DataError
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
+_PADDED = re.compile(r"[+-]?0\d", re.ASCII)
+_TRUTH = {"True": 1.0, "False": 0.0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +87,7 @@ class Table:
     def match(self, names: Sequence[str], categories: dict[str, tuple[str, ...]]) -> Table:
         """Return the columns a model knows, in its order; categories are recoded to the model's.
 
+        1, 1.0, True and the text "1" are one category; a category that the model does not know equals none of its own.
         Raises DataError for missing columns; columns the model does not know are refused too, since a table with other
         columns is more likely the wrong table than a richer one.
         """
@@ -200,10 +205,60 @@ def _recode(owner: str, column: Column, categories: tuple[str, ...] | None) -> C
     if categories is None or column.categories is None:
         kinds = ("numbers", "categories") if categories is None else ("categories", "numbers")
         raise DataError(f"{owner}: column {column.name!r} was trained on {kinds[0]} and now holds {kinds[1]}")
-    place = {category: code for code, category in enumerate(categories)}
-    unseen = len(categories)  # equal to no known category
-    table = np.array([place.get(category, unseen) for category in column.categories], np.float32)
-    values = np.full(column.values.shape, np.nan, np.float32)
     present = ~np.isnan(column.values)
-    values[present] = table[column.values[present].astype(np.int64)]
+    codes = column.values[present].astype(np.int64)
+    table = np.full(len(column.categories), np.nan, np.float32)
+    known = _Known(categories)
+    for code in np.unique(codes):
+        table[code] = known.code(column.categories[code], f"{owner}: column {column.name!r}")
+    values = np.full(column.values.shape, np.nan, np.float32)
+    values[present] = table[codes]
     return Column(column.name, values, categories)
+
+
+class _Known:
+    """The categories of a model, found by what is written or, for numbers and truth values, by what it is worth.
+
+    pandas makes 1 into 1.0 once a value is missing, and a file may say 1 where a frame says True; all of them mean one
+    category. Zeros in front are no matter of value: 007 is a word, which whoever reads 7 has spoilt.
+    """
+
+    def __init__(self, categories: tuple[str, ...]) -> None:
+        self.categories = categories
+        self.place = {category: code for code, category in enumerate(categories)}
+        self.worth: dict[float, list[int]] = {}
+        for code, category in enumerate(categories):
+            value = _value(category)
+            if value is not None:
+                self.worth.setdefault(value, []).append(code)
+
+    def code(self, text: str, where: str) -> int:
+        """Return the code of a category; one that is equal to none, for a category that the model does not know."""
+        if text in self.place:
+            return self.place[text]
+        value = _value(text)
+        alike = [] if value is None else self.worth.get(value, [])
+        if not alike:
+            return len(self.categories)
+        if len(alike) > 1 or _is_padded(text) or _is_padded(self.categories[alike[0]]):
+            raise DataError(
+                f"{where} holds a category that in training was written in another way, such as 7 and 007; write all "
+                "as in training, zeros in front included (read the column as text)"
+            )
+        return alike[0]
+
+
+def _value(text: str) -> float | None:
+    """Return the number that a category stands for, if it does; integers of any size exactly."""
+    if text in _TRUTH:
+        return _TRUTH[text]
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _is_padded(text: str) -> bool:
+    return _PADDED.match(text) is not None

@@ -6,11 +6,11 @@ import numpy as np
 
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.argmax import Fractions
-from mpfedxgb.protocols.bits import Bit, BitProduct, opening_bit, sums_of_bit_products
+from mpfedxgb.protocols.bits import Bit, BitProduct, opening_bit, shares_of_bit_products, sums_of_bit_products
 from mpfedxgb.protocols.compare import comparing_with_zero
 from mpfedxgb.protocols.lift import lifting
 from mpfedxgb.protocols.multiply import Product, multiplying
-from mpfedxgb.protocols.opening import Pending, open_groups, open_masked
+from mpfedxgb.protocols.opening import Pending, masking, open_groups, open_masked, open_pending
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, public_shares, stack
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import VECTOR
@@ -35,6 +35,8 @@ def gains(
     2. A = G_L^2 (H_R + lambda) + G_R^2 (H_L + lambda), B = (H_L + lambda)(H_R + lambda); "no split" is
        A = G^2 + gamma (H + lambda), B = H + lambda.
     3. Where a side may be too light or a column is left out, such candidates become A = 0, B = 1, after the product.
+       With `weightless_wins` a side is too light if H = 0; its candidate then scores as XGBoost has it, by the other
+       side alone, and wears the tag 0 of "no split".
 
     The sides are compared with the least weight in the rounds of the lift and of the products. sums (n, 2, columns),
     totals (n, 2), tags (n, columns + 1) to n tournaments. Rounds: 3, or 4 where candidates may be invalid. Reveals:
@@ -49,14 +51,22 @@ def gains(
             party, [lifting(party, both, OFFSET, rules.ring)], [comparing_with_zero(party, x) for x in sides]
         )
         B0, products = _products(party, values, constants)
-        (A, B, A0), too_light = open_groups(party, products, [opening_bit(party, x) for x in light])
-        checks = [] if allowed is None else [allowed]
-        checks += [~bit[side] for bit in too_light for side in (0, 1)]
-        if checks:
+        squares = _squares(party, values) if rules.weightless_wins else []
+        (A, B, A0, *alone), too_light = open_groups(party, products + squares, [opening_bit(party, x) for x in light])
+        permitted = () if allowed is None else (allowed,)
+        checks = (*permitted, *(~bit[side] for bit in too_light for side in (0, 1)))
+        if rules.weightless_wins:
+            first = int(rules.no_split_first)
+            own = tags[..., first : first + A.shape[-1]]
+            weightless = [(*permitted, bit[side]) for bit in too_light for side in (0, 1)]
+            A, B, own = _score_weightless(party, checks, weightless, (A, B, B0, own), alone)
+            rest = tags[..., :1] if first else tags[..., -1:]
+            tags = concatenate([rest, own] if first else [own, rest])
+        elif checks:
             one = B * 0 + 1
             A, B = sums_of_bit_products(
                 party,
-                [BitProduct(tuple(checks), A), BitProduct(tuple(checks), B - one, one)],
+                [BitProduct(checks, A), BitProduct(checks, B - one, one)],
                 name="invalidate candidates",
             )
         columns = ([A0, A], [B0, B]) if rules.no_split_first else ([A, A0], [B, B0])
@@ -75,6 +85,36 @@ def _products(party: Party, values: Secret, constants: Constants) -> tuple[Secre
         [Product((G, G)), Product((constants.gam.reshape(1, 1), B0))],  # 8
     ]
     return B0, multiplying(party, batch, name="gains")
+
+
+def _squares(party: Party, values: Secret) -> list[Pending[Secret]]:
+    """Return G_R^2 and G_L^2, pending: what candidates score by if their left or right side weighs nothing."""
+    GL = values[:, 0, :-1]
+    GR = values[:, 0, -1:] - GL
+    return multiplying(party, [[Product((GR, GR))], [Product((GL, GL))]], name="squares")
+
+
+def _score_weightless(
+    party: Party,
+    checks: tuple[Bit, ...],
+    weightless: list[tuple[Bit, ...]],
+    scores: tuple[Secret, Secret, Secret, Secret],
+    alone: list[Secret],
+) -> tuple[Secret, Secret, Secret]:
+    """Return A, B and tags where candidates with a weightless side score by the other one and are nobody's.
+
+    XGBoost lets such a split win, and then does not split the node. Where both sides are weightless the score has no
+    meaning, and needs none: all candidates of such a node are nobody's. Rounds: 1.
+    """
+    A, B, B0, tags = scores
+    one = B * 0 + 1
+    gated = [BitProduct(checks, A), BitProduct(checks, B - one, one), BitProduct(checks, tags)]
+    gated += [BitProduct(bits, square) for bits, square in zip(weightless, alone, strict=True)]
+    gated += [BitProduct(bits, B0 - one) for bits in weightless]
+    a, b, own, a_left, a_right, b_left, b_right = shares_of_bit_products(party, gated, name="weightless sides")
+    pending = [masking(party, shares) for shares in (a + a_left + a_right, b + b_left + b_right, own)]
+    A, B, tags = open_pending(party, pending)
+    return A, B, tags
 
 
 def _above_minimum(left: Secret, total: Secret, mcw: Secret) -> Secret:

@@ -24,6 +24,8 @@ WEIGHT_BITS = 32
 """Leaf weights and margins are integers in units of 2^-32."""
 
 Members = npt.NDArray[np.uint8]
+Sums = tuple[int, int]
+"""G~ and H~ of a node."""
 
 
 def reveal_leaves(party: Party, grown: Grown, sizes: TableSizes) -> Members | None:
@@ -53,3 +55,15 @@ def leaf_weight(G: int, H: int, f_g: int, f_h: int, reg_lambda: float, learning_
         return 0
     w = -(Fraction(G) / Fraction(2) ** f_g) / denominator
     return round(w * Fraction(learning_rate) * (1 << WEIGHT_BITS))
+
+
+def split_gain(left: Sums, right: Sums, f_g: int, f_h: int, reg_lambda: float) -> float:
+    """Return the loss reduction of a split, without gamma and the half of Eq. 3, as XGBoost reports it."""
+    both = left[0] + right[0], left[1] + right[1]
+    a, b, whole = (_score(G, H, f_g, f_h, reg_lambda) for G, H in (left, right, both))
+    return float(a + b - whole)
+
+
+def _score(G: int, H: int, f_g: int, f_h: int, reg_lambda: float) -> Fraction:
+    denominator = Fraction(H) / Fraction(2) ** f_h + Fraction(reg_lambda)
+    return (Fraction(G) / Fraction(2) ** f_g) ** 2 / denominator if denominator else Fraction(0)

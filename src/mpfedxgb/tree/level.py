@@ -42,7 +42,10 @@ class TableSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeRules:
-    """How trees grow, the same for every tree of a training."""
+    """How trees grow, the same for every tree of a training.
+
+    `weightless_wins`: a split with a side of no hessian may win, and then ends the node, as in XGBoost.
+    """
 
     max_depth: int
     ring: Ring
@@ -50,6 +53,7 @@ class TreeRules:
     no_split_first: bool
     first_layer_mask: bool
     is_paper: bool = False
+    weightless_wins: bool = False
 
     def masks_layer(self, depth: int) -> bool:
         """Whether only the active participant's columns take part in a layer (First-Layer-Mask, section 5.2)."""

@@ -99,7 +99,7 @@ class Split:
     """A kept split of one's own.
 
     Rows with x <= threshold, or of another category than `category`, or with a missing value if `missing_left`, go to
-    the first child; the first child is `left`, unless the split is `flipped`.
+    the first child; the first child is `left`, unless the split is `flipped`. Its `gain`, at the active participant.
     """
 
     feature: str
@@ -109,15 +109,17 @@ class Split:
     flipped: bool
     left: int
     right: int
+    gain: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Dummy:
-    """A kept split of somebody else: its owner and the children, nothing more."""
+    """A kept split of somebody else: its owner and the children, and its `gain` at the active participant."""
 
     owner: int
     left: int
     right: int
+    gain: float | None = None
 
 
 Node = Leaf | Split | Dummy
