@@ -74,7 +74,7 @@ class Active:
         self._tell_few_digits()
         start = encode_fixed(self.base, WEIGHT_BITS)
         self.margins = np.repeat(start[:, None], sizes.all_rows, axis=1)
-        self.scale = scales.Scale(0, 0, 0, 0, 0)
+        self.scale = scales.UNKNOWN
         self.metrics: dict[str, dict[str, list[float]]] = {}
         self.best_iteration: int | None = None
         self._best = float("nan")

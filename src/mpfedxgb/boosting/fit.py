@@ -11,7 +11,7 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.bits import Bit, share_bit
 from mpfedxgb.protocols.secret import Secret, concatenate, public_secret
-from mpfedxgb.protocols.share import share
+from mpfedxgb.protocols.share import share_together
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import BIT, PACKED, VECTOR, Ring
 from mpfedxgb.tree.grow import Grown, grow
@@ -23,41 +23,35 @@ def secure_fit(party: Party, setup: Setup, t: int) -> Grown:
     trees = setup.params.trees_per_round
     s = public_secret(party, PACKED, np.full((trees, setup.data.sizes.packed), 255, np.uint8))  # 3
     with party.phase("gradients"):
-        gh = _share_gradients(party, setup, t)  # 4-7
-        constants = _constants(party, setup)
+        gh, constants = _share_gradients(party, setup, t)  # 4-7
     round_ = Round(str(t), constants, _share_sample(party, setup, t))
     roots = Level([(tree, 0) for tree in range(trees)], s, gh)
     return grow(party, setup.data, roots, round_, setup.rules)  # 8-9
 
 
-def _share_gradients(party: Party, setup: Setup, t: int) -> Secret:
-    """Share g~ and h~ of the round, (trees, 2, rows), which the active participant computes."""
+def _share_gradients(party: Party, setup: Setup, t: int) -> tuple[Secret, Constants]:
+    """Share g~ and h~ of the round, (trees, 2, rows), and lambda~, gamma~ and min_child_weight~ at their scales.
+
+    All of it is the active participant's secret, in one message; the constants are public where the scales are.
+    """
+    ring, shape = setup.rules.ring, (setup.params.trees_per_round, 2, setup.data.sizes.rows)
     values = None
     if setup.active is not None:  # 4
-        values = RingArray.encode(VECTOR, setup.active.integers(t))  # 5
-    return share(party, ACTIVE, VECTOR, (setup.params.trees_per_round, 2, setup.data.sizes.rows), values)  # 6
+        values = [RingArray.encode(VECTOR, setup.active.integers(t))]  # 5
+    known = scales.public_scale(setup.params, setup.plan, setup.data.sizes.rows)
+    if known is not None:
+        (gh,) = share_together(party, ACTIVE, [(VECTOR, shape)], values)  # 6
+        return gh, Constants(*(public_secret(party, r, np.array(v, object)) for r, v in _constants(ring, known)))
+    if values is not None and setup.active is not None:
+        values += [RingArray.encode(r, np.array(v, object)) for r, v in _constants(ring, setup.active.scale)]
+    specs = [(VECTOR, shape), *((r, ()) for r, _ in _constants(ring, scales.UNKNOWN))]
+    gh, *constants = share_together(party, ACTIVE, specs, values)  # 6
+    return gh, Constants(*constants)
 
 
-def _constants(party: Party, setup: Setup) -> Constants:
-    """Return lambda~, gamma~ and min_child_weight~: public where the scales are, or else the active one's secrets."""
-    plan, ring = setup.plan, setup.rules.ring
-    if plan.f_g is not None and plan.f_h is not None:
-        known = scales.scale(setup.params, plan, setup.data.sizes.rows, plan.f_g, plan.f_h)
-        return Constants(
-            lam=public_secret(party, ring, np.array(known.lam, object)),
-            gam=public_secret(party, ring, np.array(known.gam, object)),
-            mcw=public_secret(party, VECTOR, np.array(known.mcw, object)),
-        )
-    own = None if setup.active is None else setup.active.scale
-    return Constants(
-        lam=_share_number(party, ring, None if own is None else own.lam),
-        gam=_share_number(party, ring, None if own is None else own.gam),
-        mcw=_share_number(party, VECTOR, None if own is None else own.mcw),
-    )
-
-
-def _share_number(party: Party, ring: Ring, number: int | None) -> Secret:
-    return share(party, ACTIVE, ring, (), None if number is None else RingArray.encode(ring, np.array(number, object)))
+def _constants(ring: Ring, scale: scales.Scale) -> list[tuple[Ring, int]]:
+    """Return lambda~, gamma~ and min_child_weight~ with the rings they are needed in, in the order of Constants."""
+    return [(ring, scale.lam), (ring, scale.gam), (VECTOR, scale.mcw)]
 
 
 def _share_sample(party: Party, setup: Setup, t: int) -> Bit | None:

@@ -36,12 +36,18 @@ class ScalePolicy:
     A scale that is a number is public and serves all rounds; the loss has to promise that the integers keep within the
     caps. A scale of None is private: in each round the active participant takes the finest under which g, or h, keeps
     within its cap. `g_cap` is None where f_g is: it becomes as large as the ring allows.
+
+    A private scale of h is also held back by lambda: lambda~ has `lam_room` bits above h_cap, for lambda up to 1, or as
+    many as the number of rows has. Where hessians are bounded a few serve: h far below lambda needs no finer scale,
+    since H + lambda is what counts. A ring of 192 bits is taken where it leaves `g_bits` bits to g.
     """
 
     f_g: int | None = None
     f_h: int | None = None
     g_cap: int | None = None
     h_cap: int = 1 << 24
+    lam_room: int | None = None
+    g_bits: int = 32
 
     def __post_init__(self) -> None:
         """Hold the policy to its two forms."""

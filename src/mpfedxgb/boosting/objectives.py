@@ -107,8 +107,8 @@ def _no_function(y: Floats, margins: Floats) -> Gradients:
     raise AssertionError("a custom objective computes gradients once it has its function")
 
 
-_LOG_LOSS_SCALE = ScalePolicy(24, 24, g_cap=1 << 24, h_cap=1 << 22)  # |g| <= 1, h <= 1/4
-_SOFTMAX_SCALE = ScalePolicy(24, 24, g_cap=1 << 24, h_cap=1 << 23)  # |g| <= 1, h <= 1/2
+_LOG_LOSS_IN_PUBLIC = ScalePolicy(24, 24, g_cap=1 << 24, h_cap=1 << 22)  # |g| <= 1, h <= 1/4
+_PROBABILITY_SCALE = ScalePolicy(h_cap=1 << 22, lam_room=2, g_bits=22)  # h <= 1/2, and both g and h shrink by rounds
 _SQUARED_SCALE = ScalePolicy(f_h=16, h_cap=1 << 16)  # h = 1
 
 OBJECTIVES: dict[str, Objective] = {
@@ -124,8 +124,8 @@ OBJECTIVES: dict[str, Objective] = {
             predicts=frozenset({Prediction.NUMBER, Prediction.PROBABILITY}),
             transform=sigmoid,
             link=Link(_log_odds, sigmoid),
-            scale=_LOG_LOSS_SCALE,
-            paper_scale=_LOG_LOSS_SCALE,
+            scale=_PROBABILITY_SCALE,
+            paper_scale=_LOG_LOSS_IN_PUBLIC,
         ),
         Objective(
             name="reg:squarederror",
@@ -145,7 +145,7 @@ OBJECTIVES: dict[str, Objective] = {
             predicts=frozenset({Prediction.PROBABILITIES}),
             transform=softmax,
             start=_log_frequencies,
-            scale=_SOFTMAX_SCALE,
+            scale=_PROBABILITY_SCALE,
         ),
         Objective(
             name="count:poisson",

@@ -56,6 +56,10 @@ class Scale:
     mcw: int
 
 
+UNKNOWN = Scale(0, 0, 0, 0, 0)
+"""What stands for a scale before the first round, and where it is somebody else's secret."""
+
+
 def bits_needed(rows: int, g_cap: int, h_cap: int, lam: int, gam: int) -> int:
     """Return the width of the largest product that a comparison of two candidates can meet, sign included."""
     a = g_cap**2 * (h_cap * rows**3 // 4 + 1 + lam * rows**2)
@@ -70,7 +74,8 @@ def plan(params: TrainParams, rows: int) -> Plan:
     policy = params.scale_policy
     h_cap = policy.h_cap
     if policy.f_h is None:
-        lam = max(1, round(Fraction(params.reg_lambda))) * h_cap << max(0, rows.bit_length() - 1)
+        room = max(0, rows.bit_length() - 1) if policy.lam_room is None else policy.lam_room
+        lam = max(1, math.ceil(params.reg_lambda)) * h_cap << room
     else:
         lam = _lambda(params, policy.f_h)
     if policy.f_g is not None and policy.f_h is not None and policy.g_cap is not None:
@@ -79,7 +84,7 @@ def plan(params: TrainParams, rows: int) -> Plan:
             if _fits(params, rows, policy.g_cap, h_cap, lam, gam, limbs):
                 return Plan(limbs, policy.g_cap, h_cap, lam, gam, policy.f_g, policy.f_h)
         raise _too_wide(params, rows)
-    for limbs, enough in ((3, 32), (4, 24)):
+    for limbs, enough in ((3, policy.g_bits), (4, min(24, policy.g_bits))):
         bits = 0
         while _fits(params, rows, 2 << bits, h_cap, lam, gain_cap(rows, 2 << bits), limbs):
             bits += 1
@@ -195,6 +200,13 @@ def round_hessians(
     """Return h~; where weightless sides are refused a small h becomes 1, so that 0 means a hessian of 0."""
     rounded = encode_fixed(h, f_h, h_cap)
     return np.maximum(rounded, h > 0) if _refuses_weightless(params) else rounded
+
+
+def public_scale(params: TrainParams, public: Plan, rows: int) -> Scale | None:
+    """Return scales and constants that everybody knows; None where the active participant chooses them."""
+    if public.f_g is None or public.f_h is None:
+        return None
+    return scale(params, public, rows, public.f_g, public.f_h)
 
 
 def choose_scale(

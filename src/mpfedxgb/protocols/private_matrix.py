@@ -93,7 +93,7 @@ def publish_matrix(party: Party, owner: int, columns: int, rows: int, plain: Mat
             if bits.shape != tile.shape:
                 raise DoesNotFitError(f"{party.name} brought a tile of {bits.shape} instead of {tile.shape}")
             tile = RingArray(VECTOR, bits.astype(np.uint64)) - source.elements(VECTOR, tile.shape)
-        difference[first:last] = publish(party, owner, tile).data
+        difference[first:last] = publish(party, owner, [tile])[0].data
     return PrivateMatrix(owner, columns, rows, difference, None, plain)
 
 

@@ -16,41 +16,51 @@ Entries = dict[int, RingArray]
 
 
 def share(party: Party, owner: int, ring: Ring, shape: Shape, values: RingArray | None = None) -> Secret:
-    """Return a secret that only its owner knows (SHR).
+    """Return a secret that only its owner knows (SHR, see `share_together`)."""
+    return share_together(party, owner, [(ring, shape)], None if values is None else [values])[0]
 
-    1. The owner masks the values with a mask it has in common with the coordinator; nobody else has a share of it.
+
+def share_together(
+    party: Party, owner: int, specs: Sequence[Spec], values: Sequence[RingArray] | None = None
+) -> list[Secret]:
+    """Return secrets that only their owner knows (SHR), of any rings and shapes, in one message.
+
+    1. The owner masks the values with masks it has in common with the coordinator; nobody else has a share of them.
     2. It publishes the masked values, by way of the active participant.
 
     `values` is looked at in the owner's run only. Rounds: 1. Sent: size elements by the owner (and, if the owner is an
     auxiliary, by the active participant to each of the others). Reveals: nothing.
     """
     party.step(f"share of {party.roster.name(owner)}")
-    mask = party.fresh_of(owner, ring, shape)
-    masked = RingArray.hidden(ring, shape)
+    masks = [party.fresh_of(owner, *spec) for spec in specs]
+    masked = [RingArray.hidden(*spec) for spec in specs]
     if party.role == owner:
-        if values is None or values.ring != ring or values.shape != shape:
-            raise DoesNotFitError(f"{party.name} has to share {ring}{list(shape)}, not {values}")
-        masked = values + mask  # the owner knows the whole mask, as in ABY2.0 (2021), so one message is enough
-    return Secret(publish(party, owner, masked), mask)
+        given = [] if values is None else list(values)
+        if [(value.ring, value.shape) for value in given] != list(specs):
+            wanted = ", ".join(f"{ring}{list(shape)}" for ring, shape in specs)
+            raise DoesNotFitError(f"{party.name} has to share {wanted}, not {values if values is None else given}")
+        # The owner knows the whole mask, as in ABY2.0 (2021), so one message is enough.
+        masked = [value + mask for value, mask in zip(given, masks, strict=True)]
+    return [Secret(*pair) for pair in zip(publish(party, owner, masked), masks, strict=True)]
 
 
-def publish(party: Party, owner: int, value: RingArray) -> RingArray:
-    """Send what the owner has masked to all participants, over the star; hidden at the coordinator.
+def publish(party: Party, owner: int, values: Sequence[RingArray]) -> list[RingArray]:
+    """Send what the owner has masked to all participants, in one message over the star; hidden at the coordinator.
 
-    Rounds: 1. Sent: as `share`. Reveals: nothing, since the caller has masked it.
+    Rounds: 1. Sent: as `share_together`. Reveals: nothing, since the caller has masked it.
     """
     if party.role == COORDINATOR:
-        return value
+        return list(values)
     party.meter.now.rounds += 1
     party.meter.now.hops += 1 if owner == ACTIVE else 2
     if party.role == owner:
-        party.send(party.others if party.is_active else [ACTIVE], [value])
-        return value
-    (received,) = party.receive(owner if party.is_active else ACTIVE, [(value.ring, value.shape)])
+        party.send(party.others if party.is_active else [ACTIVE], values)
+        return list(values)
+    received = party.receive(owner if party.is_active else ACTIVE, [(value.ring, value.shape) for value in values])
     if party.is_active:
         rest = [m for m in party.others if m != owner]
         if rest:
-            party.send(rest, [received])
+            party.send(rest, received)
     return received
 
 
