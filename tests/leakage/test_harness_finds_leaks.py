@@ -126,7 +126,7 @@ def test_mask_used_for_two_values_leaks_their_difference(twice: bool) -> None:
                 party.step("share")
                 mask = party.fresh_of(2, tiny.Z4, shape)
             masked = inputs.mine[name] + mask if party.role == 2 else RingArray.hidden(tiny.Z4, shape)
-            publish(party, 2, masked)
+            publish(party, 2, [masked])
         return []
 
     case = Case(program, {"x": Given(2, tiny.Z4, range(4)), "y": Given(2, tiny.Z4, range(4))})

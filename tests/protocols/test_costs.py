@@ -160,7 +160,7 @@ def published(party: Party, xs: list[Secret]) -> list[Secret]:
     party.step("publish")
     mask = party.fresh_of(2, VECTOR, (3, 4))
     value = mask if party.role == 2 else RingArray.hidden(VECTOR, (3, 4))
-    return [Secret(publish(party, 2, value), mask)]
+    return [Secret(publish(party, 2, [value])[0], mask)]
 
 
 def shared_each(party: Party, xs: list[Secret]) -> list[Secret]:
