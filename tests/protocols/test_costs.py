@@ -51,6 +51,7 @@ from mpfedxgb.protocols import (
     share,
     share_bit,
     share_each,
+    share_together,
     shares_of_bit_products,
     sum_of_products,
     sums_of_bit_products,
@@ -140,6 +141,12 @@ N = 12
 def owned(ring: Ring, owner: int) -> Compute:
     """Share zeros (3, 4) of one participant."""
     return lambda party, xs: [share(party, owner, ring, (3, 4), RingArray.zeros(ring, (3, 4)))]
+
+
+def shared_together(party: Party, xs: list[Secret]) -> list[Secret]:
+    """Share zeros (3, 4) of P_2 in two rings."""
+    specs = [(VECTOR, (3, 4)), (wide(3), (3, 4))]
+    return share_together(party, 2, specs, [RingArray.zeros(*spec) for spec in specs])
 
 
 def opened_masked(party: Party, xs: list[Secret]) -> list[Secret]:
@@ -245,14 +252,15 @@ BITS = "the bits of the result by each auxiliary"
 STAGES = "4 per stage, ceil(log_fan_in n) stages"
 
 CASES = {
-    "share, P_1": Case(share, [], owned(VECTOR, 1), ("1", 1), (SHARED, from_active(8 * N))),
-    "share, P_2": Case(share, [], owned(wide(3), 2), ("1", 1), (SHARED, from_second(24 * N))),
+    "share, P_1": Case(share_together, [], owned(VECTOR, 1), ("1", 1), (SHARED, from_active(8 * N))),
+    "share, P_2": Case(share_together, [], owned(wide(3), 2), ("1", 1), (SHARED, from_second(24 * N))),
+    "share_together": Case(share_together, [], shared_together, ("1", 1), (SHARED, from_second(32 * N))),
     "publish": Case(
         publish,
         [],
         published,
         ("1", 1),
-        ("as `share`", from_second(8 * N)),
+        ("as `share_together`", from_second(8 * N)),
         ("nothing, since the caller has masked it", no_reveal),
     ),
     "share_each": Case(
@@ -387,7 +395,11 @@ CASES = {
     "public_shares": local(public_shares, lambda party, xs: [public_shares(party, RingArray.encode(VECTOR, [1, 2]))]),
 }
 
-SEE: dict[Function, Function] = {open_pending: open_groups, sum_of_products: sums_of_products}
+SEE: dict[Function, Function] = {
+    open_pending: open_groups,
+    share: share_together,
+    sum_of_products: sums_of_products,
+}
 """Functions whose docstring points to another."""
 
 HALF = re.compile(r"Prepare `(?P<whole>\w+)` up to its opening\. Rounds: 0\.")

@@ -111,7 +111,8 @@ class Inbox:
 
 
 def _rows(array: Piece) -> Piece:
-    return array.reshape(-1, array.shape[-1]) if array.ndim and array.shape[-1] * array.itemsize > 4 else array[:0]
+    array = np.atleast_1d(array)
+    return array.reshape(-1, array.shape[-1]) if array.shape[-1] * array.itemsize > 4 else array[:0]
 
 
 def _passed_on(recorder: Recorder, honest: int, others: frozenset[int]) -> set[bytes]:

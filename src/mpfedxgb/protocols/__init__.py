@@ -34,7 +34,7 @@ from mpfedxgb.protocols.secret import (
     stack,
     to_shares,
 )
-from mpfedxgb.protocols.share import share, share_each
+from mpfedxgb.protocols.share import share, share_each, share_together
 from mpfedxgb.protocols.tag import NOBODY, OWN_SPLIT, Opened, Tags, make_tags, open_tags
 from mpfedxgb.protocols.truncate import truncate
 
@@ -89,6 +89,7 @@ __all__ = [
     "share",
     "share_bit",
     "share_each",
+    "share_together",
     "shares_of_bit_products",
     "stack",
     "sum_of_products",

@@ -16,7 +16,7 @@ Entries = dict[int, RingArray]
 
 
 def share(party: Party, owner: int, ring: Ring, shape: Shape, values: RingArray | None = None) -> Secret:
-    """Return a secret that only its owner knows (SHR, see `share_together`)."""
+    """SHR: return a secret that only its owner knows (see `share_together`)."""
     return share_together(party, owner, [(ring, shape)], None if values is None else [values])[0]
 
 
