@@ -108,8 +108,12 @@ def _best(
     return best
 
 
-def leaf_weight(leaf: RefLeaf, f_g: int, f_h: int, reg_lambda: float, learning_rate: float, weight_bits: int) -> int:
-    """Return rint(learning_rate * w * 2^weight_bits), w = -G / (H + lambda) exactly (Eq. 4)."""
+def leaf_weight(
+    leaf: RefLeaf, f_g: int, f_h: int, reg_lambda: float, learning_rate: float, weight_bits: int, mcw: int = 0
+) -> int:
+    """Return rint(learning_rate * w * 2^weight_bits), w = -G / (H + lambda) exactly (Eq. 4); 0 if H is below mcw."""
+    if mcw > leaf.H:
+        return 0
     H = Fraction(leaf.H) / Fraction(2) ** f_h + Fraction(reg_lambda)
     if H == 0:
         return 0

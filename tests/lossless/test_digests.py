@@ -15,9 +15,9 @@ import pytest
 from support.small_trainings import Training, training_of
 
 DIGESTS = {
-    "strict, log-loss, early stopping": "a95b3f590fa0294e040548c69840f9f22de1731648f5a25e904ab9d9c38c552c",
-    "strict, softmax": "8a652f109aabd1e27592b778f400a0d852637b919ca2f515bf1a9e65ad4ff0cd",
-    "paper, squared error": "1b52bfe9223be6b284033803791eaf283eb4799b097851bcc47adfd0583bc0bb",
+    "strict, log-loss, early stopping": "a3ccd0eda79397f37bac3b491b0c9bbe19ff73850d33827cf99ae5397371c996",
+    "strict, softmax": "371a65ad21fd8a087a364598aea382c75ede5c40383449ba9edeb531c1a2b3f5",
+    "paper, squared error": "df5ab8698dd353cf589a3a4ac76349ce990b5570963b5874ff4a20dabe9851c2",
 }
 
 

@@ -204,3 +204,17 @@ def test_importances_of_the_exported_model(kind: str, gamma: float) -> None:
         ours = model.to_xgboost().get_score(importance_type=importance)
         assert theirs
         assert ours == pytest.approx(theirs, rel=1e-4), importance
+
+
+@pytest.mark.parametrize("min_child_weight", [1.0, 100.0, 400.0])
+def test_a_root_too_light_to_be_a_leaf(min_child_weight: float) -> None:
+    """As in xgboost, the only leaf of a tree weighs nothing if its hessians do not reach min_child_weight."""
+    problem = small_problem(7, "binary", rows=300, participants=2)
+    model = FedXGBClassifier(
+        n_estimators=2, max_depth=2, min_child_weight=min_child_weight, base_score=0.3, gamma=1e6
+    ).fit(problem.tables, problem.y)
+    joined = join(model.partial_models_)
+
+    assert [len(tree) for tree in joined.trees] == [1, 1]
+    assert [bool(tree[0].weight) for tree in joined.trees] == [min_child_weight == 1] * 2  # type: ignore[union-attr] # leaves
+    assert_same(compare_with_xgboost(model, problem.whole, problem.y), compared=2)

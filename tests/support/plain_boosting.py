@@ -102,7 +102,8 @@ class PlainBoosting:
         queue = [root]
         for node in queue:
             if isinstance(node, reference.RefLeaf):
-                w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, self.params.learning_rate, WEIGHT_BITS)
+                rate = self.params.learning_rate
+                w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, rate, WEIGHT_BITS, scale.mcw)
                 twin = leader[len(nodes)] if leader is not None and len(nodes) < len(leader) else None
                 nodes.append(Leaf(w, float(np.ldexp(float(node.H), -scale.f_h))))
                 margins[list(node.rows)] += twin.weight if isinstance(twin, Leaf) else w

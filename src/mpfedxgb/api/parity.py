@@ -219,7 +219,10 @@ class _Comparison:
         node, is_leaf = tree[i], other["left_children"][j] == -1
         if isinstance(node, Leaf) and is_leaf:
             assert node.weight is not None
-            self._leaves.append((float(np.ldexp(float(node.weight), -WEIGHT_BITS)), other["split_conditions"][j]))
+            a, b = float(np.ldexp(float(node.weight), -WEIGHT_BITS)), float(other["split_conditions"][j])
+            self._leaves.append((a, b))
+            if i == 0 and not np.isclose(a, b, rtol=1e-3, atol=1e-5):
+                self.difference = f"tree {number} is a single leaf of {a:.9g}, xgboost's one of {b:.9g}"
             return
         mine = None if isinstance(node, Leaf) else self._ours(node)
         yours = None if is_leaf else self._theirs(other, j)

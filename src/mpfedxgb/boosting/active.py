@@ -152,7 +152,7 @@ class Active:
                 if isinstance(node, GrownLeaf):
                     inside = members[node.place].astype(bool)
                     G, H = (int(v) for v in self._gh[k][:, inside[: self.sizes.rows]].sum(axis=1))
-                    w = leaf_weight(G, H, f_g, f_h, lam, self.params.learning_rate)
+                    w = leaf_weight(G, H, f_g, f_h, lam, self.params.learning_rate, self.scale.mcw)
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
                     leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -f_h)))
