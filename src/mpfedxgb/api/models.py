@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.atomic import new_file
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
@@ -76,15 +78,12 @@ def save_models(models: Sequence[PartialModel], folder: Path) -> list[Path]:
     except OSError as error:
         raise UserError(f"cannot write models to {folder}: {error.strerror}; give a folder") from None
     paths = _paths(folder, [model.name for model in models])
-    fresh = [path.with_name(f"{path.name}.new") for path in paths]
     try:
-        for model, path in zip(models, fresh, strict=True):
-            model.save(path)
-        for path, new in zip(paths, fresh, strict=True):  # only once all of them are there, so that parts never mix
-            new.replace(path)
-    finally:
-        for path in fresh:
-            path.unlink(missing_ok=True)
+        with ExitStack() as all_written:  # they get their names once all of them are there, so that parts never mix
+            for model, path in zip(models, paths, strict=True):
+                all_written.enter_context(new_file(path)).write(model.to_json().encode())
+    except OSError as error:
+        raise UserError(f"cannot write models to {folder}: {error.strerror}") from None
     return paths
 
 
