@@ -23,6 +23,8 @@ import pytest
 import xgboost
 
 from mpfedxgb.cli.exit_codes import ExitCode
+from mpfedxgb.errors import PeerFailedError
+from mpfedxgb.federation.programs import KIND_OF_SESSION
 from mpfedxgb.federation.session import open_transport
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import free_ports
@@ -324,6 +326,44 @@ def bother(ports: list[int]) -> None:
 
 
 # Scoring
+
+
+def test_stopping_in_the_middle_of_a_batch(tmp_path: Path, nursery: Nursery, trained: Path) -> None:
+    """However long the others may take by their deadline, who is stopped ends, and tells everybody."""
+    with place(tmp_path, nursery, network={"deadline": 600.0}) as made:
+        take_models(trained, made)
+        made.start(0)
+        made.start(1, "--predict")
+        settings, transport = telecom(made)
+        try:
+            communicator = Communicator(transport, settings.roster, 2, settings.session_settings(), Meter())
+            party = Party(communicator, shake_hands(communicator))
+            party.broadcast(KIND_OF_SESSION, [0])  # the session has begun; bank waits for telecom from now on
+            made.children[1].terminate()
+            assert made.codes() == {0: ExitCode.PEER_FAILED, 1: ExitCode.STOPPED}, made.logs()
+            with pytest.raises(PeerFailedError, match="bank failed: StoppedError: stopped by SIGTERM"):
+                communicator.receive(1)
+        finally:
+            transport.close()
+
+
+def test_a_batch_that_fails_is_no_success_for_anybody(tmp_path: Path, nursery: Nursery, trained: Path) -> None:
+    """Neither where people are missing nor where the predictions cannot be written."""
+    with place(tmp_path, nursery) as made:
+        take_models(trained, made)
+        (made.home(1) / "predictions.csv").mkdir()
+        made.start_all("--predict")
+        assert made.codes() == {0: ExitCode.PEER_FAILED, 1: ExitCode.USER, 2: ExitCode.PEER_FAILED}, made.logs()
+        (made.home(1) / "predictions.csv").rmdir()
+
+        path = made.home(2) / "score.csv"
+        path.write_text("\n".join(path.read_text().splitlines()[:-3]) + "\n")
+        made.start_all("--predict")
+        assert made.codes() == {0: ExitCode.PEER_FAILED, 1: ExitCode.USER, 2: ExitCode.PEER_FAILED}, made.logs()
+        assert "some are not found: telecom 3" in made.last_line(1)
+        for other in (0, 2):
+            assert "bank failed: DataError" in made.last_line(other)
+        assert not (made.home(1) / "predictions.csv").exists()
 
 
 def test_serving(tmp_path: Path, nursery: Nursery, trained: Path) -> None:

@@ -348,6 +348,18 @@ def test_a_failure_reaches_whoever_waits(role: int) -> None:
             running.score([2])
 
 
+@pytest.mark.parametrize("role", [0, 2, 3])
+def test_a_peer_that_dies_between_batches(role: int) -> None:
+    """Without a word: whoever asks for the next batch is told, and so is whoever asks after that."""
+    with session(expected=FederationError) as running:
+        running.score([1])
+        running.hub.close(role)
+        for _ in range(2):
+            asked = Call(running.service.score, keys([2]), table_of(running.parts[0], [2]), None)
+            with pytest.raises(FederationError, match=ROSTER.name(role)):
+                asked.result()
+
+
 def test_a_request_that_meets_the_end() -> None:
     """However the end of a session and a new request fall together, nobody waits in vain."""
     for _ in range(300):

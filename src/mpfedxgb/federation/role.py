@@ -33,11 +33,14 @@ from mpfedxgb.federation.programs import (
 )
 from mpfedxgb.federation.rows import SCORING, Rows, arrange_rows, encode_labels, read_rows, with_kinds_of
 from mpfedxgb.federation.scoring import Service
-from mpfedxgb.federation.session import run_session, serve, state_folder, stopping_on_signals
+from mpfedxgb.federation.session import Stopper, run_session, serve, state_folder, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.meter import Meter
+
+_AFTER_A_STOP = 5.0
+"""Seconds that a session has to end once it was stopped; one that computes meanwhile is left to itself."""
 
 _log = logging.getLogger("mpfedxgb.role")
 
@@ -137,12 +140,12 @@ def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[Scoring]:
     """Open a scoring session as the active participant; the others have to be there, or come within connect_timeout."""
     if not settings.is_active:
         raise SettingsError(f"{settings.role.name} is not the active participant; only that one asks for scores")
-    service = Service(model)
+    service, stopper = Service(model), Stopper()
     ended: list[BaseException] = []
 
     def run() -> None:
         try:
-            run_session(settings, run_scoring, (service,))
+            run_session(settings, run_scoring, (service,), stopper)
             service.fail(FederationError("the scoring session has ended"))
         except BaseException as error:
             ended.append(error)
@@ -152,10 +155,13 @@ def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[Scoring]:
     thread.start()
     try:
         yield Scoring(settings, service)
-    finally:
         service.end()
         if service.begun.is_set():  # one that still waits for its peers ends as soon as it begins, without us
             thread.join(settings.network.deadline)
+    except BaseException as error:  # what went wrong here, or a signal: the others end with it, and need not guess
+        stopper.stop(error)
+        thread.join(_AFTER_A_STOP)
+        raise
     if ended:
         raise ended[0]
 
@@ -165,7 +171,7 @@ def score_file(settings: RoleSettings, model: PartialModel) -> pd.DataFrame:
     rows = read_rows(settings, SCORING, model.features)
     with stopping_on_signals(), scoring(settings, model) as session:
         table = predictions(model, rows, session.margins(rows), id_name(settings))
-    write_table(table, settings.file_of("predictions"))
+        write_table(table, settings.file_of("predictions"))  # before the others hear that all is done
     return table
 
 

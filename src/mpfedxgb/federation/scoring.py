@@ -141,15 +141,15 @@ def score_batches(party: Party, service: Service | None) -> None:
         size, request = STILL_THERE, None
         if party.is_active and service is not None:
             size, request = service.next_request(pause)
-        size = int(party.broadcast(BATCH, [size])[0])
-        if size == END:
-            return
-        if size == STILL_THERE:
-            continue
-        with nullcontext() if request is None else request.answering():
-            margins = _score(party, service, request, size, classes)
+        with nullcontext() if request is None else request.answering():  # also where its size reaches nobody any more
+            size = int(party.broadcast(BATCH, [size])[0])
+            if size < END:
+                raise FrameError(f"{party.roster.name(ACTIVE)} announced a batch of {size} rows")
+            margins = _score(party, service, request, size, classes) if size > STILL_THERE else None
             if request is not None:
                 request.margins = margins
+        if size == END:
+            return
 
 
 def _check_models(party: Party, service: Service | None) -> None:

@@ -27,6 +27,7 @@ from mpfedxgb.errors import (
     StoppedError,
 )
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.local import Outcome, Program, run_role
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.ring import kernels
@@ -103,11 +104,38 @@ def open_transport(settings: RoleSettings, timeout: float) -> Transport:
     )
 
 
-def run_session(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -> Outcome[T]:
+class Stopper:
+    """Lets another thread end a session: the peers are told why, and nobody here waits for them any more."""
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self._communicator: Communicator | None = None
+        self._changing = threading.Lock()
+
+    def watch(self, communicator: Communicator) -> None:
+        """Note what an attempt talks with; raises the reason if it was stopped before it began."""
+        with self._changing:
+            self._communicator = communicator
+            if self.error is not None:
+                raise self.error
+
+    def stop(self, error: BaseException) -> None:
+        """End the attempt that runs, and let no other begin."""
+        with self._changing:
+            self.error = self.error or error
+            running = self._communicator
+        if running is not None:
+            running.abort(error)
+            running.transport.close()
+
+
+def run_session(
+    settings: RoleSettings, program: Program[T], private: Sequence[Any], stopper: Stopper | None = None
+) -> Outcome[T]:
     """Run a program as this role, program(party, *private), over its transport; return how it went.
 
     Where [network] reconnect is set and a peer is lost, waits for it (at most connect_timeout seconds at a time) and
-    runs the program again in a new attempt. Raises what ended it for good.
+    runs the program again in a new attempt. Raises what ended it for good, which may be another thread's `stopper`.
     """
     folder = SessionFolder(settings)
     kernels.warm_up()
@@ -115,9 +143,11 @@ def run_session(settings: RoleSettings, program: Program[T], private: Sequence[A
         attempt = folder.next_attempt()
         transport = open_transport(settings, settings.network.connect_timeout)
         _log.info("%s is connected with its peers (attempt %d)", settings.role.name, attempt)
-        outcome = _run(settings, program, private, transport, folder, attempt)
+        outcome = _run(settings, program, private, transport, folder, attempt, stopper)
         if outcome.error is None:
             return outcome
+        if stopper is not None and stopper.error is not None:
+            raise stopper.error
         if not (settings.network.reconnect and is_lost_peer(outcome.error)):
             raise outcome.error
         _log.warning("%s; waiting for it to come back", outcome.error)
@@ -131,6 +161,7 @@ def _run(
     transport: Transport,
     folder: SessionFolder,
     attempt: int,
+    stopper: Stopper | None = None,
 ) -> Outcome[T]:
     # An auxiliary does not see whether all the others are there; until then the two whom it dials say nothing.
     is_auxiliary = settings.number not in (COORDINATOR, ACTIVE)
@@ -143,6 +174,7 @@ def _run(
         settings.session_settings(attempt),
         private_key=folder.key,
         first_wait=settings.network.connect_timeout if is_auxiliary else 0.0,
+        on_start=None if stopper is None else stopper.watch,
     )
 
 

@@ -59,16 +59,20 @@ def run_role(
     make_source: MakeSource | None = None,
     private_key: bytes | None = None,
     first_wait: float = 0.0,
+    on_start: Callable[[Communicator], None] | None = None,
 ) -> Outcome[T]:
     """Run one role from handshake to end over any transport; tell the peers if it fails.
 
     `private_key` is where this role's own choices come from (see `shake_hands`). Until everybody is there, it waits
-    `first_wait` seconds for a message, if that is longer than it would wait later.
+    `first_wait` seconds for a message, if that is longer than it would wait later. `on_start` is handed what another
+    thread needs to end it.
     """
     meter = Meter()
     communicator = Communicator(transport, roster, role, settings, meter, first_wait)
     outcome: Outcome[T] = Outcome(roster.name(role), meter, Ledger())
     try:
+        if on_start is not None:
+            on_start(communicator)
         party = Party(communicator, shake_hands(communicator, make_source, private_key))
         outcome.ledger = party.ledger
         outcome.result = program(party, *private)
