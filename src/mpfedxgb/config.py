@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from mpfedxgb.errors import SettingsError
 
+SMALLEST_FRAME = 1024
+"""Bytes below which a frame would hardly hold its own header."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
@@ -18,13 +21,13 @@ class SessionSettings:
         Name of the session; part of every key and frame.
     attempt : int
         Grows by one at every restart of the session.
-    parameters_digest : str
-        Digest of the public parameters; the handshake compares it.
+    parameters : str
+        The public parameters as JSON (see `TrainParams.to_json`); the handshake compares them.
     deadline : float
         Seconds that the active participant waits for a peer. The others wait half as long again, so that the
         one who is waited for directly is the one who gets named.
     max_frame_bytes : int
-        Largest frame that is accepted.
+        Largest frame; longer messages are cut. The smallest of all roles' counts.
     max_queued_bytes : int
         Back-pressure: how many bytes may wait for one receiver before the sender has to wait.
     insecure_seed : int or None
@@ -33,7 +36,7 @@ class SessionSettings:
 
     session: str = "local"
     attempt: int = 1
-    parameters_digest: str = ""
+    parameters: str = ""
     deadline: float = 600.0
     max_frame_bytes: int = 1 << 30
     max_queued_bytes: int = 1 << 28
@@ -47,8 +50,8 @@ class SessionSettings:
             raise SettingsError(f"attempt must be 1 or more, not {self.attempt}")
         if not (isinstance(self.deadline, (int, float)) and math.isfinite(self.deadline) and self.deadline > 0):
             raise SettingsError(f"deadline must be a positive number of seconds, not {self.deadline!r}")
-        if self.max_frame_bytes < 1024:
-            raise SettingsError(f"max_frame_bytes must be at least 1024, not {self.max_frame_bytes}")
+        if self.max_frame_bytes < SMALLEST_FRAME:
+            raise SettingsError(f"max_frame_bytes must be at least {SMALLEST_FRAME}, not {self.max_frame_bytes}")
         if self.max_queued_bytes < 1024:
             raise SettingsError(f"max_queued_bytes must be at least 1024, not {self.max_queued_bytes}")
         if self.insecure_seed is not None and not (isinstance(self.insecure_seed, int) and self.insecure_seed >= 0):

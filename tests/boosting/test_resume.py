@@ -118,7 +118,7 @@ class Site:
         self.saved = Saved()
         training, roster = self.training, self.roster
         hub = MemoryHub(roster.links(), 1 << 28, tap)
-        settings = SessionSettings("resumed", self.attempt, training.params.digest(), deadline=WAIT)
+        settings = SessionSettings("resumed", self.attempt, training.params.to_json(), deadline=WAIT)
         progress = [Watched(self.checkpoints(role), role, stop, self.saved) for role in roster.roles]
 
         def run(role: int) -> Result:
@@ -424,7 +424,7 @@ def test_other_private_keys_are_another_training(tmp_path: Path) -> None:
         labels = training.labels if role == ACTIVE else None
         data = TrainData(training.tables[role - 1], (), labels) if role else None
         arguments = (training.params, data, site.checkpoints(role))
-        settings = SessionSettings("resumed", 9, training.params.digest(), deadline=WAIT)
+        settings = SessionSettings("resumed", 9, training.params.to_json(), deadline=WAIT)
         return run_role(secure_train, arguments, hub.end(role), site.roster, role, settings, private_key=b"x" * 32)
 
     outcomes = [call.result() for call in [Call(run, role) for role in site.roster.roles]]

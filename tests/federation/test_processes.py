@@ -231,8 +231,17 @@ def test_settings_that_differ(tmp_path: Path, nursery: Nursery) -> None:
         made.start_all("--train", "--json-logs")
         assert set(made.codes().values()) == {ExitCode.REFUSED}, made.logs()
         for role in (0, 1, 2):
-            assert "do not agree on the parameters" in json.loads(made.last_line(role))["message"]
+            told = json.loads(made.last_line(role))["message"]
+            assert re.search(r"telecom and (bank|coordinator) do not agree on the parameters: max_depth is 2 at", told)
+            assert re.search(r"max_depth is 2 at telecom and 1 at (bank|coordinator)", told)
         made.edit(2, "max_depth = 2", "max_depth = 1")
+
+        made.edit(2, 'name = "trial"\n\n[training]', 'name = "other"\n\n[training]')
+        made.start_all()
+        assert set(made.codes().values()) == {ExitCode.REFUSED}, made.logs()
+        for role in (0, 1, 2):
+            assert re.search('the session: it is "trial/other" at telecom and "trial/trial" at', made.last_line(role))
+        made.edit(2, 'name = "other"\n\n[training]', 'name = "trial"\n\n[training]')
 
         path = made.home(2) / "train.csv"
         path.write_text("\n".join(path.read_text().splitlines()[:-3]) + "\n")
@@ -278,14 +287,15 @@ def test_a_peer_that_sends_garbage(tmp_path: Path, nursery: Nursery, stage: str)
             if stage == "after the handshake":
                 Party(communicator, shake_hands(communicator))
             elif stage == "another session":
-                garbage = encode(Kind.HELLO, 2, bytes(16), 1, "handshake", [])
+                garbage = encode(Kind.HELLO, 2, bytes(16), 1, "handshake", [np.frombuffer(b"{}", np.uint8)] * 2)
             for peer in (0, 1):
                 transport.send(peer, garbage, WAIT)
             codes = made.codes()
         finally:
             transport.close()
-        assert codes[1] == codes[0] == ExitCode.GARBLED, made.logs()
-        words = "another session or attempt" if stage == "another session" else "do not begin like a frame"
+        odd = stage == "another session"
+        assert codes[1] == codes[0] == (ExitCode.REFUSED if odd else ExitCode.GARBLED), made.logs()
+        words = "do not agree on the session" if odd else "do not begin like a frame"
         assert words in made.last_line(1)
         assert not list(tmp_path.rglob("*.mpfedxgb.json"))
 

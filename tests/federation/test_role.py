@@ -457,7 +457,7 @@ def organisations_again(places: Organisations, patch: pytest.MonkeyPatch) -> Org
     """Connect these organisations after others have been connected."""
     from mpfedxgb.federation import session
 
-    patch.setattr(session, "open_transport", lambda settings, timeout: places.board.open(settings, timeout))
+    patch.setattr(session, "open_transport", places.board.open)
     return places
 
 

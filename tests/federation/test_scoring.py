@@ -39,6 +39,7 @@ from mpfedxgb.federation.scoring import (
     STILL_THERE,
     Service,
     _check_models,
+    _lists,
     _Request,
     score_batches,
 )
@@ -117,6 +118,7 @@ def session(
     deadline: float = WAIT,
     programs: dict[int, Callable[..., Any]] | None = None,
     expected: type[BaseException] | None = None,
+    max_frame_bytes: int = 1 << 30,
 ) -> Iterator[Session]:
     """Run a session; the auxiliaries hold all people unless `served` says otherwise."""
     kernels.warm_up()
@@ -128,7 +130,7 @@ def session(
         services.append(Service(part) if part.is_active else Service(part, keys(rows), table_of(part, rows)))
     recorder = Recorder()
     hub = MemoryHub(ROSTER.links(), 1 << 28, recorder)
-    settings = SessionSettings("scores", deadline=deadline)
+    settings = SessionSettings("scores", deadline=deadline, max_frame_bytes=max_frame_bytes)
 
     def run(role: int) -> Outcome[Any]:
         program, arguments = (programs or {}).get(role), (services[role - 1],) if role else ()
@@ -212,6 +214,26 @@ def test_rows_beyond_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = list(range(90))
     with session() as running:
         np.testing.assert_allclose(running.score(rows), running.by_hand(rows), rtol=0, atol=1e-7)
+
+
+def test_a_batch_beyond_a_frame() -> None:
+    """Ids and marks that are longer than a frame may be go in several."""
+    rows = list(range(90))
+    with session(max_frame_bytes=1024) as running:
+        np.testing.assert_allclose(running.score(rows), running.by_hand(rows), rtol=0, atol=1e-7)
+    lists = [f for f in running.recorder.links[1, 2] if f.label == "ids"]
+    assert len(lists) > 1
+    assert max(frame.payload_bytes for frames in running.recorder.links.values() for frame in frames) <= 1024
+
+
+@pytest.mark.parametrize("room", [30, 100, 10_000])
+def test_lists_of_ids(room: int) -> None:
+    """Together they are all ids, each list fits, and none is empty."""
+    texts = ["a", "é" * 3, "c-4001", "x" * 50, '"', "\U0001f600", "last"]
+    found = list(_lists(texts, room))
+    assert [key for text in found for key in json.loads(text)] == texts
+    assert all(len(text) <= room or len(json.loads(text)) == 1 for text in found)
+    assert all(json.loads(text) for text in found)
 
 
 # People who are not there
@@ -386,7 +408,8 @@ def test_parts_of_different_models() -> None:
         [],
         [np.zeros(0, np.uint8)],
         [np.frombuffer(b"[1, 2]", np.uint8)],
-        [np.frombuffer(json.dumps(["c-4001"]).encode(), np.uint8)],
+        [np.frombuffer(json.dumps([]).encode(), np.uint8)],
+        [np.frombuffer(json.dumps(["c-4001", "c-4002", "c-4003"]).encode(), np.uint8)],
         [np.frombuffer(json.dumps({"a": 1, "b": 2}).encode(), np.uint8)],
         [np.frombuffer(b"[" * 100_000, np.uint8)],
         [np.frombuffer(b'["c-4001", "\xff"]', np.uint8)],

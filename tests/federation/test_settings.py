@@ -57,7 +57,7 @@ class TestGood:
         assert settings.session_name == "trial/spring-2025"
         session = settings.session_settings(attempt=3)
         assert (session.session, session.attempt, session.deadline) == ("trial/spring-2025", 3, 30.0)
-        assert session.parameters_digest == settings.training.digest()
+        assert session.parameters == settings.training.to_json()
         assert session.max_frame_bytes == 64 << 20
 
     def test_defaults(self, tmp_path: Path) -> None:

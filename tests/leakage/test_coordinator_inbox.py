@@ -18,7 +18,7 @@ from support.every_protocol import COLUMNS, LARGEST, Everything, every_protocol
 from support.views import Recorder
 
 RUNS = 24
-SETTINGS = SessionSettings(session="inbox", attempt=3, parameters_digest="digest of the parameters", insecure_seed=2)
+SETTINGS = SessionSettings(session="inbox", attempt=3, parameters="the parameters", insecure_seed=2)
 WINNERS = [ACTIVE] * RUNS
 
 
@@ -64,7 +64,11 @@ def test_greeting_holds_public_settings_and_a_nonce(participants: int) -> None:
     frames = [frame for frame in inbox(run(participants)[1]) if frame.kind is Kind.HELLO]
     (agreement,) = (frame for frame in frames if len(frame.arrays) == 1)
     assert agreement.sender == ACTIVE
-    assert json.loads(agreement.arrays[0].tobytes()) == {"protocol": PROTOCOLS[-1], "attempt": SETTINGS.attempt}
+    assert json.loads(agreement.arrays[0].tobytes()) == {
+        "protocol": PROTOCOLS[-1],
+        "attempt": SETTINGS.attempt,
+        "max_frame_bytes": SETTINGS.max_frame_bytes,
+    }
     nonces, commitments = set(), set()
     for frame in frames:
         if frame is agreement:
@@ -76,7 +80,8 @@ def test_greeting_holds_public_settings_and_a_nonce(participants: int) -> None:
             "protocols": list(PROTOCOLS),
             "session": SETTINGS.session,
             "attempt": SETTINGS.attempt,
-            "parameters": SETTINGS.parameters_digest,
+            "parameters": SETTINGS.parameters,
+            "max_frame_bytes": SETTINGS.max_frame_bytes,
             "roster": ["coordinator", *(f"P{m}" for m in range(1, participants + 1))],
         }
         nonces.add(nonce.tobytes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 from contracts.transport_contract import Call
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.errors import FederationError, HandshakeError
+from mpfedxgb.errors import FederationError, HandshakeError, PeerFailedError
 from mpfedxgb.party import Meter, Outcome, Party, Roster, handshake
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.handshake import COMMITMENT_BYTES, PROTOCOLS, shake_hands
@@ -30,12 +32,16 @@ def octets(blob: bytes) -> Any:
     return np.frombuffer(blob, np.uint8)
 
 
-def run_apart(odd: int, roster: Roster = ROSTER, **changes: Any) -> list[Outcome[str]]:
+def run_apart(
+    odd: int, roster: Roster = ROSTER, parameters: str = "", other_parameters: str | None = None, **changes: Any
+) -> list[Outcome[str]]:
     """Run all roles, one of them with its own idea of roster or settings, and return how each of them ended."""
     hub = MemoryHub(ROSTER.links(), 1 << 20)
 
     def run(role: int) -> Outcome[str]:
-        mine = {"deadline": WAIT, **(changes if role == odd else {})}
+        mine = {"deadline": WAIT, "parameters": parameters, **(changes if role == odd else {})}
+        if role == odd and other_parameters is not None:
+            mine["parameters"] = other_parameters
         its_roster = roster if role == odd else ROSTER
         return run_role(meet, [], hub.end(role), its_roster, role, SessionSettings(**mine))
 
@@ -50,7 +56,7 @@ def meet(party: Party) -> str:
 
 
 DIFFERENCES: list[tuple[str, dict[str, Any]]] = [
-    ("parameters", {"parameters_digest": "other"}),
+    ("parameters", {"other_parameters": "other"}),
     ("session", {"session": "other"}),
     ("roster", {"roster": Roster(("P1", "P2", "Q3"))}),
     ("roster", {"roster": Roster(("P1", "P2", "P3"), "notary")}),
@@ -69,10 +75,55 @@ def test_a_difference_is_named_to_all(named: str, changes: dict[str, Any], odd: 
 @pytest.mark.parametrize("odd", [0, 1])
 def test_the_two_that_differ_are_named(odd: int) -> None:
     """Somebody who compared says who disagrees with whom, and what to do."""
-    errors = [outcome.error for outcome in run_apart(odd, parameters_digest="other")]
+    errors = [outcome.error for outcome in run_apart(odd, other_parameters="other")]
     texts = [str(error) for error in errors if isinstance(error, HandshakeError)]
     assert any("P1 and coordinator do not agree on the parameters" in text for text in texts)
     assert all("give all roles the same settings" in text for text in texts)
+
+
+@pytest.mark.parametrize("odd", ROSTER.roles)
+def test_both_values_are_named_to_all(odd: int) -> None:
+    """Of parameters, sessions and rosters; nobody is told of corrupt bytes."""
+    mine, other = TrainParams(), TrainParams(max_depth=5, learning_rate=0.1)
+    for changes, values in (
+        ({"other_parameters": other.to_json()}, {"learning_rate is 0.1", "max_depth is 5"}),
+        ({"session": "autumn"}, {'it is "autumn"'}),
+        ({"roster": Roster(("P1", "P3", "P2"))}, {'it is ["coordinator", "P1", "P3", "P2"]'}),
+    ):
+        for outcome in run_apart(odd, parameters=mine.to_json(), **changes):
+            assert isinstance(outcome.error, (HandshakeError, PeerFailedError)), outcome
+            assert isinstance(outcome.error, HandshakeError) or outcome.error.kind == HandshakeError.__name__
+            for value in values:
+                name, _, told = value.partition(" is ")
+                assert re.search(f"{name} is .* at .* and .* at ", str(outcome.error))
+                assert f"{told} at {ROSTER.name(odd)}" in str(outcome.error)
+
+
+@pytest.mark.parametrize(
+    "parameters", [None, 7, [], "[", "[]", "[1]", "{}", "null", '{"max_depth": NaN}', '{"\\ud800": 1}', "[" * 100_000]
+)
+def test_parameters_that_are_none(parameters: object) -> None:
+    """Whatever a peer says that its parameters are, the answer is a printable text of bounded length."""
+    communicators, _ = make_communicators(parameters=TrainParams().to_json())
+    communicators[1].advance("handshake")
+    words = greeting(parameters=parameters)
+    communicators[1].send([0], [octets(words), octets(NONCE)], Kind.HELLO)
+    with pytest.raises(HandshakeError, match="P1 and coordinator do not agree on the parameters: ") as caught:
+        shake_hands(communicators[0])
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 3000
+
+
+def test_the_smallest_frame_counts() -> None:
+    """Whoever has the least room is not sent more at a time."""
+    hub = MemoryHub(ROSTER.links(), 1 << 20)
+    communicators = [
+        Communicator(hub.end(m), ROSTER, m, SessionSettings(max_frame_bytes=5000 - m, deadline=WAIT), Meter())
+        for m in ROSTER.roles
+    ]
+    for call in [Call(shake_hands, comm) for comm in communicators]:
+        call.result()
+    assert [comm.settings.max_frame_bytes for comm in communicators] == [5000 - ROSTER.size] * 4
 
 
 def test_waiting_times_need_not_agree() -> None:
@@ -279,6 +330,7 @@ def greeting(**changes: Any) -> bytes:
         "session": "local",
         "attempt": 1,
         "parameters": "",
+        "max_frame_bytes": 1 << 30,
         "roster": ["coordinator", "P1", "P2"],
         "commitment": "00" * COMMITMENT_BYTES,
     }
@@ -310,6 +362,10 @@ NONCE = bytes(NONCE_BYTES)
         *(
             ([greeting(attempt=attempt), NONCE], "P1 sent a greeting that cannot be read")
             for attempt in (0, -1, True, "1", 1.0, None, [1], 1 << 62)
+        ),
+        *(
+            ([greeting(max_frame_bytes=limit), NONCE], "P1 sent a greeting that cannot be read")
+            for limit in (0, 1023, True, "1024", 4096.0, None, [4096], 1 << 62)
         ),
         *(
             ([greeting(commitment=text), NONCE], "P1 sent a greeting that cannot be read")
@@ -347,10 +403,10 @@ def greet_coordinator(communicators: list[Communicator], greetings: list[bytes])
 
 def agreement(**changes: Any) -> bytes:
     """Return what the active participant settles, written by hand."""
-    return json.dumps({"protocol": PROTOCOLS[-1], "attempt": 1, **changes}).encode()
+    return json.dumps({"protocol": PROTOCOLS[-1], "attempt": 1, "max_frame_bytes": 1 << 30, **changes}).encode()
 
 
-UNREADABLE, NEVER = "P1 sent an agreement that cannot be read", "P1 settled on a protocol or an attempt that"
+UNREADABLE, NEVER = "P1 sent an agreement that cannot be read", "P1 settled on a protocol, an attempt or a frame that"
 AGREEMENTS = [
     (b"", UNREADABLE),
     (b"\xff", UNREADABLE),
@@ -368,6 +424,9 @@ AGREEMENTS = [
     (agreement(attempt=1.5), NEVER),
     (agreement(attempt=None), NEVER),
     (agreement(attempt=True), NEVER),
+    (agreement(max_frame_bytes=0), NEVER),
+    (agreement(max_frame_bytes="4096"), NEVER),
+    (agreement(max_frame_bytes=(1 << 30) + 1), NEVER),
 ]
 
 

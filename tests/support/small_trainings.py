@@ -72,7 +72,7 @@ class Training:
 
     def run(self, seed: int | None = None, tap: Tap | None = None, make_source: MakeSource | None = None) -> Run:
         """Train, every role as a thread."""
-        settings = SessionSettings(insecure_seed=seed, parameters_digest=self.params.digest())
+        settings = SessionSettings(insecure_seed=seed, parameters=self.params.to_json())
         return run_locally(secure_train, self.participants, self.private, settings, tap, make_source)
 
 

@@ -30,7 +30,7 @@ class Switchboard:
         self._closed = False
         self._changed = threading.Condition()
 
-    def open(self, settings: RoleSettings, timeout: float) -> Transport:
+    def open(self, settings: RoleSettings, timeout: float, serves: bool = False) -> Transport:
         """Stand in for `session.open_transport`."""
         with self._changed:
             self._asking.add(settings.number)
@@ -72,7 +72,7 @@ class Organisations:
         network = {"deadline": 20.0, "connect_timeout": 20.0, **(network or {})}
         self.trial = Trial(folder, tables, label, "person", training, network, to_score)
         self.board = Switchboard(len(tables) + 1)
-        patch.setattr(session, "open_transport", lambda settings, timeout: self.board.open(settings, timeout))
+        patch.setattr(session, "open_transport", self.board.open)
 
     @property
     def roles(self) -> range:

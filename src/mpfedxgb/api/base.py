@@ -163,7 +163,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
 
     def _settings(self, params: TrainParams | None = None) -> SessionSettings:
         return SessionSettings(
-            parameters_digest="" if params is None else params.digest(),
+            parameters="" if params is None else params.to_json(),
             deadline=plain(self.deadline),
             insecure_seed=plain(self.insecure_seed),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import math
 from collections.abc import Collection, Iterable
@@ -169,9 +168,9 @@ class TrainParams:
         """Return the parameters as plain values."""
         return asdict(self)
 
-    def digest(self) -> str:
-        """Return what the handshake compares."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
+    def to_json(self) -> str:
+        """Return what the handshake compares: the parameters as text, always the same for the same."""
+        return json.dumps(self.to_dict(), sort_keys=True)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainParams:

@@ -160,7 +160,9 @@ def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[Scoring]:
             thread.join(settings.network.deadline)
     except BaseException as error:  # what went wrong here, or a signal: the others end with it, and need not guess
         stopper.stop(error)
-        thread.join(_AFTER_A_STOP)
+        service.end()  # it may be waiting for a batch
+        if service.begun.is_set():
+            thread.join(_AFTER_A_STOP)
         raise
     if ended:
         raise ended[0]

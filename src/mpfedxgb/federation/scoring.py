@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -20,6 +20,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.data.table import Column, Table
 from mpfedxgb.errors import DataError, FederationError, FrameError, HandshakeError
+from mpfedxgb.party.communicator import AROUND_BYTES
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.fixed import decode_fixed
@@ -207,17 +208,34 @@ def _share_ids(party: Party, request: _Request | None, size: int) -> list[str]:
     party.meter.now.rounds += 1
     party.meter.now.hops += 1
     if request is not None:
-        text = json.dumps(list(request.keys)).encode()
-        party.communicator.send(party.others, [np.frombuffer(text, np.uint8)])
+        for text in _lists(request.keys, party.communicator.settings.max_frame_bytes - AROUND_BYTES):
+            party.communicator.send(party.others, [np.frombuffer(text, np.uint8)])
         return list(request.keys)
-    arrays = party.communicator.receive(ACTIVE)
-    try:
-        keys = json.loads(arrays[0].tobytes())
-    except (ValueError, IndexError, RecursionError):
-        keys = None
-    if len(arrays) != 1 or not isinstance(keys, list) or len(keys) != size or not all(isinstance(k, str) for k in keys):
+    keys: list[str] = []
+    while len(keys) < size:
+        arrays = party.communicator.receive(ACTIVE)
+        try:
+            some = json.loads(arrays[0].tobytes())
+        except (ValueError, IndexError, RecursionError):
+            some = None
+        if len(arrays) != 1 or not isinstance(some, list) or not some or not all(isinstance(k, str) for k in some):
+            raise FrameError(f"{party.roster.name(ACTIVE)} sent another list of rows than it said")
+        keys += some
+    if len(keys) != size:
         raise FrameError(f"{party.roster.name(ACTIVE)} sent another list of rows than it said")
     return keys
+
+
+def _lists(keys: Sequence[str], room: int) -> Iterator[bytes]:
+    """Yield lists of ids that together are all of them, each as long as a frame has room for."""
+    begun, length = 0, 2
+    for i, key in enumerate(keys):
+        longest = 12 * len(key) + 4  # every character escaped as two of UTF-16, quotes, comma and space
+        if length + longest > room and i > begun:
+            yield json.dumps(keys[begun:i]).encode()
+            begun, length = i, 2
+        length += longest
+    yield json.dumps(keys[begun:]).encode()
 
 
 def take_rows(table: Table | None, places: npt.NDArray[np.int64]) -> Table:

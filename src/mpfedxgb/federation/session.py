@@ -19,6 +19,7 @@ from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.checkpoint import private_key
 from mpfedxgb.errors import (
     CheckpointError,
+    HandshakeError,
     MpfedxgbError,
     PeerFailedError,
     PeerFinishedError,
@@ -27,7 +28,7 @@ from mpfedxgb.errors import (
     StoppedError,
 )
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.party.communicator import Communicator
+from mpfedxgb.party.communicator import Communicator, FirstWords
 from mpfedxgb.party.local import Outcome, Program, run_role
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.ring import kernels
@@ -36,7 +37,7 @@ from mpfedxgb.transport.transport import Transport
 
 T = TypeVar("T")
 
-_PAUSE = 0.2
+_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _LOST = (PeerFinishedError.__name__, PeerTimeoutError.__name__, StoppedError.__name__)
 _CAPACITY = 1 << 28
 _log = logging.getLogger("mpfedxgb.session")
@@ -71,8 +72,12 @@ def state_folder(settings: RoleSettings) -> Path:
     return settings.role.state
 
 
-def open_transport(settings: RoleSettings, timeout: float) -> Transport:
-    """Connect this role with its neighbours, over gRPC or MPI as the settings say; waits at most `timeout` seconds."""
+def open_transport(settings: RoleSettings, timeout: float, serves: bool = False) -> Transport:
+    """Connect this role with its neighbours, over gRPC or MPI as the settings say; waits at most `timeout` seconds.
+
+    A role that serves waits on as long as anybody else waits with it; unless there is a new certificate, of which those
+    who come later have to be told.
+    """
     if settings.network.transport == "mpi":
         from mpfedxgb.transport.mpi import world_transport
 
@@ -100,7 +105,15 @@ def open_transport(settings: RoleSettings, timeout: float) -> Transport:
         None if network.listen is None else str(network.listen),
     )
     return connect(
-        settings.number, endpoints, identity, settings.federation.name, timeout, _CAPACITY, network.max_frame_mb << 20
+        settings.number,
+        endpoints,
+        identity,
+        settings.federation.name,
+        timeout,
+        _CAPACITY,
+        network.max_frame_mb << 20,
+        stays=identity.is_current if serves else None,
+        words=FirstWords(roster, settings.number, settings.session_settings()),
     )
 
 
@@ -163,8 +176,6 @@ def _run(
     attempt: int,
     stopper: Stopper | None = None,
 ) -> Outcome[T]:
-    # An auxiliary does not see whether all the others are there; until then the two whom it dials say nothing.
-    is_auxiliary = settings.number not in (COORDINATOR, ACTIVE)
     return run_role(
         program,
         private,
@@ -173,7 +184,7 @@ def _run(
         settings.number,
         settings.session_settings(attempt),
         private_key=folder.key,
-        first_wait=settings.network.connect_timeout if is_auxiliary else 0.0,
+        first_wait=settings.network.connect_timeout,  # a neighbour may wait for a role that is none of this one's
         on_start=None if stopper is None else stopper.watch,
     )
 
@@ -186,15 +197,25 @@ def is_lost_peer(error: BaseException) -> bool:
 
 
 def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -> None:
-    """Run one session after the other, until this role is stopped; a session that fails is logged, and that is all."""
+    """Run one session after the other, until this role is stopped.
+
+    A session that fails, or that this role is not let into, is logged, and that is all.
+    """
     folder = SessionFolder(settings)
     kernels.warm_up()
+    pause = _PAUSE
     while True:
         try:
-            transport = open_transport(settings, settings.network.connect_timeout)
+            transport = open_transport(settings, settings.network.connect_timeout, serves=True)
         except PeerTimeoutError as error:
             _log.info("%s; still waiting", error)
             continue
+        except HandshakeError as error:  # some other role's settings or certificate may be mended while this one stays
+            _log.warning("%s; trying again in %g seconds", error, pause)
+            time.sleep(pause)
+            pause = min(_LONGEST_PAUSE, 2 * pause)
+            continue
+        pause = _PAUSE
         outcome = _run(settings, program, private, transport, folder, folder.next_attempt())
         if outcome.error is None:
             _log.info("%s has finished a session", settings.role.name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,11 +26,36 @@ from mpfedxgb.errors import (
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.ring.prg import digest
-from mpfedxgb.transport.frame import SESSION_BYTES, Frame, Kind, decode, encode, short_label
+from mpfedxgb.transport.frame import MAX_HEADER_BYTES, SESSION_BYTES, Frame, Kind, decode, encode, short_label
 from mpfedxgb.transport.transport import Transport
 
 Array = npt.NDArray[Any]
+SAY_EVERY = 10.0
+"""Seconds between two lines of a role that waits for others before a session begins."""
+
 _MAX_TEXT = 2000
+AROUND_BYTES = 512
+"""More than a frame of one or two arrays has beside their bytes: header, label and shapes."""
+
+_PART = [np.dtype(np.int64), np.dtype(np.uint8)]
+_START = "start"
+_log = logging.getLogger("mpfedxgb.session")
+
+
+class FirstWords:
+    """What a role says to those who are connected before everybody is: for whom it waits, and why it gives up."""
+
+    def __init__(self, roster: Roster, role: int, settings: SessionSettings) -> None:
+        self._roster, self._role, self._session = roster, role, _hello(settings)
+
+    def waiting(self, names: Sequence[str]) -> bytes:
+        """Return a message that names those who are not there."""
+        return encode(Kind.WAIT, self._role, self._session, 0, _START, [_octets(", ".join(names))])
+
+    def giving_up(self, error: BaseException) -> bytes:
+        """Return a message that says why this role does not wait any longer."""
+        texts = self._roster.name(self._role), public_reason(error), kind_of(error)
+        return encode(Kind.ABORT, self._role, self._session, 0, _START, [_octets(text) for text in texts])
 
 
 class Communicator:
@@ -51,14 +78,17 @@ class Communicator:
             meter,
         )
         self.step = 0
-        self.label = "start"
-        self._hello = self._session = digest(settings.session.encode())[:SESSION_BYTES]
+        self.label = _START
+        self._session = _hello(settings)
+        self._begun = False
+        self._awaited: dict[int, str] = {}  # by peer, for whom it waits in its turn
         self._usual_wait = settings.deadline if role == ACTIVE else settings.longer_deadline
         self._wait = max(self._usual_wait, first_wait)  # some role may still be on its way
 
     def begin(self, context: bytes) -> None:
         """Take frames of this attempt only from now on; `context` ties its keys to everyone's nonces."""
         self._session = digest(b"attempt", context)[:SESSION_BYTES]
+        self._begun = True
         self._wait = self._usual_wait
 
     def advance(self, label: str) -> None:
@@ -71,10 +101,22 @@ class Communicator:
         block = encode(kind, self.role, self._session, self.step, self.label, arrays)
         payload = sum(array.nbytes for array in arrays)
         for peer in peers:
-            self._deliver(peer, block)
+            for frame in self._cut(block):
+                self._deliver(peer, frame)
             self.meter.sent(self.roster.name(peer), payload, len(block))
             if self.role == COORDINATOR and kind is Kind.DATA:
                 self.meter.now.dealer_bytes += payload
+
+    def _cut(self, block: bytes) -> Iterator[bytes]:
+        """Yield a message as it is, or where it is longer than a frame may be, in parts."""
+        longest = self.settings.max_frame_bytes
+        if len(block) <= longest:
+            yield block
+            return
+        whole, room = np.array([len(block)], np.int64), longest - AROUND_BYTES
+        for place in range(0, len(block), room):
+            part = np.frombuffer(block, np.uint8, min(room, len(block) - place), place)
+            yield encode(Kind.PART, self.role, self._session, self.step, self.label, [whole, part])
 
     def _deliver(self, peer: int, block: bytes) -> None:
         try:
@@ -84,9 +126,26 @@ class Communicator:
         except PeerFinishedError:
             raise self._last_words(peer) from None
 
-    def receive(self, peer: int, kind: Kind = Kind.DATA) -> tuple[Array, ...]:
-        """Return the arrays of the next frame from a peer, which must belong to this very step."""
+    def receive(self, peer: int, kind: Kind = Kind.DATA, expected: int = 0) -> tuple[Array, ...]:
+        """Return the arrays of the next message from a peer, which must belong to this very step.
+
+        A message that is longer than a frame may be comes in parts, if that many bytes of arrays are `expected`.
+        """
+        frame = self._next(peer, expected)
+        self._check_ours(peer, frame)
+        return self._in_step(peer, frame, kind)
+
+    def receive_greeting(self, peer: int) -> tuple[tuple[Array, ...], FederationError | None]:
+        """Return a peer's greeting, and what is wrong with the frame around it: the greeting itself may tell why."""
         frame = self._next(peer)
+        arrays = self._in_step(peer, frame, Kind.HELLO)
+        try:
+            self._check_ours(peer, frame)
+        except AlienFrameError as error:
+            return arrays, error
+        return arrays, None
+
+    def _in_step(self, peer: int, frame: Frame, kind: Kind) -> tuple[Array, ...]:
         if frame.kind is not kind or frame.step != self.step or frame.label != self.label:
             theirs = f"{frame.kind.name.lower()} frame of step {frame.step} ({printable(frame.label)})"
             raise OutOfStepError(
@@ -97,9 +156,50 @@ class Communicator:
             self.meter.now.dealer_bytes += frame.payload_bytes
         return frame.arrays
 
-    def _next(self, peer: int) -> Frame:
+    def _next(self, peer: int, expected: int = 0) -> Frame:
+        """Return the next message of a peer that is no abort; before a session begins, it may be of another one."""
+        while True:
+            block = self._arrival(peer)
+            frame = self._decode(peer, block)
+            if frame.kind is Kind.PART:
+                block = self._whole(peer, frame, expected)
+                frame = decode(block, len(block))
+            self.meter.received(self.roster.name(peer), frame.payload_bytes, len(block))
+            if frame.kind is not Kind.WAIT or self._begun:
+                return frame
+            names = b"".join(array.tobytes() for array in frame.arrays)[:_MAX_TEXT]
+            self._awaited[peer] = printable(names.decode(errors="replace"))
+            self._say_for_whom(peer)
+
+    def _whole(self, peer: int, frame: Frame, expected: int) -> bytes:
+        """Return a message whose first part has come, when the others have too; memory is taken as they come."""
+        allowed = max(self.settings.max_frame_bytes, expected + MAX_HEADER_BYTES if expected else 0)
+        parts, length, whole = list[bytes](), 0, -1
+        while True:
+            self._check_ours(peer, frame)
+            if frame.kind is not Kind.PART or [a.dtype for a in frame.arrays] != _PART or frame.arrays[0].shape != (1,):
+                raise FrameError(f"{self.roster.name(peer)} sent something else than the next part of a message")
+            whole = int(frame.arrays[0][0]) if not parts else whole
+            parts.append(frame.arrays[1].tobytes())
+            length += len(parts[-1])
+            if whole > allowed:
+                raise FrameError(f"a message of {whole} bytes is larger than the {allowed} allowed")
+            if not parts[-1] or length > whole:
+                raise FrameError(f"{self.roster.name(peer)} sent parts that do not make up a message")
+            if length == whole:
+                return b"".join(parts)
+            frame = self._decode(peer, self._arrival(peer))
+
+    def _arrival(self, peer: int) -> bytes:
+        """Return the next block of a peer; until the session begins, say now and then for whom this role waits."""
+        end = time.monotonic() + self._wait
         try:
-            block = self.transport.receive(peer, self._wait)
+            while not self._begun and end - time.monotonic() > SAY_EVERY:
+                try:
+                    return self.transport.receive(peer, SAY_EVERY)
+                except PeerTimeoutError:
+                    self._say_for_whom(peer)
+            return self.transport.receive(peer, max(0.0, end - time.monotonic()))
         except PeerTimeoutError:
             raise PeerTimeoutError(self._silence(peer, "sent nothing")) from None
         except PeerFinishedError:
@@ -107,14 +207,13 @@ class Communicator:
                 f"{self.roster.name(peer)} ended while {self.roster.name(self.role)} waited for it at step {self.step} "
                 f"({self.label})"
             ) from None
+
+    def _decode(self, peer: int, block: bytes) -> Frame:
+        """Return a frame; raise what an abort says."""
         frame = decode(block, self.settings.max_frame_bytes)
-        if not self._is_ours(frame):
-            raise self._alien(peer)
-        if frame.sender != peer:
-            raise AlienFrameError(f"a frame from {self.roster.name(peer)} claims to be sent by role {frame.sender}")
-        self.meter.received(self.roster.name(peer), frame.payload_bytes, len(block))
         if frame.kind is Kind.ABORT:
-            raise self._failure(frame)
+            self._check_ours(peer, frame)
+            raise self._failure(peer, frame)
         return frame
 
     def abort(self, error: BaseException) -> None:
@@ -123,7 +222,7 @@ class Communicator:
         reason = f"{public_reason(error)} at step {self.step} ({self.label})"
         if isinstance(error, PeerFailedError):
             origin, reason, kind = error.origin, error.reason, error.kind
-        texts = [np.frombuffer(printable(text).encode()[:_MAX_TEXT], np.uint8) for text in (origin, reason, kind)]
+        texts = [_octets(text) for text in (origin, reason, kind)]
         block = encode(Kind.ABORT, self.role, self._session, self.step, self.label, texts)
         for peer in self.roster.neighbours(self.role):
             try:
@@ -136,29 +235,54 @@ class Communicator:
         try:
             while True:
                 frame = decode(self.transport.receive(peer, 0), self.settings.max_frame_bytes)
-                if frame.kind is Kind.ABORT and frame.sender == peer:
-                    return self._failure(frame) if self._is_ours(frame) else self._alien(peer)
+                if frame.kind is Kind.ABORT:
+                    self._check_ours(peer, frame)
+                    return self._failure(peer, frame)
+        except AlienFrameError as error:
+            return error
         except (PeerTimeoutError, PeerFinishedError, FrameError):
             return PeerFinishedError(
                 f"{self.roster.name(peer)} ended while {self.roster.name(self.role)} had something for it at step "
                 f"{self.step} ({self.label})"
             )
 
-    def _is_ours(self, frame: Frame) -> bool:
-        """Whether a frame is of this attempt; a peer may also have stopped before the attempt began."""
-        return frame.session == self._session or (frame.kind is Kind.ABORT and frame.session == self._hello)
+    def _check_ours(self, peer: int, frame: Frame) -> None:
+        """Refuse a frame of another session, attempt or sender.
 
-    def _alien(self, peer: int) -> AlienFrameError:
-        return AlienFrameError(f"{self.roster.name(peer)} sent a frame of another session or attempt")
+        An abort may be of a peer that stopped before the attempt began; and until then, of one whose settings differ.
+        """
+        stops = frame.kind is Kind.ABORT
+        if stops and not self._begun:
+            return
+        if frame.session != self._session and not (stops and frame.session == _hello(self.settings)):
+            raise AlienFrameError(f"{self.roster.name(peer)} sent a frame of another session or attempt")
+        if frame.sender != peer:
+            raise AlienFrameError(f"a frame from {self.roster.name(peer)} claims to be sent by role {frame.sender}")
+
+    def _say_for_whom(self, peer: int) -> None:
+        me, name, others = self.roster.name(self.role), self.roster.name(peer), self._awaited.get(peer)
+        _log.info("%s waits for %s", me, f"{others}, as {name} does" if others else name)
 
     def _silence(self, peer: int, what: str) -> str:
-        return f"{self.roster.name(peer)} {what} for {self._wait:g} seconds at step {self.step} ({self.label})"
+        name, others = self.roster.name(peer), self._awaited.get(peer)
+        if others and not self._begun:
+            return f"{others} did not come for {self._wait:g} seconds, for whom {name} waits"
+        return f"{name} {what} for {self._wait:g} seconds at step {self.step} ({self.label})"
 
-    def _failure(self, frame: Frame) -> PeerFailedError:
+    def _failure(self, peer: int, frame: Frame) -> PeerFailedError:
         """Return what an abort says; of an origin that is no role, the sender takes the place."""
         if len(frame.arrays) != 3 or any(array.dtype != np.uint8 for array in frame.arrays):
             raise FrameError("an abort carries three texts: its origin, its reason and its kind")
         blobs = (array.tobytes()[:_MAX_TEXT] for array in frame.arrays)
         origin, reason, kind = (printable(blob.decode(errors="replace")) for blob in blobs)
         is_role = any(origin == self.roster.name(role) for role in self.roster.roles)
-        return PeerFailedError(origin if is_role else self.roster.name(frame.sender), reason, kind)
+        return PeerFailedError(origin if is_role else self.roster.name(peer), reason, kind)
+
+
+def _hello(settings: SessionSettings) -> bytes:
+    """Return what frames carry until there is an attempt."""
+    return digest(settings.session.encode())[:SESSION_BYTES]
+
+
+def _octets(text: str) -> Array:
+    return np.frombuffer(printable(text).encode()[:_MAX_TEXT], np.uint8)

@@ -3,7 +3,8 @@
 1. Every participant sends its greeting and a fresh nonce to the coordinator and to the active participant.
 2. The coordinator compares the greetings, and hands each participant its own greeting and that participant's seed.
 3. The active participant compares the greetings too. It settles what may differ - the newest protocol that all speak,
-   the highest number of an attempt that anyone has reached - and passes this and all nonces on.
+   the highest number of an attempt that anyone has reached, the smallest limit of a frame - and passes this and all
+   nonces on.
 
 After this the coordinator receives announcements only.
 """
@@ -12,12 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mpfedxgb.errors import HandshakeError
+from mpfedxgb.config import SMALLEST_FRAME
+from mpfedxgb.errors import HandshakeError, printable
 from mpfedxgb.party.communicator import Array, Communicator
 from mpfedxgb.party.keys import NONCE_BYTES, Keyring, MakeSource, context_digest, entropy_of
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
@@ -29,6 +32,8 @@ PROTOCOLS = (3,)
 not finish a run together."""
 
 COMMITMENT_BYTES = 32
+_MOST_SHOWN, _MOST_NAMED = 100, 8
+_NONE = object()
 _MUST_AGREE = ("session", "parameters", "roster")
 
 
@@ -51,7 +56,7 @@ def shake_hands(comm: Communicator, make_source: MakeSource | None = None, priva
     else:
         agreed, nonces, commitments, seed = _participant(comm, nonce, private)
         seeds = {comm.role: seed}
-    comm.settings = replace(comm.settings, attempt=agreed["attempt"])
+    comm.settings = replace(comm.settings, attempt=agreed["attempt"], max_frame_bytes=agreed["max_frame_bytes"])
     context = context_digest(comm.settings, comm.roster, nonces)
     comm.begin(context)
     training = digest(b"training", comm.settings.session.encode(), *commitments).hex()[:32]
@@ -66,8 +71,8 @@ def _participant(
     comm.send([COORDINATOR], [_octets(mine), _octets(nonce)], Kind.HELLO)
     if comm.role != ACTIVE:
         comm.send([ACTIVE], [_octets(mine), _octets(nonce)], Kind.HELLO)
-    theirs, seed = _receive(comm, COORDINATOR, 2)
-    greetings = {COORDINATOR: _check(comm, COORDINATOR, theirs)}
+    greeting, seed = _receive_greeting(comm, COORDINATOR)
+    greetings = {COORDINATOR: greeting}
     if len(seed) != SEED_BYTES:
         raise HandshakeError(f"{roster.coordinator} sent a seed of {len(seed)} bytes instead of {SEED_BYTES}")
     if comm.role == ACTIVE:
@@ -97,7 +102,8 @@ def _greeting(comm: Communicator, private: bytes) -> bytes:
             "protocols": list(PROTOCOLS),
             "session": settings.session,
             "attempt": settings.attempt,
-            "parameters": settings.parameters_digest,
+            "parameters": settings.parameters,
+            "max_frame_bytes": settings.max_frame_bytes,
             "roster": [roster.coordinator, *roster.participants],
             "commitment": _commitment(private).hex(),
         },
@@ -114,8 +120,7 @@ def _collect(comm: Communicator, peers: Sequence[int] | range) -> tuple[dict[int
     """Return the peers' greetings, checked, and their nonces."""
     greetings, nonces = {}, []
     for m in peers:
-        theirs, nonce = _receive(comm, m, 2)
-        greetings[m] = _check(comm, m, theirs)
+        greetings[m], nonce = _receive_greeting(comm, m)
         if len(nonce) != NONCE_BYTES:
             raise HandshakeError(f"{comm.roster.name(m)} sent a nonce of {len(nonce)} bytes instead of {NONCE_BYTES}")
         nonces.append(nonce)
@@ -132,8 +137,9 @@ def _check(comm: Communicator, peer: int, theirs: bytes) -> dict[str, Any]:
     mine = json.loads(_greeting(comm, b""))
     for key in _MUST_AGREE:
         if greeting.get(key) != mine[key]:
+            told = _difference(key, greeting.get(key), mine[key], name, comm.roster.name(comm.role))
             raise HandshakeError(
-                f"{name} and {comm.roster.name(comm.role)} do not agree on the {key}; "
+                f"{name} and {comm.roster.name(comm.role)} do not agree on the {key}: {told}; "
                 "give all roles the same settings and the same version of mpfedxgb"
             )
     spoken, attempt, commitment = (greeting.get(key) for key in ("protocols", "attempt", "commitment"))
@@ -143,9 +149,27 @@ def _check(comm: Communicator, peer: int, theirs: bytes) -> dict[str, Any]:
             f"{name} speaks the protocols {spoken!r:.50}, {comm.roster.name(comm.role)} speaks {list(PROTOCOLS)}; "
             "install versions of mpfedxgb that have one in common"
         )
-    if not _is_attempt(attempt) or not _is_hex(commitment, COMMITMENT_BYTES):
+    limit = greeting.get("max_frame_bytes")
+    if not _is_attempt(attempt) or not _is_limit(limit) or not _is_hex(commitment, COMMITMENT_BYTES):
         raise HandshakeError(f"{name} sent a greeting that cannot be read")
     return greeting
+
+
+def _difference(key: str, theirs: Any, mine: Any, name: str, me: str) -> str:
+    """Return in what two roles differ, with both values; of the parameters, in which of them."""
+    pairs = {"it": (theirs, mine)}
+    if key == "parameters":
+        with suppress(ValueError, TypeError, RecursionError):  # of a peer that sent something else
+            other, own = dict(json.loads(theirs)), dict(json.loads(mine))
+            names = [p for p in sorted({*other, *own}) if other.get(p, _NONE) != own.get(p, _NONE)]
+            pairs = {f"{p!s:.40}": (other.get(p, _NONE), own.get(p, _NONE)) for p in names[:_MOST_NAMED]} or pairs
+    told = (f"{what} is {_shown(a)} at {name} and {_shown(b)} at {me}" for what, (a, b) in pairs.items())
+    return printable(", ".join(told))
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False) if value is not _NONE else "not there"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def _settle(comm: Communicator, greetings: dict[int, dict[str, Any]]) -> bytes:
@@ -155,20 +179,39 @@ def _settle(comm: Communicator, greetings: dict[int, dict[str, Any]]) -> bytes:
         raise HandshakeError(
             "there is no protocol that all roles speak; install versions of mpfedxgb that have one in common"
         )
-    attempt = max(g["attempt"] for g in greetings.values())
-    return json.dumps({"protocol": max(common), "attempt": attempt}).encode()
+    agreed = {
+        "protocol": max(common),
+        "attempt": max(g["attempt"] for g in greetings.values()),
+        "max_frame_bytes": min(g["max_frame_bytes"] for g in greetings.values()),
+    }
+    return json.dumps(agreed).encode()
 
 
 def _read_agreement(comm: Communicator, blob: bytes) -> dict[str, Any]:
     name = comm.roster.name(ACTIVE)
     try:
         agreed: dict[str, Any] = dict(json.loads(blob))
-        protocol, attempt = agreed["protocol"], agreed["attempt"]
+        protocol, attempt, limit = agreed["protocol"], agreed["attempt"], agreed["max_frame_bytes"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise HandshakeError(f"{name} sent an agreement that cannot be read") from None
-    if protocol not in PROTOCOLS or not _is_attempt(attempt) or attempt < comm.settings.attempt:
-        raise HandshakeError(f"{name} settled on a protocol or an attempt that {comm.roster.name(comm.role)} never had")
+    mine = comm.settings
+    sound = protocol in PROTOCOLS and _is_attempt(attempt) and _is_limit(limit)
+    if not sound or attempt < mine.attempt or limit > mine.max_frame_bytes:
+        raise HandshakeError(
+            f"{name} settled on a protocol, an attempt or a frame that {comm.roster.name(comm.role)} never had"
+        )
     return agreed
+
+
+def _receive_greeting(comm: Communicator, peer: int) -> tuple[dict[str, Any], bytes]:
+    """Return a peer's greeting, checked, and what came with it."""
+    arrays, alien = comm.receive_greeting(peer)
+    if len(arrays) != 2:
+        raise HandshakeError(f"{comm.roster.name(peer)} sent a greeting that cannot be read")
+    greeting = _check(comm, peer, arrays[0].tobytes())  # which names what differs, if something does
+    if alien is not None:
+        raise alien
+    return greeting, arrays[1].tobytes()
 
 
 def _receive(comm: Communicator, peer: int, count: int) -> list[bytes]:
@@ -188,6 +231,10 @@ def _pieces(comm: Communicator, blob: bytes, length: int) -> list[bytes]:
 
 def _is_attempt(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and 1 <= number < 1 << 62
+
+
+def _is_limit(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and SMALLEST_FRAME <= number < 1 << 62
 
 
 def _is_hex(text: Any, length: int) -> bool:

@@ -7,6 +7,7 @@ three cases side by side; protocols are written once, in terms of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,6 +28,9 @@ from mpfedxgb.transport.frame import Kind
 
 ALL = -1
 """As the receiver of a reveal: every participant."""
+
+MOST_ANNOUNCED_BYTES = 1 << 26
+"""Largest announcement that the coordinator takes in parts; how long one is depends on trees, never on rows."""
 
 Spec = tuple[Ring, Shape]
 
@@ -148,7 +152,8 @@ class Party:
 
     def receive(self, peer: int, specs: Sequence[Spec]) -> list[RingArray]:
         """Return ring elements from a peer; anything but the expected rings and shapes is an error."""
-        arrays = self.communicator.receive(peer)
+        expected = sum(_wire_bytes(*spec) for spec in specs)
+        arrays = self.communicator.receive(peer, expected=expected)
         if len(arrays) != len(specs):
             raise FrameError(f"{self.roster.name(peer)} sent {len(arrays)} arrays where {len(specs)} were expected")
         return [_from_wire(array, *spec) for array, spec in zip(arrays, specs, strict=True)]
@@ -160,7 +165,7 @@ class Party:
         """
         self.step(f"announce {name}")
         if self.is_coordinator:
-            arrays = self.communicator.receive(ACTIVE, Kind.ANNOUNCE)
+            arrays = self.communicator.receive(ACTIVE, Kind.ANNOUNCE, MOST_ANNOUNCED_BYTES)
             if len(arrays) != 1:
                 raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} in another form than expected")
             public = arrays[0]
@@ -236,7 +241,7 @@ class Party:
         return everyone
 
     def _numbers(self, peer: int, name: str, shape: Shape) -> npt.NDArray[np.int64]:
-        arrays = self.communicator.receive(peer)
+        arrays = self.communicator.receive(peer, expected=8 * math.prod(shape))
         if len(arrays) != 1 or arrays[0].dtype != np.int64 or arrays[0].shape != shape:
             raise FrameError(f"{self.roster.name(peer)} told {name} in another form than expected")
         return arrays[0]
@@ -252,6 +257,11 @@ def _look_away(name: str, value: Any) -> None:
 
 def _to_wire(x: RingArray) -> Array:
     return np.packbits(x.data, bitorder="little") if x.ring == BIT else x.data
+
+
+def _wire_bytes(ring: Ring, shape: Shape) -> int:
+    size = math.prod(shape)
+    return -(-size // 8) if ring == BIT else size * ring.element_bytes
 
 
 def _from_wire(array: Array, ring: Ring, shape: Shape) -> RingArray:

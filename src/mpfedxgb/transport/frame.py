@@ -36,6 +36,9 @@ MAX_ELEMENTS = 1 << 40
 _FIXED = struct.Struct("<4sBBHQ16sBB")
 _ARRAY = struct.Struct("<BB")
 _DTYPES = (np.dtype("<u1"), np.dtype("<u8"), np.dtype("<i8"))
+MAX_HEADER_BYTES = _FIXED.size + MAX_LABEL_BYTES + MAX_ARRAYS * (_ARRAY.size + 8 * MAX_AXES)
+"""Most that a frame has beside the bytes of its arrays."""
+
 _CODES = {dtype: code for code, dtype in enumerate(_DTYPES)}
 
 
@@ -50,6 +53,10 @@ class Kind(enum.IntEnum):
     """Public announcements to the coordinator."""
     ABORT = 4
     """The sender stops; the label is the step it had reached, the arrays are origin, reason and kind of error."""
+    WAIT = 5
+    """Before a session begins: the sender still waits for others, whom the array names."""
+    PART = 6
+    """A part of a message that is longer than a frame may be: the length of the whole, and its next bytes."""
 
 
 _KINDS = {int(kind): kind for kind in Kind}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,12 @@ import pytest
 
 from contracts.transport_contract import LONG, ROOM, SHORT
 from mpfedxgb.errors import HandshakeError, PeerFinishedError, PeerTimeoutError, SettingsError, UserError
-from mpfedxgb.transport.grpc import Endpoints
+from mpfedxgb.transport.grpc import Endpoints, waiting
 from mpfedxgb.transport.grpc.rendezvous import METHOD, OPTIONS, Introduction, Refusal, Rendezvous
 from mpfedxgb.transport.grpc.server import Server
 from mpfedxgb.transport.grpc.stream import PeerStream
 from mpfedxgb.transport.grpc.tls import Identity, grpc
-from support.loopback import NAMES, Loopback, with_names
+from support.loopback import NAMES, Loopback, loopback, with_names
 from support.pki import Authority, unchecked
 
 NO_WAIT = 1.0
@@ -142,6 +143,93 @@ def test_a_role_that_is_not_on_the_other_list(federation: Loopback) -> None:
     larger = with_names(federation, NAMES)
     with pytest.raises(HandshakeError, match="certificate is for 'retail', which is no role of this federation"):
         larger.connect(3, peers=[0])
+
+
+@pytest.mark.usefixtures("coordinator")
+def test_another_order_of_the_roles(federation: Loopback) -> None:
+    """Bank believes that telecom is the active participant; it is told both lists, before anything else goes wrong."""
+    other = with_names(federation, ("coordinator", "telecom", "bank"))
+    words = "bank lists the roles as coordinator,telecom,bank, coordinator as coordinator,bank,telecom; give all"
+    with pytest.raises(HandshakeError, match=words):
+        other.connect(2, peers=[0])
+
+
+# Waiting together
+
+
+class Spoken:
+    """What a role says before all are there, as plain text."""
+
+    def waiting(self, names: Sequence[str]) -> bytes:
+        """Name them."""
+        return f"for {' '.join(names)}".encode()
+
+    def giving_up(self, error: BaseException) -> bytes:
+        """Say why."""
+        return f"no more: {error}".encode()
+
+
+def test_who_waits_is_kept_while_others_are_missing(tmp_path: Path) -> None:
+    """However often the time of a role that serves is over, those who are there stay connected, and are told why."""
+    asked = threading.Semaphore(0)
+
+    def stays() -> bool:
+        asked.release()
+        return True
+
+    with loopback(tmp_path) as federation:
+        coordinator = federation.call(0, timeout=0.2, stays=stays, words=Spoken())
+        bank, telecom = (federation.connect(role, peers=[0]) for role in (1, 2))
+        for _ in range(4):
+            assert asked.acquire(timeout=LONG)
+        retail = federation.connect(3, peers=[0])
+        end = coordinator.result()
+        for role, one in ((1, bank), (2, telecom), (3, retail)):
+            end.send(role, b"begin", LONG)
+            heard = []
+            while heard[-1:] != [b"begin"]:
+                heard.append(one.receive(0, LONG))
+            assert role == 3 or heard[-2] == b"for retail"
+            one.send(0, b"still here", LONG)
+            assert end.receive(role, LONG) == b"still here"
+        for one in (end, bank, telecom, retail):
+            one.close()
+
+
+def test_nobody_to_keep(federation: Loopback) -> None:
+    """A role that serves begins anew where nobody waits with it, or where it has a reason."""
+    with pytest.raises(PeerTimeoutError, match="bank: it has not called"):
+        federation.connect(0, timeout=0.2, stays=lambda: True)
+    coordinator = federation.call(0, timeout=1.0, stays=lambda: False, words=Spoken())
+    telecom = federation.connect(2, peers=[0])
+    with pytest.raises(PeerTimeoutError, match="bank: it has not called"):
+        coordinator.result()
+    assert telecom.receive(0, LONG) == b"for bank"
+    assert telecom.receive(0, LONG) == b"no more: not all roles came within 1 seconds; bank: it has not called"
+    telecom.close()
+
+
+def test_what_the_log_says_meanwhile(
+    federation: Loopback, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it listens, and for whom it waits, at once and again and again; with what is known of them."""
+    monkeypatch.setattr(waiting, "SAY_EVERY", 0.01)
+    caplog.set_level(logging.INFO, "mpfedxgb.transport")
+
+    def wait_for(words: str, times: int) -> None:
+        until = time.monotonic() + LONG
+        while caplog.text.count(words) < times:
+            assert time.monotonic() < until, caplog.text
+            time.sleep(0.01)
+
+    coordinator = federation.call(0)
+    wait_for("coordinator waits for bank: it has not called; telecom: it has not called", 3)
+    with pytest.raises(HandshakeError, match="not in the same federation"):
+        federation.connect(2, peers=[0], federation="other")
+    wait_for("waits for bank: it has not called; telecom: it was refused: telecom and coordinator are not in", 3)
+    for call in [coordinator, *(federation.call(role, peers=[0]) for role in (1, 2))]:
+        call.result().close()
+    assert f"coordinator listens on 127.0.0.1:{federation.ports[0]}" in caplog.text
 
 
 def test_a_duplicate_role(federation: Loopback, caplog: pytest.LogCaptureFixture) -> None:

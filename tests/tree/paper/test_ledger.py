@@ -123,7 +123,7 @@ def record(strict: Training) -> Recorded:
         seen[party.role] = witnessed(party)
         return secure_train(party, params, data)
 
-    settings = SessionSettings(insecure_seed=7, parameters_digest=params.digest())
+    settings = SessionSettings(insecure_seed=7, parameters=params.to_json())
     return Recorded(training, run_locally(program, training.participants, private, settings, recorder), recorder, seen)
 
 

@@ -130,7 +130,7 @@ def record(params: TrainParams, tables: Sequence[Table], labels: Labels, seed: i
         return secure_train(party, params, data)
 
     data = [TrainData(table, labels=labels if m == 0 else None) for m, table in enumerate(tables)]
-    settings = SessionSettings(insecure_seed=seed, parameters_digest=params.digest())
+    settings = SessionSettings(insecure_seed=seed, parameters=params.to_json())
     run = run_locally(program, len(tables), [(None,), *((one,) for one in data)], settings, tap, one_core=True)
     results = [result for result in run.results if result is not None]
     numbers, bits = ([], []) if params.is_paper else _masked(opened)

@@ -134,7 +134,7 @@ class RoleSettings:
         return SessionSettings(
             session=self.session_name,
             attempt=attempt,
-            parameters_digest=self.training.digest(),
+            parameters=self.training.to_json(),
             deadline=self.network.deadline,
             max_frame_bytes=self.network.max_frame_mb << 20,
         )

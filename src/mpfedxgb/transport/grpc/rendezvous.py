@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mpfedxgb.errors import PeerFinishedError, SettingsError
+from mpfedxgb.errors import PeerFinishedError, SettingsError, printable
 from mpfedxgb.transport.address import NAME, parse_address
 from mpfedxgb.transport.grpc.stream import MESSAGE_BYTES, PeerStream
 
@@ -95,6 +95,8 @@ class Introduction:
     federation: str
     window: int
     """Bytes that it has room for."""
+    roles: tuple[str, ...] = ()
+    """Everybody, in the order of its settings; empty if it does not say."""
 
     def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
         """Return it as a call's metadata."""
@@ -103,6 +105,7 @@ class Introduction:
             ("mpfedxgb-federation-bin", self.federation.encode()),
             ("mpfedxgb-role", self.name),
             ("mpfedxgb-window", str(self.window)),
+            *((("mpfedxgb-roles-bin", ",".join(self.roles).encode()),) if self.roles else ()),
         )
 
 
@@ -163,6 +166,13 @@ class Rendezvous:
             )
         if metadata.get("mpfedxgb-federation-bin") != self.me.federation.encode():
             raise Refusal(f"{claimed} and {self.me.name} are not in the same federation; compare the federation's name")
+        listed, mine = metadata.get("mpfedxgb-roles-bin"), ",".join(self.me.roles)
+        if mine and isinstance(listed, bytes) and listed != mine.encode():
+            theirs = printable(listed[:200].decode(errors="replace"))
+            raise Refusal(
+                f"{claimed} lists the roles as {theirs}, {self.me.name} as {mine[:200]}; give all roles the same "
+                "participants in the same order"
+            )
         role = list(self.names).index(claimed)
         if role not in self.callers:
             raise Refusal(f"{self.me.name} expects no call of {claimed}; do both have the same list of roles?")
@@ -193,10 +203,13 @@ class Rendezvous:
         if self.streams.get(role) is stream:
             self.note(role, f"{stream.why_ended}; it has not called again")
 
-    def warn(self, caller: str, reason: str) -> None:
-        """Log a refusal, once for each caller and reason."""
+    def warn(self, caller: str, certified: Sequence[str], reason: str) -> None:
+        """Log a refusal, once for each caller and reason; of a role that is waited for, remember it."""
         what = (caller[:100], reason)
         with self._changed:
+            for role in self.missing():
+                if self.names[role] in certified:
+                    self._reasons[role] = f"it was refused: {reason}"
             if what in self._warned or len(self._warned) >= _MOST_WARNINGS:
                 return
             self._warned.add(what)
@@ -221,17 +234,20 @@ class Rendezvous:
         return [role for role in self.expected if role not in self.streams or not self.streams[role].alive]
 
     def wait(self, timeout: float) -> bool:
-        """Wait until everybody is there, and return whether they came in time; after that nobody else is let in.
-
-        Raises what `fail` was told.
-        """
+        """Wait a while for everybody, and return whether they are there; raises what `fail` was told."""
         with self._changed:
             self._changed.wait_for(lambda: self.failure is not None or self.over.is_set(), timeout)
             if self.failure is not None:
                 raise self.failure
-            all_came = self.over.is_set()
+            return self.over.is_set()
+
+    def give_up(self, keep_who_is_there: bool) -> bool:
+        """End the waiting, so that nobody is let in any more; return whether it ended without everybody."""
+        with self._changed:
+            if self.over.is_set() or (keep_who_is_there and any(s.alive for s in self.streams.values())):
+                return False
             self.over.set()
-            return all_came
+            return True
 
     def who_is_missing(self) -> str:
         """Return the missing roles and what is known of them."""

@@ -87,6 +87,7 @@ class Server:
         except RuntimeError:
             raise UserError(f"cannot listen on {listen}; is the address one of this machine's?") from None
         self._grpc.start()
+        log.info("%s listens on %s", identity.name, listen)
 
     def _admit(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         metadata = dict(context.invocation_metadata())
@@ -100,7 +101,7 @@ class Server:
             rendezvous.join(role, stream)
         except Refusal as refusal:
             if refusal.lasting:
-                rendezvous.warn(str(metadata.get("mpfedxgb-role", "")), refusal.reason)
+                rendezvous.warn(str(metadata.get("mpfedxgb-role", "")), peer_names(proved), refusal.reason)
             context.set_trailing_metadata(((REFUSED, "1"),))
             context.abort(_code(refusal), refusal.reason)
         reader = threading.Thread(

@@ -122,6 +122,13 @@ class Identity:
     def __reduce__(self) -> NoReturn:
         raise SecretError("an identity contains a private key and is not pickled; load it where it is needed")
 
+    def is_current(self) -> bool:
+        """Return whether certificate and authority are still those in the files."""
+        try:
+            return (self.ca, self.certificate) == (self.ca_file.read_bytes(), self.certificate_file.read_bytes())
+        except OSError:  # about to be replaced, or a passing trouble: what was read is good until there is another
+            return True
+
     def check_usage(self, listens: bool, dials: bool) -> None:
         """Refuse a certificate that was not issued for what the role does."""
         for needed, usage, does in ((listens, "serverAuth", "listens"), (dials, "clientAuth", "dials")):

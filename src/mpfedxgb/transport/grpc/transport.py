@@ -8,16 +8,19 @@ Threads and settings were chosen by measurement, see docs/adr/0012-grpc-streams.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from mpfedxgb.errors import FederationError, PeerTimeoutError, SettingsError
 from mpfedxgb.transport.grpc.client import Client
-from mpfedxgb.transport.grpc.rendezvous import Endpoints, Introduction, Rendezvous
+from mpfedxgb.transport.grpc.rendezvous import LOOK, Endpoints, Introduction, Rendezvous
 from mpfedxgb.transport.grpc.server import Server
 from mpfedxgb.transport.grpc.stream import PeerStream
 from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.grpc.waiting import Waiting, Words
 from mpfedxgb.transport.topology import ACTIVE, star
 
 __all__ = ["Endpoints", "GrpcTransport", "connect"]
@@ -35,6 +38,8 @@ def connect(
     capacity: int,
     max_block: int,
     peers: Sequence[int] | None = None,
+    stays: Callable[[], bool] | None = None,
+    words: Words | None = None,
 ) -> GrpcTransport:
     """Connect a role with its neighbours.
 
@@ -56,11 +61,15 @@ def connect(
         Bytes of the largest block.
     peers : sequence of int or None
         The roles to connect with; all neighbours if None.
+    stays : callable or None
+        Asked when the time is over whether to keep those who are there and wait on, for as long again; never if None.
+    words : Words or None
+        What those who are there are told in the meantime; nothing if None.
 
     Raises
     ------
     PeerTimeoutError
-        Somebody is missing; says who, and what is known of it.
+        Somebody is missing; says who, and what is known of it. With `stays`: nobody is there, or it said no.
     HandshakeError
         This role is refused, or refuses, for good; says why.
     UserError
@@ -69,12 +78,13 @@ def connect(
     expected = star(role, len(endpoints.names)) if peers is None else list(peers)
     if identity.name != endpoints.names[role]:
         raise SettingsError(f"the identity is of {identity.name!r}, but role {role} is {endpoints.names[role]!r}")
-    me = Introduction(identity.name, federation, capacity)
+    me = Introduction(identity.name, federation, capacity, endpoints.names)
     transport = GrpcTransport(role, Rendezvous(role, me, endpoints.names, expected))
     try:
-        transport._start(endpoints, identity, max_block, timeout)
-    except BaseException:
-        transport.close()
+        transport._open(endpoints, identity, max_block, math.inf if stays else time.monotonic() + timeout)
+        transport._wait(timeout, stays, words)
+    except BaseException as error:
+        transport._part(error, words)
         raise
     return transport
 
@@ -88,8 +98,9 @@ class GrpcTransport:
         self._clients: list[Client] = []
         self._closing = threading.Lock()
 
-    def _start(self, endpoints: Endpoints, identity: Identity, max_block: int, timeout: float) -> None:
-        rendezvous, end = self._rendezvous, time.monotonic() + timeout
+    def _open(self, endpoints: Endpoints, identity: Identity, max_block: int, end: float) -> None:
+        """Listen and dial, as this role has to; dialling ends at `end`."""
+        rendezvous = self._rendezvous
         identity.check_usage(listens=bool(rendezvous.callers), dials=bool(rendezvous.called))
         addresses = {peer: endpoints.address(peer) for peer in rendezvous.called}
         if rendezvous.callers:
@@ -98,8 +109,27 @@ class GrpcTransport:
             self._server = Server(rendezvous, endpoints.listen, identity, max_block)
         for peer, address in addresses.items():
             self._clients.append(Client(rendezvous, peer, address, identity, max_block, end))
-        if not rendezvous.wait(max(0.0, end - time.monotonic())):
-            raise PeerTimeoutError(f"not all roles came within {timeout:g} seconds; {rendezvous.who_is_missing()}")
+
+    def _wait(self, timeout: float, stays: Callable[[], bool] | None, words: Words | None) -> None:
+        """Wait until everybody is there, and say for whom."""
+        rendezvous, waiting, end = self._rendezvous, Waiting(self._rendezvous, words, timeout), time.monotonic() + timeout
+        waiting.say()
+        while not rendezvous.wait(min(LOOK, max(0.0, end - time.monotonic()))):
+            waiting.say()
+            if time.monotonic() < end:
+                continue
+            if rendezvous.give_up(keep_who_is_there=stays is not None and stays()):
+                raise PeerTimeoutError(f"not all roles came within {timeout:g} seconds; {rendezvous.who_is_missing()}")
+            end += timeout
+
+    def _part(self, error: BaseException, words: Words | None) -> None:
+        """Tell those who are there why this role does not wait any longer, and close."""
+        self._rendezvous.over.set()
+        for stream in list(self._rendezvous.streams.values()):
+            if words is not None:
+                with suppress(FederationError):
+                    stream.send(words.giving_up(error), 0)
+        self.close()
 
     def send(self, peer: int, block: bytes, timeout: float) -> None:
         """Hand a block over (see Transport)."""
