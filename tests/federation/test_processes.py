@@ -15,23 +15,26 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import xgboost
 
+from contracts.transport_contract import Call
 from mpfedxgb.cli.exit_codes import ExitCode
-from mpfedxgb.errors import PeerFailedError
+from mpfedxgb.errors import PeerFailedError, PeerTimeoutError
 from mpfedxgb.federation.programs import KIND_OF_SESSION
 from mpfedxgb.federation.session import open_transport
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import free_ports
 from mpfedxgb.party import Meter, Party
 from mpfedxgb.party.communicator import Communicator
-from mpfedxgb.party.handshake import shake_hands
+from mpfedxgb.party.handshake import PROTOCOLS, shake_hands
 from mpfedxgb.transport import Kind, Transport, encode
+from mpfedxgb.transport.grpc import Endpoints, connect
+from mpfedxgb.transport.grpc.tls import Identity
 from support.commands import Shell
 from support.role_processes import WAIT, Place, make_nursery, place, processes_that_name
 from support.small_disk import small_disk
@@ -298,6 +301,120 @@ def test_a_peer_that_sends_garbage(tmp_path: Path, nursery: Nursery, stage: str)
         words = "do not agree on the session" if odd else "do not begin like a frame"
         assert words in made.last_line(1)
         assert not list(tmp_path.rglob("*.mpfedxgb.json"))
+
+
+def odd_greetings() -> Iterator[list[bytes]]:
+    """Yield what a participant with a good certificate may say instead of its greeting: the arrays of a frame."""
+    nonce, deep = bytes(16), b"[" * 50_000
+    yield from ([], [b""], [b"", b""], [b"\xff", nonce], [b"{}", nonce], [b"[]", nonce], [b"7", nonce], [deep, nonce])
+    yield [b"{" + b'"a":{' * 50_000, nonce]
+    for odd in ("\ud800", "x" * 10_000, -1, 1e999, [[]], None):
+        for key in ("protocols", "session", "attempt", "parameters", "roster", "commitment", "max_frame_bytes"):
+            yield [json.dumps({**GREETING, key: odd}).encode(), nonce]
+    for size in (0, 15, 17, 100_000):
+        yield [json.dumps(GREETING).encode(), bytes(size)]
+
+
+GREETING: dict[str, Any] = {
+    "protocols": list(PROTOCOLS),
+    "session": "trial/trial",
+    "attempt": 1,
+    "parameters": "{}",
+    "roster": ["coordinator", "bank", "telecom"],
+    "commitment": "00" * 32,
+    "max_frame_bytes": 1 << 26,
+}
+
+
+def test_greetings_that_are_none_end_no_service(tmp_path: Path, nursery: Nursery) -> None:
+    """Whatever participants say instead of their greeting or of their first announcement, a coordinator stays."""
+    with place(tmp_path, nursery) as made:
+        made.start(0, "--json-logs")
+        settings = {role: RoleSettings.from_toml(made.trial.settings(role)) for role in (1, 2)}
+        parameters = json.dumps(settings[1].session_settings().parameters).encode()
+        for words in odd_greetings():
+            blobs = [word.replace(b'"{}"', parameters, 1) for word in words]  # so that only the fault is wrong
+            say_to_coordinator(settings, [np.frombuffer(blob, np.uint8) for blob in blobs], None)
+        for arrays in ([], [[]], [[7]], [[-1]], [[1, 1, 1]], [[1], [1]], [[[1]]], [1]):
+            say_to_coordinator(settings, None, [np.asarray(array, np.int64) for array in arrays])
+        assert made.children[0].poll() is None, made.log(0)
+        made.start(1)
+        made.start(2)
+        assert [made.children[role].wait(WAIT) for role in (1, 2)] == [0, 0], made.logs()
+        made.children[0].terminate()
+        assert made.codes() == {0: ExitCode.STOPPED, 1: 0, 2: 0}
+        lines = [json.loads(line) for line in made.log(0).splitlines()]
+        assert not [line for line in lines if line["level"] == "error" and "stopped by" not in line["message"]]
+
+
+def say_to_coordinator(
+    settings: dict[int, RoleSettings], greeting: list[Any] | None, announcement: list[Any] | None
+) -> None:
+    """Connect both participants with a coordinator; one of them greets it in another way, or announces something."""
+    transports = {}
+    calls = {role: Call(open_transport, mine, WAIT) for role, mine in settings.items()}
+    try:
+        transports = {role: call.result() for role, call in calls.items()}
+        comms = {
+            role: Communicator(transport, settings[role].roster, role, settings[role].session_settings(), Meter())
+            for role, transport in transports.items()
+        }
+        if greeting is not None:
+            comms[1].advance("handshake")
+            comms[1].send([0], greeting, Kind.HELLO)
+        else:
+            for call in [Call(shake_hands, comm) for comm in comms.values()]:
+                call.result()
+            comms[1].advance(f"broadcast {KIND_OF_SESSION}")
+            comms[1].advance(f"announce {KIND_OF_SESSION}")
+            comms[1].send([0], announcement or [], Kind.ANNOUNCE)
+        with pytest.raises(PeerFailedError, match="coordinator failed: [A-Z][A-Za-z]+Error: "):
+            comms[1].receive(0)
+    finally:
+        for transport in transports.values():
+            transport.close()
+
+
+def test_a_service_that_is_refused_stays(tmp_path: Path, nursery: Nursery, trained: Path) -> None:
+    """Telecom belongs to another federation, says the coordinator: telecom says so, and comes in when that is mended."""
+    with place(tmp_path, nursery) as made:
+        take_models(trained, made)
+        made.edit(0, 'name = "trial"', 'name = "other"')
+        made.start(0, "--once")
+        made.start(2, "--serve")
+        made.wait_for(2, "are not in the same federation; compare the federation's name; trying again")
+        made.children[0].terminate()
+        assert made.children[0].wait(WAIT) == ExitCode.STOPPED
+        made.edit(0, 'name = "other"', 'name = "trial"')
+        made.start(0, "--once")
+        assert made.start(1, "--predict").wait(WAIT) == 0, made.logs()
+        made.wait_for(2, "has finished a session")
+        made.children[2].terminate()
+        assert made.codes() == {0: 0, 1: 0, 2: ExitCode.STOPPED}
+
+
+def test_who_came_in_time_is_kept(tmp_path: Path, nursery: Nursery) -> None:
+    """A coordinator whose time is over again and again keeps telecom, which has no other reason to give up."""
+    with place(tmp_path, nursery) as made:
+        made.edit(0, f"connect_timeout = {WAIT}", "connect_timeout = 0.3")
+        made.start(0, "--log-level", "info")
+        settings = RoleSettings.from_toml(made.trial.settings(2))
+        identity = Identity.load("telecom", *(made.home(2) / n for n in ("ca.crt", "telecom.crt", "telecom.key")))
+        endpoints = Endpoints(("coordinator", "bank", "telecom"), {0: str(settings.network.coordinator)})
+        transport = connect(2, endpoints, identity, "trial", WAIT, 1 << 20, 1 << 20, peers=[0])
+        try:
+            began = made.log(0).count("coordinator waits for bank: it has not called")
+            end = time.monotonic() + WAIT
+            while made.log(0).count("coordinator waits for bank") < began + 1:
+                with suppress(PeerTimeoutError):
+                    transport.receive(0, 0.1)
+                assert time.monotonic() < end, made.log(0)
+        finally:
+            transport.close()
+        made.children[0].terminate()
+        assert made.codes() == {0: ExitCode.STOPPED}
+        assert "coordinator listens on 127.0.0.1:" in made.log(0)
+        assert made.log(0).count("coordinator and telecom are connected") == 1
 
 
 def test_strangers_on_the_open_port(tmp_path: Path, nursery: Nursery) -> None:
