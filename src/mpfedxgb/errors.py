@@ -15,6 +15,7 @@ MpfedxgbError
     ├── OutOfStepError                two roles met at different steps of the program
     ├── HandshakeError                the roles do not agree on what they are about to run
     ├── PeerTimeoutError              a peer did not answer, or did not take a message, in time
+    │   └── MissingPeerError          not all roles came in time, so that nothing has begun
     ├── PeerFinishedError             a peer ended its program while something was still expected of it
     ├── PeerFailedError               a peer failed, and said why
     └── StoppedError                  somebody stopped this role on purpose
@@ -88,6 +89,10 @@ class HandshakeError(FederationError):
 
 class PeerTimeoutError(FederationError):
     """A peer did not answer, or did not take a message, in time."""
+
+
+class MissingPeerError(PeerTimeoutError):
+    """Not all roles came in time; nothing has begun without them."""
 
 
 class PeerFinishedError(FederationError):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mpfedxgb.boosting import setup, train
-from mpfedxgb.federation import programs, scoring
+from mpfedxgb.federation import closing, programs, scoring
 from mpfedxgb.protocols import tag
 from mpfedxgb.tree import agreement, leaf, predict, split
 
@@ -24,6 +24,7 @@ NAMES = [
     agreement.ROWS_TO_SCORE,
     programs.KIND_OF_SESSION,
     programs.ID_DIGEST,
+    closing.KEPT_AT_THE_END,
     scoring.BATCH,
     scoring.BATCH_IDS,
     scoring.NOT_FOUND,

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from contracts.transport_contract import Call
-from mpfedxgb.errors import PeerTimeoutError, StoppedError
+from mpfedxgb.errors import MissingPeerError, StoppedError
 from mpfedxgb.federation import session
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import Trial
@@ -45,7 +45,7 @@ class Switchboard:
                 raise StoppedError("the switchboard is closed")
             if not came:
                 self._asking.discard(settings.number)
-                raise PeerTimeoutError(f"not all roles came within {timeout:g} seconds")
+                raise MissingPeerError(f"not all roles came within {timeout:g} seconds")
             assert self._hub is not None
             return self._hub.end(settings.number)
 

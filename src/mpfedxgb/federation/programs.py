@@ -18,6 +18,7 @@ from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.data.alignment import SALT_BYTES, Ids
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FrameError, HandshakeError, UserError
+from mpfedxgb.federation.closing import Finished, close_training
 from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -39,6 +40,7 @@ class Training:
     ids: Sequence[Ids]
     progress: Progress
     on_progress: Callable[[str], None] | None = field(default=None, repr=False)
+    write_model: Callable[[TrainResult], object] | None = field(default=None, repr=False)
 
 
 def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResult:
@@ -49,6 +51,8 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
     check_alignment(party, mine.ids)
     result = secure_train(party, params, mine.data, mine.progress)
     assert result is not None
+    write = mine.write_model
+    close_training(party, None if write is None else lambda: write(result))
     return result
 
 
@@ -64,6 +68,7 @@ def run_coordinator(party: Party, params: TrainParams, make_progress: Callable[[
     if kind == TRAINING:
         check_alignment(party, ())
         secure_train(party, params, None, make_progress())
+        close_training(party, None)
     else:
         score_batches(party, None)
     return _KINDS[kind]
@@ -138,8 +143,8 @@ def _differ(active: str, other: str, what: str, mine: int, theirs: int) -> str:
 class LoggedProgress:
     """Checkpoints that say so in the log."""
 
-    def __init__(self, checkpoints: Checkpoints, rounds: int) -> None:
-        self._checkpoints, self._rounds = checkpoints, rounds
+    def __init__(self, checkpoints: Checkpoints, rounds: int, finished: Finished) -> None:
+        self._checkpoints, self._rounds, self._finished = checkpoints, rounds, finished
 
     def newest(self) -> int:
         """Return the newest usable rounds (see Progress)."""
@@ -156,6 +161,7 @@ class LoggedProgress:
 
     def save(self, state: State) -> None:
         """Keep a state (see Progress)."""
+        self._finished.forget()
         self._checkpoints.save(state)
         _log.info("round %d of %d is done and kept", state.rounds, self._rounds)
 

@@ -22,7 +22,8 @@ from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult
 from mpfedxgb.data.files import write_table
-from mpfedxgb.errors import FederationError, SettingsError
+from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
+from mpfedxgb.federation.closing import Finished
 from mpfedxgb.federation.programs import (
     LoggedProgress,
     Training,
@@ -81,21 +82,37 @@ def train(
     others = [] if evaluation is None else [evaluation]
     tables = [r.table.match(rows.table.names, _categories(rows)) for r in others]
     numbers = [] if labels is None else [labels.y, labels.weight, *labels.eval_y]
-    checkpoints = _checkpoints(settings, data_digest([rows.table, *tables], numbers), restart)
+    checkpoints, finished = _checkpoints(settings, data_digest([rows.table, *tables], numbers), restart)
+
+    def whole(found: TrainResult) -> PartialModel:
+        return found.model if classes is None else replace(found.model, classes=classes)
+
+    def write_model(found: TrainResult) -> None:
+        whole(found).save(model_path(settings))
+        finished.note(model_path(settings))
+
     mine = Training(
         TrainData(rows.table, tables, labels),
         [rows.ids, *(r.ids for r in others)],
-        LoggedProgress(checkpoints, settings.training.n_estimators),
+        LoggedProgress(checkpoints, settings.training.n_estimators, finished),
         on_progress,
+        write_model,
     )
     started = time.perf_counter()
-    with stopping_on_signals():
-        outcome: Outcome[TrainResult] = run_session(settings, run_training, (settings.training, mine))
+    try:
+        with stopping_on_signals():
+            outcome: Outcome[TrainResult] = run_session(settings, run_training, (settings.training, mine))
+    except MissingPeerError as error:  # not where a session has begun: then somebody may still need this role
+        if not finished.is_noted(model_path(settings)):
+            raise
+        _log.warning("%s; the others may have ended: all have kept the last round, and the model is there", error)
+        kept = checkpoints.load(checkpoints.newest()).evaluation
+        seconds = time.perf_counter() - started
+        return Trained(load_model(settings), {} if kept is None else kept.metrics, Meter(), Ledger(), seconds)
     assert outcome.result is not None
-    model = outcome.result.model if classes is None else replace(outcome.result.model, classes=classes)
     seconds = time.perf_counter() - started
-    _keep(settings, model, outcome, seconds)
-    return Trained(model, outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
+    _keep_record(settings, outcome, seconds)
+    return Trained(whole(outcome.result), outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
 
 
 def coordinate(settings: RoleSettings, once: bool = False, restart: bool = False) -> None:
@@ -103,8 +120,8 @@ def coordinate(settings: RoleSettings, once: bool = False, restart: bool = False
     begun = [restart]
 
     def progress() -> LoggedProgress:
-        checkpoints = _checkpoints(settings, "", begun.pop() if begun else False)
-        return LoggedProgress(checkpoints, settings.training.n_estimators)
+        checkpoints, finished = _checkpoints(settings, "", begun.pop() if begun else False)
+        return LoggedProgress(checkpoints, settings.training.n_estimators, finished)
 
     with stopping_on_signals():
         (run_session if once else serve)(settings, run_coordinator, (settings.training, progress))
@@ -260,29 +277,27 @@ def _categories(rows: Rows) -> dict[str, tuple[str, ...]]:
     return {c.name: c.categories for c in rows.table.columns if c.categories is not None}
 
 
-def _checkpoints(settings: RoleSettings, data: str, restart: bool) -> Checkpoints:
+def _checkpoints(settings: RoleSettings, data: str, restart: bool) -> tuple[Checkpoints, Finished]:
     session = state_folder(settings) / settings.session.name
     session.mkdir(mode=0o700, exist_ok=True)
     folder = session / "checkpoints"
-    checkpoints = Checkpoints(
-        folder,
-        {
-            "session": settings.session_name,
-            "role": settings.role.name,
-            "participants": list(settings.roster.participants),
-            "parameters": settings.training.to_dict(),
-            "data": data,
-        },
-    )
+    belongs_to = {
+        "session": settings.session_name,
+        "role": settings.role.name,
+        "participants": list(settings.roster.participants),
+        "parameters": settings.training.to_dict(),
+        "data": data,
+    }
+    checkpoints, finished = Checkpoints(folder, belongs_to), Finished(session, belongs_to)
     if restart:
+        finished.forget()
         checkpoints.clear()
         forget_private_key(folder.parent)  # another training: its parts must not pass for parts of the last one
-    return checkpoints
+    return checkpoints, finished
 
 
-def _keep(settings: RoleSettings, model: PartialModel, outcome: Outcome[TrainResult], seconds: float) -> None:
-    """Write the model, and beside the checkpoints what the run cost and revealed, as this role saw it."""
-    model.save(model_path(settings))
+def _keep_record(settings: RoleSettings, outcome: Outcome[TrainResult], seconds: float) -> None:
+    """Write beside the checkpoints what the run cost and revealed, as this role saw it."""
     total = outcome.meter.total()
     record = {
         "role": settings.role.name,

@@ -20,6 +20,7 @@ from mpfedxgb.boosting.checkpoint import private_key
 from mpfedxgb.errors import (
     CheckpointError,
     HandshakeError,
+    MissingPeerError,
     MpfedxgbError,
     PeerFailedError,
     PeerFinishedError,
@@ -38,7 +39,7 @@ from mpfedxgb.transport.transport import Transport
 T = TypeVar("T")
 
 _PAUSE, _LONGEST_PAUSE = 0.2, 30.0
-_LOST = (PeerFinishedError.__name__, PeerTimeoutError.__name__, StoppedError.__name__)
+_LOST = (PeerFinishedError, PeerTimeoutError, MissingPeerError, StoppedError)
 _CAPACITY = 1 << 28
 _log = logging.getLogger("mpfedxgb.session")
 
@@ -192,7 +193,7 @@ def _run(
 def is_lost_peer(error: BaseException) -> bool:
     """Return whether an error means that some role went away and may come back, rather than that something is wrong."""
     if isinstance(error, PeerFailedError):
-        return error.kind in _LOST
+        return error.kind in {lost.__name__ for lost in _LOST}
     return isinstance(error, (PeerFinishedError, PeerTimeoutError))
 
 
@@ -207,7 +208,7 @@ def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -
     while True:
         try:
             transport = open_transport(settings, settings.network.connect_timeout, serves=True)
-        except PeerTimeoutError as error:
+        except MissingPeerError as error:
             _log.info("%s; still waiting", error)
             continue
         except HandshakeError as error:  # some other role's settings or certificate may be mended while this one stays

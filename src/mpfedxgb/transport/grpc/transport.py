@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from mpfedxgb.errors import FederationError, PeerTimeoutError, SettingsError
+from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
 from mpfedxgb.transport.grpc.client import Client
 from mpfedxgb.transport.grpc.rendezvous import LOOK, Endpoints, Introduction, Rendezvous
 from mpfedxgb.transport.grpc.server import Server
@@ -68,7 +68,7 @@ def connect(
 
     Raises
     ------
-    PeerTimeoutError
+    MissingPeerError
         Somebody is missing; says who, and what is known of it. With `stays`: nobody is there, or it said no.
     HandshakeError
         This role is refused, or refuses, for good; says why.
@@ -119,7 +119,7 @@ class GrpcTransport:
             if time.monotonic() < end:
                 continue
             if rendezvous.give_up(keep_who_is_there=stays is not None and stays()):
-                raise PeerTimeoutError(f"not all roles came within {timeout:g} seconds; {rendezvous.who_is_missing()}")
+                raise MissingPeerError(f"not all roles came within {timeout:g} seconds; {rendezvous.who_is_missing()}")
             end += timeout
 
     def _part(self, error: BaseException, words: Words | None) -> None:
