@@ -109,6 +109,11 @@ class Nursery:
         self._children.append(child)
         return child
 
+    @property
+    def pid(self) -> int:
+        """The parent's; what limits it limits the children that it starts from then on."""
+        return self._parent.pid
+
     def running(self) -> list[Child]:
         """Return the children that have not ended."""
         return [child for child in self._children if child.poll() is None]
@@ -194,7 +199,6 @@ def main() -> None:
     from mpfedxgb.ring import kernels
 
     kernels.warm_up()
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when grpc is loaded; a command sets it before that
     for module in ("mpfedxgb.transport.grpc", "pandas.io.parsers.readers"):
         import_module(module)  # only loaded: nothing of grpc runs before a child is on its own
     with suppress(SettingsError):  # what parses arguments is loaded when there are some

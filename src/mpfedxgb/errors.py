@@ -16,6 +16,7 @@ MpfedxgbError
     ├── HandshakeError                the roles do not agree on what they are about to run
     ├── PeerTimeoutError              a peer did not answer, or did not take a message, in time
     │   └── MissingPeerError          not all roles came in time, so that nothing has begun
+    ├── ExhaustedError                this machine has no descriptor or memory left for a connection, for now
     ├── PeerFinishedError             a peer ended its program while something was still expected of it
     ├── PeerFailedError               a peer failed, and said why
     └── StoppedError                  somebody stopped this role on purpose
@@ -29,6 +30,8 @@ people.
 """
 
 from __future__ import annotations
+
+import errno
 
 
 class MpfedxgbError(Exception):
@@ -95,6 +98,10 @@ class MissingPeerError(PeerTimeoutError):
     """Not all roles came in time; nothing has begun without them."""
 
 
+class ExhaustedError(FederationError):
+    """Nothing is left on this machine for another connection, no descriptor or no memory; that may pass."""
+
+
 class PeerFinishedError(FederationError):
     """A peer ended its program while something was still expected of it."""
 
@@ -109,6 +116,12 @@ class PeerFailedError(FederationError):
 
 class StoppedError(FederationError):
     """Somebody stopped this role on purpose, with a signal."""
+
+
+def is_exhaustion(error: BaseException) -> bool:
+    """Return whether the operating system has run out of something that others may give back."""
+    passing = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+    return isinstance(error, OSError) and error.errno in passing
 
 
 UNKNOWN = "Exception"

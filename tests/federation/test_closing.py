@@ -19,7 +19,7 @@ from mpfedxgb.party import Party
 from support.switchboard import Organisations
 
 
-class Lost(StoppedError):
+class LostError(StoppedError):
     """What stands for the loss of a role."""
 
 
@@ -29,7 +29,7 @@ def before_the_last_round_is_kept(patch: pytest.MonkeyPatch, name: str) -> None:
 
     def lose(self: Checkpoints, state: Any) -> None:
         if self.belongs_to["role"] == name and state.rounds == self.belongs_to["parameters"]["n_estimators"]:
-            raise Lost
+            raise LostError
         save(self, state)
 
     patch.setattr(Checkpoints, "save", lose)
@@ -62,10 +62,10 @@ def lose_at_end(patch: pytest.MonkeyPatch, name: str, first: bool, after: bool) 
     def tell(self: Party, what: str, mine: Any) -> Any:
         here = what == "last round kept, model written" and self.name == name and (mine == [1]) == first
         if here and not after:
-            raise Lost
+            raise LostError
         told = plain(self, what, mine)
         if here:
-            raise Lost
+            raise LostError
         return told
 
     patch.setattr(Party, "tell_everyone", tell)
@@ -121,7 +121,7 @@ def test_who_has_the_others_word_needs_nobody(tmp_path: Path, monkeypatch: pytes
         after_everything(patch, name)
         ended = run(places)
     role = 1 if name == "bank" else 2
-    assert isinstance(ended[role], Lost)
+    assert isinstance(ended[role], LostError)
     trees = roles.load_model(places.settings(role)).trees
     again = train(places.settings(role))
     assert again.model.trees == trees

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -368,7 +369,7 @@ def say_to_coordinator(
             comms[1].advance(f"broadcast {KIND_OF_SESSION}")
             comms[1].advance(f"announce {KIND_OF_SESSION}")
             comms[1].send([0], announcement or [], Kind.ANNOUNCE)
-        with pytest.raises(PeerFailedError, match="coordinator failed: [A-Z][A-Za-z]+Error: "):
+        with pytest.raises(PeerFailedError, match=r"coordinator failed: [A-Z][A-Za-z]+Error: "):
             comms[1].receive(0)
     finally:
         for transport in transports.values():
@@ -376,7 +377,7 @@ def say_to_coordinator(
 
 
 def test_a_service_that_is_refused_stays(tmp_path: Path, nursery: Nursery, trained: Path) -> None:
-    """Telecom belongs to another federation, says the coordinator: telecom says so, and comes in when that is mended."""
+    """The coordinator says that telecom is of another federation: telecom stays, and comes in when that is mended."""
     with place(tmp_path, nursery) as made:
         take_models(trained, made)
         made.edit(0, 'name = "trial"', 'name = "other"')
@@ -391,6 +392,24 @@ def test_a_service_that_is_refused_stays(tmp_path: Path, nursery: Nursery, train
         made.wait_for(2, "has finished a session")
         made.children[2].terminate()
         assert made.codes() == {0: 0, 1: 0, 2: ExitCode.STOPPED}
+
+
+def test_files_are_looked_at_before_anybody_is_called(tmp_path: Path, nursery: Nursery, trained: Path) -> None:
+    """A table that is not there, and a folder for results that is not: nobody waits for that."""
+    with place(tmp_path, nursery) as made:
+        take_models(trained, made)
+        made.edit(1, 'predictions = "predictions.csv"', 'predictions = "nowhere/predictions.csv"')
+        assert made.start(1, "--predict").wait(WAIT) == ExitCode.USER
+        assert "there is no folder" in made.last_line(1)
+        made.edit(2, "[role]", '[role]\nmodel = "nowhere/telecom.mpfedxgb.json"')
+        assert made.start(2).wait(WAIT) == ExitCode.USER
+        assert "[role] model: there is no folder" in made.last_line(2)
+        for role in (1, 2):
+            (made.home(role) / "train.csv").unlink()
+            assert made.start(role).wait(WAIT) == ExitCode.USER
+            assert "train.csv" in made.last_line(role)
+            assert "waits for" not in made.log(role)
+            assert "listens" not in made.log(role)
 
 
 def test_who_came_in_time_is_kept(tmp_path: Path, nursery: Nursery) -> None:
@@ -433,6 +452,34 @@ def test_strangers_on_the_open_port(tmp_path: Path, nursery: Nursery) -> None:
         for role in (0, 1, 2):
             lines = made.log(role).splitlines()
             assert all(line.startswith("{") or " trees in " in line for line in lines), made.log(role)
+
+
+def test_more_strangers_than_descriptors(tmp_path: Path) -> None:
+    """Idle connections fill neither the listening roles' descriptors nor their patience: the training is done."""
+    few = 120
+    with make_nursery() as nursery, place(tmp_path, nursery, training={"n_estimators": 2}) as made, ExitStack() as held:
+        resource.prlimit(nursery.pid, resource.RLIMIT_NOFILE, (few, few))
+        made.start(0, "--json-logs")
+        made.start(1, "--train", "--json-logs")
+        for port in made.trial.listen.values():
+            for _ in range(3 * few):
+                held.enter_context(a_connection(port))
+        made.start(2, "--train", "--json-logs")
+        assert [made.children[role].wait(2 * WAIT) for role in (1, 2)] == [0, 0], made.logs()
+        assert made.children[0].poll() is None, made.log(0)
+        made.children[0].terminate()
+        assert made.codes() == {0: ExitCode.STOPPED, 1: 0, 2: 0}
+
+
+def a_connection(port: int) -> socket.socket:
+    """Return a connection to a port, as soon as somebody listens there."""
+    end = time.monotonic() + WAIT
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), WAIT)
+        except (ConnectionRefusedError, ConnectionResetError):
+            assert time.monotonic() < end, "nobody listens"
+            time.sleep(0.01)
 
 
 def bother(ports: list[int]) -> None:
@@ -478,10 +525,10 @@ def test_a_batch_that_fails_is_no_success_for_anybody(tmp_path: Path, nursery: N
     """Neither where people are missing nor where the predictions cannot be written."""
     with place(tmp_path, nursery) as made:
         take_models(trained, made)
-        (made.home(1) / "predictions.csv").mkdir()
+        (made.home(1) / "predictions.csv").symlink_to("/dev/full")
         made.start_all("--predict")
         assert made.codes() == {0: ExitCode.PEER_FAILED, 1: ExitCode.USER, 2: ExitCode.PEER_FAILED}, made.logs()
-        (made.home(1) / "predictions.csv").rmdir()
+        (made.home(1) / "predictions.csv").unlink()
 
         path = made.home(2) / "score.csv"
         path.write_text("\n".join(path.read_text().splitlines()[:-3]) + "\n")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -245,52 +245,30 @@ def test_every_kernel_is_compiled_alike() -> None:
 # First use
 
 
-class Heard(logging.Handler):
-    """Sets an event as soon as something is logged."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.event = threading.Event()
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep the message."""
-        self.messages.append(record.getMessage())
-        self.event.set()
+def _double(x: int) -> int:
+    return 2 * x
 
 
-@pytest.fixture
-def heard() -> Iterator[Heard]:
-    """Listen to the package's logger."""
-    handler, logger = Heard(), logging.getLogger("mpfedxgb")
-    logger.addHandler(handler)
-    yield handler
-    logger.removeHandler(handler)
-
-
-def test_a_slow_first_use_says_what_it_does(monkeypatch: pytest.MonkeyPatch, heard: Heard) -> None:
-    """While kernels are being compiled, before they are done, the log says so; once."""
-    told: list[bool] = []
+def test_compiling_is_said_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """However many kernels have to be compiled, and however often they are asked for."""
+    made = [numba.njit(nogil=True)(_double) for _ in range(2)]
     monkeypatch.setattr(kernels, "_is_warm", False)
-    monkeypatch.setattr(kernels, "_compile_all", lambda: told.append(heard.event.wait(20)))
+    monkeypatch.setattr(kernels, "_KERNELS", [(kernel, [(numba.int64,), (numba.uint64,)]) for kernel in made])
     kernels.warm_up()
     kernels.warm_up()
-    assert told == [True]
-    assert len(heard.messages) == 1
-    assert "compiling" in heard.messages[0]
+    assert [len(kernel.signatures) for kernel in made] == [2, 2]
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["compiling"]
 
 
-def test_a_quick_first_use_is_silent(monkeypatch: pytest.MonkeyPatch, heard: Heard) -> None:
-    """Nothing is logged, nobody waits for the notice, and no thread stays behind."""
-    touched: list[str] = []
-    before = threading.active_count()
+def test_loading_is_not_called_compiling(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """However long it takes on a busy machine."""
+    numba.njit(nogil=True, cache=True)(_double).compile((numba.int64,))
+    again = numba.njit(nogil=True, cache=True)(_double)
     monkeypatch.setattr(kernels, "_is_warm", False)
-    monkeypatch.setattr(kernels, "_compile_all", lambda: touched.append("once"))
+    monkeypatch.setattr(kernels, "_KERNELS", [(again, [(numba.int64,)])])
     kernels.warm_up()
-    kernels.warm_up()
-    assert touched == ["once"]
-    assert heard.messages == []
-    assert threading.active_count() == before
+    assert again.signatures
+    assert not caplog.records
 
 
 def test_a_failed_first_use_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

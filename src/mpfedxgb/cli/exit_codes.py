@@ -11,6 +11,7 @@ from mpfedxgb.errors import (
     CheckpointError,
     DataError,
     DoesNotFitError,
+    ExhaustedError,
     FederationError,
     FrameError,
     HandshakeError,
@@ -44,8 +45,9 @@ HELP = {
     ExitCode.UNEXPECTED: "Something unexpected: a defect of mpfedxgb. Please report the message; it holds no data.",
     ExitCode.USER: "A setting, a file or a table cannot be used. The message names it and what to do; "
     "`mpfedxgb doctor SETTINGS` checks everything that can be checked ahead.",
-    ExitCode.PEER_LOST: "Another role did not answer in time, or its process or connection ended. Start all roles "
-    "again with the same session name: training goes on after the last round that all have.",
+    ExitCode.PEER_LOST: "Another role did not answer in time, or its process or connection ended, or a machine had no "
+    "room for a connection. Start all roles again with the same session name: training goes on after the last round "
+    "that all have.",
     ExitCode.REFUSED: "The roles do not agree: certificates, federation, version, parameters or kind of session. "
     "The message names what differs; make it the same everywhere.",
     ExitCode.PEER_FAILED: "Another role stopped and said why; look at that role's own log, and mend it there.",
@@ -66,6 +68,7 @@ _BY_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (StoppedError, ExitCode.STOPPED),
     (KeyboardInterrupt, ExitCode.STOPPED),
     (PeerFailedError, ExitCode.PEER_FAILED),
+    (ExhaustedError, ExitCode.PEER_LOST),
     (MissingPeerError, ExitCode.PEER_LOST),
     (PeerTimeoutError, ExitCode.PEER_LOST),
     (PeerFinishedError, ExitCode.PEER_LOST),

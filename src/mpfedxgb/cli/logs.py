@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 import time
 from pathlib import Path
@@ -50,8 +49,6 @@ class _File(_Stoppable, logging.FileHandler):
 
 def start_logging(level: str, as_json: bool, file: Path | None = None) -> None:
     """Send this package's log to standard error and, if there is one, to a file."""
-    if as_json:  # grpc writes lines of its own about refused connections, which are not JSON
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     logger = logging.getLogger("mpfedxgb")
     logger.setLevel(level.upper())
     logger.propagate = False

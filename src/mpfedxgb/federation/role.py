@@ -78,6 +78,7 @@ def train(
     on_progress, callback : functions or None
         Told of every finer step, and at the active participant of every round.
     """
+    settings.check_outputs()
     labels, classes = labels_of(settings, rows, evaluation, callback)
     others = [] if evaluation is None else [evaluation]
     tables = [r.table.match(rows.table.names, _categories(rows)) for r in others]
@@ -187,10 +188,12 @@ def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[Scoring]:
 
 def score_file(settings: RoleSettings, model: PartialModel) -> pd.DataFrame:
     """Score the active participant's file of rows and write the predictions, in the file's order."""
+    target = settings.file_of("predictions")
+    settings.check_outputs()
     rows = read_rows(settings, SCORING, model.features)
     with stopping_on_signals(), scoring(settings, model) as session:
         table = predictions(model, rows, session.margins(rows), id_name(settings))
-        write_table(table, settings.file_of("predictions"))  # before the others hear that all is done
+        write_table(table, target)  # before the others hear that all is done
     return table
 
 

@@ -19,6 +19,7 @@ from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.checkpoint import private_key
 from mpfedxgb.errors import (
     CheckpointError,
+    ExhaustedError,
     HandshakeError,
     MissingPeerError,
     MpfedxgbError,
@@ -39,7 +40,7 @@ from mpfedxgb.transport.transport import Transport
 T = TypeVar("T")
 
 _PAUSE, _LONGEST_PAUSE = 0.2, 30.0
-_LOST = (PeerFinishedError, PeerTimeoutError, MissingPeerError, StoppedError)
+_LOST = (PeerFinishedError, PeerTimeoutError, MissingPeerError, ExhaustedError, StoppedError)
 _CAPACITY = 1 << 28
 _log = logging.getLogger("mpfedxgb.session")
 
@@ -155,7 +156,7 @@ def run_session(
     kernels.warm_up()
     while True:
         attempt = folder.next_attempt()
-        transport = open_transport(settings, settings.network.connect_timeout)
+        transport = _open_in_time(settings)
         _log.info("%s is connected with its peers (attempt %d)", settings.role.name, attempt)
         outcome = _run(settings, program, private, transport, folder, attempt, stopper)
         if outcome.error is None:
@@ -166,6 +167,21 @@ def run_session(
             raise outcome.error
         _log.warning("%s; waiting for it to come back", outcome.error)
         time.sleep(_PAUSE)
+
+
+def _open_in_time(settings: RoleSettings) -> Transport:
+    """Connect, and where this machine has no room for that, try again as long as others would be waited for."""
+    timeout = settings.network.connect_timeout
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            return open_transport(settings, timeout)
+        except ExhaustedError as error:
+            if time.monotonic() >= end:
+                raise
+            _log.warning("%s; trying again", error)
+            time.sleep(_PAUSE)
+            timeout = max(_PAUSE, end - time.monotonic())
 
 
 def _run(
@@ -211,7 +227,7 @@ def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -
         except MissingPeerError as error:
             _log.info("%s; still waiting", error)
             continue
-        except HandshakeError as error:  # some other role's settings or certificate may be mended while this one stays
+        except (HandshakeError, ExhaustedError) as error:  # what is wrong elsewhere may be mended while this role stays
             _log.warning("%s; trying again in %g seconds", error, pause)
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, 2 * pause)

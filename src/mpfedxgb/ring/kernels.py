@@ -318,20 +318,12 @@ _is_warm = False
 
 
 def warm_up() -> None:
-    """Compile or load every kernel now, once per process; say so in the log if it takes longer than three seconds."""
+    """Compile or load every kernel now, once per process; say so in the log if something has to be compiled."""
     global _is_warm
     with _warm:
-        if _is_warm:
-            return
-        notice = threading.Timer(3.0, _say_compiling)
-        notice.daemon = True
-        notice.start()
-        try:
+        if not _is_warm:
             _compile_all()
-        finally:
-            notice.cancel()
-            notice.join()
-        _is_warm = True
+            _is_warm = True
 
 
 def _say_compiling() -> None:
@@ -341,7 +333,11 @@ def _say_compiling() -> None:
 
 
 def _compile_all() -> None:
+    said = False
     for dispatcher, signatures in _KERNELS:
         for signature in signatures:
             dispatcher.compile(signature)
+            if not said and dispatcher.stats.cache_misses:  # the first of many
+                _say_compiling()
+                said = True
         dispatcher.disable_compile()

@@ -172,6 +172,13 @@ class RoleSettings:
             if path is not None:
                 yield key, path
 
+    def check_outputs(self) -> None:
+        """Refuse, by table and key, results that would have no folder: before anybody works for them."""
+        for key, path in self.outputs():
+            if path.is_dir() or not path.parent.is_dir():
+                what = f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+                raise SettingsError(f"{self.source}: {key}: {what}; give a file in a folder that exists")
+
     def with_label(self, column: str) -> RoleSettings:
         """Return the same settings with another label column, at the active participant."""
         if self.label is None:

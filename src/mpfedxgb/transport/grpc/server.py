@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from mpfedxgb.errors import FrameError, UserError
+from mpfedxgb.errors import ExhaustedError, FrameError, UserError, is_exhaustion
 from mpfedxgb.transport.address import parse_address
 from mpfedxgb.transport.grpc.rendezvous import (
     KEEP_ALIVE,
@@ -25,12 +25,22 @@ from mpfedxgb.transport.grpc.rendezvous import (
 from mpfedxgb.transport.grpc.stream import PeerStream
 from mpfedxgb.transport.grpc.tls import Identity, grpc, peer_names, tls_version  # grpc from where it is held to TLS 1.3
 
+resource: Any
+try:
+    import resource
+except ImportError:  # not a Unix
+    resource = None
+
 _OPTIONS = (
     *OPTIONS,
     ("grpc.so_reuseport", 0),  # two roles on one port are a mistake
     ("grpc.http2.min_recv_ping_interval_without_data_ms", int(500 * KEEP_ALIVE)),
     ("grpc.server_handshake_timeout_ms", 10_000),
 )
+_MOST_CONNECTIONS = 256
+"""Connections at a time, of whomever; above that they are closed as they come. Who has not shown a certificate after
+ten seconds loses its place, and roles dial until they get one."""
+
 _SPARE_CALLS = 8
 """Calls at a time beside the expected ones: of callers that are about to be refused."""
 
@@ -73,7 +83,7 @@ class Server:
         self._readers: list[threading.Thread] = []
         self._grpc: Any = grpc.server(
             self._threads,
-            options=_OPTIONS,
+            options=(*_OPTIONS, ("grpc.max_allowed_incoming_connections", _most_connections())),
             maximum_concurrent_rpcs=len(rendezvous.callers) + _SPARE_CALLS,
             compression=grpc.Compression.NoCompression,
         )
@@ -120,6 +130,14 @@ class Server:
             reader.join()
 
 
+def _most_connections() -> int:
+    """Return how many connections may take a descriptor: half of them at most, the rest is for this role's own work."""
+    if resource is None:
+        return _MOST_CONNECTIONS
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_CONNECTIONS if descriptors == resource.RLIM_INFINITY else min(_MOST_CONNECTIONS, descriptors // 2)
+
+
 def _code(refusal: Refusal) -> Any:
     if refusal.duplicate:
         return grpc.StatusCode.ALREADY_EXISTS
@@ -155,6 +173,8 @@ def _refuse_if_taken(listen: str) -> None:
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 trial.bind(address)
     except OSError as error:
+        if is_exhaustion(error):
+            raise ExhaustedError(f"cannot listen on {listen}: {error.strerror}") from None
         raise UserError(
             f"cannot listen on {listen}: {error.strerror}; "
             "is another role or program using the port, and is the address one of this machine's?"

@@ -28,7 +28,14 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from mpfedxgb.errors import HandshakeError, PeerTimeoutError, SecretError, SettingsError
+from mpfedxgb.errors import (
+    ExhaustedError,
+    HandshakeError,
+    PeerTimeoutError,
+    SecretError,
+    SettingsError,
+    is_exhaustion,
+)
 
 SUITES_VARIABLE = "GRPC_SSL_CIPHER_SUITES"
 TLS13_ONLY = "ECDHE-PSK-CHACHA20-POLY1305"
@@ -47,6 +54,8 @@ def _only_tls13() -> Iterator[None]:
         if before is not None:
             os.environ[SUITES_VARIABLE] = before
 
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what is wrong with a connection, roles say in words of their own
 
 with _only_tls13():
     import grpc as grpc
@@ -160,7 +169,9 @@ class Identity:
         try:
             context.load_verify_locations(self.ca_file)
             context.load_cert_chain(self.certificate_file, self.key_file, self.passphrase or b"")
-        except OSError:
+        except OSError as error:
+            if is_exhaustion(error):
+                raise PeerTimeoutError(f"{peer} at {address} cannot be tried: {error.strerror}") from None
             raise SettingsError(
                 f"{self.ca_file}, {self.certificate_file} or {self.key_file} has changed since it was read; start again"
             ) from None
@@ -178,7 +189,9 @@ class Identity:
             ) from None
         except TimeoutError:
             raise PeerTimeoutError(f"{where} did not answer for {timeout:g} seconds") from None
-        except (ssl.SSLError, ConnectionResetError):
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError):
+            raise PeerTimeoutError(f"{where} hung up; it may be between two sessions, or have no room") from None
+        except ssl.SSLError:
             raise PeerTimeoutError(f"{where} does not speak TLS 1.3; is it the right address and port?") from None
         except OSError as error:
             raise PeerTimeoutError(f"{where} cannot be reached: {error.strerror or error}") from None
@@ -239,6 +252,8 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
+        if is_exhaustion(error):
+            raise ExhaustedError(f"cannot read {path}: {error.strerror}") from None
         raise SettingsError(f"cannot read {path}: {error.strerror}; correct the path or its permissions") from None
 
 
