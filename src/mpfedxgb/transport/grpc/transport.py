@@ -112,11 +112,8 @@ class GrpcTransport:
 
     def _wait(self, timeout: float, stays: Callable[[], bool] | None, words: Words | None) -> None:
         """Wait until everybody is there, and say for whom."""
-        rendezvous, waiting, end = (
-            self._rendezvous,
-            Waiting(self._rendezvous, words, timeout),
-            time.monotonic() + timeout,
-        )
+        rendezvous, end = self._rendezvous, time.monotonic() + timeout
+        waiting = Waiting(rendezvous, words, timeout)
         waiting.say()
         while not rendezvous.wait(min(LOOK, max(0.0, end - time.monotonic()))):
             waiting.say()
