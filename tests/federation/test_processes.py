@@ -309,7 +309,8 @@ def odd_greetings() -> Iterator[list[bytes]]:
     nonce, deep = bytes(16), b"[" * 50_000
     yield from ([], [b""], [b"", b""], [b"\xff", nonce], [b"{}", nonce], [b"[]", nonce], [b"7", nonce], [deep, nonce])
     yield [b"{" + b'"a":{' * 50_000, nonce]
-    for odd in ("\ud800", "x" * 10_000, -1, 1e999, [[]], None):
+    values: list[Any] = ["\ud800", "x" * 10_000, -1, 1e999, [[]], None]
+    for odd in values:
         for key in ("protocols", "session", "attempt", "parameters", "roster", "commitment", "max_frame_bytes"):
             yield [json.dumps({**GREETING, key: odd}).encode(), nonce]
     for size in (0, 15, 17, 100_000):
@@ -336,7 +337,8 @@ def test_greetings_that_are_none_end_no_service(tmp_path: Path, nursery: Nursery
         for words in odd_greetings():
             blobs = [word.replace(b'"{}"', parameters, 1) for word in words]  # so that only the fault is wrong
             say_to_coordinator(settings, [np.frombuffer(blob, np.uint8) for blob in blobs], None)
-        for arrays in ([], [[]], [[7]], [[-1]], [[1, 1, 1]], [[1], [1]], [[[1]]], [1]):
+        announcements: list[list[Any]] = [[], [[]], [[7]], [[-1]], [[1, 1, 1]], [[1], [1]], [[[1]]], [1]]
+        for arrays in announcements:
             say_to_coordinator(settings, None, [np.asarray(array, np.int64) for array in arrays])
         assert made.children[0].poll() is None, made.log(0)
         made.start(1)
@@ -418,7 +420,8 @@ def test_who_came_in_time_is_kept(tmp_path: Path, nursery: Nursery) -> None:
         made.edit(0, f"connect_timeout = {WAIT}", "connect_timeout = 0.3")
         made.start(0, "--log-level", "info")
         settings = RoleSettings.from_toml(made.trial.settings(2))
-        identity = Identity.load("telecom", *(made.home(2) / n for n in ("ca.crt", "telecom.crt", "telecom.key")))
+        authority, certificate, key = (made.home(2) / name for name in ("ca.crt", "telecom.crt", "telecom.key"))
+        identity = Identity.load("telecom", authority, certificate, key)
         endpoints = Endpoints(("coordinator", "bank", "telecom"), {0: str(settings.network.coordinator)})
         transport = connect(2, endpoints, identity, "trial", WAIT, 1 << 20, 1 << 20, peers=[0])
         try:

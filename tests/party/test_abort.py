@@ -66,6 +66,10 @@ NAMES = st.sampled_from([b"coordinator", b"bank", b"telecom"])
 TEXTS = st.binary(max_size=3000) | st.text(max_size=1000).map(lambda text: text.encode(errors="surrogatepass"))
 
 
+LOST = (b"PeerFinishedError", b"PeerTimeoutError", b"MissingPeerError", b"ExhaustedError", b"StoppedError")
+"""Kinds after which a role may come back."""
+
+
 @given(origin=TEXTS | NAMES, reason=TEXTS, kind=TEXTS | st.sampled_from(sorted(KINDS)).map(str.encode))
 @examples(300)
 def test_any_bytes_are_an_error_with_a_name(origin: bytes, reason: bytes, kind: bytes) -> None:
@@ -76,7 +80,7 @@ def test_any_bytes_are_an_error_with_a_name(origin: bytes, reason: bytes, kind: 
     assert str(error).isprintable()
     assert len(str(error)) < 2200
     assert exit_code(error) in (ExitCode.PEER_FAILED, ExitCode.PEER_LOST, ExitCode.REFUSED, ExitCode.GARBLED)
-    assert is_lost_peer(error) == (kind in (b"PeerFinishedError", b"PeerTimeoutError", b"StoppedError"))
+    assert is_lost_peer(error) == (kind in LOST)
 
 
 @given(st.text(max_size=300))

@@ -186,7 +186,7 @@ def test_who_waits_is_kept_while_others_are_missing(tmp_path: Path) -> None:
         end = coordinator.result()
         for role, one in ((1, bank), (2, telecom), (3, retail)):
             end.send(role, b"begin", LONG)
-            heard = []
+            heard = list[bytes]()
             while heard[-1:] != [b"begin"]:
                 heard.append(one.receive(0, LONG))
             assert role == 3 or heard[-2] == b"for retail"
@@ -227,8 +227,9 @@ def test_what_the_log_says_meanwhile(
     with pytest.raises(HandshakeError, match="not in the same federation"):
         federation.connect(2, peers=[0], federation="other")
     wait_for("waits for bank: it has not called; telecom: it was refused: telecom and coordinator are not in", 3)
-    for call in [coordinator, *(federation.call(role, peers=[0]) for role in (1, 2))]:
-        call.result().close()
+    calls = [coordinator, *(federation.call(role, peers=[0]) for role in (1, 2))]
+    for end in [call.result() for call in calls]:
+        end.close()
     assert f"coordinator listens on 127.0.0.1:{federation.ports[0]}" in caplog.text
 
 
