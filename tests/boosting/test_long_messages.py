@@ -10,7 +10,7 @@ from mpfedxgb.boosting.train import secure_train
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import run_locally
 from mpfedxgb.transport import Kind
-from support.small_trainings import training_of
+from support.small_trainings import models, training_of
 from support.views import Recorder
 
 
@@ -26,5 +26,5 @@ def test_they_are_cut(kind: str) -> None:
         frames = [frame for frames in recorder.links.values() for frame in frames]
         assert any(frame.kind is Kind.PART for frame in frames) == (limit == 1024)
         assert max(frame.payload_bytes for frame in frames) < limit
-        found.append([result.model.trees for result in run.results[1:]])
+        found.append([model.trees for model in models(run)])
     assert found[0] == found[1]

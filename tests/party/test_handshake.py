@@ -13,9 +13,16 @@ import pytest
 from contracts.transport_contract import Call
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.errors import FederationError, HandshakeError, PeerFailedError
-from mpfedxgb.party import Meter, Outcome, Party, Roster, handshake
-from mpfedxgb.party.communicator import Communicator
+from mpfedxgb.errors import (
+    FederationError,
+    HandshakeError,
+    MissingPeerError,
+    OutOfStepError,
+    PeerFailedError,
+    PeerTimeoutError,
+)
+from mpfedxgb.party import Meter, Outcome, Party, Roster, communicator, handshake
+from mpfedxgb.party.communicator import Communicator, FirstWords
 from mpfedxgb.party.handshake import COMMITMENT_BYTES, PROTOCOLS, shake_hands
 from mpfedxgb.party.keys import NONCE_BYTES, Keyring
 from mpfedxgb.party.local import run_role, run_roles
@@ -545,3 +552,41 @@ def test_the_first_message_may_take_longer() -> None:
     with pytest.raises(FederationError):
         comm.receive(1)
     assert time.monotonic() - began < WAIT / 2
+
+
+# Before everybody is there
+
+
+def test_the_missing_role_is_blamed(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """An auxiliary that hears of nobody else says for whom its peers wait: again and again, and in the end."""
+    monkeypatch.setattr(communicator, "SAY_EVERY", 0.05)
+    caplog.set_level("INFO", "mpfedxgb.session")
+    communicators, _ = make_communicators(3, deadline=0.4)
+    words = FirstWords(communicators[0].roster, 0, communicators[0].settings)
+    for names in (["P1", "P3"], ["P3"]):
+        communicators[0].transport.send(2, words.waiting(names), WAIT)
+    with pytest.raises(PeerTimeoutError, match=r"P3 did not come for 0\.6 seconds, for whom coordinator waits"):
+        shake_hands(communicators[2])
+    assert caplog.text.count("P2 waits for P1, P3, as coordinator does") == 1
+    assert caplog.text.count("P2 waits for P3, as coordinator does") > 1
+
+
+@pytest.mark.parametrize("session", ["local", "other"])
+def test_who_gives_up_says_why(session: str) -> None:
+    """Those who are in the handshake already end with the reason, whatever the other's settings are."""
+    communicators, _ = make_communicators(3)
+    words = FirstWords(communicators[0].roster, 0, SessionSettings(session))
+    error = MissingPeerError("not all roles came within 8 seconds; P3: it has not called")
+    communicators[0].transport.send(2, words.giving_up(error), WAIT)
+    with pytest.raises(PeerFailedError, match="coordinator failed: MissingPeerError: .*; P3: it has not called"):
+        shake_hands(communicators[2])
+
+
+def test_waiting_is_no_step_of_a_session() -> None:
+    """Once a session has begun, such a message is out of place."""
+    communicators, _ = make_communicators(2)
+    for call in [Call(shake_hands, comm) for comm in communicators]:
+        call.result()
+    communicators[1].send([2], [octets(b"P2")], Kind.WAIT)
+    with pytest.raises(OutOfStepError, match="got a wait frame"):
+        communicators[2].receive(1)
