@@ -19,11 +19,32 @@ from mpfedxgb.transport.grpc.server import Server
 from mpfedxgb.transport.grpc.stream import PeerStream
 from mpfedxgb.transport.grpc.tls import Identity
 from mpfedxgb.transport.topology import ACTIVE, star
+from mpfedxgb.transport.transports import ConnectionSettings
 
-__all__ = ["Endpoints", "GrpcTransport", "connect"]
+__all__ = ["Endpoints", "GrpcTransport", "connect", "open_transport"]
 
 LINGER = 5.0
 """Seconds that closing waits for a peer that takes nothing of what was sent before."""
+
+
+def open_transport(settings: ConnectionSettings) -> GrpcTransport:
+    """Connect a role with its neighbours as its settings say (see transports.py)."""
+    assert settings.credentials is not None
+    endpoints = Endpoints(
+        settings.names,
+        {role: str(address) for role, address in settings.addresses.items()},
+        None if settings.listen is None else str(settings.listen),
+    )
+    identity = Identity.of(settings.names[settings.role], settings.credentials)
+    return connect(
+        settings.role,
+        endpoints,
+        identity,
+        settings.federation,
+        settings.timeout,
+        settings.capacity,
+        settings.max_block,
+    )
 
 
 def connect(
