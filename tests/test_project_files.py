@@ -125,6 +125,34 @@ def test_the_version_follows_the_changelog() -> None:
     assert "version" in PROJECT["dynamic"]
 
 
+def layers() -> list[list[tuple[str, str]]]:
+    """Return the picture in CONTRIBUTING.md: for each layer its lines, a room and its modules."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (picture,) = re.findall(r"^```text\n(\+-.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    drawn = [re.findall(r"^\|(.*)\|(.*)\|$", layer, re.MULTILINE) for layer in re.split(r"\+-+\+-+\+", picture)]
+    return [lines for lines in drawn if lines]
+
+
+def test_layers_are_those_that_are_kept() -> None:
+    """In the order in which import-linter has them."""
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    rooms = [{re.split(r"[/.]", name)[0].strip() for name, _ in lines if name[1] != " "} for lines in layers()]
+    assert rooms == [set(layer.split(" : ")) for layer in contract["layers"]]
+
+
+def test_every_module_is_in_its_room() -> None:
+    """And nothing else: a module that comes, goes or moves is drawn anew."""
+    shown, room = [], ""
+    for name, modules in (line for lines in layers() for line in lines):
+        if name.strip():
+            room = name.strip() if name[1] != " " else f"{room.split('/')[0]}/{name.strip()}"
+        shown += [room] if "(" in modules else [f"{room}{module}.py" for module in modules.split()]
+    source = Path(mpfedxgb.__file__).parent
+    there = [str(path.relative_to(source)) for path in source.rglob("*.py") if not path.name.startswith("__")]
+    assert sorted({*shown} ^ {*there, "__main__.py"}) == []
+    assert len(shown) == len({*shown})
+
+
 def test_a_test_that_hangs_is_ended(tmp_path: Path) -> None:
     """Also one that waits for a thread: the limit that pyproject.toml sets, here a second, ends it with its stack."""
     (tmp_path / "test_waits.py").write_text(

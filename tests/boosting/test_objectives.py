@@ -12,7 +12,7 @@ import pytest
 import xgboost
 
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.objectives import CUSTOM, OBJECTIVES, sigmoid, softmax
+from mpfedxgb.boosting.objectives import CUSTOM, NAMED, OBJECTIVES, sigmoid, softmax
 from mpfedxgb.errors import DataError, UserError, public_reason
 
 ROWS = 12
@@ -45,6 +45,11 @@ LOSSES: dict[str, Callable[[Floats, Floats], Floats]] = {
     "multi:softprob": lambda y, m: np.logaddexp.reduce(m, axis=0) - m[y.astype(int), np.arange(ROWS)],
 }
 OBJECTIVE = pytest.mark.parametrize("objective", LOSSES)
+
+
+def test_every_objective_is_compared() -> None:
+    """None is left out below."""
+    assert set(LOSSES) == set(NAMED)
 
 
 @OBJECTIVE

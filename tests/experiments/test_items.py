@@ -25,6 +25,7 @@ from mpfedxgb.experiments import (
     fig4b,
     fig5,
     iterations,
+    measuring,
     paillier,
     precision,
     setting,
@@ -161,12 +162,12 @@ def test_fig5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_warm_up() -> None:
     """Both modes train a little."""
-    setting.warm_up(X, Y)
+    measuring.warm_up(X, Y)
 
 
 def test_exponent_of_a_power() -> None:
     """A slope of 1.5 on logarithms."""
-    assert setting.slope([1, 2, 4], [3, 3 * 2**1.5, 3 * 4**1.5]) == pytest.approx(1.5)
+    assert measuring.slope([1, 2, 4], [3, 3 * 2**1.5, 3 * 4**1.5]) == pytest.approx(1.5)
 
 
 def test_fastest_gives_up_repeating(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,9 +179,9 @@ def test_fastest_gives_up_repeating(monkeypatch: pytest.MonkeyPatch) -> None:
         made.append(SimpleNamespace(run_=SimpleNamespace(seconds=next(seconds))))
         return SimpleNamespace(fit=lambda X, y: made[-1])
 
-    monkeypatch.setattr(setting, "clone", clone)
-    assert setting.fastest(None, X, Y, 3).run_.seconds == 1.0  # type: ignore[arg-type] # any model will do
-    assert setting.fastest(None, X, Y, 3, budget=5.0).run_.seconds == 9.0  # type: ignore[arg-type]
+    monkeypatch.setattr(measuring, "clone", clone)
+    assert measuring.fastest(None, X, Y, 3).run_.seconds == 1.0  # type: ignore[arg-type] # any model will do
+    assert measuring.fastest(None, X, Y, 3, budget=5.0).run_.seconds == 9.0  # type: ignore[arg-type]
     assert len(made) == 4
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.data.alignment import SALT_BYTES, Ids, sort_by_id
+from mpfedxgb.data.ids import SALT_BYTES, Ids, sort_by_id
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FrameError, HandshakeError, PeerFailedError, UserError
 from mpfedxgb.federation import programs

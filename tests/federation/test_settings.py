@@ -162,6 +162,21 @@ class TestSecrets:
         with pytest.raises(SettingsError, match="OWN_PASSPHRASE, which is not set"):
             settings.tls.passphrase()
 
+    def test_only_a_transport_with_certificates_asks_for_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What a role is told for gRPC serves over MPI too, where nobody has to set the variable."""
+        monkeypatch.setenv("OWN_PASSPHRASE", "correct horse")
+        settings = RoleSettings.from_dict(full("bank"))
+        told = settings.connection_settings(timeout=3.0, capacity=1 << 20)
+        assert told.credentials is not None
+        assert told.credentials.passphrase == b"correct horse"
+        assert (told.role, told.names) == (1, ("coordinator", "bank", "telecom"))
+        assert (told.listen, told.addresses) == (Address("127.0.0.1", 7702), {0: Address("deals.example.org", 7701)})
+        assert (told.timeout, told.capacity, told.max_block) == (3.0, 1 << 20, settings.network.max_frame_mb << 20)
+        monkeypatch.delenv("OWN_PASSPHRASE")
+        assert settings.over_mpi().connection_settings(3.0, 1).credentials is None
+        with pytest.raises(SettingsError, match="OWN_PASSPHRASE, which is not set"):
+            settings.connection_settings(3.0, 1)
+
     def test_no_variable_means_none(self) -> None:
         """A key without passphrase needs nothing."""
         tls = RoleSettings.from_dict(least("bank")).tls

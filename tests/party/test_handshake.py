@@ -22,7 +22,7 @@ from mpfedxgb.errors import (
     PeerTimeoutError,
 )
 from mpfedxgb.party import Meter, Outcome, Party, Roster, communicator, handshake
-from mpfedxgb.party.communicator import Communicator, FirstWords
+from mpfedxgb.party.communicator import Communicator, InterimFrames
 from mpfedxgb.party.handshake import COMMITMENT_BYTES, PROTOCOLS, shake_hands
 from mpfedxgb.party.keys import NONCE_BYTES, Keyring
 from mpfedxgb.party.local import run_role, run_roles
@@ -562,7 +562,7 @@ def test_the_missing_role_is_blamed(monkeypatch: pytest.MonkeyPatch, caplog: pyt
     monkeypatch.setattr(communicator, "SAY_EVERY", 0.05)
     caplog.set_level("INFO", "mpfedxgb.session")
     communicators, _ = make_communicators(3, deadline=1.6)
-    words = FirstWords(communicators[0].roster, 0, communicators[0].settings)
+    words = InterimFrames(communicators[0].roster, 0, communicators[0].settings)
     for names in (["P1", "P3"], ["P3"]):
         communicators[0].transport.send(2, words.waiting(names), WAIT)
     with pytest.raises(PeerTimeoutError, match=r"P3 did not come for 2\.4 seconds, for whom coordinator waits"):
@@ -575,7 +575,7 @@ def test_the_missing_role_is_blamed(monkeypatch: pytest.MonkeyPatch, caplog: pyt
 def test_who_gives_up_says_why(session: str) -> None:
     """Those who are in the handshake already end with the reason, whatever the other's settings are."""
     communicators, _ = make_communicators(3)
-    words = FirstWords(communicators[0].roster, 0, SessionSettings(session))
+    words = InterimFrames(communicators[0].roster, 0, SessionSettings(session))
     error = MissingPeerError("not all roles came within 8 seconds; P3: it has not called")
     communicators[0].transport.send(2, words.giving_up(error), WAIT)
     with pytest.raises(PeerFailedError, match=r"coordinator failed: MissingPeerError: .*; P3: it has not called"):

@@ -158,8 +158,8 @@ base_score, eval_metric, early_stopping_rounds
 class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # scikit-learn ships no types
     """Federated XGBoost for numbers and counts.
 
-    Parameters and attributes as in `FedXGBClassifier`; `objective` is "reg:squarederror" (default), "count:poisson"
-    with max_delta_step 0, or a callable (y, margin) -> (g, h).
+    Parameters and attributes as in `FedXGBClassifier`; `objective` is "reg:squarederror" (default), another
+    loss of docs/parameters.md that is not for classes, or a callable (y, margin) -> (g, h).
     """
 
     @explaining_names

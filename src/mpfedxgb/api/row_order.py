@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.data.alignment import Ids, id_as_column, sort_by_id
+from mpfedxgb.data.ids import Ids, id_as_column, sort_by_id
 from mpfedxgb.data.table import to_frame
 from mpfedxgb.errors import DataError
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import numpy.typing as npt
 
 from mpfedxgb.boosting.objective import Floats, Gradients, Link, Objective, Origin, Prediction, ScalePolicy, float32
 from mpfedxgb.errors import DataError
+
+Loss = Callable[[Floats, Floats], Gradients]
 
 _SMALLEST_HESSIAN = 1e-16
 _FREQUENCY_OFFSET = 1e-6
@@ -93,8 +97,8 @@ def _pseudo_huber(y: Floats, margins: Floats) -> Gradients:
     return z / root, root**-3.0
 
 
-def _newton_step(y: Floats, weight: Floats | None, num_class: int) -> Floats:
-    g, h = _pseudo_huber(y, np.zeros(len(y)))
+def _newton_step(loss: Loss, y: Floats, weight: Floats | None, num_class: int) -> Floats:
+    g, h = loss(y, np.zeros(len(y)))
     w = np.ones(len(y)) if weight is None else weight
     return np.array([-(w * g).sum() / max((w * h).sum(), _SMALLEST_SUM)])
 
@@ -163,7 +167,7 @@ OBJECTIVES: dict[str, Objective] = {
             default_metric="mphe",
             block="pseudo_huber_param",
             block_parameters={"huber_slope": "1"},
-            start=_newton_step,
+            start=partial(_newton_step, _pseudo_huber),
         ),
         Objective(
             name="custom",

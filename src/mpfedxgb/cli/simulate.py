@@ -20,9 +20,10 @@ from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, for_classes
-from mpfedxgb.cli.files import CsvFormat, leave_out, listed, read_table, take_label
+from mpfedxgb.cli.columns import leave_out, listed, take_label
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.data.files import write_table
+from mpfedxgb.data.csv_format import CsvFormat
+from mpfedxgb.data.files import read_table, write_table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.report.trees import model_text
 

@@ -15,8 +15,9 @@ import pandas as pd
 from mpfedxgb.boosting.params import SECURITY
 from mpfedxgb.experiments import paillier
 from mpfedxgb.experiments.data import Labels
+from mpfedxgb.experiments.measuring import fastest, warm_up
 from mpfedxgb.experiments.output import INK, Result, Row
-from mpfedxgb.experiments.setting import Setup, fastest, paper_model, warm_up
+from mpfedxgb.experiments.setting import Setup, paper_model
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE

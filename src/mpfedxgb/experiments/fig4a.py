@@ -9,8 +9,9 @@ import pandas as pd
 
 from mpfedxgb.boosting.params import SECURITY
 from mpfedxgb.experiments.data import Labels, dataset1
+from mpfedxgb.experiments.measuring import fastest, slope, warm_up
 from mpfedxgb.experiments.output import INK, Result, Row
-from mpfedxgb.experiments.setting import Setup, fastest, paper_model, slope, warm_up
+from mpfedxgb.experiments.setting import Setup, paper_model
 
 TREES = tuple(range(1, 11))
 ROWS = 10_000

@@ -10,8 +10,9 @@ import pandas as pd
 
 from mpfedxgb.boosting.params import SECURITY
 from mpfedxgb.experiments.data import Labels, dataset1
+from mpfedxgb.experiments.measuring import fastest, slope, warm_up
 from mpfedxgb.experiments.output import INK, Result, Row, plain_ticks
-from mpfedxgb.experiments.setting import Setup, fastest, paper_model, slope, splits, warm_up
+from mpfedxgb.experiments.setting import Setup, paper_model, splits
 
 DEPTHS = (2, 3, 4, 5, 6)
 ROWS = 10_000

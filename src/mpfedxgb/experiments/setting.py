@@ -1,21 +1,14 @@
-"""The setting of section 7, and how its runs are timed."""
+"""What all experiments are given: the setting of section 7, and what they may need besides."""
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-from sklearn.base import clone
-
 from mpfedxgb.api.estimators import FedXGBClassifier
 from mpfedxgb.boosting.join import JoinedSplit, join
-from mpfedxgb.boosting.params import SECURITY
 from mpfedxgb.errors import UserError
 
 SHARES = (0.1, 0.2, 0.3, 0.4)
@@ -52,26 +45,6 @@ def paper_model(security: str = "strict", **changes: Any) -> FedXGBClassifier:
     return FedXGBClassifier(**(params | changes))
 
 
-def fastest(
-    model: FedXGBClassifier, X: pd.DataFrame, y: Any, repeat: int, budget: float = math.inf
-) -> FedXGBClassifier:
-    """Return the fitted model of the fastest of several runs: the one that other work disturbed least.
-
-    No run begins once the ones before it have taken `budget` seconds.
-    """
-    runs: list[FedXGBClassifier] = []
-    while len(runs) < repeat and (not runs or sum(run.run_.seconds for run in runs) < budget):
-        runs.append(clone(model).fit(X, y))
-    return min(runs, key=lambda run: run.run_.seconds)
-
-
-def warm_up(X: pd.DataFrame, y: Any) -> None:
-    """Train a small model in both security modes, so that kernels are compiled before anything is timed."""
-    few = np.concatenate([np.flatnonzero(y == label)[:200] for label in (0, 1)])
-    for security in SECURITY:
-        paper_model(security, n_estimators=1).fit(X.iloc[few], y[few])
-
-
 def splits(model: FedXGBClassifier) -> list[list[tuple[Any, ...] | None]]:
     """Return the joined trees without their leaf weights: owner, feature, threshold and children, None for a leaf."""
     return [
@@ -81,21 +54,6 @@ def splits(model: FedXGBClassifier) -> list[list[tuple[Any, ...] | None]]:
         ]
         for tree in join(model.partial_models_).trees
     ]
-
-
-def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the exponent of y ~ x^b, by least squares on the logarithms."""
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
-
-
-def peak_memory() -> float:
-    """Return the most memory this process ever had, in GiB; 0 where the system does not tell."""
-    try:
-        import resource
-    except ImportError:
-        return 0.0
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
 
 
 def missing_extra(package: str) -> UserError:

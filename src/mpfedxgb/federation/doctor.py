@@ -198,16 +198,13 @@ def _folders(settings: RoleSettings) -> Iterator[Finding]:
 def _certificate(settings: RoleSettings) -> Iterator[Finding | Identity]:
     """Yield what there is to say about the certificate, and the identity if it can be used."""
     if settings.tls is None:
-        yield _ok("certificate", "none is needed over MPI")
+        yield _ok("certificate", f"none is needed over {settings.network.transport}")
         return
     from mpfedxgb.transport.grpc.tls import Identity  # and with it grpc, which no other command needs
 
     tls = settings.tls
     try:
-        passphrase = tls.passphrase()
-        identity = Identity.load(
-            settings.role.name, tls.ca, tls.certificate, tls.key, None if passphrase is None else passphrase.encode()
-        )
+        identity = Identity.of(settings.role.name, tls.credentials())
         identity.check_usage(listens=settings.network.listen is not None, dials=bool(settings.peers()))
     except SettingsError as error:
         yield _problem("certificate", error)

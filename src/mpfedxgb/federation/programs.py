@@ -15,7 +15,7 @@ from mpfedxgb.boosting.checkpoint import Checkpoints, Progress, State
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
-from mpfedxgb.data.alignment import SALT_BYTES, Ids
+from mpfedxgb.data.ids import SALT_BYTES, Ids
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FrameError, HandshakeError, UserError
 from mpfedxgb.federation.closing import Finished, close_training

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,15 +27,14 @@ from mpfedxgb.errors import (
     PeerFailedError,
     PeerFinishedError,
     PeerTimeoutError,
-    SettingsError,
     StoppedError,
 )
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.party.communicator import Communicator, FirstWords
+from mpfedxgb.party.communicator import Communicator, InterimFrames
 from mpfedxgb.party.local import Outcome, Program, run_role
-from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.transport import transports
 from mpfedxgb.transport.transport import Transport
 
 T = TypeVar("T")
@@ -75,48 +75,14 @@ def state_folder(settings: RoleSettings) -> Path:
 
 
 def open_transport(settings: RoleSettings, timeout: float, serves: bool = False) -> Transport:
-    """Connect this role with its neighbours, over gRPC or MPI as the settings say; waits at most `timeout` seconds.
+    """Connect this role with its neighbours, over the transport of its settings; waits at most `timeout` seconds.
 
     A role that serves waits on as long as anybody else waits with it; unless there is a new certificate, of which those
     who come later have to be told.
     """
-    if settings.network.transport == "mpi":
-        from mpfedxgb.transport.mpi import world_transport
-
-        transport, role, roles = world_transport(_CAPACITY)
-        if (role, roles) != (settings.number, settings.roster.size + 1):
-            raise SettingsError(
-                f"{settings.role.name} is role {settings.number} of {settings.roster.size + 1}, this is rank {role} of "
-                f"{roles}; start one process per role, in the roster's order"
-            )
-        return transport
-    from mpfedxgb.transport.grpc import connect
-    from mpfedxgb.transport.grpc.rendezvous import Endpoints
-    from mpfedxgb.transport.grpc.tls import Identity
-
-    assert settings.tls is not None
-    tls, roster, network = settings.tls, settings.roster, settings.network
-    passphrase = tls.passphrase()
-    identity = Identity.load(
-        settings.role.name, tls.ca, tls.certificate, tls.key, None if passphrase is None else passphrase.encode()
-    )
-    addresses = {COORDINATOR: network.coordinator, ACTIVE: network.active}
-    endpoints = Endpoints(
-        (roster.coordinator, *roster.participants),
-        {role: str(address) for role, address in addresses.items() if address is not None},
-        None if network.listen is None else str(network.listen),
-    )
-    return connect(
-        settings.number,
-        endpoints,
-        identity,
-        settings.federation.name,
-        timeout,
-        _CAPACITY,
-        network.max_frame_mb << 20,
-        stays=identity.is_current if serves else None,
-        words=FirstWords(roster, settings.number, settings.session_settings()),
-    )
+    connection = settings.connection_settings(timeout, _CAPACITY)
+    interim = InterimFrames(settings.roster, settings.number, settings.session_settings())
+    return transports.open_transport(settings.network.transport, replace(connection, serves=serves, interim=interim))
 
 
 class Stopper:

@@ -42,7 +42,7 @@ _START = "start"
 _log = logging.getLogger("mpfedxgb.session")
 
 
-class FirstWords:
+class InterimFrames:
     """What a role says to those who are connected before everybody is: for whom it waits, and why it gives up."""
 
     def __init__(self, roster: Roster, role: int, settings: SessionSettings) -> None:

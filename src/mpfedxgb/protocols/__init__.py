@@ -21,7 +21,7 @@ from mpfedxgb.protocols.compare import comparing_with_zero, less_than, negative
 from mpfedxgb.protocols.divide import ITERATIONS, divide, reciprocal
 from mpfedxgb.protocols.lift import lift, lift_opened, lift_secret, lifting
 from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
-from mpfedxgb.protocols.opening import Pending, open_groups, open_masked, open_pending
+from mpfedxgb.protocols.opening import Pending, masking, open_groups, open_masked, open_pending
 from mpfedxgb.protocols.private_matrix import BitMatrix, Matrix, PrivateMatrix, matrix_times, publish_matrix
 from mpfedxgb.protocols.reveal import reveal
 from mpfedxgb.protocols.secret import (
@@ -69,6 +69,7 @@ __all__ = [
     "lift_secret",
     "lifting",
     "make_tags",
+    "masking",
     "matrix_times",
     "multiply",
     "multiplying",

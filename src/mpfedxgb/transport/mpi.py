@@ -18,8 +18,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError, UserError
+from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError, SettingsError, UserError
 from mpfedxgb.transport.topology import star
+from mpfedxgb.transport.transports import ConnectionSettings
 
 try:
     from mpi4py import MPI
@@ -229,6 +230,17 @@ class MpiTransport:
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise FederationError("this role has closed its own connections")
+
+
+def open_transport(settings: ConnectionSettings) -> MpiTransport:
+    """Return a role's transport among the processes of mpiexec (see transports.py); refuse if it is not its rank."""
+    transport, rank, ranks = world_transport(settings.capacity)
+    if (rank, ranks) != (settings.role, len(settings.names)):
+        raise SettingsError(
+            f"{settings.names[settings.role]} is role {settings.role} of {len(settings.names)}, this is rank {rank} of "
+            f"{ranks}; start one process per role, in the roster's order"
+        )
+    return transport
 
 
 def world_transport(capacity: int) -> tuple[MpiTransport, int, int]:

@@ -392,7 +392,10 @@ def test_simulate_on_the_command_line(
     assert command(monkeypatch, "show", tmp_path / "out") == 0
     assert "leaf shared among all" in capsys.readouterr().out
     scores = tmp_path / "scores.csv"
-    assert command(monkeypatch, "predict", tmp_path / "out", tmp_path / "people.csv", "--out", scores) == 0
+    assert (
+        command(monkeypatch, "predict", tmp_path / "out", tmp_path / "people.csv", "--drop", "label", "--out", scores)
+        == 0
+    )
     from_disk = FedXGBClassifier().load_model(tmp_path / "out")
     read = pd.read_csv(tmp_path / "people.csv").drop(columns="label").astype({"city": "category"})
     by_api = FedXGBClassifier(

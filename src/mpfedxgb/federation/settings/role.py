@@ -29,6 +29,7 @@ from mpfedxgb.federation.settings.sections import (
 from mpfedxgb.federation.settings.toml import Section, check_values, read_toml, shorten, suggestion
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
+from mpfedxgb.transport.transports import TRANSPORTS, ConnectionSettings
 
 
 def _keys(part: type[Any]) -> tuple[str, ...]:
@@ -54,7 +55,7 @@ _REFUSED = {"training": REFUSED | _RENAMED, "tls": PASSPHRASES}
 
 @dataclass(frozen=True, slots=True)
 class RoleSettings:
-    """Everything one role is told. `tls` is None over MPI only; `data` and `label` where the role has none."""
+    """Everything one role is told; what it has no use for is None: `tls` without certificates, `data`, `label`."""
 
     source: str
     federation: Membership
@@ -139,10 +140,28 @@ class RoleSettings:
             max_frame_bytes=self.network.max_frame_mb << 20,
         )
 
+    def connection_settings(self, timeout: float, capacity: int) -> ConnectionSettings:
+        """Return what a transport has to know; waits so many seconds, and lets so many bytes wait."""
+        kind = TRANSPORTS[self.network.transport]
+        return ConnectionSettings(
+            role=self.number,
+            names=(self.roster.coordinator, *self.roster.participants),
+            federation=self.federation.name,
+            listen=self.network.listen,
+            addresses=self._dialled(),
+            credentials=self.tls.credentials() if self.tls is not None and kind.has_certificates else None,
+            timeout=timeout,
+            capacity=capacity,
+            max_block=self.network.max_frame_mb << 20,
+        )
+
     def peers(self) -> dict[str, Address]:
         """Return the roles that this one dials, and where."""
-        addresses = {self.roster.coordinator: self.network.coordinator, self.roster.name(ACTIVE): self.network.active}
-        return {name: address for name, address in addresses.items() if address is not None}
+        return {self.roster.name(role): address for role, address in self._dialled().items()}
+
+    def _dialled(self) -> dict[int, Address]:
+        addresses = {COORDINATOR: self.network.coordinator, ACTIVE: self.network.active}
+        return {role: address for role, address in addresses.items() if address is not None}
 
     def file_of(self, purpose: str) -> Path:
         """Return the data file for "train", "evaluate", "predict" or "predictions"; raise SettingsError if not set."""
@@ -225,7 +244,7 @@ def _read(file: _Reader) -> RoleSettings:
     number = _number(federation.roster, role.name)
     network = Network.read(file.section("network", "it says where to listen and whom to dial"), number)
     tls = None
-    if network.transport == "grpc" or "tls" in file.content:
+    if TRANSPORTS[network.transport].has_certificates or "tls" in file.content:
         tls = Tls.read(file.section("tls", "roles know each other by their certificates"))
     training = read_training(file.section("training"))
     data = label = None

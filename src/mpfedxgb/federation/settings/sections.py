@@ -16,8 +16,8 @@ from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.settings.toml import REQUIRED, Section, shown, suggestion
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
+from mpfedxgb.transport.transports import TRANSPORTS, Credentials
 
-TRANSPORTS = ("grpc", "mpi")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 OUTPUTS = (".csv", ".parquet")
 
@@ -91,7 +91,7 @@ class Network:
     @classmethod
     def read(cls, table: Section, number: int) -> Network:
         """Return the table of the role with this number, checked."""
-        transport = table.choice("transport", TRANSPORTS, TRANSPORTS[0])
+        transport = table.choice("transport", tuple(TRANSPORTS), next(iter(TRANSPORTS)))
         addresses: dict[str, Address | None] = {}
         for key, needed, why_not in (
             ("listen", number in (COORDINATOR, ACTIVE), "auxiliary participants dial out and never listen"),
@@ -100,7 +100,7 @@ class Network:
         ):
             if key in table and not needed:
                 raise table.error(key, "does not belong here", f"{why_not}; take the key out")
-            address = table.address(key, REQUIRED if needed and transport == "grpc" else None)
+            address = table.address(key, REQUIRED if needed and TRANSPORTS[transport].has_addresses else None)
             if key != "listen" and address is not None and address.is_anywhere:
                 raise table.error(key, "cannot be dialled", "give the name or address of that role's machine")
             addresses[key] = address
@@ -147,6 +147,11 @@ class Tls:
                 "set it to the passphrase of the private key"
             )
         return value
+
+    def credentials(self) -> Credentials:
+        """Return the files, with the passphrase."""
+        passphrase = self.passphrase()
+        return Credentials(self.ca, self.certificate, self.key, None if passphrase is None else passphrase.encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.federation.samples import ID, LABEL
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
+from mpfedxgb.transport.transports import TRANSPORTS
 
 TRAINING: dict[str, Any] = {
     "objective": "binary:logistic",
@@ -159,8 +160,12 @@ def _network(roster: Roster, role: int, places: Mapping[int, Place]) -> list[_Li
         _Line("connect_timeout", 300.0, "seconds to wait for peers at the start", True),
         _Line("reconnect", False, "wait for a peer that was lost, and go on", True),
         _Line("max_frame_mb", 1024, "largest message that is accepted", True),
-        _Line("transport", "grpc", "grpc, or mpi within one cluster", True),
+        _Line("transport", next(iter(TRANSPORTS)), _transports(), True),
     ]
+
+
+def _transports() -> str:
+    return ", ".join(f"{name} {kind.where}" for name, kind in TRANSPORTS.items())
 
 
 def _training() -> list[_Line]:

@@ -36,6 +36,7 @@ from mpfedxgb.errors import (
     SettingsError,
     is_exhaustion,
 )
+from mpfedxgb.transport.transports import Credentials
 
 SUITES_VARIABLE = "GRPC_SSL_CIPHER_SUITES"
 TLS13_ONLY = "ECDHE-PSK-CHACHA20-POLY1305"
@@ -127,6 +128,11 @@ class Identity:
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             ),
         )
+
+    @classmethod
+    def of(cls, name: str, credentials: Credentials) -> Identity:
+        """Return the identity of the role with these files."""
+        return cls.load(name, credentials.ca, credentials.certificate, credentials.key, credentials.passphrase)
 
     def __reduce__(self) -> NoReturn:
         raise SecretError("an identity contains a private key and is not pickled; load it where it is needed")

@@ -20,13 +20,36 @@ from mpfedxgb.transport.grpc.rendezvous import LOOK, Endpoints, Introduction, Re
 from mpfedxgb.transport.grpc.server import Server
 from mpfedxgb.transport.grpc.stream import PeerStream
 from mpfedxgb.transport.grpc.tls import Identity
-from mpfedxgb.transport.grpc.waiting import Waiting, Words
+from mpfedxgb.transport.grpc.waiting import Waiting
 from mpfedxgb.transport.topology import ACTIVE, star
+from mpfedxgb.transport.transports import ConnectionSettings, InterimMessages
 
-__all__ = ["Endpoints", "GrpcTransport", "connect"]
+__all__ = ["Endpoints", "GrpcTransport", "connect", "open_transport"]
 
 LINGER = 5.0
 """Seconds that closing waits for a peer that takes nothing of what was sent before."""
+
+
+def open_transport(settings: ConnectionSettings) -> GrpcTransport:
+    """Connect a role with its neighbours as its settings say (see transports.py)."""
+    assert settings.credentials is not None
+    endpoints = Endpoints(
+        settings.names,
+        {role: str(address) for role, address in settings.addresses.items()},
+        None if settings.listen is None else str(settings.listen),
+    )
+    identity = Identity.of(settings.names[settings.role], settings.credentials)
+    return connect(
+        settings.role,
+        endpoints,
+        identity,
+        settings.federation,
+        settings.timeout,
+        settings.capacity,
+        settings.max_block,
+        stays=identity.is_current if settings.serves else None,
+        interim=settings.interim,
+    )
 
 
 def connect(
@@ -39,7 +62,7 @@ def connect(
     max_block: int,
     peers: Sequence[int] | None = None,
     stays: Callable[[], bool] | None = None,
-    words: Words | None = None,
+    interim: InterimMessages | None = None,
 ) -> GrpcTransport:
     """Connect a role with its neighbours.
 
@@ -63,7 +86,7 @@ def connect(
         The roles to connect with; all neighbours if None.
     stays : callable or None
         Asked when the time is over whether to keep those who are there and wait on, for as long again; never if None.
-    words : Words or None
+    interim : InterimMessages or None
         What those who are there are told in the meantime; nothing if None.
 
     Raises
@@ -82,9 +105,9 @@ def connect(
     transport = GrpcTransport(role, Rendezvous(role, me, endpoints.names, expected))
     try:
         transport._open(endpoints, identity, max_block, math.inf if stays else time.monotonic() + timeout)
-        transport._wait(timeout, stays, words)
+        transport._wait(timeout, stays, interim)
     except BaseException as error:
-        transport._part(error, words)
+        transport._part(error, interim)
         raise
     return transport
 
@@ -110,10 +133,10 @@ class GrpcTransport:
         for peer, address in addresses.items():
             self._clients.append(Client(rendezvous, peer, address, identity, max_block, end))
 
-    def _wait(self, timeout: float, stays: Callable[[], bool] | None, words: Words | None) -> None:
+    def _wait(self, timeout: float, stays: Callable[[], bool] | None, interim: InterimMessages | None) -> None:
         """Wait until everybody is there, and say for whom."""
         rendezvous, end = self._rendezvous, time.monotonic() + timeout
-        waiting = Waiting(rendezvous, words, timeout)
+        waiting = Waiting(rendezvous, interim, timeout)
         waiting.say()
         while not rendezvous.wait(min(LOOK, max(0.0, end - time.monotonic()))):
             waiting.say()
@@ -123,13 +146,13 @@ class GrpcTransport:
                 raise MissingPeerError(f"not all roles came within {timeout:g} seconds; {rendezvous.who_is_missing()}")
             end += timeout
 
-    def _part(self, error: BaseException, words: Words | None) -> None:
+    def _part(self, error: BaseException, interim: InterimMessages | None) -> None:
         """Tell those who are there why this role does not wait any longer, and close."""
         self._rendezvous.over.set()
         for stream in list(self._rendezvous.streams.values()):
-            if words is not None:
+            if interim is not None:
                 with suppress(FederationError):
-                    stream.send(words.giving_up(error), 0)
+                    stream.send(interim.giving_up(error), 0)
         self.close()
 
     def send(self, peer: int, block: bytes, timeout: float) -> None:

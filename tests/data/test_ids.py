@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.data.alignment import SALT_BYTES, encode_ids, sort_by_id
 from mpfedxgb.data.files import read_table
+from mpfedxgb.data.ids import SALT_BYTES, encode_ids, sort_by_id
 from mpfedxgb.errors import DataError
 
 SALT = b"agreed in a session"

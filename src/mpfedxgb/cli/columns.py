@@ -1,4 +1,4 @@
-"""Tables from files, for the command line."""
+"""Columns that a command line names: those to leave out, and the label."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from mpfedxgb.data.csv_format import CsvFormat
-from mpfedxgb.data.files import read_table
 from mpfedxgb.errors import DataError
-
-__all__ = ["CsvFormat", "leave_out", "listed", "read_table", "take_label"]
 
 
 def listed(names: str) -> list[str]:

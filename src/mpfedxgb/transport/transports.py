@@ -1,0 +1,108 @@
+"""The transports that a settings file may name, in one table, and what each is told to connect a role.
+
+A transport is a folder or module of this room, called as in the table, that has a function
+`open_transport(settings: ConnectionSettings) -> Transport`. It is imported when it is used: each brings a library that
+the others do without. The in-process one is not here: whoever simulates a federation makes all ends of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from mpfedxgb.transport.address import Address
+from mpfedxgb.transport.transport import Transport
+
+
+@dataclass(frozen=True, slots=True)
+class TransportKind:
+    """What the settings of a role have to say if it uses the transport."""
+
+    where: str
+    """Where it belongs, for people."""
+    has_addresses: bool
+    """Whether roles find each other by [network] listen, coordinator and active."""
+    has_certificates: bool
+    """Whether roles know each other by [tls]."""
+
+
+TRANSPORTS: dict[str, TransportKind] = {
+    "grpc": TransportKind("between organisations", has_addresses=True, has_certificates=True),
+    "mpi": TransportKind("within one cluster", has_addresses=False, has_certificates=False),
+}
+"""What [network] transport may be; the first is the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The files that prove who a role is."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+    passphrase: bytes | None = field(repr=False)
+
+
+class InterimMessages(Protocol):
+    """Blocks for those who are connected before everybody is."""
+
+    def waiting(self, names: Sequence[str]) -> bytes:
+        """Return a block that says for whom this role still waits."""
+        ...
+
+    def giving_up(self, error: BaseException) -> bytes:
+        """Return a block that says why this role does not wait any longer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """What a transport has to know to connect one role with its neighbours.
+
+    Parameters
+    ----------
+    role : int
+        This role's number; 0 is the coordinator, 1 the active participant.
+    names : tuple of str
+        All roles' names, the coordinator first.
+    federation : str
+        Name of the federation; the same at all roles.
+    listen : Address or None
+        Where this role is reached, if it listens.
+    addresses : mapping from role to Address
+        The roles that this one dials.
+    credentials : Credentials or None
+        None only where the transport has no certificates.
+    timeout : float
+        Seconds to wait for everybody.
+    capacity : int
+        Bytes that may wait for a receiver.
+    max_block : int
+        Bytes of the largest block.
+    serves : bool
+        Whether to wait on after the timeout as long as anybody is there.
+    interim : InterimMessages or None
+        What those who are there are told in the meantime; nothing if None.
+    """
+
+    role: int
+    names: tuple[str, ...]
+    federation: str
+    listen: Address | None
+    addresses: Mapping[int, Address]
+    credentials: Credentials | None
+    timeout: float
+    capacity: int
+    max_block: int
+    serves: bool = False
+    interim: InterimMessages | None = None
+
+
+def open_transport(name: str, settings: ConnectionSettings) -> Transport:
+    """Return a role's end of its connections over a transport of the table."""
+    assert name in TRANSPORTS
+    end: Transport = import_module(f"mpfedxgb.transport.{name}").open_transport(settings)
+    return end
