@@ -50,7 +50,7 @@ def open_pending(party: Party, pending: Sequence[Pending[T]]) -> list[T]:
 
 
 def masking(party: Party, shares: Shares) -> Pending[Secret]:
-    """Prepare shares to be opened as a masked secret: everyone adds its share of a fresh mask. Local."""
+    """Prepare `open_masked` up to its opening. Rounds: 0. Everyone adds its share of a fresh mask."""
     mask = party.fresh(shares.ring, shares.shape)
     return Pending(shares.part + mask, lambda total: Secret(total, mask))
 
