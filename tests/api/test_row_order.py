@@ -99,7 +99,9 @@ class TestIndexes:
             ({"bank": BANK, "telecom": TELECOM.to_numpy()}, Y),
             ({"bank": BANK.drop(columns="city").to_numpy(), "telecom": TELECOM}, Y),
         ):
-            FedXGBClassifier(**QUICK).fit(tables, y)
+            model = FedXGBClassifier(**QUICK).fit(tables, y)
+            assert model.score(tables, y) > 0.5
+            assert model.classes_.tolist() == sorted(set(Y))
 
     def test_a_shuffled_index_that_all_share(self) -> None:
         """Parts of a table by scikit-learn have odd indexes, but the same ones."""

@@ -58,7 +58,10 @@ def test_a_good_identity(authority: Authority) -> None:
 
 def test_a_certificate_with_more_names_is_good(authority: Authority) -> None:
     """The host's name may be there as well; the role's must."""
-    load(authority, authority.issue("host.example.org", "bank"))
+    pair = authority.issue("host.example.org", "bank")
+    assert load(authority, pair).certificate == pair.certificate.read_bytes()
+    with pytest.raises(SettingsError, match=r"is for 'host.example.org', 'bank', not for 'telecom'"):
+        load(authority, pair, "telecom")
 
 
 def test_a_certificate_of_an_authority_in_between(authority: Authority, tmp_path: Path) -> None:
@@ -67,8 +70,9 @@ def test_a_certificate_of_an_authority_in_between(authority: Authority, tmp_path
     pair = between.issue("bank")
     with pytest.raises(SettingsError, match="not issued by the authority"):
         load(authority, pair)
-    pair.certificate.write_bytes(pair.certificate.read_bytes() + between.file.read_bytes())
-    load(authority, pair)
+    chain = pair.certificate.read_bytes() + between.file.read_bytes()
+    pair.certificate.write_bytes(chain)
+    assert load(authority, pair).certificate == chain
 
 
 @pytest.mark.parametrize(
