@@ -19,7 +19,7 @@ import sklearn.datasets
 from mpfedxgb.errors import DataError
 from mpfedxgb.experiments import data
 from mpfedxgb.experiments.data import dataset1, dataset2, repeat_columns
-from support.data_sets import shared_data
+from support.data_sets import whole_data
 
 CREDIT, ADULT, ONEHOT = "give_me_some_credit.csv.gz", "adult.data.csv.gz", "adult_onehot108.csv.gz"
 
@@ -35,7 +35,7 @@ def fresh() -> Iterator[None]:
 @pytest.mark.parametrize(("rows", "counts"), [(5_000, (4_653, 347)), (10_000, (9_306, 694)), (30_000, (27_916, 2_084))])
 def test_dataset1(rows: int, counts: tuple[int, int]) -> None:
     """Training rows keep the mix of classes, the test rows follow them in the file; columns end at 1."""
-    split = dataset1(shared_data(CREDIT).parent, rows)
+    split = dataset1(whole_data(CREDIT).parent, rows)
 
     assert tuple(np.bincount(split.y_train)) == counts
     assert tuple(np.bincount(split.y_test)) == (6_979, 521)
@@ -46,7 +46,7 @@ def test_dataset1(rows: int, counts: tuple[int, int]) -> None:
 
 def test_dataset2() -> None:
     """Four of five rows of each class train; every row is used."""
-    split = dataset2(shared_data(ONEHOT).parent)
+    split = dataset2(whole_data(ONEHOT).parent)
 
     assert tuple(np.bincount(split.y_train)) == (19_777, 6_272)
     assert tuple(np.bincount(split.y_test)) == (4_943, 1_569)
@@ -55,14 +55,14 @@ def test_dataset2() -> None:
 
 def test_adult_from_its_words(tmp_path: Path) -> None:
     """The file with words gives the same numbers as the one-hot file, which the checksum enforces."""
-    shutil.copy(shared_data(ADULT), tmp_path)
+    shutil.copy(whole_data(ADULT), tmp_path)
 
     assert dataset2(tmp_path).X_train.shape == (26_049, 108)
 
 
 def test_unpacked_file_is_as_good(tmp_path: Path) -> None:
     """What counts is the content, not how it is compressed."""
-    (tmp_path / "give_me_some_credit.csv").write_bytes(gzip.decompress(shared_data(CREDIT).read_bytes()))
+    (tmp_path / "give_me_some_credit.csv").write_bytes(gzip.decompress(whole_data(CREDIT).read_bytes()))
 
     assert len(dataset1(tmp_path, 5_000).y_train) == 5_000
 
@@ -100,15 +100,15 @@ def test_neither_folder_nor_network(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def _openml_credit() -> pd.DataFrame:
-    frame = pd.read_csv(shared_data(CREDIT), index_col=0)
+    frame = pd.read_csv(whole_data(CREDIT), index_col=0)
     label = pd.Series(np.where(frame.pop("SeriousDlqin2yrs") == 1, "Yes", "No"), frame.index, dtype="category")
     return frame.assign(FinancialDistressNextTwoYears=label)
 
 
 def _openml_adult() -> pd.DataFrame:
     """Return the rows of adult.test before those of adult.data, as OpenML has them, with words as categories."""
-    test = gzip.decompress(shared_data("adult.test.csv.gz").read_bytes()).split(b"\n", 1)[1]
-    train = gzip.decompress(shared_data(ADULT).read_bytes())
+    test = gzip.decompress(whole_data("adult.test.csv.gz").read_bytes()).split(b"\n", 1)[1]
+    train = gzip.decompress(whole_data(ADULT).read_bytes())
     frames = [
         pd.read_csv(
             io.BytesIO(content),
@@ -128,7 +128,7 @@ def test_fetched_table_must_give_the_same_numbers(load: Any, table: Any, monkeyp
     """A table in OpenML's spelling gives the same arrays; one with its rows in another order is refused."""
     frame = table()
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", lambda **_: SimpleNamespace(frame=frame))
-    fetched, local = load(None), load(shared_data(CREDIT).parent)
+    fetched, local = load(None), load(whole_data(CREDIT).parent)
     np.testing.assert_array_equal(fetched.X_train.to_numpy(), local.X_train.to_numpy())
     np.testing.assert_array_equal(fetched.y_test, local.y_test)
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mpfedxgb import FedXGBClassifier
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import UserError
 from mpfedxgb.experiments import (
@@ -36,7 +37,7 @@ from mpfedxgb.experiments.data import Split, dataset1, dataset2
 from mpfedxgb.experiments.output import Result, Row, write, write_index
 from mpfedxgb.experiments.setting import Setup
 from mpfedxgb.tree.paper.leaf import MU
-from support.data_sets import shared_data
+from support.data_sets import whole_data
 
 QUIET = Setup(None, lambda text: None)
 X, Y = complexity.make_table(240, 10)
@@ -160,9 +161,19 @@ def test_fig5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_files(fig5.result(rows), tmp_path)
 
 
-def test_warm_up() -> None:
-    """Both modes train a little."""
+def test_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both modes train one tree, on rows of both classes."""
+    trained = []
+    fit = FedXGBClassifier.fit
+
+    def noted(self: FedXGBClassifier, X: Any, y: Any) -> FedXGBClassifier:
+        fit(self, X, y)
+        trained.append((self.security, len(self.partial_models_[0].trees), set(y.tolist())))
+        return self
+
+    monkeypatch.setattr(FedXGBClassifier, "fit", noted)
     measuring.warm_up(X, Y)
+    assert trained == [("strict", 1, {0, 1}), ("paper", 1, {0, 1})]
 
 
 def test_exponent_of_a_power() -> None:
@@ -209,7 +220,7 @@ def test_table3_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("load", "depth", "models"), [(dataset1, 3, 5), (dataset1, 5, 3), (dataset2, 3, 3)])
 def test_table3_is_the_papers(load: Any, depth: int, models: int) -> None:
     """On the real data: ACC and F1 to four decimals, AUC within 0.004, identical trees in both security modes."""
-    split = load(shared_data("give_me_some_credit.csv.gz").parent)
+    split = load(whole_data("give_me_some_credit.csv.gz").parent)
     rows = list(itertools.islice(table3.compare(split, depth, QUIET), models))
 
     assert [row["model"] for row in rows if row["paper_acc"] is not None and not table3.agrees(row)] == []

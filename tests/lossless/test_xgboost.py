@@ -13,7 +13,8 @@ import xgboost
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.join import JoinedSplit
-from support.data_sets import shared_data
+from mpfedxgb.experiments.data import ADULT_COLUMNS, ADULT_WORDS
+from support.data_sets import data_or_sample, whole_data
 from support.small_problems import small_problem
 
 LEAF = 1e-5
@@ -91,7 +92,7 @@ def test_categories_that_no_training_row_has(present: str, missing: float) -> No
 @pytest.mark.parametrize("depth", [3, 5])
 def test_adult(depth: int) -> None:
     """Two thousand rows of Adult, 108 one-hot columns, four participants."""
-    frame = pd.read_csv(shared_data("adult_onehot108.csv.gz"), nrows=2000)
+    frame = pd.read_csv(data_or_sample("adult_onehot108.csv.gz"), nrows=2000)
     X, y = frame.drop(columns="label"), frame["label"]
     X = X.loc[:, X.nunique() > 1]
     model = FedXGBClassifier(participants=[0.1, 0.2, 0.3, 0.4], n_estimators=3, max_depth=depth, max_bin=10).fit(X, y)
@@ -100,7 +101,7 @@ def test_adult(depth: int) -> None:
 
 def test_credit_with_missing_values() -> None:
     """Three thousand rows of Give Me Some Credit as they are, missing values and all."""
-    frame = pd.read_csv(shared_data("give_me_some_credit.csv.gz"), index_col=0, nrows=3000)
+    frame = pd.read_csv(whole_data("give_me_some_credit.csv.gz"), index_col=0, nrows=3000)
     X, y = frame.drop(columns="SeriousDlqin2yrs"), frame["SeriousDlqin2yrs"]
     model = FedXGBClassifier(participants=3, n_estimators=3, max_bin=10, gamma=0.5).fit(X, y)
     assert_same(compare_with_xgboost(model, X, y))
@@ -108,7 +109,7 @@ def test_credit_with_missing_values() -> None:
 
 def test_california_housing() -> None:
     """Regression on labels of up to 5e5, with a categorical column and missing values."""
-    frame = pd.read_csv(shared_data("california_housing.csv.gz")).sample(2000, random_state=0)
+    frame = pd.read_csv(whole_data("california_housing.csv.gz")).sample(2000, random_state=0)
     X = frame.drop(columns=["median_house_value", "ocean_proximity"]).assign(
         ocean_proximity=frame["ocean_proximity"].astype("category")
     )
@@ -118,7 +119,7 @@ def test_california_housing() -> None:
 
 def test_dry_bean() -> None:
     """Seven classes, one tree each per round."""
-    frame = pd.read_csv(shared_data("dry_bean.csv.gz")).sample(1500, random_state=0)
+    frame = pd.read_csv(data_or_sample("dry_bean.csv.gz")).sample(frac=1, random_state=0).head(1500)
     X, y = frame.drop(columns="Class"), frame["Class"]
     model = FedXGBClassifier(participants=3, n_estimators=2, max_depth=2, max_bin=6).fit(X, y)
     assert_same(compare_with_xgboost(model, X, y))
@@ -218,3 +219,27 @@ def test_a_root_too_light_to_be_a_leaf(min_child_weight: float) -> None:
     assert [len(tree) for tree in joined.trees] == [1, 1]
     assert [bool(tree[0].weight) for tree in joined.trees] == [min_child_weight == 1] * 2  # type: ignore[union-attr] # leaves
     assert_same(compare_with_xgboost(model, problem.whole, problem.y), compared=2)
+
+
+def test_horse_colic() -> None:
+    """Three hundred cases of which every column but a few has gaps, up to four values of five."""
+    frame = pd.read_csv(data_or_sample("horse_colic.csv.gz"), na_values="?")
+    X = frame.loc[:, "surgery":"total_protein"].drop(columns="hospital_number")
+    model = FedXGBClassifier(participants=4, n_estimators=3, max_depth=4, max_bin=16, gamma=0.1)
+    model.fit(X, frame["surgical_lesion"])
+    assert_same(compare_with_xgboost(model, X, frame["surgical_lesion"]), compared=3)
+
+
+def test_hours_of_adult() -> None:
+    """Regression on columns of words, some of them missing: hours per week from Adult as published."""
+    frame = pd.read_csv(
+        data_or_sample("adult.data.csv.gz"),
+        names=list(ADULT_COLUMNS),
+        skipinitialspace=True,
+        na_values="?",
+        nrows=2000,
+    )
+    X = frame.drop(columns=["hours-per-week", "fnlwgt"])
+    X = X.assign(**{name: X[name].astype("category") for name in (*ADULT_WORDS, "class")})
+    model = FedXGBRegressor(participants=3, n_estimators=3, max_depth=4, max_bin=12).fit(X, frame["hours-per-week"])
+    assert_same(compare_with_xgboost(model, X, frame["hours-per-week"]))
