@@ -19,7 +19,7 @@ from mpfedxgb.errors import (
     SettingsError,
     UserError,
 )
-from mpfedxgb.party import ALL, COORDINATOR, Outcome, Party, Roster, local, run_locally, run_roles
+from mpfedxgb.party import ALL, COORDINATOR, Outcome, Party, Roster, run_locally, run_roles
 from mpfedxgb.protocols import multiply, reveal, share
 from mpfedxgb.ring import VECTOR, RingArray, kernels
 from mpfedxgb.transport import Kind, decode
@@ -340,59 +340,7 @@ def test_another_operation_at_the_same_step_is_out_of_step() -> None:
         run_locally(apart, 2, settings=SessionSettings(deadline=PATIENT))
 
 
-# What the caller of run_locally sees
-
-
-@pytest.mark.parametrize("role", [0, 1, 2, 3])
-def test_run_locally_raises_the_error_it_began_with(role: int) -> None:
-    """The very exception, with its text, and a note that says whose program it was."""
-    mine = ValueError("row 17 is 4711")
-
-    def trouble(party: Party) -> bool:
-        raise mine
-
-    private = [(trouble if r == role else None,) for r in range(4)]
-    with pytest.raises(ValueError, match="4711") as caught:
-        run_locally(program, 3, private, SessionSettings(deadline=PATIENT))
-    assert caught.value is mine
-    assert mine.__notes__ == [f"in the program of {Roster.numbered(3).name(role)}"]
-
-
-def test_run_locally_names_who_returned_early() -> None:
-    """The first to notice speaks, not one who was told."""
-    private = [(None,), (None,), (lambda party: True,), (None,)]
-    with pytest.raises(PeerFinishedError, match="P2 ended while P1 waited") as caught:
-        run_locally(program, 3, private, SessionSettings(deadline=PATIENT))
-    assert caught.value.__notes__ == ["in the program of P1"]
-
-
-def test_run_locally_names_who_stopped(released: threading.Event) -> None:
-    """The deadline of the one who waited directly comes first."""
-
-    def trouble(party: Party) -> bool:
-        released.wait()
-        return False
-
-    with pytest.raises(PeerTimeoutError, match="P3 sent nothing"):
-        run_locally(program, 3, [(None,)] * 3 + [(trouble,)], SessionSettings(deadline=0.5))
-
-
-def test_an_interrupted_caller_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in the main thread ends all roles, though each of them would wait for minutes."""
-    waiting = threading.Barrier(4)
-
-    def deadlock(party: Party) -> None:
-        party.step("wait")
-        waiting.wait(LIMIT)
-        party.receive(1 if party.role != 1 else 2, [])
-
-    def interrupt(*arguments: Any) -> None:
-        waiting.wait(LIMIT)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(local, "_wait_for_all", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        run_roles(deadlock, 2, settings=SessionSettings(deadline=600.0))
+# Without trouble
 
 
 @pytest.mark.parametrize("participants", [2, 4])
@@ -401,9 +349,3 @@ def test_without_trouble_all_is_well(participants: int) -> None:
     done = run_locally(program, participants, settings=SessionSettings(deadline=PATIENT))
     assert done.results[1:] == [[2 * 3**4] * 3] * participants
     assert done.results[0] is None
-
-
-def test_private_arguments_are_counted() -> None:
-    """One sequence per role, the coordinator's included."""
-    with pytest.raises(UserError, match="private has 2 entries; it takes one per role, 3 in all"):
-        run_locally(program, 2, [(), ()])

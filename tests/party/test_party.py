@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import reduce
 from operator import add
 from typing import Any
@@ -288,16 +287,3 @@ def test_announcements_are_integers() -> None:
     party.communicator.send([0], [np.zeros(1, np.uint64)], Kind.ANNOUNCE)
     with pytest.raises(FrameError, match="P1 announced owners as uint64 instead of int64"):
         coordinator.announce("owners", None)
-
-
-def test_one_core_keeps_all_roles_together_and_nobody_else() -> None:
-    """With one_core all roles run on one and the same core; the caller stays free to run where it could before."""
-    if not hasattr(os, "sched_getaffinity"):
-        pytest.skip("this system has no affinity to look at")
-    before = os.sched_getaffinity(0)
-    cores = run_locally(lambda _: os.sched_getaffinity(0), 2, one_core=True).results
-
-    assert len(cores[0]) == 1
-    assert cores == [cores[0]] * 3
-    assert os.sched_getaffinity(0) == before
-    assert run_locally(lambda _: os.sched_getaffinity(0), 2).results == [before] * 3
