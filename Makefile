@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-DATA ?= ../shared/data
+# Where the whole data sets are; tests look there too, by the same variable (see tests/data_samples/README.md).
+DATA ?= $(or $(MPFEDXGB_DATA),../shared/data)
 # make setup CONSTRAINTS=constraints.txt: the versions that the tests last passed with, instead of the newest.
 CONSTRAINTS ?=
 
@@ -14,7 +15,7 @@ PROTOC := grpcio-tools==1.60.2 setuptools<81
 # use, and warnings are errors.
 OLDEST := click==8.2.1 pyparsing==3.2.0
 
-.PHONY: setup demo test coverage check bench parity reproduce leaks constraints oldest wire dist clean
+.PHONY: setup demo test coverage mutants check bench parity reproduce leaks constraints oldest wire dist clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 
@@ -32,6 +33,9 @@ test: $(STAMP)  ## run the tests
 
 coverage: $(STAMP)  ## run the tests and measure what they reach; below the floor in pyproject.toml is a failure
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term-missing:skip-covered $(ARGS)
+
+mutants: $(STAMP)  ## small wrong changes of the engine that the tests should notice (see docs/mutants.md; some minutes)
+	$(BIN)/python benchmarks/mutants.py $(or $(ARGS),--sample 100)
 
 check: $(STAMP)  ## ruff, format, mypy --strict, import-linter, codespell
 	$(BIN)/ruff check .

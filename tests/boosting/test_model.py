@@ -192,6 +192,22 @@ def test_xgboost_predicts_what_was_trained(kind: str) -> None:
     assert len(booster.get_dump()) == len(whole.trees)
 
 
+@pytest.mark.parametrize("kind", ["binary", "classes", "regression"])
+def test_the_export_counts_classes_as_xgboost_does(kind: str) -> None:
+    """None where a round has one tree, though there are two classes of labels."""
+    X = people()
+    model = (FedXGBRegressor if kind == "regression" else FedXGBClassifier)(**QUICK).fit(halves(X), labels(X, kind))
+    twin = xgboost.XGBRegressor if kind == "regression" else xgboost.XGBClassifier
+    numbers = X[["age", "income"]]
+    codes = labels(X, kind) if kind == "regression" else np.unique(labels(X, kind), return_inverse=True)[1]
+    theirs = twin(n_estimators=1).fit(numbers, codes).get_booster()
+    counts = [
+        json.loads(one.save_raw("json"))["learner"]["learner_model_param"]["num_class"]
+        for one in (model.to_xgboost(), theirs)
+    ]
+    assert counts[0] == counts[1] == ("3" if kind == "classes" else "0")
+
+
 @pytest.mark.parametrize(
     ("bank", "telecom", "names"),
     [
@@ -470,6 +486,15 @@ def test_other_versions(parts: list[PartialModel], version: Any) -> None:
     """A file of another version says which one, and what helps."""
     with pytest.raises(UserError, match=f"format version {version}, this mpfedxgb reads {VERSION}; .*upgrade"):
         PartialModel.from_json(changed(parts[0], ("version",), version))
+
+
+def test_one_round_is_a_model(parts: list[PartialModel]) -> None:
+    """The least there is; less is none."""
+    (bank, _), (first, *_) = parts, parts[0].trees
+    one = replace(bank, trees=(first,), best_iteration=None)
+    assert PartialModel.from_json(one.to_json()) == one
+    with pytest.raises(UserError, match="0 trees are not whole rounds of 1"):
+        PartialModel.from_json(replace(bank, trees=(), best_iteration=None).to_json())
 
 
 def test_the_file_begins_with_what_it_is(parts: list[PartialModel]) -> None:

@@ -264,3 +264,16 @@ def test_refused_answers_of_custom_objectives(answer: Any, message: str) -> None
     """Anything but finite g and non-negative h, one of each per row, is refused by name."""
     with pytest.raises(UserError, match=message):
         CUSTOM.with_function(lambda y, m: answer).gradients(labels("custom"), margins("custom"))
+
+
+@pytest.mark.parametrize("objective", [name for name, loss in OBJECTIVES.items() if loss.paper_scale is not None])
+def test_public_bounds_are_reached_and_never_exceeded(objective: str) -> None:
+    """At a public scale the largest g and h are exactly their caps: less would overflow, more would waste width."""
+    loss, policy = OBJECTIVES[objective], OBJECTIVES[objective].paper_scale
+    assert policy is not None
+    assert policy.f_h is not None
+    for label in (0.0, 1.0):
+        g, h = loss.gradients(np.full(5, label), np.array([[-700.0, -1.0, 0.0, 1.0, 700.0]]))
+        assert np.rint(np.ldexp(h.max(), policy.f_h)) == policy.h_cap
+        if policy.f_g is not None:
+            assert np.rint(np.ldexp(np.abs(g).max(), policy.f_g)) == policy.g_cap

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mpfedxgb import reference
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.tree import Grown, GrownTree, TableSizes
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH, WEIGHT_BITS, leaf_weight, reveal_leaves
+from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH, WEIGHT_BITS, leaf_weight, reveal_leaves, split_gain
 from support.property_tests import examples
 from support.small_trees import Bits, share_members
 
@@ -110,3 +110,16 @@ def test_weight_of_a_known_leaf() -> None:
     G, H = -3 << 23, 3 << 22
 
     assert leaf_weight(G, H, 24, 24, 1.0, 0.5) == round(Fraction(3, 7) * (1 << 32))
+
+
+def test_gain_of_a_known_split() -> None:
+    """G = -3/2 and 1, H = 3/4 and 1/2, lambda 1: 9/4 / (7/4) + 1 / (3/2) - 1/4 / (9/4); scales of g and h differ."""
+    exact = Fraction(9, 7) + Fraction(2, 3) - Fraction(1, 9)
+    assert split_gain((-3 << 19, 3 << 22), (1 << 20, 1 << 23), 20, 24, 1.0) == float(exact)
+    assert split_gain((1 << 20, 1 << 23), (-3 << 19, 3 << 22), 20, 24, 1.0) == float(exact)
+
+
+def test_a_side_without_hessians_scores_nothing() -> None:
+    """Without lambda there is nothing to divide by: the other side's score is all there is."""
+    assert split_gain((1, 0), (2, 4), 0, 0, 0.0) == 1.0 - 9 / 4
+    assert split_gain((0, 0), (0, 0), 0, 0, 0.0) == 0.0

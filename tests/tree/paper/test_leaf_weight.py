@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -191,6 +191,17 @@ def descend(rules: LeafRules, leaf: Leaf, sigma: int) -> Fraction:
     for _ in range(steps_of(rules, step)):
         w -= (step * (a * w + b)) >> rules.step_bits
     return Fraction(w, 1 << SPARE_BITS)
+
+
+@pytest.mark.parametrize("heavy", [2, 40, 1000])
+def test_steps_follow_from_the_largest_sum_over_what_a_leaf_has(heavy: int) -> None:
+    """A bound on weights that is looser than G over the leaf's own H and lambda changes nothing."""
+    rules = Task(1000).rules()
+    step = (1 << rules.step_bits) // (heavy * rules.lam)
+    loose = replace(rules, largest_weight=rules.largest_weight << 20)
+    assert steps_of(loose, step) == steps_of(rules, step)
+    tight = replace(rules, largest_weight=(rules.largest_sum << rules.f_h) // (rules.lam << 20))
+    assert steps_of(tight, step) < steps_of(rules, step)
 
 
 @given(

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from mpfedxgb import reference
 from mpfedxgb.party import COORDINATOR, Party, run_locally
-from mpfedxgb.protocols import Opened
+from mpfedxgb.protocols import NOBODY, Opened
 from mpfedxgb.tree import Round, TreeRules
 from mpfedxgb.tree.histogram import aggregate_buckets
 from mpfedxgb.tree.level import FeatureIndex, Level
-from mpfedxgb.tree.paper.split import best_splits, index_features
+from mpfedxgb.tree.paper.split import _index, best_splits, index_features
 from support.evaluation import SEEDS
 from support.property_tests import examples
 from support.small_trees import WIDE, Federation, Ints, constants, gradients, share_gradients, share_members
@@ -124,3 +124,29 @@ def test_indices_of_features(columns: tuple[int, ...]) -> None:
     assert views[COORDINATOR].mine == ()
     assert [len(view.mine) for view in views[1:]] == list(columns)
     assert sorted(index for view in views for index in view.mine) == list(range(sum(columns)))
+
+
+def test_first_layer_without_columns_of_the_active_participant() -> None:
+    """Nobody's column takes part: nothing splits, and nobody has a candidate."""
+    federation, gh = Federation.random(2, ROWS, (0, 3)), gradients(2, TREES, ROWS)
+    for view in Case(first_layer=True).secure(federation, gh):
+        assert view.owner.tolist() == [NOBODY] * TREES
+        assert view.local.tolist() == [-1] * TREES
+
+
+def test_an_owner_tells_feature_and_bucket() -> None:
+    """Of each of its candidates the permuted index of the feature, and the place among that feature's candidates."""
+    federation = Federation.random(3, ROWS, (3, 2))
+
+    def program(party: Party) -> tuple[tuple[int, ...], list[list[int]]]:
+        data = replace(federation.publish(party), features=features_of(party, federation))
+        assert data.features is not None
+        if data.candidates is None:
+            return (), []
+        return data.features.mine, _index(data, np.arange(len(data.candidates))).tolist()
+
+    for m, (mine, told) in enumerate(run_locally(program, 2).results[1:]):
+        features = federation.candidates[m].features.tolist()
+        assert max(features.count(feature) for feature in features) > 1
+        expected = [[mine[feature], features[:i].count(feature)] for i, feature in enumerate(features)]
+        assert told == expected

@@ -1,0 +1,123 @@
+"""Labels and weights as they come in: what is taken, what is refused, and what a refusal may quote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpfedxgb.boosting.labels import (
+    check_labels_present,
+    class_name,
+    encode_classes,
+    find_classes,
+    read_numbers,
+    read_weights,
+)
+from mpfedxgb.boosting.objective import Origin
+from mpfedxgb.boosting.objectives import OBJECTIVES
+from mpfedxgb.errors import DataError
+
+OPEN, SILENT = Origin("y"), Origin("the label of bank", shows_values=False)
+SQUARED, COUNTS = OBJECTIVES["reg:squarederror"], OBJECTIVES["count:poisson"]
+
+
+def mixed(*values: Any) -> np.ndarray[Any, Any]:
+    """Return values of any kind as an array."""
+    return np.array(values, object)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_numbers_keep_below_two_to_the_29(sign: float) -> None:
+    """The last number below the limit is taken, the limit is not, on either side."""
+    below = np.nextafter(2.0**29, 0) * sign
+    assert read_numbers(np.array([0.0, below]), SQUARED, OPEN, True).tolist() == [0.0, below]
+    with pytest.raises(DataError, match=r"^y holds -?5.36871e\+08; rescale labels to below 2\^29"):
+        read_numbers(np.array([1.0, sign * 2.0**29]), SQUARED, OPEN, True)
+    with pytest.raises(DataError, match=r"the label of bank holds a number of 2\^29 \(5e8\) or more; rescale"):
+        read_numbers(np.array([1.0, sign * 2.0**29]), SQUARED, SILENT, True)
+
+
+def test_numbers_of_any_type() -> None:
+    """Integers, truth values and texts of numbers are numbers; no rows are none."""
+    assert read_numbers(np.array([3, -4]), SQUARED, OPEN, True).tolist() == [3.0, -4.0]
+    assert read_numbers(np.array([True, False]), SQUARED, OPEN, True).dtype == np.float64
+    assert read_numbers(mixed("1.5", 2), SQUARED, OPEN, True).tolist() == [1.5, 2.0]
+    assert read_numbers(np.array([]), SQUARED, OPEN, True).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.array([1.0, np.nan, np.nan]), r"y holds nan: 2 of 3 labels are missing \(Input y contains NaN\); drop"),
+        (mixed("a", None), r"y holds None: 1 of 2 labels are missing"),
+        (np.array([1.0, -np.inf]), r"y holds -inf \(Input y contains infinity\); drop those rows or rescale"),
+    ],
+)
+def test_missing_and_infinite_labels(labels: Any, message: str) -> None:
+    """Refused by the first of them, or without it where values stay silent."""
+    with pytest.raises(DataError, match=message):
+        check_labels_present(labels, OPEN)
+    with pytest.raises(DataError, match=r"^the label of bank holds (gaps|infinity)[: ]"):
+        check_labels_present(labels, SILENT)
+
+
+def test_texts_that_are_no_finite_numbers() -> None:
+    """One that is none, and one that becomes infinity."""
+    with pytest.raises(DataError, match="y holds something that is not a number; a regression needs numbers"):
+        read_numbers(mixed("1", "many"), SQUARED, OPEN, True)
+    with pytest.raises(DataError, match="y holds inf"):
+        read_numbers(mixed("1", "inf"), SQUARED, OPEN, True)
+
+
+def test_an_objective_may_ask_for_more() -> None:
+    """Counts are not negative."""
+    assert read_numbers(np.array([0, 2]), COUNTS, OPEN, True).tolist() == [0.0, 2.0]
+    with pytest.raises(DataError, match="y"):
+        read_numbers(np.array([0, -2]), COUNTS, OPEN, True)
+
+
+def test_classes_are_found_and_encoded() -> None:
+    """In their order, under the names that a model file keeps; dates and the like by their text."""
+    labels = mixed("b", "a", "c", "a")
+    assert find_classes(labels, OPEN) == ("a", "b", "c")
+    assert encode_classes(labels, ("a", "b", "c"), OPEN).tolist() == [1.0, 0.0, 2.0, 0.0]
+    assert find_classes(np.array([2.5, 1, 2.5]), OPEN) == (1.0, 2.5)
+    dates = np.array(["2020-01-02", "2020-01-01"], "datetime64[D]")
+    assert find_classes(dates, OPEN) == ("2020-01-01", "2020-01-02")
+    assert encode_classes(dates, ("2020-01-01", "2020-01-02"), OPEN).tolist() == [1.0, 0.0]
+    assert [class_name(value) for value in ("x", 1, 1.5, None)] == ["x", 1, 1.5, "None"]
+    with pytest.raises(DataError, match="y mixes texts and numbers; write all classes in one way"):
+        find_classes(mixed("a", 1), OPEN)
+
+
+def test_classes_that_no_training_row_has() -> None:
+    """Up to five are named, once each, unless values stay silent."""
+    labels = mixed(*"zyxwvuzz", "a")
+    with pytest.raises(DataError, match=r"y holds 6 classes that no training row has: u, v, w, x, y; drop those rows"):
+        encode_classes(labels, ("a",), OPEN)
+    with pytest.raises(DataError, match=r"bank holds 6 classes that no training row has; drop those rows"):
+        encode_classes(labels, ("a",), SILENT)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.array([1.0, np.nan]), "w holds nan; weights are finite numbers, one per row"),
+        (mixed(1, None), "w holds nan; weights are finite"),
+        (np.array([1.0, np.inf]), "w holds inf; weights are finite"),
+        (mixed(1, "heavy"), "w holds something that is not a number; give one weight per row"),
+        (np.array([1.0, -0.5, -2.0]), "w holds -2; weights are 0 or more"),
+        (np.zeros(3), "w is zero for all rows; at least one row has to count"),
+    ],
+)
+def test_refused_weights(weights: Any, message: str) -> None:
+    """Each by what is wrong with it."""
+    with pytest.raises(DataError, match=message):
+        read_weights(weights, Origin("w"))
+
+
+def test_weights_of_zero_are_weights() -> None:
+    """As long as one row counts; integers are numbers too."""
+    assert read_weights(np.array([0, 0, 3]), Origin("w")).tolist() == [0.0, 0.0, 3.0]
