@@ -149,6 +149,8 @@ def score_batches(party: Party, service: Service | None) -> None:
             margins = _score(party, service, request, size, classes) if size > STILL_THERE else None
             if request is not None:
                 request.margins = margins
+        if size > STILL_THERE:
+            party.on_milestone({})
         if size == END:
             return
 

@@ -8,7 +8,7 @@ three cases side by side; protocols are written once, in terms of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,6 +47,7 @@ class Party:
         self.role = communicator.role
         self.on_progress: Callable[[str], None] = _say_nothing
         self.on_reveal: Callable[[str, Any], None] = _look_away
+        self.on_milestone: Callable[[Mapping[str, Any]], None] = _keep_nothing
         self._scope: tuple[str, ...] = ()
         self._sources: dict[int, Source] = {}
 
@@ -253,6 +254,13 @@ def _say_nothing(what: str) -> None:
 
 def _look_away(name: str, value: Any) -> None:
     """Make nothing of a value that was revealed to this role (whoever studies what a role can learn looks here)."""
+
+
+def _keep_nothing(more: Mapping[str, Any]) -> None:
+    """Let a milestone pass: the kind of a session, a round of a training before it is kept, a batch that was scored.
+
+    Whoever keeps a record writes down here what was revealed so far, and `more`, which only the program knows.
+    """
 
 
 def _to_wire(x: RingArray) -> Array:
