@@ -14,7 +14,7 @@ import pytest
 
 from mpfedxgb.atomic import append_line
 from mpfedxgb.boosting.active import RoundReport
-from mpfedxgb.errors import CheckpointError, PeerFailedError, StoppedError
+from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.federation import record as record_module
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import read_record, record_path
@@ -63,8 +63,8 @@ def train_all(places: Organisations, **options: Any) -> list[Any]:
     return [_ended(call) for call in calls]
 
 
-def score_all(places: Organisations) -> None:
-    """Score the file once."""
+def score_all(places: Organisations) -> list[Any]:
+    """Score the file once; return results or errors."""
 
     def serve(settings: RoleSettings) -> None:
         model = roles.load_model(settings)
@@ -75,8 +75,7 @@ def score_all(places: Organisations) -> None:
         places.start(1, lambda settings: roles.score_file(settings, roles.load_model(settings))),
         places.start(2, serve),
     ]
-    for call in calls:
-        call.result()
+    return [_ended(call) for call in calls]
 
 
 def _ended(call: Any) -> Any:
@@ -155,7 +154,7 @@ def test_all_attempts_and_scorings_stay(tmp_path: Path, monkeypatch: pytest.Monk
 
     train_all(places)
     grown(3)
-    score_all(places)
+    assert len(score_all(places)[1]) == SCORED
     for history in grown(4).values():
         kinds = [attempt.content["kind"] for attempt in history.attempts]
         assert kinds == ["training", "training", "training", "scoring"]
@@ -166,6 +165,21 @@ def test_all_attempts_and_scorings_stay(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert isinstance(train_all(places, restart=True)[1], roles.Trained)
     grown(5)
+
+
+def test_a_limit_in_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stops the second scoring of a day at all roles; the record says what was asked and that nothing was predicted."""
+    places = organisations(tmp_path, monkeypatch)
+    train_all(places)
+    places.edit(2, "[data]", f"[scoring]\nmax_rows_per_day = {2 * SCORED - 1}\n[data]")
+    assert len(score_all(places)[1]) == SCORED
+    assert [type(error) for error in score_all(places)] == [PeerFailedError, PeerFailedError, RefusedError]
+    for role in places.roles:
+        last = read_record(places.settings(role)).attempts[-1]
+        assert last.content["how"] == ("RefusedError" if role == 2 else "PeerFailedError")
+        assert f"telecom answers for at most {2 * SCORED - 1} rows a day" in last.content["why"]
+        assert counts(last.ledger)[BATCH_IDS, "telecom"] == SCORED
+        assert (PREDICTION, "bank") not in counts(last.ledger)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,7 @@ from mpfedxgb.federation.programs import (
     run_scoring,
     run_training,
 )
+from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.record import record_path
 from mpfedxgb.federation.rows import SCORING, Rows, arrange_rows, encode_labels, read_rows, with_kinds_of
 from mpfedxgb.federation.scoring import Service
@@ -129,7 +130,9 @@ def coordinate(settings: RoleSettings, once: bool = False, restart: bool = False
 
 def serve_rows(settings: RoleSettings, rows: Rows, model: PartialModel, once: bool = False) -> None:
     """Answer scoring sessions as an auxiliary participant, until stopped; one session only, if `once`."""
-    service = Service(model, rows.ids.keys, rows.table)
+    most = settings.scoring.max_rows_per_day
+    quota = None if most is None else RowsPerDay(state_folder(settings), most)
+    service = Service(model, rows.ids.keys, rows.table, quota)
     with stopping_on_signals():
         (run_session if once else serve)(settings, run_scoring, (service,))
 

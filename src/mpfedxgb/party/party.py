@@ -224,6 +224,7 @@ class Party:
     def tell_everyone(self, name: str, mine: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
         """Return the public numbers of every participant, (M, count): each tells its own, the coordinator listens.
 
+        An auxiliary makes sure that the active participant passes on what it said itself.
         Rounds: 1. Sent: count numbers by each auxiliary. Reveals: `name` to everyone.
         """
         self.step(f"tell {name}")
@@ -236,7 +237,9 @@ class Party:
             self.communicator.send(self.others, [rows])
         elif not self.is_coordinator:
             self.communicator.send([ACTIVE], [rows])
-            rows = self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
+            told, rows = rows, self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
+            if (rows[self.role - 1] != told).any():
+                raise FrameError(f"{self.roster.name(ACTIVE)} passed on {name} of {self.name} other than it was told")
         everyone = self.announce(name, None if self.is_coordinator else rows)
         self.ledger.record(name, "participants", everyone.size)
         return everyone
