@@ -1,4 +1,4 @@
-"""The one way in which this package writes a file: whole or not at all, for its owner only, and safe on the disk.
+"""How this package writes a file: whole or not at all, for its owner only, and safe on the disk; and how it appends.
 
 1. A new file beside the old one, with a name of its own, that only its owner can read.
 2. Content, then the mode asked for, whatever the umask is; fsync of the file.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -70,6 +71,37 @@ def new_file(path: Path, mode: int = PRIVATE, overwrite: bool = True) -> Iterato
         with suppress(OSError):
             os.unlink(temporary)
         os.close(folder)
+
+
+def append_line(path: Path, line: str, mode: int = PRIVATE) -> None:
+    """Add a line of text to the end of a file, made if it is not there; what was there before is never touched.
+
+    When this returns, the line is on the disk. A failure, or the death of the process, may leave a part of it, which
+    the next call ends with a line break: a reader finds whole lines, and a torn one for each such event.
+
+    Raises OSError; also where the name is that of a link, which is not followed, or of something that is not a file.
+    """
+    assert "\n" not in line, "one line"
+    is_new = not path.exists()
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EEXIST, "something that is not a file has that name", str(path))
+        os.fchmod(file, mode)
+        torn = found.st_size > 0 and os.pread(file, 1, found.st_size - 1) != b"\n"
+        rest = memoryview(f"{chr(10) if torn else ''}{line}\n".encode())
+        while rest:
+            rest = rest[os.write(file, rest) :]
+        os.fsync(file)
+    finally:
+        os.close(file)
+    if is_new:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            _sync_folder(folder)
+        finally:
+            os.close(folder)
 
 
 def _sync_folder(folder: int) -> None:

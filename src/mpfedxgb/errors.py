@@ -14,6 +14,7 @@ MpfedxgbError
     ├── AlienFrameError               a frame of another session or another sender
     ├── OutOfStepError                two roles met at different steps of the program
     ├── HandshakeError                the roles do not agree on what they are about to run
+    ├── RefusedError                  a role does not answer what another one asks, and says why
     ├── PeerTimeoutError              a peer did not answer, or did not take a message, in time
     │   └── MissingPeerError          not all roles came in time, so that nothing has begun
     ├── ExhaustedError                this machine has no descriptor or memory left for a connection, for now
@@ -88,6 +89,10 @@ class OutOfStepError(FederationError):
 
 class HandshakeError(FederationError):
     """The roles do not agree on what they are about to run."""
+
+
+class RefusedError(FederationError):
+    """A role does not answer what another one asks of it: it is not how the program asks, or beyond a limit."""
 
 
 class PeerTimeoutError(FederationError):

@@ -871,6 +871,6 @@ def test_prediction_run_is_the_record_of_scoring() -> None:
     run = model.prediction_run(halves(frame))
 
     assert run.kind == "predict"
-    assert ("final prediction of a scored row", "bank", len(frame)) in [
+    assert ("prediction of a row, at most all its leaves", "bank", len(frame)) in [
         (r.name, r.receiver, r.count) for r in run.ledger
     ]

@@ -20,6 +20,7 @@ import pytest
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.cli.init import init
 from mpfedxgb.federation import doctor
+from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.transport import certificates
 from mpfedxgb.transport.certificates import Authority
 from support.commands import Shell
@@ -140,7 +141,7 @@ class TestReady:
         assert set(map(tuple, levels.values())) == {("ok",)}
         expected = {"settings", "clock", "state", "certificate", "key", "versions"}
         expected |= {"data"} if role != "coordinator" else set()
-        expected |= {"port"} if role != "telecom" else set()
+        expected |= {"port"} if role != "telecom" else {"scoring"}
         assert set(levels) == expected
         assert snapshot(fed) == before
 
@@ -238,6 +239,25 @@ class TestData:
         edit(fed, "telecom", "train = ", "# train = ")
         found = examined(shell, fed, "telecom")["data"]
         assert found[0] == ("warning", "[data] train is not set; this role can only score")
+
+
+class TestScoring:
+    """How much may be asked of an auxiliary participant."""
+
+    def test_limits(self, shell: Shell, fed: Path) -> None:
+        """None is set at first; one that is used up is a warning, a damaged count a problem."""
+        assert "max_rows_per_day would" in examined(shell, fed, "telecom")["scoring"][0][1]
+        edit(fed, "telecom", "# max_rows_per_day = 10000", "max_rows_per_day = 9")
+        assert examined(shell, fed, "telecom")["scoring"] == [
+            ("ok", "answers for at most 9 rows a day (UTC); 0 were asked for today")
+        ]
+        state = fed / "telecom" / "state"
+        state.mkdir()
+        RowsPerDay(state, 9).take("telecom", 9)
+        level, text = examined(shell, fed, "telecom")["scoring"][0]
+        assert (level, text[-46:]) == ("warning", "9 were asked for today, so no more are answered"[-46:])
+        (state / "rows-asked.json").write_text("{")
+        assert examined(shell, fed, "telecom")["scoring"][0][0] == "problem"
 
 
 class TestModel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -114,8 +113,8 @@ def test_training_and_scoring_from_files(tmp_path: Path, monkeypatch: pytest.Mon
         assert PartialModel.load(roles.model_path(places.settings(role))).to_json() == one.model.to_json()
         assert one.seconds > 0
         assert one.meter.total().rounds > 0
-    record = json.loads((places.state(1) / "run.json").read_text())
-    assert record["role"] == "bank"
+    record = places.trial.record()
+    assert (record["role"], record["kind"], record["how"]) == ("bank", "training", "done")
     assert record["rounds"] == done[0].meter.total().rounds
     assert {entry["name"] for entry in record["ledger"]} == {entry.name for entry in done[0].ledger}
 
@@ -176,7 +175,8 @@ def test_files_are_for_their_owner_only(tmp_path: Path, monkeypatch: pytest.Monk
         if role != 0:
             model = places.settings(role).role.model
             assert model is not None
-            kept |= {"run.json": folder / "run.json", "model": model}
+            kept["model"] = model
+        kept["record"] = folder.parent / "record.jsonl"
         for path in kept.values():
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert (folder / "attempt").read_text() == "1\n"

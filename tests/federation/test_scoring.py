@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,18 @@ from mpfedxgb.errors import (
     FrameError,
     HandshakeError,
     PeerFailedError,
+    RefusedError,
     StoppedError,
     UserError,
 )
 from mpfedxgb.federation.programs import run_coordinator, run_scoring
+from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.scoring import (
     BATCH,
     BATCH_IDS,
     CLASSES,
     END,
+    MODEL,
     NOT_FOUND,
     STILL_THERE,
     Service,
@@ -47,7 +51,11 @@ from mpfedxgb.party import COORDINATOR, Outcome, Party, Roster, run_roles
 from mpfedxgb.party.local import run_role
 from mpfedxgb.ring import kernels
 from mpfedxgb.transport import Kind, MemoryHub
+from mpfedxgb.tree.agreement import ROWS_TO_SCORE
+from mpfedxgb.tree.leaf import WEIGHT_BITS
+from mpfedxgb.tree.nodes import Leaf
 from mpfedxgb.tree.predict import PREDICTION
+from mpfedxgb.tree.split import TREE_SHAPE
 from support.toy_tables import QUICK, TELECOM, labels, margins_by_hand, people
 from support.views import Recorder
 
@@ -119,15 +127,17 @@ def session(
     programs: dict[int, Callable[..., Any]] | None = None,
     expected: type[BaseException] | None = None,
     max_frame_bytes: int = 1 << 30,
+    quota: RowsPerDay | None = None,
 ) -> Iterator[Session]:
-    """Run a session; the auxiliaries hold all people unless `served` says otherwise."""
+    """Run a session; the auxiliaries hold all people unless `served` says otherwise; telecom may have a quota."""
     kernels.warm_up()
     parts = models() if parts is None else parts
     everyone = range(len(IDS))
     services = []
     for part in parts:
         rows = list((served or {}).get(part.name, everyone))
-        services.append(Service(part) if part.is_active else Service(part, keys(rows), table_of(part, rows)))
+        limit = quota if part.name == "telecom" else None
+        services.append(Service(part) if part.is_active else Service(part, keys(rows), table_of(part, rows), limit))
     recorder = Recorder()
     hub = MemoryHub(ROSTER.links(), 1 << 28, recorder)
     settings = SessionSettings("scores", deadline=deadline, max_frame_bytes=max_frame_bytes)
@@ -453,3 +463,149 @@ def test_parts_of_different_trainings() -> None:
         pytest.raises(HandshakeError, match="telecom and bank hold parts of different trainings"),
     ):
         running.score([1, 2])
+
+
+# An active participant that wants more than predictions
+
+
+def leaves_of(tree: Any) -> list[int]:
+    """Return the numbers of a tree's leaves, in the order of the nodes."""
+    return [number for number, node in enumerate(tree) if isinstance(node, Leaf)]
+
+
+def with_weights(part: PartialModel, weights: Sequence[Sequence[int]]) -> PartialModel:
+    """Return the active participant's part with leaf weights of its own choosing."""
+    trees = []
+    for tree, chosen in zip(part.trees, weights, strict=True):
+        of_leaf = dict(zip(leaves_of(tree), chosen, strict=True))
+        trees.append(
+            tuple(replace(node, weight=of_leaf[i]) if isinstance(node, Leaf) else node for i, node in enumerate(tree))
+        )
+    return replace(part, trees=tuple(trees))
+
+
+def digits(part: PartialModel) -> tuple[list[list[int]], list[int]]:
+    """Return weights whose sum is a number with one digit per tree, the place of the leaf; and how many there are."""
+    bases = [len(leaves_of(tree)) for tree in part.trees]
+    worth = [int(np.prod(bases[:t], dtype=np.int64)) for t in range(len(bases))]
+    return [[place * worth[t] for place in range(base)] for t, base in enumerate(bases)], bases
+
+
+def true_leaves(parts: Sequence[PartialModel], rows: Sequence[int]) -> list[list[int]]:
+    """Return in which leaf of each tree each row is, by walking a joined model whose weights name the leaves."""
+    found = []
+    for t in range(len(parts[0].trees)):
+        named = [
+            [place << WEIGHT_BITS if t == other else 0 for place in range(len(leaves_of(tree)))]
+            for other, tree in enumerate(parts[0].trees)
+        ]
+        model = join([with_weights(parts[0], named), *parts[1:]])
+        margins = margins_by_hand(model, tables(rows))
+        found.append(np.rint(margins - np.array(model.base_margin)[:, None]).sum(axis=0).astype(int).tolist())
+    return found
+
+
+def test_chosen_weights_tell_every_leaf() -> None:
+    """What the ledger says is the most, is had: one number per row, and in it the leaf of every tree."""
+    parts, rows = models(), list(range(90))
+    weights, bases = digits(parts[0])
+    edited = with_weights(parts[0], weights)
+    with session((edited, *parts[1:])) as running:
+        margins = running.score(rows)[0] - np.array(edited.base_margin)
+    told = np.rint(margins * 2.0**WEIGHT_BITS).astype(np.int64)
+    learned = []
+    for base in bases:
+        learned.append((told % base).tolist())
+        told //= base
+    assert min(bases) > 1
+    assert learned == true_leaves(parts, rows)
+    assert len({tuple(leaves) for leaves in zip(*learned, strict=True)}) > 2, "rows differ"
+    (entry,) = [e for e in running.outcomes[2].ledger if e.name == PREDICTION]
+    assert (entry.receiver, entry.count) == ("bank", len(rows))
+    assert "at most all its leaves" in entry.name
+
+
+def test_a_class_for_every_tree_is_refused() -> None:
+    """Which would tell the leaf of each tree without any calculation; nothing is predicted."""
+    parts = models()
+    params = replace(parts[0].params, objective="multi:softprob", num_class=len(parts[0].trees))
+    edited = replace(parts[0], params=params, base_margin=(0.0,) * len(parts[0].trees), classes=None)
+    with (
+        session((edited, *parts[1:]), expected=FederationError) as running,
+        pytest.raises(PeerFailedError, match=r"the model of bank has 3 trees per round, that of (telecom|retail) 1;"),
+    ):
+        running.score([1, 2])
+    assert {type(outcome.error) for outcome in running.outcomes[2:]} <= {HandshakeError, PeerFailedError}
+    assert PREDICTION not in {entry.name for outcome in running.outcomes for entry in outcome.ledger}
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [(ROWS_TO_SCORE, 0), (ROWS_TO_SCORE, 1), (TREE_SHAPE, None), (NOT_FOUND, 0), ("model", 0)]
+)
+def test_what_an_auxiliary_said_cannot_be_passed_on_otherwise(name: str, column: int | None) -> None:
+    """Its own model and table say how many rows and trees there are, whatever the active participant tells others."""
+    name = MODEL if name == "model" else name
+
+    def lie(party: Party, service: Service) -> None:
+        plain = party.communicator.send
+
+        def send(peers: Iterable[int], arrays: Sequence[Any], kind: Kind = Kind.DATA) -> None:
+            if party.communicator.label == f"tell {name}" and peers == party.others:
+                changed = arrays[0].copy()
+                changed[:, column if column is not None else slice(None)] += 1
+                arrays = [changed]
+            plain(peers, arrays, kind)
+
+        party.communicator.send = send  # type: ignore[method-assign]
+        run_scoring(party, service)
+
+    with (
+        session(programs={1: lie}, expected=FederationError) as running,
+        pytest.raises(PeerFailedError, match=f"bank passed on {name} of (telecom|retail) other than it was told"),
+    ):
+        running.score([1, 2])
+    assert PREDICTION not in {entry.name for outcome in running.outcomes[2:] for entry in outcome.ledger}
+
+
+def test_rounds_beyond_the_model_are_refused() -> None:
+    """The active participant says how many rounds are used; there are no more than there are, and no less than none."""
+    parts = models()
+    for best in (3, -3):
+        edited = replace(parts[0], best_iteration=best)
+        with (
+            session((edited, *parts[1:]), expected=FederationError) as running,
+            pytest.raises(FrameError, match=f"bank asks for {best + 1} rounds of a model of 3 trees"),
+        ):
+            running.score([1])
+
+
+def test_a_row_is_answered_once_a_batch() -> None:
+    """Whoever asks for it again in the same batch is refused, in words that name nobody but the roles."""
+    with (
+        session(expected=FederationError) as running,
+        pytest.raises(
+            PeerFailedError, match=r"RefusedError: 1 of 3 rows to score repeat an id; (telecom|retail)"
+        ) as caught,
+    ):
+        running.score([4, 5, 4])
+    assert "c-40" not in str(caught.value)
+    assert PREDICTION not in {entry.name for outcome in running.outcomes for entry in outcome.ledger}
+
+
+def test_a_limit_of_rows_stops_it(tmp_path: Path) -> None:
+    """Over batches and sessions; everybody is told who refuses, and rows that are not there count as well."""
+    served: dict[str, Sequence[int]] = {"telecom": range(80)}
+    with session(served=served, quota=RowsPerDay(tmp_path, 100)) as running:
+        running.score(list(range(60)))
+        with pytest.raises(DataError, match="not found: telecom 10"):
+            running.score(list(range(70, 90)))
+    with session(quota=RowsPerDay(tmp_path, 100), expected=FederationError) as running:
+        running.score([1, 2])
+        with pytest.raises(PeerFailedError, match="telecom answers for at most 100 rows a day") as caught:
+            running.score(list(range(19)))
+    assert caught.value.kind == RefusedError.__name__
+    assert isinstance(running.outcomes[2].error, RefusedError)
+    for outcome in (running.outcomes[0], running.outcomes[3]):
+        assert "telecom answers for at most 100 rows a day (UTC), 82 were asked" in str(outcome.error)
+    with session(quota=RowsPerDay(tmp_path, 100)) as running:
+        assert running.score(list(range(18))).shape == (1, 18)

@@ -69,6 +69,7 @@ class TestGood:
         assert settings.session.name == "training"
         assert settings.training == TrainParams(num_class=2)
         assert (settings.log.level, settings.log.file, settings.log.json) == ("info", None, False)
+        assert settings.scoring.max_rows_per_day is None
         assert settings.role.state == tmp_path / "state"
         assert settings.role.model == tmp_path / "telecom.mpfedxgb.json"
         assert settings.peers() == {
@@ -267,11 +268,16 @@ class TestMessages:
 
     @pytest.mark.parametrize(
         ("role", "table", "why"),
-        [("coordinator", "data", "holds no data"), ("telecom", "label", "only bank, the active participant")],
+        [
+            ("coordinator", "data", "holds no data"),
+            ("telecom", "label", "only bank, the active participant"),
+            ("bank", "scoring", "only auxiliary participants are asked"),
+            ("coordinator", "scoring", "only auxiliary participants are asked"),
+        ],
     )
     def test_tables_of_other_roles(self, role: str, table: str, why: str) -> None:
         """What a role cannot have is refused with the reason."""
-        content = full(role) | {table: full("bank")[table]}
+        content = full(role) | {table: (full("bank") | full("telecom"))[table]}
         with pytest.raises(SettingsError, match=rf"\[{table}\] does not belong here: .*{why}"):
             RoleSettings.from_dict(content)
 
@@ -404,6 +410,7 @@ KINDS = {
         "early_stopping_rounds": "integer",
         "base_score": "number",
     },
+    "scoring": {"max_rows_per_day": "integer"},
     "log": {"level": "choice", "file": "path", "json": "flag"},
 }
 NEEDED = ("federation", "role", "network", "tls", "data", "label")

@@ -82,6 +82,8 @@ def full(role: str) -> Content:
     if role == "bank":
         content["data"]["predictions"] = "predictions.csv"
         content["label"] = copy.deepcopy(_LABEL)
+    if role == "telecom":
+        content["scoring"] = {"max_rows_per_day": 5000}
     model = {} if role == "coordinator" else {"model": "own.mpfedxgb.json"}
     return content | {"role": {"state": "state", **model, "name": role}}
 

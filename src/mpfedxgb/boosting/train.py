@@ -48,6 +48,7 @@ def secure_train(
             trees += update(party, setup, grown, t)  # 7-11
             stops = _stops_early(party, setup, t)
             if progress is not None:
+                party.on_milestone(_latest_metrics(setup))  # first: a round that is kept is on the record
                 progress.save(_state_after(setup, t, trees, stops))
             if stops:
                 break
@@ -85,6 +86,13 @@ def _stops_early(party: Party, setup: Setup, t: int) -> bool:
     """
     goes_on = setup.active is None or setup.active.report(t)
     return setup.params.may_stop_early and not party.broadcast(NUMBER_OF_TREES, [goes_on])[0]
+
+
+def _latest_metrics(setup: Setup) -> dict[str, dict[str, dict[str, float]]]:
+    if setup.active is None:
+        return {}
+    found = setup.active.metrics
+    return {"metrics": {rows: {name: values[-1] for name, values in m.items()} for rows, m in found.items()}}
 
 
 def _state_after(setup: Setup, t: int, trees: Sequence[Tree], stops: bool) -> State:

@@ -85,7 +85,7 @@ def _train_in_processes(
     }
     model.n_features_in_ = sum(len(table.columns) for table in tables.values())
     console.print(
-        f"Trained in {record['seconds']:.2f} s from start to end: {record['rounds']} rounds, "
+        f"Trained in {record['seconds']:.2f} s: {record['rounds']} rounds, "
         f"{record['bytes_sent'] / 1e6:.2f} MB sent by {_OWNERS[0]}; all processes have ended."
     )
     revealed = RichTable(title="What was revealed, to whom")

@@ -20,6 +20,7 @@ from mpfedxgb.errors import (
     PeerFailedError,
     PeerFinishedError,
     PeerTimeoutError,
+    RefusedError,
     SettingsError,
     StoppedError,
     UserError,
@@ -49,7 +50,8 @@ HELP = {
     "room for a connection. Start all roles again with the same session name: training goes on after the last round "
     "that all have.",
     ExitCode.REFUSED: "The roles do not agree: certificates, federation, version, parameters or kind of session. "
-    "The message names what differs; make it the same everywhere.",
+    "The message names what differs; make it the same everywhere. Or one refuses what another asks, such as more rows "
+    "than its limit allows.",
     ExitCode.PEER_FAILED: "Another role stopped and said why; look at that role's own log, and mend it there.",
     ExitCode.GARBLED: "Bytes arrived that are no message of this run. Make sure that all roles run the same version "
     "and that nothing between them changes traffic.",
@@ -73,6 +75,7 @@ _BY_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (PeerTimeoutError, ExitCode.PEER_LOST),
     (PeerFinishedError, ExitCode.PEER_LOST),
     (HandshakeError, ExitCode.REFUSED),
+    (RefusedError, ExitCode.REFUSED),
     (FrameError, ExitCode.GARBLED),
     (AlienFrameError, ExitCode.GARBLED),
     (OutOfStepError, ExitCode.GARBLED),

@@ -22,6 +22,7 @@ COMMANDS = {
     "coordinator": "roles:coordinator",
     "participant": "roles:participant",
     "mpi-run": "roles:mpi_run",
+    "record": "record:record",
     "join": "models:join",
     "export-xgboost": "models:export_xgboost",
     "reproduce": "reproduce:reproduce_command",

@@ -23,7 +23,8 @@ import numpy as np
 
 from mpfedxgb.boosting.model import Feature, PartialModel
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import DataError, FederationError, SettingsError, UserError
+from mpfedxgb.errors import CheckpointError, DataError, FederationError, SettingsError, UserError
+from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.rows import Rows, encode_labels, read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.report.versions import version_of
@@ -76,6 +77,7 @@ def examine(path: Path, timeout: float = TIMEOUT) -> Iterator[Finding]:
     yield from _clock(settings, path)
     yield from _tables(settings)
     yield from _model(settings)
+    yield from _limits(settings)
     yield from _folders(settings)
     identity = None
     for finding in _certificate(settings):
@@ -177,6 +179,23 @@ def _model(settings: RoleSettings) -> Iterator[Finding]:
         yield _problem("model", f"{path.name} is the part of {theirs}; set [role] model to this role's own file")
     else:
         yield _ok("model", f"{path.name} has {len(model.trees)} trees; training again replaces it")
+
+
+def _limits(settings: RoleSettings) -> Iterator[Finding]:
+    """Yield how much the active participant may ask of this role."""
+    if settings.is_coordinator or settings.is_active:
+        return
+    most = settings.scoring.max_rows_per_day
+    if most is None:
+        yield _ok("scoring", "rows to score are not limited; [scoring] max_rows_per_day would")
+        return
+    try:
+        asked = RowsPerDay(settings.role.state, most).asked()
+    except CheckpointError as error:
+        yield _problem("scoring", error)
+    else:
+        text = f"answers for at most {most} rows a day (UTC); {asked} were asked for today"
+        yield _ok("scoring", text) if asked < most else _warning("scoring", f"{text}, so no more are answered")
 
 
 def _folders(settings: RoleSettings) -> Iterator[Finding]:

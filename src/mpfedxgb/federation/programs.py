@@ -84,6 +84,7 @@ def _agree_on_kind(party: Party, mine: int) -> int:
             f"{party.roster.name(ACTIVE)} began a session for {_KINDS[kind]}, {party.name} one for {_KINDS[mine]}; "
             "start all participants with the same command"
         )
+    party.on_milestone({"kind": _KINDS[kind]})
     return kind
 
 

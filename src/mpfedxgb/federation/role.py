@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -14,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.active import Labels, RoundReport
 from mpfedxgb.boosting.checkpoint import Checkpoints, forget_private_key
 from mpfedxgb.boosting.model import PartialModel
@@ -32,6 +30,8 @@ from mpfedxgb.federation.programs import (
     run_scoring,
     run_training,
 )
+from mpfedxgb.federation.quota import RowsPerDay
+from mpfedxgb.federation.record import record_path
 from mpfedxgb.federation.rows import SCORING, Rows, arrange_rows, encode_labels, read_rows, with_kinds_of
 from mpfedxgb.federation.scoring import Service
 from mpfedxgb.federation.session import Stopper, run_session, serve, state_folder, stopping_on_signals
@@ -112,7 +112,7 @@ def train(
         return Trained(load_model(settings), {} if kept is None else kept.metrics, Meter(), Ledger(), seconds)
     assert outcome.result is not None
     seconds = time.perf_counter() - started
-    _keep_record(settings, outcome, seconds)
+    _log.info("the model is in %s, what was revealed in %s", model_path(settings), record_path(settings))
     return Trained(whole(outcome.result), outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
 
 
@@ -130,7 +130,9 @@ def coordinate(settings: RoleSettings, once: bool = False, restart: bool = False
 
 def serve_rows(settings: RoleSettings, rows: Rows, model: PartialModel, once: bool = False) -> None:
     """Answer scoring sessions as an auxiliary participant, until stopped; one session only, if `once`."""
-    service = Service(model, rows.ids.keys, rows.table)
+    most = settings.scoring.max_rows_per_day
+    quota = None if most is None else RowsPerDay(state_folder(settings), most)
+    service = Service(model, rows.ids.keys, rows.table, quota)
     with stopping_on_signals():
         (run_session if once else serve)(settings, run_scoring, (service,))
 
@@ -297,19 +299,3 @@ def _checkpoints(settings: RoleSettings, data: str, restart: bool) -> tuple[Chec
         checkpoints.clear()
         forget_private_key(folder.parent)  # another training: its parts must not pass for parts of the last one
     return checkpoints, finished
-
-
-def _keep_record(settings: RoleSettings, outcome: Outcome[TrainResult], seconds: float) -> None:
-    """Write beside the checkpoints what the run cost and revealed, as this role saw it."""
-    total = outcome.meter.total()
-    record = {
-        "role": settings.role.name,
-        "seconds": seconds,
-        "rounds": total.rounds,
-        "bytes_sent": total.bytes_sent,
-        "phases": {name: counts.to_dict() for name, counts in outcome.meter.phases.items()},
-        "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in outcome.ledger],
-    }
-    path = settings.role.state / settings.session.name / "run.json"
-    write_file(path, json.dumps(record, indent=1) + "\n")
-    _log.info("the model is in %s, the record of the run in %s", model_path(settings), path)

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.data.table import Column, Table
-from mpfedxgb.errors import DataError, FederationError, FrameError, HandshakeError
+from mpfedxgb.errors import DataError, FederationError, FrameError, HandshakeError, RefusedError
+from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.party.communicator import AROUND_BYTES
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -64,11 +65,18 @@ class _Request:
 class Service:
     """What a participant brings to a scoring session: its model and, at an auxiliary, everyone it may be asked about.
 
-    At the active participant, `score` may be called from any thread while the session runs.
+    An auxiliary with a `quota` answers for so many rows a day. At the active participant, `score` may be called from
+    any thread while the session runs.
     """
 
-    def __init__(self, model: PartialModel, keys: tuple[str, ...] = (), table: Table | None = None) -> None:
-        self.model, self.table = model, table
+    def __init__(
+        self,
+        model: PartialModel,
+        keys: tuple[str, ...] = (),
+        table: Table | None = None,
+        quota: RowsPerDay | None = None,
+    ) -> None:
+        self.model, self.table, self._quota = model, table, quota
         self._place = {key: i for i, key in enumerate(keys)}
         self.begun = threading.Event()
         """Set when the session runs: everybody is there."""
@@ -121,7 +129,18 @@ class Service:
         return (END, None) if request is None else (len(request.keys), request)
 
     def places_of(self, keys: list[str]) -> tuple[npt.NDArray[np.int64], int]:
-        """Return where rows are in this participant's table, and how many are not there."""
+        """Return where rows are in this participant's table, and how many are not there.
+
+        Raises RefusedError where a row is asked for twice, or where these are too many for a day. Whether a row is
+        there at all is an answer too, so all that are asked for count.
+        """
+        repeated = len(keys) - len(set(keys))
+        if repeated:
+            raise RefusedError(
+                f"{repeated} of {len(keys)} rows to score repeat an id; {self.model.name} answers for each once a batch"
+            )
+        if self._quota is not None:
+            self._quota.take(self.model.name, len(keys))
         found = [self._place[key] for key in keys if key in self._place]
         return np.array(found, np.int64), len(keys) - len(found)
 
@@ -136,7 +155,7 @@ def score_batches(party: Party, service: Service | None) -> None:
     if service is not None:
         service.begun.set()
     _check_models(party, service)
-    classes = int(party.broadcast(CLASSES, [1 if service is None else service.model.params.trees_per_round])[0])
+    classes = _agree_on_classes(party, service)
     pause = party.communicator.settings.deadline / 3
     while True:
         size, request = STILL_THERE, None
@@ -149,6 +168,8 @@ def score_batches(party: Party, service: Service | None) -> None:
             margins = _score(party, service, request, size, classes) if size > STILL_THERE else None
             if request is not None:
                 request.margins = margins
+        if size > STILL_THERE:
+            party.on_milestone({})
         if size == END:
             return
 
@@ -168,6 +189,24 @@ def _check_models(party: Party, service: Service | None) -> None:
             f"{', '.join(others)} and {party.roster.name(ACTIVE)} hold parts of different trainings; give all "
             "participants the models of one training"
         )
+
+
+def _agree_on_classes(party: Party, service: Service | None) -> int:
+    """Return how many sums each row has; nobody takes another number than its own model's for it.
+
+    With a class for each tree, the active participant would be told the leaf of every tree.
+    Rounds: 1. Reveals: CLASSES to everyone.
+    """
+    own = 1 if service is None else service.model.params.trees_per_round
+    classes = int(party.broadcast(CLASSES, [own])[0])
+    if classes < 1:
+        raise FrameError(f"{party.roster.name(ACTIVE)} announced {classes} trees per round")
+    if service is not None and classes != own:
+        raise HandshakeError(
+            f"the model of {party.roster.name(ACTIVE)} has {classes} trees per round, that of {party.name} {own}; give "
+            "all participants the models of one training"
+        )
+    return classes
 
 
 def _score(party: Party, service: Service | None, request: _Request | None, size: int, classes: int) -> Floats | None:

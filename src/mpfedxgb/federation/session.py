@@ -29,9 +29,11 @@ from mpfedxgb.errors import (
     PeerTimeoutError,
     StoppedError,
 )
+from mpfedxgb.federation.record import AttemptRecord
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.communicator import Communicator, InterimFrames
 from mpfedxgb.party.local import Outcome, Program, run_role
+from mpfedxgb.party.party import Party
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.transport import transports
@@ -159,8 +161,16 @@ def _run(
     attempt: int,
     stopper: Stopper | None = None,
 ) -> Outcome[T]:
-    return run_role(
-        program,
+    """Run one attempt, with an entry in this role's record from its beginning to its end, whatever that is."""
+    record: AttemptRecord | None = None
+
+    def recorded(party: Party, *arguments: Any) -> T:
+        nonlocal record
+        record = AttemptRecord(settings, attempt, party)
+        return program(party, *arguments)
+
+    outcome = run_role(
+        recorded,
         private,
         transport,
         settings.roster,
@@ -170,6 +180,13 @@ def _run(
         first_wait=settings.network.connect_timeout,  # a neighbour may wait for a role that is none of this one's
         on_start=None if stopper is None else stopper.watch,
     )
+    if record is not None:
+        try:
+            record.end(outcome.error)
+        except CheckpointError as error:
+            _log.error("%s", error)
+            outcome.error = outcome.error or error
+    return outcome
 
 
 def is_lost_peer(error: BaseException) -> bool:

@@ -22,6 +22,8 @@ from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import FederationError
+from mpfedxgb.federation.record import read_record
+from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.certificates import Authority
 
@@ -168,9 +170,9 @@ class Trial:
         return [PartialModel.load(self.folder / n / f"{n}.mpfedxgb.json") for n in self.roster.participants]
 
     def record(self, role: int = ACTIVE, session: str = "trial") -> dict[str, Any]:
-        """Return the record that a participant wrote of its run."""
-        path = self.folder / self.roster.name(role) / "state" / session / "run.json"
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        """Return what a role's record says of its last attempt."""
+        found = read_record(RoleSettings.from_toml(self.settings(role))).of_session(session)
+        return found.attempts[-1].to_dict()
 
     def stop(self) -> None:
         """End every process: ask, wait, and then make it."""

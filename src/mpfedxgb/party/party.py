@@ -8,7 +8,7 @@ three cases side by side; protocols are written once, in terms of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,6 +47,7 @@ class Party:
         self.role = communicator.role
         self.on_progress: Callable[[str], None] = _say_nothing
         self.on_reveal: Callable[[str, Any], None] = _look_away
+        self.on_milestone: Callable[[Mapping[str, Any]], None] = _keep_nothing
         self._scope: tuple[str, ...] = ()
         self._sources: dict[int, Source] = {}
 
@@ -223,6 +224,7 @@ class Party:
     def tell_everyone(self, name: str, mine: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
         """Return the public numbers of every participant, (M, count): each tells its own, the coordinator listens.
 
+        An auxiliary makes sure that the active participant passes on what it said itself.
         Rounds: 1. Sent: count numbers by each auxiliary. Reveals: `name` to everyone.
         """
         self.step(f"tell {name}")
@@ -235,7 +237,9 @@ class Party:
             self.communicator.send(self.others, [rows])
         elif not self.is_coordinator:
             self.communicator.send([ACTIVE], [rows])
-            rows = self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
+            told, rows = rows, self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
+            if (rows[self.role - 1] != told).any():
+                raise FrameError(f"{self.roster.name(ACTIVE)} passed on {name} of {self.name} other than it was told")
         everyone = self.announce(name, None if self.is_coordinator else rows)
         self.ledger.record(name, "participants", everyone.size)
         return everyone
@@ -253,6 +257,13 @@ def _say_nothing(what: str) -> None:
 
 def _look_away(name: str, value: Any) -> None:
     """Make nothing of a value that was revealed to this role (whoever studies what a role can learn looks here)."""
+
+
+def _keep_nothing(more: Mapping[str, Any]) -> None:
+    """Let a milestone pass: the kind of a session, a round of a training before it is kept, a batch that was scored.
+
+    Whoever keeps a record writes down here what was revealed so far, and `more`, which only the program knows.
+    """
 
 
 def _to_wire(x: RingArray) -> Array:

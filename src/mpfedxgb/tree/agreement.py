@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.errors import UserError
+from mpfedxgb.errors import FrameError, UserError
 from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.tree.nodes import Outline, outline
 from mpfedxgb.tree.reachable import Scorer
 from mpfedxgb.tree.split import TREE_SHAPE
@@ -30,6 +31,7 @@ class Agreed:
 def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None) -> Agreed:
     """Agree on rows, trees and who holds the weights; `rounds`, the active participant's, limits the trees in use.
 
+    Everyone's model and table decide: what it said itself it finds in what it is told (`tell_everyone`), and all agree.
     Rounds: 2. Reveals: ROWS_TO_SCORE and TREE_SHAPE to everyone.
     """
     mine = None
@@ -42,6 +44,8 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
         raise UserError(f"the participants bring different numbers of rows to score ({counts}); align the tables first")
     if len(set(trees)) > 1 or len(set(shared)) > 1:
         raise UserError(_OTHER_TREES)
+    if not 0 <= int(limits[0]) * classes <= int(trees[0]):
+        raise FrameError(f"{party.roster.name(ACTIVE)} asks for {limits[0]} rounds of a model of {trees[0]} trees")
     limit = int(limits[0]) * classes or int(trees[0])
     numbers = None
     if scorer is not None:

@@ -25,7 +25,10 @@ from mpfedxgb.tree.agreement import agree
 from mpfedxgb.tree.nodes import Outline, Used
 from mpfedxgb.tree.reachable import Scorer
 
-PREDICTION = "final prediction of a scored row"
+PREDICTION = "prediction of a row, at most all its leaves"
+"""One 64-bit number per row and class. Whatever the active participant brings as leaf weights is summed: with weights
+that it chose for that, the number says which leaf of every tree the row is in."""
+
 CHUNK_ELEMENTS = 1 << 19
 """Rows times leaves of one batch: its arrays of 4 MB each stay in the cache."""
 

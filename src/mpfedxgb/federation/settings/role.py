@@ -22,6 +22,7 @@ from mpfedxgb.federation.settings.sections import (
     Membership,
     Network,
     Role,
+    Scoring,
     Session,
     Tls,
     read_training,
@@ -45,6 +46,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "training": _keys(TrainParams),
     "data": _keys(Data),
     "label": _keys(Label),
+    "scoring": _keys(Scoring),
     "log": _keys(Log),
 }
 """Every table of a settings file with its keys."""
@@ -66,6 +68,7 @@ class RoleSettings:
     training: TrainParams
     data: Data | None
     label: Label | None
+    scoring: Scoring
     log: Log
 
     @classmethod
@@ -257,8 +260,11 @@ def _read(file: _Reader) -> RoleSettings:
         label = Label.read(file.section("label", f"{role.name} is the active participant"), data, training)
     else:
         file.refuse("label", f"only {federation.roster.name(ACTIVE)}, the active participant, holds the label")
+    if number in (COORDINATOR, ACTIVE):
+        file.refuse("scoring", "only auxiliary participants are asked for rows, and can limit that")
     session, log = Session.read(file.section("session")), Log.read(file.section("log"))
-    return RoleSettings(file.source, federation, role, network, tls, session, training, data, label, log)
+    scoring = Scoring.read(file.section("scoring"))
+    return RoleSettings(file.source, federation, role, network, tls, session, training, data, label, scoring, log)
 
 
 def _number(roster: Roster, name: str) -> int:

@@ -335,6 +335,18 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class Scoring:
+    """[scoring]: what an auxiliary participant answers at most, in all scoring sessions together."""
+
+    max_rows_per_day: int | None
+
+    @classmethod
+    def read(cls, table: Section) -> Scoring:
+        """Return the table, checked."""
+        return cls(table.integer("max_rows_per_day", 1, 1 << 40, None))
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     """[log]: how much is told, where, and in which form."""
 

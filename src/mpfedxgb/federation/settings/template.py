@@ -124,6 +124,11 @@ def _tables(
         yield "# This participant's rows: CSV (also .csv.gz) or Parquet. Rows are sorted by id.\n[data]", _data(role)
     if role == ACTIVE:
         yield "# Only the active participant has these.\n[label]", _label()
+    if role not in (COORDINATOR, ACTIVE):
+        yield (
+            "# What this participant answers when the active one asks for scores.\n[scoring]",
+            [_Line("max_rows_per_day", 10_000, "example: rows that it answers for in a day (UTC) at most", True)],
+        )
     yield (
         "[log]",
         [

@@ -1,0 +1,281 @@
+"""The record of a role: over all attempts, restarts and scoring sessions, whatever ends them, and never shorter."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mpfedxgb.atomic import append_line
+from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
+from mpfedxgb.federation import record as record_module
+from mpfedxgb.federation import role as roles
+from mpfedxgb.federation.record import read_record, record_path
+from mpfedxgb.federation.rows import SCORING, read_rows
+from mpfedxgb.federation.scoring import BATCH_IDS
+from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.party.ledger import Ledger
+from mpfedxgb.report.history import History
+from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
+from mpfedxgb.tree.predict import PREDICTION
+from support.commands import Shell
+from support.role_processes import make_nursery, place
+from support.switchboard import Organisations
+from support.toy_tables import BANK, QUICK, TELECOM, labels, people
+
+if TYPE_CHECKING:
+    from nursery import Nursery
+
+ROWS, SCORED = 40, 12
+PEOPLE = people(ROWS + SCORED)
+PERSONS = [f"c-{i:04}" for i in range(len(PEOPLE))]
+
+
+def organisations(folder: Path, patch: pytest.MonkeyPatch) -> Organisations:
+    """Return a federation of two, with rows to train on, to evaluate on and to score."""
+    whole = PEOPLE.assign(person=PERSONS, label=labels(PEOPLE, "binary"))
+    train = {"bank": whole[[*BANK, "person", "label"]][:ROWS], "telecom": whole[[*TELECOM, "person"]][:ROWS]}
+    score = {"bank": whole[[*BANK, "person"]][ROWS:], "telecom": whole[[*TELECOM, "person"]][ROWS:]}
+    made = Organisations(folder, train, patch, {**QUICK, "num_class": 2}, to_score=score)
+    made.edit(1, 'predict = "score.csv"', 'predict = "score.csv"\npredictions = "out.csv"')
+    for role in (1, 2):
+        shutil.copy(made.home(role) / "train.csv", made.home(role) / "evaluate.csv")
+        made.edit(role, "[data]", '[data]\nevaluate = "evaluate.csv"')
+    return made
+
+
+def train(settings: RoleSettings, **options: Any) -> roles.Trained:
+    """Take part in a training with the files of the settings."""
+    return roles.train(settings, read_rows(settings, "train"), read_rows(settings, "evaluate"), **options)
+
+
+def train_all(places: Organisations, **options: Any) -> list[Any]:
+    """Run a training with everybody; return results or errors."""
+    calls = [places.start(0, lambda settings: roles.coordinate(settings, once=True))]
+    calls += [places.start(role, lambda settings: train(settings, **options)) for role in (1, 2)]
+    return [_ended(call) for call in calls]
+
+
+def score_all(places: Organisations) -> list[Any]:
+    """Score the file once; return results or errors."""
+
+    def serve(settings: RoleSettings) -> None:
+        model = roles.load_model(settings)
+        roles.serve_rows(settings, read_rows(settings, SCORING, model.features), model, once=True)
+
+    calls = [
+        places.start(0, lambda settings: roles.coordinate(settings, once=True)),
+        places.start(1, lambda settings: roles.score_file(settings, roles.load_model(settings))),
+        places.start(2, serve),
+    ]
+    return [_ended(call) for call in calls]
+
+
+def _ended(call: Any) -> Any:
+    try:
+        return call.result()
+    except Exception as error:
+        return error
+
+
+def stop_after(rounds: int) -> Any:
+    """Return a callback that stops the active participant once."""
+    left = [StoppedError("stopped by SIGTERM")]
+
+    def callback(report: RoundReport) -> None:
+        if report.iteration + 1 == rounds and left:
+            raise left.pop()
+
+    return callback
+
+
+def counts(ledger: Ledger) -> dict[tuple[str, str], int]:
+    """Return a ledger as a dictionary."""
+    return {(r.name, r.receiver): r.count for r in ledger}
+
+
+def added(*ledgers: Ledger) -> dict[tuple[str, str], int]:
+    """Return the sum of ledgers."""
+    total: dict[tuple[str, str], int] = {}
+    for ledger in ledgers:
+        for key, count in counts(ledger).items():
+            total[key] = total.get(key, 0) + count
+    return total
+
+
+def test_all_attempts_and_scorings_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped training, its end, a start after the end and a scoring: each has its entry at every role, and a sum."""
+    places = organisations(tmp_path, monkeypatch)
+    texts = dict.fromkeys(places.roles, b"")
+
+    def grown(entries: int) -> dict[int, History]:
+        found = {}
+        for role in places.roles:
+            path = record_path(places.settings(role))
+            text = path.read_bytes()
+            assert text.startswith(texts[role]), "what was there is still there"
+            assert path.stat().st_mode & 0o777 == 0o600
+            texts[role] = text
+            found[role] = read_record(places.settings(role))
+            assert len(found[role].attempts) == entries
+            assert not found[role].damaged
+        return found
+
+    errors = train_all(places, callback=stop_after(2))
+    assert [type(error) for error in errors] == [PeerFailedError, StoppedError, PeerFailedError]
+    for role, history in grown(1).items():
+        told = history.attempts[0].to_dict()
+        assert (told["session"], told["attempt"], told["kind"]) == ("trial", 1, "training")
+        assert (told["how"], told["role"]) == (
+            "StoppedError" if role == 1 else "PeerFailedError",
+            places.home(role).name,
+        )
+        assert "stopped by SIGTERM" in told["why"]
+        assert counts(history.total)[LEAF_MEMBERSHIP, "bank"] == 2 * 2 * ROWS
+        assert ("metrics" in told) == (role == 1)
+
+    done = train_all(places)[1:]
+    for role, history in grown(2).items():
+        second = history.attempts[1]
+        assert second.content["how"] == "done"
+        assert second.content["parameters"] == places.settings(role).training.to_dict()
+        assert min(second.content[key] for key in ("seconds", "rounds", "bytes_sent")) >= 0
+        assert counts(second.ledger) == counts(done[0].ledger)
+        assert second.content.get("metrics") == (
+            {"validation_0": {"logloss": done[0].metrics["validation_0"]["logloss"][-1]}} if role == 1 else None
+        )
+
+    train_all(places)
+    grown(3)
+    assert len(score_all(places)[1]) == SCORED
+    for history in grown(4).values():
+        kinds = [attempt.content["kind"] for attempt in history.attempts]
+        assert kinds == ["training", "training", "training", "scoring"]
+        scored = counts(history.attempts[3].ledger)
+        assert scored[PREDICTION, "bank"] == scored[BATCH_IDS, "telecom"] == SCORED
+        assert counts(history.total) == added(*(attempt.ledger for attempt in history.attempts))
+        assert counts(history.total)[LEAF_MEMBERSHIP, "bank"] == (2 + 2) * 2 * ROWS
+
+    assert isinstance(train_all(places, restart=True)[1], roles.Trained)
+    grown(5)
+
+
+def test_a_limit_in_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stops the second scoring of a day at all roles; the record says what was asked and that nothing was predicted."""
+    places = organisations(tmp_path, monkeypatch)
+    train_all(places)
+    places.edit(2, "[data]", f"[scoring]\nmax_rows_per_day = {2 * SCORED - 1}\n[data]")
+    assert len(score_all(places)[1]) == SCORED
+    assert [type(error) for error in score_all(places)] == [PeerFailedError, PeerFailedError, RefusedError]
+    for role in places.roles:
+        last = read_record(places.settings(role)).attempts[-1]
+        assert last.content["how"] == ("RefusedError" if role == 2 else "PeerFailedError")
+        assert f"telecom answers for at most {2 * SCORED - 1} rows a day" in last.content["why"]
+        assert counts(last.ledger)[BATCH_IDS, "telecom"] == SCORED
+        assert (PREDICTION, "bank") not in counts(last.ledger)
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Prints every attempt and the total, as a page and as JSON; of one session only, if asked."""
+    places = organisations(tmp_path, monkeypatch)
+    train_all(places, callback=stop_after(2))
+    train_all(places)
+    shell = Shell(monkeypatch, capsys)
+    settings = places.trial.settings(2)
+    assert shell.run("record", settings) == 0
+    page = shell.out
+    assert page.count("trial, attempt ") == 2
+    assert "training: PeerFailedError (bank failed: StoppedError: stopped by SIGTERM" in page
+    assert "in total: 2 attempts" in page
+    assert f"{LEAF_MEMBERSHIP:46}bank{4 * 2 * ROWS:>22}" in page
+    assert "c-00" not in page
+    assert shell.run("record", settings, "--json") == 0
+    found = json.loads(shell.out)
+    assert [attempt["ended"] for attempt in found["attempts"]] == [True, True]
+    assert {"name": LEAF_MEMBERSHIP, "receiver": "bank", "count": 4 * 2 * ROWS} in found["total"]["ledger"]
+    assert shell.run("record", settings, "--json", "--session", "another") == 0
+    assert json.loads(shell.out)["attempts"] == []
+
+
+def test_torn_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a failing disk leaves is counted and left out; what is added later is read."""
+    places = organisations(tmp_path, monkeypatch)
+    train_all(places)
+    path = record_path(places.settings(2))
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for length in range(1, len(lines[-1])):
+        path.write_bytes(b"".join(lines[:-1]) + lines[-1][:-length])
+        found = History.read(path)
+        ended = length == 1  # only the line break is missing
+        assert (found.damaged, found.attempts[0].has_ended) == ((), True) if ended else ((len(lines),), False)
+        assert counts(found.total)[LEAF_MEMBERSHIP, "bank"] == QUICK["n_estimators"] * 2 * ROWS
+    assert f"damaged and left out: line {len(lines)}" in str(found)
+    train_all(places)
+    found = read_record(places.settings(2))
+    assert found.damaged == (len(lines),)
+    assert [attempt.has_ended for attempt in found.attempts] == [False, True]
+    path.write_bytes(
+        whole + b'[]\n{"entry": 1}\n{"entry": "a", "ledger": [[1, 2, 3]]}\n\n\xff\n{"entry": "b", "rounds": true}\n'
+    )
+    assert len(History.read(path).damaged) == 5
+
+
+@pytest.mark.parametrize("role", [0, 2])
+def test_a_disk_that_takes_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: int) -> None:
+    """A participant goes no further than its record does; the coordinator warns, and everybody gets a model."""
+    places = organisations(tmp_path, monkeypatch)
+    full, plain = record_path(places.settings(role)), append_line
+    written: list[str] = []
+
+    def append(path: Path, line: str) -> None:
+        if path == full and len(written) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        if path == full:
+            written.append(line)
+        plain(path, line)
+
+    monkeypatch.setattr(record_module, "append_line", append)
+    ended = train_all(places)
+    if role == 0:
+        assert all(isinstance(one, roles.Trained) for one in ended[1:])
+        assert len(written) == 3
+        return
+    assert isinstance(ended[2], CheckpointError)
+    assert "cannot write the record" in str(ended[2])
+    assert isinstance(ended[1], PeerFailedError)
+    assert str(tmp_path) not in str(ended[1])
+    kept = list((places.state(2) / "checkpoints").glob("*.checkpoint"))
+    assert len(kept) == len(written) - 2, "no round is kept that is not on the record"
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """Return something that starts processes quickly."""
+    with make_nursery() as made:
+        yield made
+
+
+def test_killed_outright(tmp_path: Path, nursery: Nursery) -> None:
+    """The record of a process that was killed has every round that it kept, and says that it did not end."""
+    with place(tmp_path, nursery, training={"n_estimators": 100_000}) as made:
+        made.start_all()
+        made.wait_for(2, "round 3 of 100000 is done and kept")
+        made.children[2].send_signal(signal.SIGKILL)
+        made.codes()
+        (killed,) = read_record(RoleSettings.from_toml(made.trial.settings(2))).attempts
+        kept = max(int(path.stem) for path in made.home(2).rglob("*.checkpoint"))
+        assert not killed.has_ended
+        assert kept >= 3
+        membership = counts(killed.ledger)[LEAF_MEMBERSHIP, "bank"]
+        assert membership in (kept * 40, (kept + 1) * 40)
+        (other,) = read_record(RoleSettings.from_toml(made.trial.settings(1))).attempts
+        assert other.content["how"] == "PeerFinishedError"
+        assert "killed" in str(read_record(RoleSettings.from_toml(made.trial.settings(2))))
