@@ -15,9 +15,9 @@ import pytest
 from support.small_trainings import Training, training_of
 
 DIGESTS = {
-    "strict, log-loss, early stopping": "a3ccd0eda79397f37bac3b491b0c9bbe19ff73850d33827cf99ae5397371c996",
-    "strict, softmax": "371a65ad21fd8a087a364598aea382c75ede5c40383449ba9edeb531c1a2b3f5",
-    "paper, squared error": "df5ab8698dd353cf589a3a4ac76349ce990b5570963b5874ff4a20dabe9851c2",
+    "strict, log-loss, early stopping": "5a7dd1c0b99b86e99160e3bb4828c3c31a7a5d37f2891e374cee9ad0192efe7c",
+    "strict, softmax": "f8c2c3de8f59bfc6d032ca2c0b9c0085c704f706a2807ce9ada3aa831591f888",
+    "paper, squared error": "fd709d765c0055c131ba11678dfdf3e033e518d439e043100de12fd3fb2492b8",
 }
 
 
