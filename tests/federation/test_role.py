@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import signal
 import stat
 import threading
@@ -40,6 +41,8 @@ from mpfedxgb.federation.role import Trained
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.session import SessionFolder, is_lost_peer, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.party.keys import Keyring
+from mpfedxgb.ring.prg import Stream
 from support.switchboard import Organisations
 from support.toy_tables import BANK, QUICK, TELECOM, labels, people
 
@@ -257,6 +260,56 @@ def test_other_data_under_the_same_session_name(tmp_path: Path, monkeypatch: pyt
     assert {one.model.training for one in first}.isdisjoint(one.model.training for one in second)
     with pytest.raises(UserError):
         join([first[0].model, second[1].model])
+
+
+class Choices:
+    """What all roles draw from their private streams, by role's key and label."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.drawn: set[tuple[str, bytes]] = set()
+        plain = Keyring.private_stream
+
+        def noted(ring: Keyring, label: str) -> Stream:
+            stream = plain(ring, label)
+            self.drawn.add((label, stream.again().octets(16).tobytes()))
+            return stream
+
+        patch.setattr(Keyring, "private_stream", noted)
+
+    def of(self, act: Callable[[], object]) -> set[tuple[str, bytes]]:
+        """Return what is drawn while something happens."""
+        self.drawn = set()
+        act()
+        return self.drawn
+
+
+def test_two_trainings_share_no_coin_and_no_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever begins again, or has other data, and whoever's key is the old one; rounds made again repeat theirs."""
+    places = organisations(tmp_path, monkeypatch, training={"subsample": 0.8, "colsample_bytree": 0.5})
+    choices = Choices(monkeypatch)
+
+    def begin_again() -> list[Trained]:
+        calls = [places.start(0, coordinate), places.start(1, lambda s: train(s, restart=True))]
+        return [call.result() for call in (*calls, places.start(2, train))][1:]
+
+    def lose_checkpoints() -> None:
+        for role in (1, 2):
+            shutil.rmtree(places.state(role) / "checkpoints")
+
+    first = choices.of(lambda: train_all(places))
+    assert {label.split("/")[1] for label, _ in first} == {"coin", "rows", "columns"}
+    lose_checkpoints()
+    assert choices.of(lambda: train_all(places)) == first, "the same rounds of the same training"
+    second = choices.of(begin_again)
+    lose_checkpoints()
+    path = places.home(1) / "train.csv"
+    frame = pd.read_csv(path)
+    frame["label"] = frame["label"].map({"yes": "no", "no": "yes"})
+    frame.to_csv(path, index=False)
+    third = choices.of(lambda: train_all(places))
+    assert len(first) > 10 < len(second)
+    assert not first & second
+    assert not third & (first | second)
 
 
 def test_reconnecting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

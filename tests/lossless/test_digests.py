@@ -15,9 +15,9 @@ import pytest
 from support.small_trainings import Training, training_of
 
 DIGESTS = {
-    "strict, log-loss, early stopping": "5a7dd1c0b99b86e99160e3bb4828c3c31a7a5d37f2891e374cee9ad0192efe7c",
-    "strict, softmax": "f8c2c3de8f59bfc6d032ca2c0b9c0085c704f706a2807ce9ada3aa831591f888",
-    "paper, squared error": "fd709d765c0055c131ba11678dfdf3e033e518d439e043100de12fd3fb2492b8",
+    "strict, log-loss, early stopping": "295950ac5c639837c065bc6352c1ebb1aba4ee9010cc5e8114cf032d31e017ba",
+    "strict, softmax": "280683338e7abb5f98fcd288012b3af47479058c8def8fbfb73cd003d98c6c23",
+    "paper, squared error": "0e5b50a0f609ae69d4bc860f9357a6c211f870fa12c8aba34d764bbad7538c0a",
 }
 
 

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.model import tree_from_json, tree_to_json
 from mpfedxgb.errors import CheckpointError
+from mpfedxgb.ring.prg import digest
 from mpfedxgb.tree.nodes import Tree
 
 T = TypeVar("T")
@@ -187,6 +188,11 @@ def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> 
     if len(key) != count:
         raise CheckpointError(f"{path} is damaged; put a copy back, or remove the folder {folder} to begin again")
     return key
+
+
+def key_of_choices(key: bytes, belongs_to: dict[str, Any]) -> bytes:
+    """Return the key of a role's own choices in one training: with other data or parameters it is another one."""
+    return digest(b"choices of one training", key, json.dumps(belongs_to, sort_keys=True).encode())
 
 
 def forget_private_key(folder: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mpfedxgb.atomic import write_file
-from mpfedxgb.boosting.checkpoint import private_key
+from mpfedxgb.boosting.checkpoint import key_of_choices, private_key
 from mpfedxgb.errors import (
     CheckpointError,
     ExhaustedError,
@@ -46,11 +46,11 @@ _log = logging.getLogger("mpfedxgb.session")
 
 
 class SessionFolder:
-    """What a role keeps between the attempts of one session."""
+    """What a role keeps between the attempts of one session; `training` says what makes a training another one."""
 
-    def __init__(self, settings: RoleSettings) -> None:
+    def __init__(self, settings: RoleSettings, training: dict[str, Any] | None = None) -> None:
         self.path: Path = state_folder(settings) / settings.session.name
-        self.key = private_key(self.path, os_entropy)
+        self.key = key_of_choices(private_key(self.path, os_entropy), training or {})
         self._attempt = self.path / "attempt"
 
     def next_attempt(self) -> int:
@@ -111,14 +111,19 @@ class Stopper:
 
 
 def run_session(
-    settings: RoleSettings, program: Program[T], private: Sequence[Any], stopper: Stopper | None = None
+    settings: RoleSettings,
+    program: Program[T],
+    private: Sequence[Any],
+    stopper: Stopper | None = None,
+    training: dict[str, Any] | None = None,
 ) -> Outcome[T]:
     """Run a program as this role, program(party, *private), over its transport; return how it went.
 
     Where [network] reconnect is set and a peer is lost, waits for it (at most connect_timeout seconds at a time) and
     runs the program again in a new attempt. Raises what ended it for good, which may be another thread's `stopper`.
+    `training` is for `SessionFolder`.
     """
-    folder = SessionFolder(settings)
+    folder = SessionFolder(settings, training)
     kernels.warm_up()
     while True:
         attempt = folder.next_attempt()
