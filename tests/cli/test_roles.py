@@ -98,7 +98,7 @@ def test_errors_of_a_run(
 ) -> None:
     """Whatever ends a role is the last line, for people, with its code."""
 
-    def fail(settings: RoleSettings, once: bool, restart: bool) -> None:
+    def fail(settings: RoleSettings, once: bool) -> None:
         raise error
 
     monkeypatch.setattr(role_module, "coordinate", fail)
@@ -110,7 +110,7 @@ def test_errors_of_a_run(
 def test_defects_are_not_hidden(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no error of ours comes out whole, for a report."""
 
-    def fail(settings: RoleSettings, once: bool, restart: bool) -> None:
+    def fail(settings: RoleSettings, once: bool) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(role_module, "coordinate", fail)

@@ -168,18 +168,18 @@ def test_evaluation_early_stopping_and_callbacks(tmp_path: Path, monkeypatch: py
 
 
 def test_files_are_for_their_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder of a session, everything in it and the model cannot be read by others."""
+    """The folder of a session, everything in it and the model cannot be read by others; the coordinator has none."""
     places = organisations(tmp_path, monkeypatch)
     train_all(places)
-    for role in places.roles:
+    assert not places.state(0).exists()
+    for role in (1, 2):
         folder = places.state(role)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         kept = {path.name: path for path in folder.rglob("*") if path.is_file()}
         assert {"private.key", "attempt"} <= set(kept)
-        if role != 0:
-            model = places.settings(role).role.model
-            assert model is not None
-            kept |= {"run.json": folder / "run.json", "model": model}
+        model = places.settings(role).role.model
+        assert model is not None
+        kept |= {"run.json": folder / "run.json", "model": model}
         for path in kept.values():
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert (folder / "attempt").read_text() == "1\n"
@@ -239,7 +239,7 @@ def test_a_second_start_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     again = train_all(places, callback=lambda r: seen.append(r.iteration))
     assert [one.model.to_json() for one in again] == models
     assert seen == [1, 2]
-    assert {(places.state(role) / "attempt").read_text() for role in places.roles} == {"3\n"}
+    assert {(places.state(role) / "attempt").read_text() for role in (1, 2)} == {"3\n"}
 
 
 def test_other_data_under_the_same_session_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,7 +328,7 @@ def test_reconnecting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = [call.result() for call in calls][1:]
     assert [one.model.to_json() for one in done] == whole
     assert places.board.meetings == 2
-    assert {(places.state(role) / "attempt").read_text() for role in places.roles} == {"2\n"}
+    assert {(places.state(role) / "attempt").read_text() for role in (1, 2)} == {"2\n"}
 
 
 def test_reconnecting_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,7 +401,8 @@ def test_attempts_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     folder = SessionFolder(settings)
     assert [folder.next_attempt() for _ in range(3)] == [1, 2, 3]
     assert SessionFolder(settings).next_attempt() == 4
-    assert sorted(path.name for path in folder.path.iterdir()) == ["attempt", "private.key"]
+    kept = settings.role.state / settings.session.name
+    assert sorted(path.name for path in kept.iterdir()) == ["attempt", "private.key"]
 
     def broken(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -411,7 +412,7 @@ def test_attempts_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(CheckpointError, match=r"cannot write .*attempt: No space"):
             folder.next_attempt()
     assert folder.next_attempt() == 5
-    (folder.path / "attempt").write_text("many")
+    (kept / "attempt").write_text("many")
     with pytest.raises(CheckpointError, match="attempt is damaged; remove it"):
         folder.next_attempt()
 

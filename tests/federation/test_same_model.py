@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpfedxgb.boosting.checkpoint import Checkpoints, key_of_choices
+from mpfedxgb.boosting.checkpoint import Checkpoints
+from mpfedxgb.boosting.choices import key_of_choices
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.federation.programs import Training, run_coordinator, run_training
 from mpfedxgb.federation.role import belongs_to, labels_of
@@ -64,14 +65,14 @@ def in_memory(trial: Trial) -> list[str]:
     classes: dict[int, Any] = {}
 
     def run(settings: RoleSettings) -> None:
-        checkpoints = Checkpoints(trial.folder / "memory" / settings.role.name, {})
         key = KEYS[settings.role.name]
         if settings.is_coordinator:
-            program, private = run_coordinator, (settings.training, lambda: checkpoints)
+            program, private = run_coordinator, (settings.training,)
         else:
             rows = read_rows(settings, "train")
             labels, classes[settings.number] = labels_of(settings, rows, None, None)
             key = key_of_choices(key, belongs_to(settings, [rows.table], labels))
+            checkpoints = Checkpoints(trial.folder / "memory" / settings.role.name, {})
             mine = Training(TrainData(rows.table, (), labels), [rows.ids], checkpoints)
             program, private = run_training, (settings.training, mine)  # type: ignore[assignment] # either program
         outcomes[settings.number] = run_role(

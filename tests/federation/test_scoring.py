@@ -135,7 +135,7 @@ def session(
     def run(role: int) -> Outcome[Any]:
         program, arguments = (programs or {}).get(role), (services[role - 1],) if role else ()
         if program is None:
-            program = run_scoring if role else lambda party: run_coordinator(party, parts[0].params, _no_progress)
+            program = run_scoring if role else lambda party: run_coordinator(party, parts[0].params)
         outcome = run_role(program, arguments, hub.end(role), ROSTER, role, settings)
         if role == 1:
             services[0].fail(outcome.error or FederationError("the scoring session has ended"))
@@ -148,10 +148,6 @@ def session(
         outcomes = made.end()
     for outcome in outcomes:
         assert outcome.error is None if expected is None else outcome.error is not None, outcome
-
-
-def _no_progress() -> Any:
-    raise AssertionError("scoring keeps no checkpoints")
 
 
 # Batches
@@ -355,7 +351,7 @@ def test_a_failure_reaches_whoever_waits(role: int) -> None:
 
         party.tell_everyone = tell  # type: ignore[method-assign]
         if service is None:
-            run_coordinator(party, models()[0].params, _no_progress)
+            run_coordinator(party, models()[0].params)
         else:
             run_scoring(party, service)
 
@@ -397,7 +393,7 @@ def test_a_request_that_meets_the_end() -> None:
 def test_parts_of_different_models() -> None:
     """Are noticed, at all roles; the caller is told too."""
     others = models(n_estimators=2)
-    parts = (models()[0], others[1], models()[2])
+    parts = (models()[0], replace(others[1], training=models()[1].training), models()[2])
     with session(parts, expected=UserError) as running, pytest.raises(UserError, match="do not have the same trees"):
         running.score([1, 2])
 

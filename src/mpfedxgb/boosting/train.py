@@ -89,7 +89,7 @@ def _stops_early(party: Party, setup: Setup, t: int) -> bool:
 
 def _state_after(setup: Setup, t: int, trees: Sequence[Tree], stops: bool) -> State:
     evaluation = None if setup.active is None else setup.active.evaluation()
-    return State(t + 1, stops, tuple(trees), evaluation)
+    return State(t + 1, stops, trees, evaluation)
 
 
 def _result(party: Party, setup: Setup, trees: Sequence[Tree]) -> TrainResult | None:

@@ -17,7 +17,8 @@ import pandas as pd
 
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.active import Labels, RoundReport
-from mpfedxgb.boosting.checkpoint import Checkpoints, forget_private_key
+from mpfedxgb.boosting.checkpoint import Checkpoints
+from mpfedxgb.boosting.choices import forget_private_key
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.setup import TrainData
@@ -120,16 +121,10 @@ def train(
     return Trained(whole(outcome.result), outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
 
 
-def coordinate(settings: RoleSettings, once: bool = False, restart: bool = False) -> None:
+def coordinate(settings: RoleSettings, once: bool = False) -> None:
     """Deal for one session after the other, until stopped; for one only, if `once`."""
-    begun = [restart]
-
-    def progress() -> LoggedProgress:
-        checkpoints, finished = _checkpoints(settings, belongs_to(settings), begun.pop() if begun else False)
-        return LoggedProgress(checkpoints, settings.training.n_estimators, finished)
-
     with stopping_on_signals():
-        (run_session if once else serve)(settings, run_coordinator, (settings.training, progress))
+        (run_session if once else serve)(settings, run_coordinator, (settings.training,))
 
 
 def serve_rows(settings: RoleSettings, rows: Rows, model: PartialModel, once: bool = False) -> None:
@@ -284,7 +279,7 @@ def _categories(rows: Rows) -> dict[str, tuple[str, ...]]:
     return {c.name: c.categories for c in rows.table.columns if c.categories is not None}
 
 
-def belongs_to(settings: RoleSettings, tables: Sequence[Table] = (), labels: Labels | None = None) -> dict[str, Any]:
+def belongs_to(settings: RoleSettings, tables: Sequence[Table], labels: Labels | None) -> dict[str, Any]:
     """Return what makes a training another one at this role: if any of it changes, so do checkpoints and choices."""
     numbers: list[Floats | None] = []
     if labels is not None:

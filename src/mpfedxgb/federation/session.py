@@ -1,7 +1,7 @@
 """One role, one session: connect, agree, run a program, and come back for the next attempt if a peer was lost.
 
-Every start is a new attempt with new keys. What a role keeps between attempts is in its folder: the key of its own
-choices, the number of the last attempt, and the checkpoints.
+Every start is a new attempt with new keys. What a participant keeps between attempts is in its folder: the key of its
+own choices, the number of the last attempt, and the checkpoints. The coordinator writes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mpfedxgb.atomic import write_file
-from mpfedxgb.boosting.checkpoint import key_of_choices, private_key
+from mpfedxgb.boosting.choices import key_of_choices, private_key
 from mpfedxgb.errors import (
     CheckpointError,
     ExhaustedError,
@@ -46,15 +46,25 @@ _log = logging.getLogger("mpfedxgb.session")
 
 
 class SessionFolder:
-    """What a role keeps between the attempts of one session; `training` says what makes a training another one."""
+    """What a participant keeps between the attempts of one session; `training` is what makes it another training.
+
+    The coordinator keeps nothing: it has no choices of its own, and the attempt's number is the highest of any role's.
+    """
 
     def __init__(self, settings: RoleSettings, training: dict[str, Any] | None = None) -> None:
-        self.path: Path = state_folder(settings) / settings.session.name
-        self.key = key_of_choices(private_key(self.path, os_entropy), training or {})
-        self._attempt = self.path / "attempt"
+        self._begun = 0
+        self._attempt: Path | None = None
+        self.key: bytes | None = None
+        if not settings.is_coordinator:
+            path = state_folder(settings) / settings.session.name
+            self.key = key_of_choices(private_key(path, os_entropy), training or {})
+            self._attempt = path / "attempt"
 
     def next_attempt(self) -> int:
         """Return the number of the attempt that begins now, and remember it."""
+        if self._attempt is None:
+            self._begun += 1
+            return self._begun
         try:
             last = int(self._attempt.read_text()) if self._attempt.is_file() else 0
             write_file(self._attempt, f"{last + 1}\n")
