@@ -399,6 +399,38 @@ def test_parts_of_different_models() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "lie", "named"),
+    [
+        (CLASSES, 1 << 40, "1099511627776 trees per round; from 1 to 10000"),
+        (CLASSES, 0, "0 trees per round"),
+        (BATCH, 1 << 40, "1099511627776 rows of a batch; from -1 to 67108864"),
+        (BATCH, -2, "-2 rows of a batch"),
+    ],
+)
+def test_sizes_that_cannot_be(name: str, lie: int, named: str) -> None:
+    """All the others refuse what the active participant says, before they take memory for it, and say what it was."""
+
+    def tell_lies(party: Party, service: Service) -> None:
+        plain = party.broadcast
+
+        def broadcast(what: str, values: Any) -> Any:
+            lies = what == name and values[0] != STILL_THERE
+            told = plain(what, [lie] if lies else values)
+            return np.array(values) if lies else told
+
+        party.broadcast = broadcast  # type: ignore[method-assign]
+        run_scoring(party, service)
+
+    with (
+        session(programs={1: tell_lies}, expected=FederationError) as running,
+        pytest.raises(PeerFailedError, match=f"FrameError: bank told of {named}"),
+    ):
+        running.score([1])
+    for outcome in running.end():
+        assert f"bank told of {named}" in str(outcome.error)
+
+
+@pytest.mark.parametrize(
     "arrays",
     [
         [],

@@ -12,7 +12,7 @@ import typer
 
 from mpfedxgb.cli.exit_codes import exit_code
 from mpfedxgb.cli.logs import start_logging
-from mpfedxgb.errors import MpfedxgbError, SettingsError
+from mpfedxgb.errors import MpfedxgbError, SettingsError, own_reason
 from mpfedxgb.federation import role
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.session import stopping_on_signals
@@ -119,8 +119,8 @@ def _last_line_in_the_log() -> Iterator[None]:
     try:
         with stopping_on_signals():
             yield
-    except (MpfedxgbError, OSError) as error:
-        _log.error("%s", error)
+    except (MpfedxgbError, OSError, MemoryError) as error:
+        _log.error("%s", own_reason(error))
         raise typer.Exit(exit_code(error)) from None
 
 

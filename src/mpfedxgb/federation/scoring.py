@@ -20,6 +20,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.data.table import Column, Table
 from mpfedxgb.errors import DataError, FederationError, FrameError, HandshakeError
+from mpfedxgb.party.bounds import MOST_CLASSES, MOST_ROWS, check_numbers
 from mpfedxgb.party.communicator import AROUND_BYTES
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -137,6 +138,7 @@ def score_batches(party: Party, service: Service | None) -> None:
         service.begun.set()
     _check_models(party, service)
     classes = int(party.broadcast(CLASSES, [1 if service is None else service.model.params.trees_per_round])[0])
+    check_numbers(party, ACTIVE, [classes], ("trees per round", 1, MOST_CLASSES))
     pause = party.communicator.settings.deadline / 3
     while True:
         size, request = STILL_THERE, None
@@ -144,8 +146,7 @@ def score_batches(party: Party, service: Service | None) -> None:
             size, request = service.next_request(pause)
         with nullcontext() if request is None else request.answering():  # also where its size reaches nobody any more
             size = int(party.broadcast(BATCH, [size])[0])
-            if size < END:
-                raise FrameError(f"{party.roster.name(ACTIVE)} announced a batch of {size} rows")
+            check_numbers(party, ACTIVE, [size], ("rows of a batch", END, MOST_ROWS))
             margins = _score(party, service, request, size, classes) if size > STILL_THERE else None
             if request is not None:
                 request.margins = margins

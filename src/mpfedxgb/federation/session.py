@@ -28,6 +28,7 @@ from mpfedxgb.errors import (
     PeerFinishedError,
     PeerTimeoutError,
     StoppedError,
+    own_reason,
 )
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.communicator import Communicator, InterimFrames
@@ -220,8 +221,8 @@ def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -
         elif isinstance(outcome.error, StoppedError) or not isinstance(outcome.error, Exception):
             raise outcome.error
         else:  # whatever a peer makes of a session, the next one finds this role in its place
-            if isinstance(outcome.error, MpfedxgbError):
-                _log.warning("a session ended early: %s", outcome.error)
+            if isinstance(outcome.error, (MpfedxgbError, MemoryError)):
+                _log.warning("a session ended early: %s", own_reason(outcome.error))
             else:
                 _log.error("a session failed: %s", type(outcome.error).__name__, exc_info=outcome.error)
             time.sleep(_PAUSE)
