@@ -25,8 +25,8 @@ The text of an error is safe to send to other organisations: it names roles, ste
 are two exceptions. Of a DataError other roles are told the kind only, as of errors that are not ours; and of a
 checkpoint that fails they are not told where it is.
 
-Roles tell each other an error's kind, a name in this tree or MemoryError, beside its text. Programs go by the kind; the text is for
-people.
+Roles tell each other an error's kind, a name in this tree or MemoryError, beside its text. Programs go by the kind; the
+text is for people.
 """
 
 from __future__ import annotations

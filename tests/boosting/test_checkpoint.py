@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mpfedxgb.atomic import append_to_file, write_file
 from mpfedxgb.boosting import checkpoint
 from mpfedxgb.boosting.checkpoint import (
     KEPT,
@@ -156,7 +157,7 @@ def written(rounds: int, tmp_path: Path, patch: pytest.MonkeyPatch) -> int:
     made = Checkpoints(tmp_path / str(rounds), MINE)
     in_rounds(made, state(rounds, judged=True))
     count = [0]
-    write, append = checkpoint.write_file, checkpoint.append_to_file
+    write, append = write_file, append_to_file
 
     def note(path: Path, content: bytes, *rest: Any) -> None:
         count[0] += len(content)

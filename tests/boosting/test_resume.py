@@ -134,7 +134,7 @@ class Site:
         training, roster = self.training, self.roster
         hub = MemoryHub(roster.links(), 1 << 28, tap)
         settings = SessionSettings("resumed", self.attempt, training.params.to_json(), deadline=WAIT)
-        kept = [KeepsNothing(), *(self.checkpoints(role) for role in roster.roles[1:])]
+        kept: list[Progress] = [KeepsNothing(), *(self.checkpoints(role) for role in roster.roles[1:])]
         progress = [Watched(one, role, stop, self.saved) for role, one in enumerate(kept)]
 
         def run(role: int) -> Result:

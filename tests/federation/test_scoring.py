@@ -418,7 +418,7 @@ def test_sizes_that_cannot_be(name: str, lie: int, named: str) -> None:
             told = plain(what, [lie] if lies else values)
             return np.array(values) if lies else told
 
-        party.broadcast = broadcast  # type: ignore[method-assign]
+        party.broadcast = broadcast  # type: ignore[method-assign,assignment]
         run_scoring(party, service)
 
     with (

@@ -33,13 +33,13 @@ def lying(program: Callable[..., object], name: str, change: Change) -> Callable
     def run(party: Party, *private: Any) -> object:
         plain = party.announce
 
-        def announce(what: str, values: Any) -> Any:
-            if what != name or not party.is_active:
-                return plain(what, values)
-            plain(what, change(np.array(values)))
+        def announce(name_: str, values: Any) -> Any:
+            if name_ != name or not party.is_active:
+                return plain(name_, values)
+            plain(name_, change(np.array(values)))
             return np.asarray(values, np.int64)
 
-        party.announce = announce  # type: ignore[method-assign]
+        party.announce = announce  # type: ignore[method-assign,assignment]
         return program(party, *private)
 
     return run
@@ -109,7 +109,8 @@ def everywhere(place: tuple[int, ...], value: int) -> Change:
     """Return what changes the same number of every participant."""
 
     def change(values: np.ndarray[Any, Any]) -> Any:
-        values[(slice(None), *place)] = value
+        for row in values:
+            row[place] = value
         return values
 
     return change
