@@ -15,9 +15,9 @@ import pytest
 from support.small_trainings import Training, training_of
 
 DIGESTS = {
-    "strict, log-loss, early stopping": "295950ac5c639837c065bc6352c1ebb1aba4ee9010cc5e8114cf032d31e017ba",
-    "strict, softmax": "280683338e7abb5f98fcd288012b3af47479058c8def8fbfb73cd003d98c6c23",
-    "paper, squared error": "0e5b50a0f609ae69d4bc860f9357a6c211f870fa12c8aba34d764bbad7538c0a",
+    "strict, log-loss, early stopping": "b482f656890934d7644335258bc89a050cde87d8fb60c6f36deb456b427fd625",
+    "strict, softmax": "de33527709fc97aedcd545459cbe35c53c39ca746475e25c6a74a6ab24b86dbc",
+    "paper, squared error": "a26614999b152e13884c5470cdac0ed9a03d10718dfe964bcbacf5aa21ddbb42",
 }
 
 
