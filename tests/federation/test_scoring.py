@@ -145,7 +145,7 @@ def session(
     def run(role: int) -> Outcome[Any]:
         program, arguments = (programs or {}).get(role), (services[role - 1],) if role else ()
         if program is None:
-            program = run_scoring if role else lambda party: run_coordinator(party, parts[0].params, _no_progress)
+            program = run_scoring if role else lambda party: run_coordinator(party, parts[0].params)
         outcome = run_role(program, arguments, hub.end(role), ROSTER, role, settings)
         if role == 1:
             services[0].fail(outcome.error or FederationError("the scoring session has ended"))
@@ -158,10 +158,6 @@ def session(
         outcomes = made.end()
     for outcome in outcomes:
         assert outcome.error is None if expected is None else outcome.error is not None, outcome
-
-
-def _no_progress() -> Any:
-    raise AssertionError("scoring keeps no checkpoints")
 
 
 # Batches
@@ -365,7 +361,7 @@ def test_a_failure_reaches_whoever_waits(role: int) -> None:
 
         party.tell_everyone = tell  # type: ignore[method-assign]
         if service is None:
-            run_coordinator(party, models()[0].params, _no_progress)
+            run_coordinator(party, models()[0].params)
         else:
             run_scoring(party, service)
 
@@ -407,9 +403,41 @@ def test_a_request_that_meets_the_end() -> None:
 def test_parts_of_different_models() -> None:
     """Are noticed, at all roles; the caller is told too."""
     others = models(n_estimators=2)
-    parts = (models()[0], others[1], models()[2])
+    parts = (models()[0], replace(others[1], training=models()[1].training), models()[2])
     with session(parts, expected=UserError) as running, pytest.raises(UserError, match="do not have the same trees"):
         running.score([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("name", "lie", "named"),
+    [
+        (CLASSES, 1 << 40, "1099511627776 trees per round; from 1 to 10000"),
+        (CLASSES, 0, "0 trees per round"),
+        (BATCH, 1 << 40, "1099511627776 rows of a batch; from -1 to 67108864"),
+        (BATCH, -2, "-2 rows of a batch"),
+    ],
+)
+def test_sizes_that_cannot_be(name: str, lie: int, named: str) -> None:
+    """All the others refuse what the active participant says, before they take memory for it, and say what it was."""
+
+    def tell_lies(party: Party, service: Service) -> None:
+        plain = party.broadcast
+
+        def broadcast(what: str, values: Any) -> Any:
+            lies = what == name and values[0] != STILL_THERE
+            told = plain(what, [lie] if lies else values)
+            return np.array(values) if lies else told
+
+        party.broadcast = broadcast  # type: ignore[method-assign,assignment]
+        run_scoring(party, service)
+
+    with (
+        session(programs={1: tell_lies}, expected=FederationError) as running,
+        pytest.raises(PeerFailedError, match=f"FrameError: bank told of {named}"),
+    ):
+        running.score([1])
+    for outcome in running.end():
+        assert f"bank told of {named}" in str(outcome.error)
 
 
 @pytest.mark.parametrize(
