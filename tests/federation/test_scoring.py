@@ -23,6 +23,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import (
     DataError,
+    DoesNotFitError,
     FederationError,
     FrameError,
     HandshakeError,
@@ -598,11 +599,11 @@ def test_what_an_auxiliary_said_cannot_be_passed_on_otherwise(name: str, column:
 def test_rounds_beyond_the_model_are_refused() -> None:
     """The active participant says how many rounds are used; there are no more than there are, and no less than none."""
     parts = models()
-    for best in (3, -3):
+    for best, told in ((3, "4 trees in use; from 1 to 3"), (-3, "-2 rounds in use; from 0 to")):
         edited = replace(parts[0], best_iteration=best)
         with (
             session((edited, *parts[1:]), expected=FederationError) as running,
-            pytest.raises(FrameError, match=f"bank asks for {best + 1} rounds of a model of 3 trees"),
+            pytest.raises(DoesNotFitError, match=f"bank told of {told} "),
         ):
             running.score([1])
 

@@ -1,7 +1,7 @@
 """One role, one session: connect, agree, run a program, and come back for the next attempt if a peer was lost.
 
 Every start is a new attempt with new keys. What a participant keeps between attempts is in its folder: the key of its
-own choices, the number of the last attempt, and the checkpoints. The coordinator writes nothing.
+own choices, the number of the last attempt, and the checkpoints. The coordinator keeps nothing but its record.
 """
 
 from __future__ import annotations
