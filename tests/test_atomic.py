@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import mpfedxgb
-from mpfedxgb.atomic import PRIVATE, PUBLIC, append_line, new_file, write_file
+from mpfedxgb.atomic import PRIVATE, PUBLIC, append_line, append_to_file, cut_file, new_file, write_file
 from support.small_disk import small_disk
 
 
@@ -368,3 +368,50 @@ class TestAppending:
             os.truncate(path, 100)
             append_line(path, "last")
             assert path.read_bytes().splitlines()[::2] == [b"first", b"last"]
+
+
+class TestAppendingAtAPlace:
+    """Files that grow piece by piece."""
+
+    def test_pieces_follow_each_other(self, tmp_path: Path) -> None:
+        """And go again; the mode stays."""
+        path = tmp_path / "a"
+        write_file(path, b"one")
+        append_to_file(path, b"two" * 100_000, 3)
+        append_to_file(path, b"", 300_003)
+        assert path.read_bytes() == b"one" + b"two" * 100_000
+        cut_file(path, 6)
+        append_to_file(path, b"!", 6)
+        assert path.read_bytes() == b"onetwo!"
+        assert mode(path) == PRIVATE
+
+    def test_what_is_not_as_it_was_left(self, tmp_path: Path) -> None:
+        """A longer or shorter file, a link, or none is an error, and stays as it is."""
+        path = tmp_path / "a"
+        write_file(path, b"one")
+        (tmp_path / "link").symlink_to(path)
+        for length in (0, 2, 4):
+            with pytest.raises(OSError, match="another process has written to it"):
+                append_to_file(path, b"two", length)
+        for name in ("link", "none"):
+            with pytest.raises(OSError, match=name):
+                append_to_file(tmp_path / name, b"two", 3)
+        assert contents(tmp_path) == {"a": b"one", "link": b"one"}
+
+    @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt()])
+    def test_a_failure_leaves_what_was_there(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    ) -> None:
+        """An interruption too; no descriptor stays open."""
+        path = tmp_path / "a"
+        write_file(path, b"one")
+
+        def fail(descriptor: int) -> None:
+            raise error
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", fail)
+            with pytest.raises(type(error)):
+                append_to_file(path, b"two", 3)
+        assert path.read_bytes() == b"one"
+        assert identity(path.stat()) not in open_descriptors()

@@ -6,6 +6,9 @@
 
 After a failure up to the rename, an interruption included, what was there before is there, and nothing beside it. Only
 a process that is killed outright leaves a temporary file, `.NAME.*.tmp`, which only its owner can read.
+
+A file that grows piece by piece is the one exception (`append_to_file`): its last piece may be torn after a crash, and
+whoever reads it has to notice.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -102,6 +106,38 @@ def append_line(path: Path, line: str, mode: int = PRIVATE) -> None:
             _sync_folder(folder)
         finally:
             os.close(folder)
+
+
+def append_to_file(path: Path, content: bytes, length: int) -> None:
+    """Write content behind the first `length` bytes of a file, to the disk; after a failure the file ends there again.
+
+    Raises OSError also where the file is a link, or is not as long as it should be: then somebody else has written to
+    it. Only where the process or the machine dies on the way, part of the content may be there.
+    """
+    with _open_to_change(path) as file:
+        if file.seek(0, os.SEEK_END) != length:
+            raise OSError(errno.EBUSY, "another process has written to it", str(path))
+        try:
+            left = memoryview(content)
+            while left:  # a disk may take less than it is given
+                left = left[file.write(left) :]
+            os.fsync(file.fileno())
+        except BaseException:
+            with suppress(OSError):
+                file.truncate(length)
+                os.fsync(file.fileno())
+            raise
+
+
+def cut_file(path: Path, length: int) -> None:
+    """Leave only the first `length` bytes of a file, and that on the disk."""
+    with _open_to_change(path) as file:
+        file.truncate(length)
+        os.fsync(file.fileno())
+
+
+def _open_to_change(path: Path) -> FileIO:
+    return open(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "r+b", buffering=0)
 
 
 def _sync_folder(folder: int) -> None:

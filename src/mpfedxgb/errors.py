@@ -26,8 +26,8 @@ The text of an error is safe to send to other organisations: it names roles, ste
 are two exceptions. Of a DataError other roles are told the kind only, as of errors that are not ours; and of a
 checkpoint that fails they are not told where it is.
 
-Roles tell each other an error's kind, a name in this tree, beside its text. Programs go by the kind; the text is for
-people.
+Roles tell each other an error's kind, a name in this tree or MemoryError, beside its text. Programs go by the kind; the
+text is for people.
 """
 
 from __future__ import annotations
@@ -132,14 +132,19 @@ def is_exhaustion(error: BaseException) -> bool:
 UNKNOWN = "Exception"
 """The kind of an error that is not ours, or that a peer did not name as we do."""
 
+NO_MEMORY = MemoryError.__name__
+"""The one kind that is not ours but has a name: a machine that is too small is no defect."""
+
 KINDS = frozenset(
     name for name, found in list(globals().items()) if isinstance(found, type) and issubclass(found, MpfedxgbError)
-)
-"""The names in the tree above."""
+) | {NO_MEMORY}
+"""The names in the tree above, and that one."""
 
 
 def kind_of(error: BaseException) -> str:
     """Return which of KINDS an error is, by the nearest class of the tree above; UNKNOWN if it is not ours."""
+    if isinstance(error, MemoryError):
+        return NO_MEMORY
     return next((c.__name__ for c in type(error).__mro__ if c.__module__ == __name__), UNKNOWN)
 
 
@@ -152,7 +157,20 @@ def public_reason(error: BaseException) -> str:
         return "a table, label or weight cannot be used; the log there says which"
     if isinstance(error, CheckpointError):
         return "a checkpoint cannot be written, read or used; the log there says which"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory on that machine"
     return str(error) if isinstance(error, MpfedxgbError) else type(error).__name__
+
+
+def own_reason(error: BaseException) -> str:
+    """Return what this role's own people read of an error; Python says little of a lack of memory."""
+    if not isinstance(error, MemoryError):
+        return str(error)
+    detail = f" ({error})" if str(error) else ""
+    return (
+        f"there is not enough memory on this machine{detail}; take a larger one, or fewer rows, columns or bins, or "
+        "raise the limit of this process"
+    )
 
 
 def printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not at all, never of another training, and never with anything that hides a value."""
+"""Checkpoints: round by round, whole or cut off, never of another training, never with anything that hides a value."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mpfedxgb.atomic import append_to_file, write_file
+from mpfedxgb.boosting import checkpoint
 from mpfedxgb.boosting.checkpoint import (
     KEPT,
     MAGIC,
+    ROUNDS,
     Checkpoints,
     EvaluationState,
     State,
-    forget_private_key,
-    private_key,
 )
+from mpfedxgb.boosting.choices import forget_private_key, key_of_choices, private_key
 from mpfedxgb.errors import CheckpointError
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
 from support.loopback import run_program
@@ -61,9 +63,34 @@ JUDGED = EvaluationState(
 )
 
 
-def state(rounds: int, judged: bool = False) -> State:
+def judged_after(rounds: int) -> EvaluationState:
+    """Return what the active participant remembers after some rounds; every one of them changed it."""
+    cycle = JUDGED.metrics["validation_0"]
+    metrics = {name: [values[i % 3] for i in range(rounds)] for name, values in cycle.items()}
+    return replace(
+        JUDGED,
+        margins=JUDGED.margins + rounds - 3,
+        metrics={"validation_0": metrics},
+        best_iteration=rounds // 2,
+        scale=(24, rounds, 1 << 24, 1 << 100, 7),
+    )
+
+
+def state(rounds: int, judged: bool = False, finished: bool = False) -> State:
     """Return some state."""
-    return State(rounds, False, (TREE,) * rounds, JUDGED if judged else None)
+    trees = tuple((*TREE[:-1], Leaf(number, 3.0)) for number in range(rounds))
+    return State(rounds, finished, trees, judged_after(rounds) if judged else None)
+
+
+def in_rounds(made: Checkpoints, one: State) -> None:
+    """Keep every round up to a state, as a training does."""
+    per_round = len(one.trees) // one.rounds
+    for rounds in range(1, one.rounds + 1):
+        j = one.evaluation
+        if j is not None:
+            cut = {on: {name: v[:rounds] for name, v in m.items()} for on, m in j.metrics.items()}
+            j = replace(j, metrics=cut)
+        made.save(State(rounds, one.finished and rounds == one.rounds, one.trees[: rounds * per_round], j))
 
 
 def plain(one: State) -> tuple[Any, ...]:
@@ -99,16 +126,53 @@ def kept(tmp_path: Path) -> Checkpoints:
         State(2, True, (TREE, TREE)),
         State(1, False, (AUXILIARY, SHARES)),
         State(3, False, (TREE,) * 3, JUDGED),
+        State(4, False, (AUXILIARY, SHARES) * 4),
         State(1, True, (), replace(JUDGED, best_iteration=None, best_value=None, metrics={})),
-        State(1, False, (), replace(JUDGED, margins=np.zeros((1, 0), np.int64))),
+        State(1, False, (), replace(judged_after(1), margins=np.zeros((1, 0), np.int64))),
     ],
 )
 def test_what_is_saved_is_loaded(tmp_path: Path, one: State) -> None:
     """Every number to the last bit, at every kind of role; also by another process of the same role."""
-    Checkpoints(tmp_path, MINE).save(one)
+    in_rounds(Checkpoints(tmp_path, MINE), one)
     again = Checkpoints(tmp_path, json.loads(json.dumps(MINE)))
     assert again.newest() == one.rounds
     assert plain(again.load(one.rounds)) == plain(one)
+
+
+def test_every_round_that_has_margins_can_be_gone_back_to(tmp_path: Path) -> None:
+    """To the last bit, metrics as they were then; and from there rounds are made again, by this process or another."""
+    for back in range(1, KEPT):
+        made = Checkpoints(tmp_path / str(back), MINE)
+        for rounds in range(1, 10):
+            made.save(state(rounds, judged=True))
+        assert plain(made.load(9 - back)) == plain(state(9 - back, judged=True))
+        for rounds in range(10 - back, 13):
+            made.save(state(rounds, judged=True))
+            made = made if rounds % 2 else Checkpoints(made.folder, MINE)
+        assert plain(made.load(12)) == plain(state(12, judged=True))
+
+
+def written(rounds: int, tmp_path: Path, patch: pytest.MonkeyPatch) -> int:
+    """Return how many bytes it takes to keep one more round after some."""
+    made = Checkpoints(tmp_path / str(rounds), MINE)
+    in_rounds(made, state(rounds, judged=True))
+    count = [0]
+    write, append = write_file, append_to_file
+
+    def note(path: Path, content: bytes, *rest: Any) -> None:
+        count[0] += len(content)
+        (append if rest else write)(path, content, *rest)
+
+    with patch.context() as patched:
+        patched.setattr(checkpoint, "write_file", note)
+        patched.setattr(checkpoint, "append_to_file", note)
+        made.save(state(rounds + 1, judged=True))
+    return count[0]
+
+
+def test_a_round_costs_the_same_however_many_there_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written is the round's own trees and metrics, and the margins; only numbers may get longer."""
+    assert abs(written(200, tmp_path, monkeypatch) - written(2, tmp_path, monkeypatch)) < 20
 
 
 def test_margins_may_be_changed_after_loading(kept: Checkpoints) -> None:
@@ -125,16 +189,18 @@ def test_nothing_is_there_at_first(tmp_path: Path) -> None:
     assert made.load(0) == State(0)
     made.save(state(1))
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
-    (only,) = (tmp_path / "a" / "b").iterdir()
-    assert stat.S_IMODE(only.stat().st_mode) == 0o600
+    made.save(state(2, judged=True))
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "a" / "b").iterdir()}
+    assert modes == {ROUNDS: 0o600, "margins-000002.checkpoint": 0o600}
 
 
-def test_the_last_few_are_kept(tmp_path: Path) -> None:
+def test_the_last_few_margins_are_kept(tmp_path: Path) -> None:
     """Older ones go as new ones come."""
     made = Checkpoints(tmp_path, MINE)
     for rounds in range(1, 13):
-        made.save(state(rounds))
-        assert sorted(files(tmp_path)) == [f"{n:06}.checkpoint" for n in range(max(1, rounds - KEPT + 1), rounds + 1)]
+        made.save(state(rounds, judged=True))
+        kept = [f"margins-{n:06}.checkpoint" for n in range(max(1, rounds - KEPT + 1), rounds + 1)]
+        assert sorted(files(tmp_path)) == [*kept, ROUNDS]
     assert made.newest() == 12
 
 
@@ -149,9 +215,22 @@ def test_going_back_forgets_what_came_later(kept: Checkpoints) -> None:
 
 def test_a_round_that_is_made_again_replaces_the_old_one(kept: Checkpoints) -> None:
     """And those beyond it, at a role that never loads."""
-    kept.save(State(2, True))
+    kept.save(state(2, judged=True, finished=True))
     assert kept.newest() == 2
     assert kept.load(2).finished
+    kept.save(state(1, finished=True))
+    assert plain(kept.load(1)) == plain(state(1, finished=True))
+    assert set(files(kept.folder)) == {ROUNDS}
+
+
+def test_two_who_write_are_noticed(kept: Checkpoints) -> None:
+    """A round is not appended to what somebody else has written meanwhile."""
+    kept.load(3)
+    Checkpoints(kept.folder, MINE).save(state(4, judged=True))
+    before = (kept.folder / ROUNDS).read_bytes()
+    with pytest.raises(CheckpointError, match="another process has written to it"):
+        kept.save(state(4))
+    assert (kept.folder / ROUNDS).read_bytes() == before
 
 
 def test_clearing(kept: Checkpoints) -> None:
@@ -164,7 +243,7 @@ def test_clearing(kept: Checkpoints) -> None:
 
 def test_a_round_that_is_not_there(kept: Checkpoints) -> None:
     """Who was asked for a round that it does not have says so, and what to do."""
-    with pytest.raises(CheckpointError, match=r"the others are 7 rounds ahead and .* is not there; remove all roles'"):
+    with pytest.raises(CheckpointError, match=r"7 rounds are asked for and .* holds 3; remove all roles'"):
         kept.load(7)
 
 
@@ -174,15 +253,17 @@ def test_a_round_that_is_not_there(kept: Checkpoints) -> None:
 def test_a_checkpoint_holds_what_the_role_keeps_anyway(tmp_path: Path) -> None:
     """Trees; at the active participant margins, metrics and scale. No mask, no masked value, no E has a place in it."""
     made = Checkpoints(tmp_path, MINE)
-    for rounds, judged in ((1, False), (2, True)):
-        made.save(state(rounds, judged))
-        content = (tmp_path / f"{rounds:06}.checkpoint").read_bytes()
-        assert content.startswith(MAGIC)
-        line, rest = content[len(MAGIC) : -32].split(b"\n", 1)
-        mine = {"belongs_to", "rounds", "finished", "trees"}
-        assert set(json.loads(line)) == (mine | {"margins", "metrics", "best", "scale"} if judged else mine)
-        assert rest == (JUDGED.margins.tobytes() if judged else b"")
-        assert json.loads(line)["belongs_to"] == MINE
+    made.save(state(1))
+    made.save(state(2, judged=True))
+    content = (tmp_path / ROUNDS).read_bytes()
+    assert content.startswith(MAGIC)
+    header, first, second = [json.loads(line[65:]) for line in content[len(MAGIC) :].splitlines()]
+    assert header == {"belongs_to": MINE}
+    assert set(first) == {"rounds", "finished", "trees"}
+    assert set(second) == set(first) | {"margins", "metrics", "best", "scale"}
+    assert [len(first["trees"]), len(second["trees"])] == [1, 1]
+    assert second["metrics"] == {"validation_0": {"logloss": 1 / 3, "auc": 0.6}}
+    assert (tmp_path / "margins-000002.checkpoint").read_bytes() == judged_after(2).margins.tobytes()
 
 
 def test_states_do_not_print_what_they_hold() -> None:
@@ -202,77 +283,180 @@ def flip(content: bytes, place: float) -> bytes:
     return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
 
 
-def forged(content: dict[str, Any] | list[Any] | bytes, rest: bytes = b"") -> bytes:
-    """Return a file whose digest is right but whose content is not."""
-    line = content if isinstance(content, bytes) else json.dumps(content).encode()
-    body = MAGIC + line + b"\n" + rest
-    return body + hashlib.sha256(body).digest()
+def chain(*bodies: bytes) -> bytes:
+    """Return a file whose digests are right, whatever it says."""
+    content, digest = MAGIC, hashlib.sha256(MAGIC).hexdigest()
+    for body in bodies:
+        digest = hashlib.sha256(digest.encode() + body).hexdigest()
+        content += digest.encode() + b" " + body + b"\n"
+    return content
+
+
+def forged(content: Any) -> Callable[[bytes], bytes]:
+    """Return what puts something else in the place of the last line of a file, with the digest that fits."""
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return lambda c: chain(*(line[65:] for line in c[len(MAGIC) :].splitlines()[:-1]), body)
+
+
+def last_line(change: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """Return what changes the last line of a file."""
+
+    def changed(content: bytes) -> bytes:
+        *lines, last = content.splitlines(keepends=True)
+        return b"".join(lines) + change(last)
+
+    return changed
+
+
+ROUND = {"rounds": 3, "finished": False, "trees": []}
+
+TORN: dict[str, Callable[[bytes], bytes]] = {
+    "one byte of it": last_line(lambda c: c[:1]),
+    "half of it": last_line(lambda c: c[: len(c) // 2]),
+    "all but a byte": last_line(lambda c: c[:-1]),
+    "all but two": last_line(lambda c: c[:-2]),
+    "zeros": last_line(lambda c: bytes(len(c))),
+    "zeros at its beginning": last_line(lambda c: bytes(100) + c[100:]),
+    "zeros at its end": last_line(lambda c: c[:100] + bytes(len(c) - 100)),
+    "an empty line": last_line(lambda c: b"\n"),
+    "garbage": last_line(lambda c: bytes(range(256)) * 9),
+    **{f"bit flipped at {p}": last_line(lambda c, p=p: flip(c, p)) for p in (0.0, 0.05, 0.3, 0.6, 0.95, 1.0)},  # type: ignore[misc]
+    "the line before again": lambda c: b"".join([*(lines := c.splitlines(keepends=True))[:-1], lines[-2]]),
+    "forged: no JSON": forged(b"not json"),
+    "forged: no object": forged([1, 2]),
+    "forged: nothing in it": forged({}),
+    "forged: no trees": forged({"rounds": 3, "finished": False}),
+    "forged: no such node": forged(ROUND | {"trees": [[{}]]}),
+    "forged: another round": forged(ROUND | {"rounds": 4}),
+    "forged: margins": forged(ROUND | {"margins": [2, 2], "metrics": {}}),
+    "forged: scale": forged(ROUND | {"margins": [[1], ""], "metrics": {}, "best": [None, None], "scale": [1]}),
+    "forged: deep": forged(b"[" * 200_000),
+}
+
+
+@pytest.mark.parametrize("damage", TORN)
+def test_a_torn_or_damaged_last_round_is_cut_off(
+    kept: Checkpoints, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a warning that names the file; the training goes on from the round before, and its next one is whole."""
+    path = kept.folder / ROUNDS
+    whole = path.read_bytes()
+    path.write_bytes(TORN[damage](whole))
+    again = Checkpoints(kept.folder, MINE)
+    with caplog.at_level(logging.WARNING, "mpfedxgb.checkpoint"):
+        assert again.newest() == 2
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f"the checkpoint {path} is torn or damaged after round 2" in caplog.text
+    assert plain(again.load(2)) == plain(state(2, judged=True))
+    again.save(state(3, judged=True))
+    assert path.read_bytes() == whole
+
+
+def test_a_file_that_ends_anywhere(tmp_path: Path) -> None:
+    """Whatever length a crash has left: the whole rounds count, and of the first one there is never a part."""
+    made = Checkpoints(tmp_path, MINE)
+    in_rounds(made, state(3))
+    path = tmp_path / ROUNDS
+    whole = path.read_bytes()
+    ends = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")][2:]
+    for length in range(ends[0], len(whole)):
+        path.write_bytes(whole[:length])
+        expected = sum(end <= length for end in ends)
+        assert made.newest() == expected
+        assert plain(made.load(expected)) == plain(state(expected))
+        assert path.stat().st_size == ends[expected - 1]
+
+
+def test_damage_in_the_middle(kept: Checkpoints) -> None:
+    """What follows it cannot be used either, however whole."""
+    kept.save(state(4))
+    path = kept.folder / ROUNDS
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[4] = flip(lines[4], 0.5)
+    path.write_bytes(b"".join(lines))
+    assert kept.newest() == 2
 
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda c: b"",
     "one byte": lambda c: c[:1],
     "magic only": lambda c: c[: len(MAGIC)],
-    "cut in the middle": lambda c: c[: len(c) // 2],
-    "last byte missing": lambda c: c[:-1],
-    "digest missing": lambda c: c[:-32],
-    "one byte more": lambda c: c + b"\0",
-    **{f"bit flipped at {p}": lambda c, p=p: flip(c, p) for p in (0.0, 0.05, 0.3, 0.6, 0.95, 1.0)},  # type: ignore[misc]
-    "zeros": lambda c: bytes(len(c)),
+    "no round": lambda c: b"".join(c.splitlines(keepends=True)[:2]),
+    "half a round": lambda c: b"".join(c.splitlines(keepends=True)[:3])[:-9],
     "garbage": lambda c: bytes(range(256)) * 9,
     "text": lambda c: b"this was a checkpoint\n" * 50,
-    "another version": lambda c: c.replace(b"checkpoint 1\n", b"checkpoint 2\n", 1),
-    "forged: no JSON": lambda c: forged(b"not json"),
-    "forged: no object": lambda c: forged([1, 2]),
-    "forged: nothing in it": lambda c: forged({}),
-    "forged: no trees": lambda c: forged({"belongs_to": MINE, "rounds": 3, "finished": False}),
-    "forged: no such node": lambda c: forged({"belongs_to": MINE, "rounds": 3, "finished": False, "trees": [[{}]]}),
-    "forged: margins": lambda c: forged(
-        {"belongs_to": MINE, "rounds": 3, "finished": False, "trees": [], "margins": [2, 2], "metrics": {}}, bytes(7)
-    ),
-    "forged: deep": lambda c: forged(b"[" * 200_000),
+    "bit flipped at the beginning": lambda c: flip(c, 0.001),
+    "bit flipped in whose it is": lambda c: flip(c, (len(MAGIC) + 100) / len(c)),
+    "another version": lambda c: c.replace(b"checkpoints 2\n", b"checkpoints 3\n", 1),
+    "forged: not whose it is": lambda c: chain(b"{}"),
+    "forged: nobody's": lambda c: chain(b'{"belongs_to": 3}'),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_falls_back_to_an_older_one(kept: Checkpoints, damage: str, caplog: pytest.LogCaptureFixture) -> None:
-    """With a warning that names the file; the damaged one goes when the training goes on."""
-    path = kept.folder / "000003.checkpoint"
-    path.write_bytes(DAMAGE[damage](path.read_bytes()))
-    with caplog.at_level(logging.WARNING, "mpfedxgb.checkpoint"):
-        assert kept.newest() == 2
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert f"the checkpoint {path} is damaged" in caplog.text
-    assert plain(kept.load(2)) == plain(state(2, judged=True))
-    assert not path.exists()
-    kept.save(state(3))
-    assert kept.newest() == 3
-
-
-@pytest.mark.parametrize("damage", ["empty", "cut in the middle", "garbage", "bit flipped at 0.3"])
 def test_damage_to_all_is_an_error(kept: Checkpoints, damage: str) -> None:
     """Nothing is begun from the start without being told to; the message names file and folder, and nothing is lost."""
-    for path in kept.folder.iterdir():
-        path.write_bytes(DAMAGE[damage](path.read_bytes()))
+    path = kept.folder / ROUNDS
+    path.write_bytes(DAMAGE[damage](path.read_bytes()))
     before = files(kept.folder)
-    with pytest.raises(CheckpointError, match=r"is damaged; no older one can be used\. Remove the folder .* to begin"):
+    with pytest.raises(CheckpointError, match=r"is damaged.*\. Remove the folder .* to begin again, or put a copy"):
         kept.newest()
     assert files(kept.folder) == before
 
 
-def test_a_file_under_another_name_is_damage(kept: Checkpoints) -> None:
-    """The state of one round does not pass for another's."""
-    shutil.copy(kept.folder / "000002.checkpoint", kept.folder / "000005.checkpoint")
-    assert kept.newest() == 3
-    with pytest.raises(CheckpointError, match="it holds 2 rounds"):
-        kept.load(5)
+@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "flipped", "another round's"])
+def test_damaged_margins(kept: Checkpoints, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Those of the round before serve; if none do, that is an error."""
+    paths = sorted(kept.folder.glob("margins-*"))
+    contents = [path.read_bytes() for path in paths]
+
+    def break_one(number: int) -> None:
+        changed = {
+            "empty": b"",
+            "cut": contents[number][:-1],
+            "flipped": flip(contents[number], 0.5),
+            "another round's": contents[number - 1],
+        }
+        if damage == "gone":
+            paths[number].unlink()
+        else:
+            paths[number].write_bytes(changed[damage])
+
+    break_one(2)
+    with caplog.at_level(logging.WARNING, "mpfedxgb.checkpoint"):
+        assert kept.newest() == 2
+    assert f"the checkpoint {paths[2]} is {'missing' if damage == 'gone' else 'damaged'}" in caplog.text
+    break_one(1)
+    break_one(0)
+    with pytest.raises(CheckpointError, match="no round in it can be used"):
+        kept.newest()
 
 
-@pytest.mark.parametrize("name", ["x.checkpoint", "-1.checkpoint", "3.tmp", "000009.checkpoint.tmp", "private.key"])
+def test_checkpoints_of_an_older_version(kept: Checkpoints) -> None:
+    """One file per round, as they were: refused by name, and gone with `clear`."""
+    old = kept.folder / "000003.checkpoint"
+    old.write_bytes(b"mpfedxgb checkpoint 1\n{}\n" + bytes(32))
+    before = files(kept.folder)
+    for act in (kept.newest, lambda: kept.load(3)):
+        with pytest.raises(
+            CheckpointError, match=r"000003\.checkpoint is of an older version of mpfedxgb; finish the t"
+        ):
+            act()
+    assert files(kept.folder) == before
+    kept.clear()
+    assert files(kept.folder) == {}
+    assert kept.newest() == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["x.checkpoint", "-1.checkpoint", "3.tmp", "000009.checkpoint.tmp", "margins-x.checkpoint", "private.key"]
+)
 def test_other_files_do_not_count(kept: Checkpoints, name: str) -> None:
     """Whatever else lies in the folder, such as what a killed process left behind."""
     (kept.folder / name).write_bytes(b"x")
     assert kept.newest() == 3
+    kept.load(0)
+    assert set(files(kept.folder)) == {name}
 
 
 # Other trainings
@@ -307,20 +491,30 @@ def broken(*arguments: Any, **options: Any) -> Any:
     raise OSError(5, "Input/output error")
 
 
-@pytest.mark.parametrize("step", ["open", "fsync", "replace"])
+@pytest.mark.parametrize("step", ["open", "fsync"])
 def test_a_failing_write_leaves_what_was_there(kept: Checkpoints, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever step fails, all old states stay usable, no half file is left, and the error says so."""
     before = files(kept.folder)
     with monkeypatch.context() as patched:
         patched.setattr(os, step, broken)
-        for rounds in (3, 4):
-            with pytest.raises(
-                CheckpointError, match=f"cannot write the checkpoint .*{rounds:06}.* unchanged"
-            ) as caught:
-                kept.save(state(rounds))
+        for judged in (False, True):
+            with pytest.raises(CheckpointError, match=r"cannot write the checkpoint of round 4 .* unchanged") as caught:
+                kept.save(state(4, judged))
             assert "Input/output error" in str(caught.value)
     assert files(kept.folder) == before
     assert plain(kept.load(3)) == plain(state(3, judged=True))
+
+
+def test_margins_without_their_round_are_not_left(kept: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they could be written, and the line after them could not."""
+    before = files(kept.folder)
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint, "append_to_file", broken)
+        with pytest.raises(CheckpointError, match="cannot write the checkpoint of round 4"):
+            kept.save(state(4, judged=True))
+    assert files(kept.folder) == before
+    kept.save(state(4, judged=True))
+    assert kept.newest() == 4
 
 
 @contextmanager
@@ -337,14 +531,16 @@ def file_size_limit(size: int) -> Iterator[None]:
 def test_a_file_that_may_not_grow(kept: Checkpoints) -> None:
     """A write that stops in the middle, as a quota makes it."""
     before = files(kept.folder)
-    large = State(4, False, (), replace(JUDGED, margins=np.zeros((2, 100_000), np.int64)))
-    with (
-        file_size_limit(200_000),
-        pytest.raises(CheckpointError, match="File too large; what was there before is unch"),
-    ):
-        kept.save(large)
-    assert files(kept.folder) == before
-    kept.save(large)
+    margins = State(4, False, state(4).trees, replace(judged_after(4), margins=np.zeros((2, 100_000), np.int64)))
+    trees = State(4, False, (*state(3).trees, TREE * 2_000))
+    for large in (margins, trees):
+        with (
+            file_size_limit(200_000),
+            pytest.raises(CheckpointError, match="File too large; what was there before is unch"),
+        ):
+            kept.save(large)
+        assert files(kept.folder) == before
+    kept.save(margins)
     assert kept.newest() == 4
 
 
@@ -362,14 +558,15 @@ def test_a_full_disk(disk: Path) -> None:
         made.save(state(rounds, judged=True))
     (disk / "films").write_bytes(bytes(200_000))
     before = files(made.folder)
-    large = State(3, False, (), replace(JUDGED, margins=np.zeros((2, 5_000), np.int64)))
-    for _ in range(2):
-        with pytest.raises(CheckpointError, match=r"cannot write .*000003.*: No space left on device; what was there"):
+    margins = State(3, False, state(3).trees, replace(judged_after(3), margins=np.zeros((2, 5_000), np.int64)))
+    trees = State(3, False, (*state(2).trees, TREE * 500), judged_after(3))
+    for large in (margins, trees) * 2:
+        with pytest.raises(CheckpointError, match=r"cannot write .* round 3 .*: No space left on device; what was th"):
             made.save(large)
         assert files(made.folder) == before
         assert made.newest() == 2
     (disk / "films").unlink()
-    made.save(large)
+    made.save(trees)
     assert made.newest() == 3
 
 
@@ -398,35 +595,43 @@ def test_folders_that_cannot_be(tmp_path: Path) -> None:
 WRITER = """
 import numpy as np
 from mpfedxgb.boosting.checkpoint import Checkpoints, EvaluationState, State
+from mpfedxgb.tree.nodes import Leaf
 made = Checkpoints(Path(sys.argv[1]), {"session": "s"})
-margins = np.arange(200_000, dtype=np.int64).reshape(1, -1)
+margins = np.arange(100_000, dtype=np.int64).reshape(1, -1)
+tree = (Leaf(None),) * 5_000
+trees = []
 print("ready", flush=True)
 for rounds in range(1, 1_000_000):
-    made.save(State(rounds, False, (), EvaluationState(margins + rounds, {}, None, None, (0, 0, 0, 0, rounds))))
+    trees.append(tree)
+    judged = EvaluationState(margins + rounds, {"v": {"rmse": [float(rounds)]}}, None, None, (0, 0, 0, 0, rounds))
+    made.save(State(rounds, False, trees, judged))
 """
 
 
 def test_a_writer_that_is_killed(tmp_path: Path) -> None:
-    """However often it is killed in the middle of writing, every file under its name is whole."""
+    """However often it is killed in the middle of writing, the rounds before are there, to the last bit."""
     writer = run_program(WRITER, tmp_path / "state")
     assert writer.stdout is not None
     assert writer.stdout.readline() == "ready\n"
-    made = Checkpoints(tmp_path / "state", {"session": "s"})
-    for _ in range(20):  # stopped at any moment, what is there can be read
+    for number in range(20):  # stopped at any moment, what a crash would leave can be read
         time.sleep(0.01)
         writer.send_signal(signal.SIGSTOP)
-        for path in made.folder.glob("*.checkpoint"):
-            found = made._read(int(path.stem))
-            assert found.evaluation is not None
-            assert found.evaluation.margins[0, 0] == found.rounds == found.evaluation.scale[4]
+        shutil.copytree(tmp_path / "state", tmp_path / f"crash {number}")
         writer.send_signal(signal.SIGCONT)
     writer.kill()
     writer.communicate()
-    newest = made.newest()
+    for folder in (*tmp_path.glob("crash *"), tmp_path / "state"):
+        made = Checkpoints(folder, {"session": "s"})
+        newest = made.newest()
+        found = made.load(newest)
+        assert len(found.trees) == newest
+        if newest:
+            assert found.evaluation is not None
+            assert found.evaluation.margins[0, 0] == newest == found.evaluation.scale[4]
+            assert found.evaluation.metrics == {"v": {"rmse": [float(i) for i in range(1, newest + 1)]}}
+        made.save(State(newest + 1))
+        assert made.newest() == newest + 1
     assert newest > 0
-    (made.folder / f"{newest + 1:06}.tmp").write_bytes(b"half")
-    made.save(State(newest + 1))
-    assert made.newest() == newest + 1
 
 
 # The private key
@@ -473,3 +678,12 @@ def test_a_forgotten_private_key_is_made_anew(tmp_path: Path) -> None:
     forget_private_key(tmp_path)
     forget_private_key(tmp_path)
     assert private_key(tmp_path, os.urandom) != key
+
+
+def test_the_key_of_choices_is_of_one_training() -> None:
+    """Whatever changes of what a training belongs to, and whichever key it is: the choices are others."""
+    found = {key_of_choices(b"k" * 32, MINE), key_of_choices(b"x" * 32, MINE)}
+    for name in MINE:
+        found.add(key_of_choices(b"k" * 32, MINE | {name: "changed"}))
+    assert len(found) == 2 + len(MINE)
+    assert key_of_choices(b"k" * 32, dict(reversed(MINE.items()))) in found

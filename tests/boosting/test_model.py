@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join
 from mpfedxgb.api.models import SUFFIX, load_models, to_booster
 from mpfedxgb.boosting.join import Joined
-from mpfedxgb.boosting.model import FORMAT, VERSION, Feature
+from mpfedxgb.boosting.model import FORMAT, VERSION, WITHOUT_DIGEST, Feature, content_digest
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names, to_xgboost_json
 from mpfedxgb.data.table import Table
@@ -297,8 +297,11 @@ def shared_parts(parts: list[PartialModel]) -> list[PartialModel]:
     return out
 
 
-def changed(part: PartialModel, path: tuple[Any, ...], value: Any) -> str:
-    """Return a part's text with the value at a path replaced, or left out if the value is `...`."""
+def changed(part: PartialModel, path: tuple[Any, ...], value: Any, sealed: bool = True) -> str:
+    """Return a part's text with the value at a path replaced, or left out if the value is `...`.
+
+    If `sealed`, the digest fits the change, so that everything else in the file has to.
+    """
     content = json.loads(part.to_json())
     inner = content
     for key in path[:-1]:
@@ -307,6 +310,8 @@ def changed(part: PartialModel, path: tuple[Any, ...], value: Any) -> str:
         del inner[path[-1]]
     else:
         inner[path[-1]] = value
+    if sealed:
+        content["digest"] = content_digest(content)
     return json.dumps(content)
 
 
@@ -481,10 +486,59 @@ def test_foreign_files(text: str) -> None:
         PartialModel.from_json(text, "x.json")
 
 
-@pytest.mark.parametrize("version", [VERSION + 1, 0, None, "1"])
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("kept", ["parts", "shared_parts"])
+def test_an_edited_file_is_refused(request: pytest.FixtureRequest, kept: str, which: int) -> None:
+    """Whatever number, name or truth value is changed, or left out; also where the result could be some model."""
+    part: PartialModel = request.getfixturevalue(kept)[which]
+    content = json.loads(part.to_json())
+    for path in paths(content):
+        value = content
+        for key in path:
+            value = value[key]
+        others: list[Any] = [...]
+        if isinstance(value, bool):
+            others.append(not value)
+        elif isinstance(value, (int, float)):
+            others += [value + 1, -value if value else 2]
+        elif isinstance(value, str):
+            others += [value + "x", value[1:]]
+        for other in others:
+            with pytest.raises(UserError):
+                PartialModel.from_json(changed(part, path, other, sealed=False))
+
+
+def test_an_edited_threshold_is_named(parts: list[PartialModel], tmp_path: Path) -> None:
+    """The message names the file, what is wrong and what helps; white space and the order of keys change nothing."""
+    path = tmp_path / "bank.json"
+    path.write_text(parts[0].to_json().replace("40.5", "41.5"))
+    with pytest.raises(UserError, match=r"bank\.json is damaged: its content is not what was written .* put a copy "):
+        PartialModel.load(path)
+    path.write_text(json.dumps(json.loads(parts[0].to_json()), sort_keys=True, indent=7))
+    assert PartialModel.load(path) == parts[0]
+
+
+def test_files_from_before_the_digest(
+    parts: list[PartialModel], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are read, with a warning that names the file; what has a digest is held to it, whatever its version."""
+    content = json.loads(parts[0].to_json()) | {"version": WITHOUT_DIGEST}
+    del content["digest"]
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(content))
+    assert PartialModel.load(path) == parts[0]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f"{path} is of format 1, without a digest" in caplog.text
+    with pytest.raises(UserError, match="the digest differs"):
+        PartialModel.from_json(changed(parts[0], ("version",), WITHOUT_DIGEST, sealed=False))
+    with pytest.raises(UserError, match="'digest' is missing"):
+        PartialModel.from_json(changed(parts[0], ("digest",), ..., sealed=False))
+
+
+@pytest.mark.parametrize("version", [VERSION + 1, 0, None, "1", True, 1.0])
 def test_other_versions(parts: list[PartialModel], version: Any) -> None:
     """A file of another version says which one, and what helps."""
-    with pytest.raises(UserError, match=f"format version {version}, this mpfedxgb reads {VERSION}; .*upgrade"):
+    with pytest.raises(UserError, match=f"format version {version}, this mpfedxgb reads 1 and {VERSION}; .*upgrade"):
         PartialModel.from_json(changed(parts[0], ("version",), version))
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from contracts.transport_contract import Call
 from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, join, secure_train
-from mpfedxgb.boosting.checkpoint import Checkpoints, State
+from mpfedxgb.boosting.checkpoint import ROUNDS, Checkpoints, Progress, State
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import CheckpointError, PeerFailedError, StoppedError
@@ -47,10 +47,25 @@ def training_for(kind: str, participants: int) -> Training:
     return replace(training, params=params)
 
 
+class KeepsNothing:
+    """What the coordinator has instead of checkpoints."""
+
+    def newest(self) -> int:
+        """Return no rounds."""
+        return 0
+
+    def load(self, rounds: int) -> State:
+        """Return where the others go on."""
+        return State(rounds)
+
+    def save(self, state: State) -> None:
+        """Keep nothing."""
+
+
 class Watched:
     """Checkpoints of one role that may stop it, and let others know how far it has come."""
 
-    def __init__(self, checkpoints: Checkpoints, role: int, stop: Stop | None, saved: Saved) -> None:
+    def __init__(self, checkpoints: Progress, role: int, stop: Stop | None, saved: Saved) -> None:
         self.checkpoints, self.role, self.stop, self.saved = checkpoints, role, stop, saved
         self.loaded: int | None = None
 
@@ -119,7 +134,8 @@ class Site:
         training, roster = self.training, self.roster
         hub = MemoryHub(roster.links(), 1 << 28, tap)
         settings = SessionSettings("resumed", self.attempt, training.params.to_json(), deadline=WAIT)
-        progress = [Watched(self.checkpoints(role), role, stop, self.saved) for role in roster.roles]
+        kept: list[Progress] = [KeepsNothing(), *(self.checkpoints(role) for role in roster.roles[1:])]
+        progress = [Watched(one, role, stop, self.saved) for role, one in enumerate(kept)]
 
         def run(role: int) -> Result:
             data = None
@@ -303,11 +319,10 @@ def test_going_on_is_on_the_ledger(tmp_path: Path) -> None:
 
 
 def test_checkpoints_that_got_lost(tmp_path: Path) -> None:
-    """A participant that lost its checkpoints, but not its key, begins again with all; the coordinator needs none."""
+    """A participant that lost its checkpoints, but not its key, begins again with all."""
     expected, rounds = uninterrupted("binary", 2)
     site = Site(training_for("binary", 2), tmp_path)
     site.finish()
-    site.checkpoints(COORDINATOR).clear()
     assert comparable(site.finish()) == expected
     assert site.loaded == [rounds] * 2
     site.checkpoints(2).clear()
@@ -321,7 +336,7 @@ def test_a_damaged_checkpoint(tmp_path: Path, role: int) -> None:
     expected, _ = uninterrupted("binary", 2)
     site = Site(training_for("binary", 2), tmp_path)
     site.run(stop_at(role, 3))
-    path = site.checkpoints(role)._path(2)
+    path = site.checkpoints(role).folder / ROUNDS
     path.write_bytes(path.read_bytes()[:-1])
     assert comparable(site.finish()) == expected
     assert site.loaded == [1, 1]
@@ -423,7 +438,7 @@ def test_other_private_keys_are_another_training(tmp_path: Path) -> None:
     def run(role: int) -> Result:
         labels = training.labels if role == ACTIVE else None
         data = TrainData(training.tables[role - 1], (), labels) if role else None
-        arguments = (training.params, data, site.checkpoints(role))
+        arguments = (training.params, data, site.checkpoints(role) if role else KeepsNothing())
         settings = SessionSettings("resumed", 9, training.params.to_json(), deadline=WAIT)
         return run_role(secure_train, arguments, hub.end(role), site.roster, role, settings, private_key=b"x" * 32)
 
@@ -460,20 +475,10 @@ def test_progress_is_all_or_none() -> None:
     roster = Roster.numbered(2)
     hub = MemoryHub(roster.links(), 1 << 28)
 
-    class Nothing:
-        def newest(self) -> int:
-            return 0
-
-        def load(self, rounds: int) -> State:
-            return State(rounds)
-
-        def save(self, state: State) -> None:
-            pass
-
     def run(role: int) -> Result:
         def program(party: Party) -> TrainResult | None:
             data = TrainData(training.tables[role - 1], (), training.labels if role == 1 else None) if role else None
-            return secure_train(party, training.params, data, Nothing() if role == 2 else None)
+            return secure_train(party, training.params, data, KeepsNothing() if role == 2 else None)
 
         return run_role(program, (), hub.end(role), roster, role, SessionSettings(deadline=WAIT))
 

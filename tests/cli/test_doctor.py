@@ -139,8 +139,8 @@ class TestReady:
         levels = {check: {level for level, _ in findings} for check, findings in found.items()}
         assert levels.pop("peers", {"warning"}) == {"warning"}
         assert set(map(tuple, levels.values())) == {("ok",)}
-        expected = {"settings", "clock", "state", "certificate", "key", "versions"}
-        expected |= {"data"} if role != "coordinator" else set()
+        expected = {"settings", "clock", "certificate", "key", "versions"}
+        expected |= {"data", "state"} if role != "coordinator" else set()
         expected |= {"port"} if role != "telecom" else {"scoring"}
         assert set(levels) == expected
         assert snapshot(fed) == before

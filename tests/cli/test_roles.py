@@ -12,7 +12,7 @@ import pytest
 
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.cli.logs import start_logging
-from mpfedxgb.errors import PeerFailedError, SettingsError, StoppedError
+from mpfedxgb.errors import PeerFailedError, SettingsError, StoppedError, own_reason
 from mpfedxgb.federation import role as role_module
 from mpfedxgb.federation.settings import RoleSettings
 from support.commands import Shell
@@ -91,6 +91,7 @@ def test_the_log_ends_with_the_reason(shell: Shell, tmp_path: Path) -> None:
         (StoppedError("stopped by SIGTERM"), ExitCode.STOPPED),
         (PeerFailedError("bank", "no agreement", "HandshakeError"), ExitCode.REFUSED),
         (OSError(28, "No space left on device"), ExitCode.USER),
+        (MemoryError(), ExitCode.MEMORY),
     ],
 )
 def test_errors_of_a_run(
@@ -98,19 +99,20 @@ def test_errors_of_a_run(
 ) -> None:
     """Whatever ends a role is the last line, for people, with its code."""
 
-    def fail(settings: RoleSettings, once: bool, restart: bool) -> None:
+    def fail(settings: RoleSettings, once: bool) -> None:
         raise error
 
     monkeypatch.setattr(role_module, "coordinate", fail)
     assert shell.run("coordinator", write(tmp_path, quiet("coordinator"))) == code
     (line,) = shell.err.splitlines()
-    assert line.split(maxsplit=2)[1:] == ["ERROR", str(error)]
+    assert line.split(maxsplit=2)[1:] == ["ERROR", own_reason(error)]
+    assert own_reason(error).startswith(str(error) or "there is not enough memory on this machine; take a larger one")
 
 
 def test_defects_are_not_hidden(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no error of ours comes out whole, for a report."""
 
-    def fail(settings: RoleSettings, once: bool, restart: bool) -> None:
+    def fail(settings: RoleSettings, once: bool) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(role_module, "coordinate", fail)

@@ -264,12 +264,11 @@ def test_the_digest_of_data() -> None:
 
 def test_the_checks_come_before_the_training() -> None:
     """A training checks alignment before it looks at a column."""
-    called: list[str] = []
 
     def program(party: Party) -> None:
         mine = None if party.is_coordinator else programs.Training(None, [ids(PEOPLE[: 30 + party.role])], None)  # type: ignore[arg-type]
         if party.is_coordinator:
-            programs.run_coordinator(party, None, lambda: called.append("progress"))  # type: ignore[arg-type, return-value]
+            programs.run_coordinator(party, None)  # type: ignore[arg-type]
         else:
             assert mine is not None
             programs.run_training(party, None, mine)  # type: ignore[arg-type]

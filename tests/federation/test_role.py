@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import stat
 import threading
@@ -39,6 +40,8 @@ from mpfedxgb.federation.role import Trained
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.session import SessionFolder, is_lost_peer, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.party.keys import Keyring
+from mpfedxgb.ring.prg import Stream
 from support.switchboard import Organisations
 from support.toy_tables import BANK, QUICK, TELECOM, labels, people
 
@@ -164,19 +167,18 @@ def test_evaluation_early_stopping_and_callbacks(tmp_path: Path, monkeypatch: py
 
 
 def test_files_are_for_their_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder of a session, everything in it and the model cannot be read by others."""
+    """The folder of a session, everything in it and the model cannot be read by others; the coordinator has none."""
     places = organisations(tmp_path, monkeypatch)
     train_all(places)
-    for role in places.roles:
+    assert not places.state(0).exists()
+    for role in (1, 2):
         folder = places.state(role)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         kept = {path.name: path for path in folder.rglob("*") if path.is_file()}
         assert {"private.key", "attempt"} <= set(kept)
-        if role != 0:
-            model = places.settings(role).role.model
-            assert model is not None
-            kept["model"] = model
-        kept["record"] = folder.parent / "record.jsonl"
+        model = places.settings(role).role.model
+        assert model is not None
+        kept |= {"record": folder.parent / "record.jsonl", "model": model}
         for path in kept.values():
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert (folder / "attempt").read_text() == "1\n"
@@ -236,7 +238,7 @@ def test_a_second_start_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     again = train_all(places, callback=lambda r: seen.append(r.iteration))
     assert [one.model.to_json() for one in again] == models
     assert seen == [1, 2]
-    assert {(places.state(role) / "attempt").read_text() for role in places.roles} == {"3\n"}
+    assert {(places.state(role) / "attempt").read_text() for role in (1, 2)} == {"3\n"}
 
 
 def test_other_data_under_the_same_session_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,6 +261,56 @@ def test_other_data_under_the_same_session_name(tmp_path: Path, monkeypatch: pyt
         join([first[0].model, second[1].model])
 
 
+class Choices:
+    """What all roles draw from their private streams, by role's key and label."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.drawn: set[tuple[str, bytes]] = set()
+        plain = Keyring.private_stream
+
+        def noted(ring: Keyring, label: str) -> Stream:
+            stream = plain(ring, label)
+            self.drawn.add((label, stream.again().octets(16).tobytes()))
+            return stream
+
+        patch.setattr(Keyring, "private_stream", noted)
+
+    def of(self, act: Callable[[], object]) -> set[tuple[str, bytes]]:
+        """Return what is drawn while something happens."""
+        self.drawn = set()
+        act()
+        return self.drawn
+
+
+def test_two_trainings_share_no_coin_and_no_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever begins again, or has other data, and whoever's key is the old one; rounds made again repeat theirs."""
+    places = organisations(tmp_path, monkeypatch, training={"subsample": 0.8, "colsample_bytree": 0.5})
+    choices = Choices(monkeypatch)
+
+    def begin_again() -> list[Trained]:
+        calls = [places.start(0, coordinate), places.start(1, lambda s: train(s, restart=True))]
+        return [call.result() for call in (*calls, places.start(2, train))][1:]
+
+    def lose_checkpoints() -> None:
+        for role in (1, 2):
+            shutil.rmtree(places.state(role) / "checkpoints")
+
+    first = choices.of(lambda: train_all(places))
+    assert {label.split("/")[1] for label, _ in first} == {"coin", "rows", "columns"}
+    lose_checkpoints()
+    assert choices.of(lambda: train_all(places)) == first, "the same rounds of the same training"
+    second = choices.of(begin_again)
+    lose_checkpoints()
+    path = places.home(1) / "train.csv"
+    frame = pd.read_csv(path)
+    frame["label"] = frame["label"].map({"yes": "no", "no": "yes"})
+    frame.to_csv(path, index=False)
+    third = choices.of(lambda: train_all(places))
+    assert len(first) > 10 < len(second)
+    assert not first & second
+    assert not third & (first | second)
+
+
 def test_reconnecting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is set, roles wait for one that was lost, and go on with it; the model is the one without a loss."""
     whole = [one.model.to_json() for one in train_all(organisations(tmp_path / "a", monkeypatch))]
@@ -275,7 +327,7 @@ def test_reconnecting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = [call.result() for call in calls][1:]
     assert [one.model.to_json() for one in done] == whole
     assert places.board.meetings == 2
-    assert {(places.state(role) / "attempt").read_text() for role in places.roles} == {"2\n"}
+    assert {(places.state(role) / "attempt").read_text() for role in (1, 2)} == {"2\n"}
 
 
 def test_reconnecting_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,7 +400,8 @@ def test_attempts_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     folder = SessionFolder(settings)
     assert [folder.next_attempt() for _ in range(3)] == [1, 2, 3]
     assert SessionFolder(settings).next_attempt() == 4
-    assert sorted(path.name for path in folder.path.iterdir()) == ["attempt", "private.key"]
+    kept = settings.role.state / settings.session.name
+    assert sorted(path.name for path in kept.iterdir()) == ["attempt", "private.key"]
 
     def broken(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -358,7 +411,7 @@ def test_attempts_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(CheckpointError, match=r"cannot write .*attempt: No space"):
             folder.next_attempt()
     assert folder.next_attempt() == 5
-    (folder.path / "attempt").write_text("many")
+    (kept / "attempt").write_text("many")
     with pytest.raises(CheckpointError, match="attempt is damaged; remove it"):
         folder.next_attempt()
 

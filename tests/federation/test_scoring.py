@@ -23,6 +23,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import (
     DataError,
+    DoesNotFitError,
     FederationError,
     FrameError,
     HandshakeError,
@@ -145,7 +146,7 @@ def session(
     def run(role: int) -> Outcome[Any]:
         program, arguments = (programs or {}).get(role), (services[role - 1],) if role else ()
         if program is None:
-            program = run_scoring if role else lambda party: run_coordinator(party, parts[0].params, _no_progress)
+            program = run_scoring if role else lambda party: run_coordinator(party, parts[0].params)
         outcome = run_role(program, arguments, hub.end(role), ROSTER, role, settings)
         if role == 1:
             services[0].fail(outcome.error or FederationError("the scoring session has ended"))
@@ -158,10 +159,6 @@ def session(
         outcomes = made.end()
     for outcome in outcomes:
         assert outcome.error is None if expected is None else outcome.error is not None, outcome
-
-
-def _no_progress() -> Any:
-    raise AssertionError("scoring keeps no checkpoints")
 
 
 # Batches
@@ -365,7 +362,7 @@ def test_a_failure_reaches_whoever_waits(role: int) -> None:
 
         party.tell_everyone = tell  # type: ignore[method-assign]
         if service is None:
-            run_coordinator(party, models()[0].params, _no_progress)
+            run_coordinator(party, models()[0].params)
         else:
             run_scoring(party, service)
 
@@ -407,9 +404,41 @@ def test_a_request_that_meets_the_end() -> None:
 def test_parts_of_different_models() -> None:
     """Are noticed, at all roles; the caller is told too."""
     others = models(n_estimators=2)
-    parts = (models()[0], others[1], models()[2])
+    parts = (models()[0], replace(others[1], training=models()[1].training), models()[2])
     with session(parts, expected=UserError) as running, pytest.raises(UserError, match="do not have the same trees"):
         running.score([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("name", "lie", "named"),
+    [
+        (CLASSES, 1 << 40, "1099511627776 trees per round; from 1 to 10000"),
+        (CLASSES, 0, "0 trees per round"),
+        (BATCH, 1 << 40, "1099511627776 rows of a batch; from -1 to 67108864"),
+        (BATCH, -2, "-2 rows of a batch"),
+    ],
+)
+def test_sizes_that_cannot_be(name: str, lie: int, named: str) -> None:
+    """All the others refuse what the active participant says, before they take memory for it, and say what it was."""
+
+    def tell_lies(party: Party, service: Service) -> None:
+        plain = party.broadcast
+
+        def broadcast(what: str, values: Any) -> Any:
+            lies = what == name and values[0] != STILL_THERE
+            told = plain(what, [lie] if lies else values)
+            return np.array(values) if lies else told
+
+        party.broadcast = broadcast  # type: ignore[method-assign,assignment]
+        run_scoring(party, service)
+
+    with (
+        session(programs={1: tell_lies}, expected=FederationError) as running,
+        pytest.raises(PeerFailedError, match=f"FrameError: bank told of {named}"),
+    ):
+        running.score([1])
+    for outcome in running.end():
+        assert f"bank told of {named}" in str(outcome.error)
 
 
 @pytest.mark.parametrize(
@@ -570,11 +599,11 @@ def test_what_an_auxiliary_said_cannot_be_passed_on_otherwise(name: str, column:
 def test_rounds_beyond_the_model_are_refused() -> None:
     """The active participant says how many rounds are used; there are no more than there are, and no less than none."""
     parts = models()
-    for best in (3, -3):
+    for best, told in ((3, "4 trees in use; from 1 to 3"), (-3, "-2 rounds in use; from 0 to")):
         edited = replace(parts[0], best_iteration=best)
         with (
             session((edited, *parts[1:]), expected=FederationError) as running,
-            pytest.raises(FrameError, match=f"bank asks for {best + 1} rounds of a model of 3 trees"),
+            pytest.raises(DoesNotFitError, match=f"bank told of {told} "),
         ):
             running.score([1])
 

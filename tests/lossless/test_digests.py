@@ -15,9 +15,9 @@ import pytest
 from support.small_trainings import Training, training_of
 
 DIGESTS = {
-    "strict, log-loss, early stopping": "a3ccd0eda79397f37bac3b491b0c9bbe19ff73850d33827cf99ae5397371c996",
-    "strict, softmax": "371a65ad21fd8a087a364598aea382c75ede5c40383449ba9edeb531c1a2b3f5",
-    "paper, squared error": "df5ab8698dd353cf589a3a4ac76349ce990b5570963b5874ff4a20dabe9851c2",
+    "strict, log-loss, early stopping": "b482f656890934d7644335258bc89a050cde87d8fb60c6f36deb456b427fd625",
+    "strict, softmax": "de33527709fc97aedcd545459cbe35c53c39ca746475e25c6a74a6ab24b86dbc",
+    "paper, squared error": "a26614999b152e13884c5470cdac0ed9a03d10718dfe964bcbacf5aa21ddbb42",
 }
 
 

@@ -128,7 +128,7 @@ def test_our_own_errors_reach_all_with_their_text(participants: int, role: int) 
         assert error.kind == "SettingsError"
 
 
-@pytest.mark.parametrize("error", [KeyError("data"), MemoryError(), SystemExit(3), RecursionError()])
+@pytest.mark.parametrize("error", [KeyError("data"), SystemExit(3), RecursionError()])
 def test_any_kind_of_error_is_told(error: BaseException) -> None:
     """Even what is no ordinary exception does not leave the others waiting."""
 
@@ -140,6 +140,20 @@ def test_any_kind_of_error_is_told(error: BaseException) -> None:
     for met in others(outcomes, 2):
         assert isinstance(met, PeerFailedError)
         assert met.reason.startswith(f"{type(error).__name__} at step")
+
+
+def test_a_lack_of_memory_is_told_in_words() -> None:
+    """So that whoever reads it at another organisation knows that it is not theirs to mend."""
+
+    def trouble(party: Party) -> bool:
+        raise MemoryError
+
+    outcomes = run(2, 2, trouble)
+    assert isinstance(outcomes[2].error, MemoryError)
+    for met in others(outcomes, 2):
+        assert isinstance(met, PeerFailedError)
+        assert met.kind == "MemoryError"
+        assert met.reason.startswith("there is not enough memory on that machine at step ")
 
 
 @pytest.mark.parametrize("role", [0, 1, 2, 3])

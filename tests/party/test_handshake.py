@@ -217,9 +217,9 @@ def test_a_role_of_another_age_is_named_to_all(monkeypatch: pytest.MonkeyPatch, 
 # The training, and this role's own choices
 
 
-def trainings(session: str, attempt: int, keys: list[bytes | None]) -> list[Keyring]:
+def trainings(session: str, attempt: int, keys: list[bytes | None], **more: Any) -> list[Keyring]:
     """Shake hands and return everybody's keys."""
-    communicators, _ = make_communicators(2, session=session, attempt=attempt)
+    communicators, _ = make_communicators(2, session=session, attempt=attempt, **more)
     calls = [Call(shake_hands, comm, None, key) for comm, key in zip(communicators, keys, strict=True)]
     return [call.result() for call in calls]
 
@@ -238,9 +238,10 @@ def test_a_training_is_the_same_in_all_its_attempts() -> None:
 
 
 def test_trainings_differ() -> None:
-    """By session, and by each participant's private key; a key that is not given is a new one every time."""
+    """By session, parameters and each participant's private key; one that is not given is a new one every time."""
     found = [
         trainings("s", 1, PRIVATE),
+        trainings("s", 1, PRIVATE, parameters="max_depth=3"),
         trainings("t", 1, PRIVATE),
         trainings("s", 1, [PRIVATE[0], b"x" * 32, PRIVATE[2]]),
         trainings("s", 1, [PRIVATE[0], PRIVATE[1], b"x" * 32]),
@@ -252,14 +253,23 @@ def test_trainings_differ() -> None:
     assert len({rings[0].training for rings in found}) == len(found)
 
 
-def test_private_choices_repeat_with_the_key_alone() -> None:
-    """In every attempt and session the same label gives the same choices; another key, another role, others."""
-    first, second = trainings("s", 1, PRIVATE), trainings("t", 2, PRIVATE)
-    choices = [[ring.private_stream("3/coin/0/1").octets(32).tobytes() for ring in rings] for rings in (first, second)]
-    assert choices[0] == choices[1]
-    assert len(set(choices[0])) == 3
-    fresh = [ring.private_stream("3/coin/0/1").octets(32).tobytes() for ring in trainings("s", 1, [None] * 3)]
-    assert not set(fresh) & set(choices[0])
+def choices(rings: list[Keyring]) -> list[bytes]:
+    """Return what every role chooses at one label."""
+    return [ring.private_stream("3/coin/0/1").octets(32).tobytes() for ring in rings]
+
+
+def test_private_choices_repeat_in_every_attempt_of_a_training() -> None:
+    """And there only: in another training nobody's are the same, though it may be another role that began anew."""
+    first = choices(trainings("s", 1, PRIVATE))
+    assert choices(trainings("s", 2, PRIVATE)) == first
+    assert len(set(first)) == 3
+    for another in (
+        trainings("t", 2, PRIVATE),
+        trainings("s", 1, PRIVATE, parameters="max_depth=3"),
+        trainings("s", 1, [PRIVATE[0], b"x" * 32, PRIVATE[2]]),
+        trainings("s", 1, [None] * 3),
+    ):
+        assert not set(choices(another)) & set(first)
 
 
 def test_the_commitment_hides_the_key() -> None:

@@ -115,16 +115,20 @@ def test_a_participant_has_no_other_keys() -> None:
         mine.source(2, "step")
 
 
-def test_private_choices_come_from_the_private_key_alone() -> None:
-    """The same key and label give the same choices, in whatever context; another key or label gives others."""
+def test_private_choices_come_from_the_private_key_and_the_training() -> None:
+    """The same key, training and label give the same choices, in every attempt; another of the three gives others."""
 
-    def choices(key: bytes, label: str, context: bytes = b"context") -> bytes:
-        return Keyring(SEEDS, context, private=key).private_stream(label).octets(32).tobytes()
+    def choices(key: bytes, label: str, context: bytes = b"context", training: str = "spring") -> bytes:
+        return Keyring(SEEDS, context, None, key, training).private_stream(label).octets(32).tobytes()
 
     mine = choices(b"m" * 32, "0/coin/0/1")
     assert choices(b"m" * 32, "0/coin/0/1", b"another attempt") == mine
-    others = [choices(b"m" * 32, "0/coin/0/2"), choices(b"n" * 32, "0/coin/0/1")]
-    assert len({mine, *others}) == 3
+    others = [
+        choices(b"m" * 32, "0/coin/0/2"),
+        choices(b"n" * 32, "0/coin/0/1"),
+        choices(b"m" * 32, "0/coin/0/1", training="summer"),
+    ]
+    assert len({mine, *others}) == 4
 
 
 def test_private_choices_may_be_asked_for_again() -> None:

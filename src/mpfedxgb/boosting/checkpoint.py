@@ -1,10 +1,14 @@
-"""Checkpoints: after every round each role writes down what it needs to go on from there, whole or not at all.
+"""Checkpoints: after every round each participant writes down what it needs to go on from there.
 
-A checkpoint holds what the role keeps anyway - its partial trees, and at the active participant margins and metrics. It
+A checkpoint holds what the participant keeps anyway - its partial trees, and at the active one margins and metrics. It
 holds no masked value, no mask and no E: a resumed run is a new attempt with new keys. Since trees are exact functions
 of the data, it ends in the same model, bit for bit.
 
-File: a line of magic, a line of JSON, the margins as little-endian int64, then the SHA-256 of all that.
+File: a line of magic, a line that says whose it is, then one line per round, appended: what the round added. Every line
+begins with a SHA-256 over itself and the digest of the line before, so that a torn or damaged line ends what can be
+used, and no line passes for another. The margins, which change as a whole, are in files of their own, the last few
+rounds': little-endian int64, held to a digest in the line of their round. So a round costs the same however many there
+were before.
 """
 
 from __future__ import annotations
@@ -12,29 +16,29 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.atomic import write_file
+from mpfedxgb.atomic import append_to_file, cut_file, write_file
 from mpfedxgb.boosting.model import tree_from_json, tree_to_json
 from mpfedxgb.errors import CheckpointError
 from mpfedxgb.tree.nodes import Tree
 
 T = TypeVar("T")
 
-MAGIC = b"mpfedxgb checkpoint 1\n"
+MAGIC = b"mpfedxgb checkpoints 2\n"
 KEPT = 3
-"""Rounds that stay on disk: roles are at most one round apart, and the newest file may be damaged."""
+"""Rounds whose margins stay on disk: roles are at most one round apart, and the newest file may be damaged."""
 
-_SUFFIX = ".checkpoint"
-_KEY = "private.key"
-_DIGEST_BYTES = 32
+ROUNDS = "rounds.checkpoint"
+_MARGINS, _SUFFIX = "margins-", ".checkpoint"
 _log = logging.getLogger("mpfedxgb.checkpoint")
 
 
@@ -55,7 +59,7 @@ class State:
 
     rounds: int
     finished: bool = False
-    trees: tuple[Tree, ...] = field(default=(), repr=False)
+    trees: Sequence[Tree] = field(default=(), repr=False)
     evaluation: EvaluationState | None = None
 
 
@@ -75,8 +79,24 @@ class Progress(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One whole line of the file: the round that it tells of, the digest so far, and the length of the file up to it.
+
+    The line that says whose the file is counts as round 0.
+    """
+
+    digest: bytes
+    length: int
+    rounds: int = 0
+    trees: int = 0
+    """How many there are, those of earlier rounds included."""
+    added: State = field(default_factory=lambda: State(0), repr=False)
+    margins: tuple[list[int], str] | None = None
+
+
 class Checkpoints:
-    """The checkpoints of one role in one session, in a folder of their own.
+    """The checkpoints of one participant in one session, in a folder of their own.
 
     Parameters
     ----------
@@ -88,117 +108,162 @@ class Checkpoints:
 
     def __init__(self, folder: Path, belongs_to: dict[str, Any]) -> None:
         self.folder, self.belongs_to = folder, belongs_to
+        self._path = folder / ROUNDS
+        self._last: _Line | None = None
 
         def make() -> None:
             for path in (folder.parent, folder):  # the mode is for the last folder of a path only
                 path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-        _trying(make, f"cannot make the folder {folder}")
+        trying(make, f"cannot make the folder {folder}")
 
     def newest(self) -> int:
-        """Return the newest usable rounds; damaged files are passed over with a warning, and refused if none is left.
+        """Return the newest usable rounds; a torn or damaged end is passed over with a warning.
 
-        Raises CheckpointError for files of another training, which going on would overwrite.
+        Raises CheckpointError where nothing is left before the damage, and for files of another training, which going
+        on would overwrite, or of another format.
         """
-        damaged = []
-        for rounds in sorted(self._rounds(), reverse=True):
+        lines = self._read(warn=True)
+        for line in lines[:0:-1]:
             try:
-                self._read(rounds)
+                self._margins(line)
             except _DamagedError as error:
                 _log.warning("%s", error)
-                damaged.append(str(error))
             else:
-                return rounds
-        if damaged:
-            raise CheckpointError(
-                f"{damaged[0]}; no older one can be used. Remove the folder {self.folder} to begin again, or put a "
-                "copy of it back"
+                return line.rounds
+        if lines:
+            raise _DamagedError(
+                f"the checkpoint {self._path} is damaged, and no round in it can be used. Remove the folder "
+                f"{self.folder} to begin again, or put a copy of it back"
             )
         return 0
 
     def load(self, rounds: int) -> State:
-        """Return a state, checked, and forget later ones.
+        """Return a state, checked, and cut off all later rounds.
 
         A later round is made again, with other shares where the paper's way keeps those. If it stayed here and that
         attempt failed in its turn, this role's shares of one attempt would meet the others' of another.
         """
-        state = self._read(rounds)
-        for later in self._rounds():
-            if later > rounds:
-                _trying(self._path(later).unlink, f"cannot remove {self._path(later)}")
-        return state
-
-    def _read(self, rounds: int) -> State:
-        if rounds == 0:
-            return State(0)
-        path = self._path(rounds)
-        if not path.is_file():
-            raise CheckpointError(
-                f"the others are {rounds} rounds ahead and {path} is not there; remove all roles' checkpoints of this "
-                "session to begin again"
-            )
-        content = _trying(path.read_bytes, f"cannot read the checkpoint {path}")
-        state = _decode(content, path, self.belongs_to)
-        if state.rounds != rounds:
-            raise _DamagedError(f"the checkpoint {path} is damaged: it holds {state.rounds} rounds")
+        lines = self._read()
+        last = self._line_of(lines, rounds)
+        state = State(0)
+        if rounds:
+            added = [line.added for line in lines[1 : rounds + 1]]
+            trees = tuple(tree for one in added for tree in one.trees)
+            state = State(rounds, last.added.finished, trees, _joined(added, self._margins(last)))
+        self._cut(last)
         return state
 
     def save(self, state: State) -> None:
-        """Write a state, whole and to the disk. Older ones are removed after that."""
-        path = self._path(state.rounds)
-        content = _encode(state, self.belongs_to)
-        _trying(lambda: write_file(path, content), f"cannot write the checkpoint {path}")
-        for old in self._rounds():
-            # Later ones are the coordinator's, which loads none, of an attempt that went further than some other role.
-            if old <= state.rounds - KEPT or old > state.rounds:
+        """Append what the last round of a state has added, to the disk. Margins of old rounds are removed after that.
+
+        Whatever was there of this round and later ones, of an attempt that failed, goes.
+        """
+        if self._last is None or self._last.rounds != state.rounds - 1:
+            self._cut(self._line_of(self._read(), state.rounds - 1))
+        last = self._last
+        assert last is not None
+        margins = None if state.evaluation is None else state.evaluation.margins.astype("<i8").tobytes()
+        line = _chained(last.digest, _encode(state, last.trees, margins))
+        path = self._margins_path(state.rounds)
+        what = f"cannot write the checkpoint of round {state.rounds} in {self.folder}"
+        try:
+            if margins is not None:
+                trying(partial(write_file, path, margins), what)
+            if last.rounds:
+                trying(partial(append_to_file, self._path, line, last.length), what)
+            else:
+                first = MAGIC + _chained(_START, _header(self.belongs_to)) + line
+                trying(partial(write_file, self._path, first), what)
+        except CheckpointError:  # not after a signal, which may come when the round is written already
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            raise
+        self._last = _Line(line[:_HEX], last.length + len(line), state.rounds, len(state.trees))
+        for number, old in self._margins_files():
+            if number <= state.rounds - KEPT:
                 with suppress(OSError):
-                    self._path(old).unlink()
+                    old.unlink()
 
     def clear(self) -> None:
-        """Forget everything, to begin again."""
-        for rounds in self._rounds():
-            _trying(self._path(rounds).unlink, f"cannot remove {self._path(rounds)}")
+        """Forget everything, to begin again; files of older formats too."""
+        self._last = None
+        for path in (self._path, *(path for _, path in self._margins_files()), *self._older_files()):
+            trying(partial(path.unlink, missing_ok=True), f"cannot remove {path}")
 
-    def _rounds(self) -> list[int]:
-        names = [path.stem for path in self.folder.glob(f"*{_SUFFIX}")]
-        return [int(name) for name in names if name.isdecimal()]
+    def _read(self, warn: bool = False) -> list[_Line]:
+        """Return the lines up to the first that is torn or damaged; none if there is no file."""
+        older = self._older_files()
+        if older:
+            raise CheckpointError(
+                f"the checkpoint {older[0]} is of an older version of mpfedxgb; finish the training with that version, "
+                f"or remove the folder {self.folder} to begin again"
+            )
+        if not self._path.is_file():
+            return []
+        content = trying(self._path.read_bytes, f"cannot read the checkpoint {self._path}")
+        lines = list(_whole_lines(content, self._path, self.belongs_to))
+        if warn and lines[-1].rounds and lines[-1].length < len(content):
+            _log.warning("the checkpoint %s is torn or damaged after round %d", self._path, lines[-1].rounds)
+        return lines
 
-    def _path(self, rounds: int) -> Path:
-        return self.folder / f"{rounds:06}{_SUFFIX}"
+    def _line_of(self, lines: Sequence[_Line], rounds: int) -> _Line:
+        if rounds == 0:
+            return _first_line(self.belongs_to)
+        if rounds >= len(lines):
+            raise CheckpointError(
+                f"{rounds} rounds are asked for and {self._path} holds {max(0, len(lines) - 1)}; remove all roles' "
+                "checkpoints of this session to begin again"
+            )
+        return lines[rounds]
 
+    def _cut(self, last: _Line) -> None:
+        """Forget the rounds after a line."""
+        if not last.rounds:
+            trying(partial(self._path.unlink, missing_ok=True), f"cannot remove {self._path}")
+        else:
+            trying(partial(cut_file, self._path, last.length), f"cannot shorten {self._path}")
+        for number, path in self._margins_files():
+            if number > last.rounds:
+                trying(partial(path.unlink, missing_ok=True), f"cannot remove {path}")
+        self._last = last
 
-def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> bytes:
-    """Return the key of a role's own choices in a session: the one that the folder holds, or a new one."""
-    path = folder / _KEY
+    def _margins(self, line: _Line) -> npt.NDArray[np.int64] | None:
+        """Return the margins after a round, checked; None where there are none."""
+        if line.margins is None:
+            return None
+        path, (shape, expected) = self._margins_path(line.rounds), line.margins
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise _DamagedError(f"the checkpoint {path} is missing") from None
+        except OSError as error:
+            raise CheckpointError(f"cannot read the checkpoint {path}: {error.strerror}") from None
+        if hashlib.sha256(content).hexdigest() != expected:
+            raise _DamagedError(f"the checkpoint {path} is damaged")
+        try:
+            return np.frombuffer(content, "<i8").astype(np.int64).reshape(shape)
+        except ValueError:
+            raise _DamagedError(f"the checkpoint {path} is damaged") from None
 
-    def read() -> bytes:
-        if path.is_file():
-            return path.read_bytes()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with suppress(FileExistsError):  # of two who make one, the first decides
-            write_file(path, make(count).hex(), overwrite=False)
-        return path.read_bytes()
+    def _margins_path(self, rounds: int) -> Path:
+        return self.folder / f"{_MARGINS}{rounds:06}{_SUFFIX}"
 
-    text = _trying(read, f"cannot keep the private key {path}")
-    try:
-        key = bytes.fromhex(text.decode())
-    except ValueError:
-        key = b""
-    if len(key) != count:
-        raise CheckpointError(f"{path} is damaged; put a copy back, or remove the folder {folder} to begin again")
-    return key
+    def _margins_files(self) -> list[tuple[int, Path]]:
+        found = [(path.stem.removeprefix(_MARGINS), path) for path in self.folder.glob(f"{_MARGINS}*{_SUFFIX}")]
+        return [(int(number), path) for number, path in found if number.isdecimal()]
 
-
-def forget_private_key(folder: Path) -> None:
-    """Let the next training have a key of its own."""
-    _trying(lambda: (folder / _KEY).unlink(missing_ok=True), f"cannot remove the private key in {folder}")
+    def _older_files(self) -> list[Path]:
+        """Return files of format 1, one for each round."""
+        return sorted(path for path in self.folder.glob(f"*{_SUFFIX}") if path.stem.isdecimal())
 
 
 class _DamagedError(CheckpointError):
     """A file that cannot be what was written."""
 
 
-def _trying(action: Callable[[], T], what: str) -> T:
+def trying(action: Callable[[], T], what: str) -> T:
+    """Return what an action returns; an OSError becomes a CheckpointError that begins with `what`."""
     try:
         return action()
     except OSError as error:
@@ -207,53 +272,109 @@ def _trying(action: Callable[[], T], what: str) -> T:
         ) from None
 
 
-def _encode(state: State, belongs_to: dict[str, Any]) -> bytes:
+_HEX = 64
+_START = hashlib.sha256(MAGIC).hexdigest().encode()
+
+
+def _chained(before: bytes, body: bytes) -> bytes:
+    """Return a line: the digest of its body and of all before it, and the body."""
+    return hashlib.sha256(before + body).hexdigest().encode() + b" " + body + b"\n"
+
+
+def _header(belongs_to: dict[str, Any]) -> bytes:
+    return json.dumps({"belongs_to": belongs_to}).encode()
+
+
+def _first_line(belongs_to: dict[str, Any]) -> _Line:
+    line = _chained(_START, _header(belongs_to))
+    return _Line(line[:_HEX], len(MAGIC) + len(line))
+
+
+def _encode(state: State, earlier: int, margins: bytes | None) -> bytes:
+    """Return the body of a round's line; the first `earlier` trees are in lines before it."""
     evaluation = state.evaluation
     content: dict[str, Any] = {
-        "belongs_to": belongs_to,
         "rounds": state.rounds,
         "finished": state.finished,
-        "trees": [tree_to_json(tree) for tree in state.trees],
+        "trees": [tree_to_json(tree) for tree in state.trees[earlier:]],
     }
-    margins = b""
-    if evaluation is not None:
-        content["margins"] = list(evaluation.margins.shape)
-        content["metrics"] = evaluation.metrics
+    if evaluation is not None and margins is not None:
+        content["margins"] = [list(evaluation.margins.shape), hashlib.sha256(margins).hexdigest()]
+        content["metrics"] = {on: {n: v[-1] for n, v in m.items()} for on, m in evaluation.metrics.items()}
         content["best"] = [evaluation.best_iteration, evaluation.best_value]
         content["scale"] = list(evaluation.scale)
-        margins = evaluation.margins.astype("<i8").tobytes()
-    body = MAGIC + json.dumps(content).encode() + b"\n" + margins
-    return body + hashlib.sha256(body).digest()
+    return json.dumps(content).encode()
 
 
-def _decode(content: bytes, path: Path, belongs_to: dict[str, Any]) -> State:
-    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    if not content.startswith(MAGIC) or hashlib.sha256(body).digest() != digest:
-        raise _DamagedError(f"the checkpoint {path} is damaged")
-    line, _, margins = body[len(MAGIC) :].partition(b"\n")
-    try:
-        plain = json.loads(line)
-        foreign = [key for key, value in belongs_to.items() if plain["belongs_to"].get(key) != value]
-        trees = tuple(tree_from_json(tree) for tree in plain["trees"])
-        evaluation = None
-        if "margins" in plain:
-            evaluation = EvaluationState(
-                np.frombuffer(margins, "<i8").astype(np.int64).reshape(plain["margins"]),
-                plain["metrics"],
-                plain["best"][0],
-                plain["best"][1],
-                tuple(plain["scale"]),
+def _whole_lines(content: bytes, path: Path, belongs_to: dict[str, Any]) -> Iterator[_Line]:
+    """Yield the line that says whose the file is, and those of its rounds, up to the first that is torn or damaged."""
+    last = None
+    for body, digest, length in _bodies(content):
+        foreign: list[str] = []
+        try:
+            plain = json.loads(body)
+            if last is None:
+                foreign = [key for key, value in belongs_to.items() if plain["belongs_to"].get(key) != value]
+                last = _Line(digest, length)
+            else:
+                last = _decode(plain, last, digest, length)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            break
+        if foreign:
+            raise CheckpointError(
+                f"the checkpoint {path} is of another training: {' and '.join(foreign)} changed since. Choose another "
+                f"session name, or remove the folder {path.parent}"
             )
-        state = State(int(plain["rounds"]), bool(plain["finished"]), trees, evaluation)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-        raise _DamagedError(f"the checkpoint {path} is damaged") from None
-    if foreign:
-        raise CheckpointError(
-            f"the checkpoint {path} is of another training: {_listed(foreign)} changed since. Choose another "
-            "session name, or remove the folder"
+        yield last
+    if last is None:
+        raise _DamagedError(
+            f"the checkpoint {path} is damaged from its beginning. Remove the folder {path.parent} to begin again, or "
+            "put a copy of it back"
         )
-    return state
 
 
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(names)
+def _bodies(content: bytes) -> Iterator[tuple[bytes, bytes, int]]:
+    """Yield body, digest and end of every line whose digest is right, up to the first that is not."""
+    if not content.startswith(MAGIC):
+        return
+    digest, start = _START, len(MAGIC)
+    while (end := content.find(b"\n", start)) >= 0:
+        body = content[start + _HEX + 1 : end]
+        line = _chained(digest, body)
+        if line != content[start : end + 1]:
+            return
+        digest, start = line[:_HEX], end + 1
+        yield body, digest, start
+
+
+def _decode(plain: dict[str, Any], before: _Line, digest: bytes, length: int) -> _Line:
+    """Return the line of a round; raises ValueError, TypeError, KeyError and the like for one that is none."""
+    trees = tuple(tree_from_json(tree) for tree in plain["trees"])
+    if plain["rounds"] != before.rounds + 1:
+        raise ValueError("the line of another round")
+    margins = evaluation = None
+    if "margins" in plain:
+        shape, expected = plain["margins"]
+        margins = [int(n) for n in shape], str(expected)
+        metrics = {on: {name: [float(v)] for name, v in m.items()} for on, m in plain["metrics"].items()}
+        best, value = plain["best"]
+        evaluation = EvaluationState(np.empty(0, np.int64), metrics, best, value, _scale(*plain["scale"]))
+    added = State(before.rounds + 1, bool(plain["finished"]), trees, evaluation)
+    return _Line(digest, length, added.rounds, before.trees + len(trees), added, margins)
+
+
+def _scale(f_g: int, f_h: int, lam: int, gam: int, mcw: int) -> tuple[int, int, int, int, int]:
+    return f_g, f_h, lam, gam, mcw
+
+
+def _joined(added: Sequence[State], margins: npt.NDArray[np.int64] | None) -> EvaluationState | None:
+    """Return what the active participant remembers after some rounds, from what each has added."""
+    last = added[-1].evaluation
+    if last is None or margins is None:
+        return None
+    metrics: dict[str, dict[str, list[float]]] = {}
+    for one in added:
+        for on, values in (one.evaluation or last).metrics.items():
+            for name, value in values.items():
+                metrics.setdefault(on, {}).setdefault(name, []).extend(value)
+    return replace(last, margins=margins, metrics=metrics)

@@ -2,11 +2,16 @@
 
 A partial model holds the structure of every tree, the participant's own splits, `Dummy` for the others', and at the
 active participant the leaf weights and the gains. No file holds anything of another participant's columns.
+
+A file carries a digest of its content, against damage and against a change by mistake. There is no key in it: whoever
+changes a file on purpose can write the digest that fits.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,10 +27,14 @@ from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Node, Split, Tree
 
 FORMAT = "mpfedxgb partial model"
-VERSION = 1
+VERSION = 2
+WITHOUT_DIGEST = 1
+"""The version whose files say nothing by which a change could be noticed."""
+_DIGEST = "digest"
 _LARGEST_WEIGHT = 1 << 62
 _WEIGHT_BITS = (-64, 1200)
 """Beyond these no scale goes: labels below 2^29, and above the smallest float."""
+_log = logging.getLogger("mpfedxgb.model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,7 @@ class PartialModel:
             "weight_bits": self.weight_bits,
             "trees": [tree_to_json(tree) for tree in self.trees],
         }
-        return json.dumps(content, indent=1, allow_nan=False) + "\n"
+        return json.dumps(content | {_DIGEST: content_digest(content)}, indent=1, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str, where: str = "the model") -> PartialModel:
@@ -99,13 +108,19 @@ class PartialModel:
             raise UserError(f"{where} is damaged: not JSON of a model ({error})") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise UserError(f"{where} is not a partial model of mpfedxgb")
-        if content.get("version") != VERSION:
+        version = content.get("version")
+        if type(version) is not int or version not in (WITHOUT_DIGEST, VERSION):
             raise UserError(
-                f"{where} has format version {content.get('version')}, this mpfedxgb reads {VERSION}; "
+                f"{where} has format version {version}, this mpfedxgb reads {WITHOUT_DIGEST} and {VERSION}; "
                 "use the version that wrote it or upgrade"
             )
         try:
-            return cls._from_content(content)
+            model = cls._from_content(content)
+            if version == WITHOUT_DIGEST and _DIGEST not in content:
+                _log.warning("%s is of format 1, without a digest: a change to it would not be noticed", where)
+            else:
+                _check_digest(content)
+            return model
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise UserError(f"{where} is damaged: {reason}") from None
@@ -214,6 +229,20 @@ class PartialModel:
         except UnicodeDecodeError:
             raise UserError(f"{path} is damaged: not text") from None
         return cls.from_json(text, str(path))
+
+
+def content_digest(content: dict[str, Any]) -> str:
+    """Return the SHA-256 of a file's values but for the digest itself, however the file writes them down."""
+    plain = {key: value for key, value in content.items() if key != _DIGEST}
+    canonical = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _check_digest(content: dict[str, Any]) -> None:
+    _require(
+        _typed(content, _DIGEST, str) == content_digest(content),
+        "its content is not what was written (the digest differs); put a copy back, or train again",
+    )
 
 
 def keep_trees(

@@ -14,6 +14,7 @@ from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
+from mpfedxgb.party.bounds import MOST_COLUMNS, MOST_ROWS, check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.private_matrix import publish_matrix
 from mpfedxgb.ring.ring import wide
@@ -23,6 +24,11 @@ from mpfedxgb.tree.paper.leaf import SPARE_BITS, LeafRules
 from mpfedxgb.tree.paper.split import index_features
 
 TABLE_SIZES = "rows, evaluation rows and candidate columns"
+_SIZES = (
+    ("training rows", 1, MOST_ROWS),
+    ("evaluation rows", 0, MOST_ROWS),
+    ("candidate columns", 0, MOST_COLUMNS),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +111,10 @@ def _tell_sizes(party: Party, mine: TrainData | None, candidates: Candidates | N
     own = None
     if mine is not None and candidates is not None:
         own = [mine.table.rows, sum(table.rows for table in mine.evaluation), len(candidates)]
-    rows, eval_rows, columns = party.tell_everyone(TABLE_SIZES, own).T.tolist()
+        check_numbers(party, party.role, own, *_SIZES)
+    told = party.tell_everyone(TABLE_SIZES, own)
+    check_told(party, TABLE_SIZES, told, *_SIZES)
+    rows, eval_rows, columns = told.T.tolist()
     for what, counts in (("training", rows), ("evaluation", eval_rows)):
         if len(set(counts)) > 1:
             listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, counts, strict=True))

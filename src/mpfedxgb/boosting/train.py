@@ -12,6 +12,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import Setup, TrainData, set_up
 from mpfedxgb.boosting.update import UPDATES
 from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.party.bounds import check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.tree.nodes import Tree
 
@@ -59,18 +60,19 @@ def _first_state(party: Party, setup: Setup, progress: Progress | None) -> State
     """Return where this role begins: before the first round, or after the last one that all participants have."""
     if progress is None:
         return State(0)
-    state = _last_common_state(party, progress)
+    state = _last_common_state(party, progress, setup.params.n_estimators)
     if setup.active is not None and state.evaluation is not None:
         setup.active.resume(state.evaluation)
     return state
 
 
-def _last_common_state(party: Party, progress: Progress) -> State:
+def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     """Return this role's state after the last round that all participants have.
 
     Rounds: 1. Reveals: ROUNDS_DONE to everyone.
     """
     told = party.tell_everyone(ROUNDS_DONE, None if party.is_coordinator else [progress.newest()])
+    check_told(party, ROUNDS_DONE, told, ("rounds that are done", 0, most))
     rounds = int(told.min())
     state = State(rounds) if party.is_coordinator else progress.load(rounds)
     finished = party.broadcast(NUMBER_OF_TREES, [state.finished])[0]
@@ -97,7 +99,7 @@ def _latest_metrics(setup: Setup) -> dict[str, dict[str, dict[str, float]]]:
 
 def _state_after(setup: Setup, t: int, trees: Sequence[Tree], stops: bool) -> State:
     evaluation = None if setup.active is None else setup.active.evaluation()
-    return State(t + 1, stops, tuple(trees), evaluation)
+    return State(t + 1, stops, trees, evaluation)
 
 
 def _result(party: Party, setup: Setup, trees: Sequence[Tree]) -> TrainResult | None:

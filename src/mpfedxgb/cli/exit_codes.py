@@ -39,6 +39,7 @@ class ExitCode(enum.IntEnum):
     GARBLED = 6
     CHECKPOINT = 7
     STOPPED = 8
+    MEMORY = 9
 
 
 HELP = {
@@ -58,6 +59,8 @@ HELP = {
     ExitCode.CHECKPOINT: "A checkpoint cannot be written, read or used: disk full, damaged file, or another training "
     "under the same session name.",
     ExitCode.STOPPED: "Somebody stopped this role with SIGTERM or SIGINT; the others were told. Start again to go on.",
+    ExitCode.MEMORY: "There is not enough memory on this machine, or for this process. Give it more, or take fewer "
+    "rows, columns or bins, and start again to go on.",
 }
 
 _BY_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
@@ -67,6 +70,7 @@ _BY_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (DoesNotFitError, ExitCode.USER),
     (UserError, ExitCode.USER),
     (OSError, ExitCode.USER),
+    (MemoryError, ExitCode.MEMORY),
     (StoppedError, ExitCode.STOPPED),
     (KeyboardInterrupt, ExitCode.STOPPED),
     (PeerFailedError, ExitCode.PEER_FAILED),

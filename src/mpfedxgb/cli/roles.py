@@ -12,7 +12,7 @@ import typer
 
 from mpfedxgb.cli.exit_codes import exit_code
 from mpfedxgb.cli.logs import start_logging
-from mpfedxgb.errors import MpfedxgbError, SettingsError
+from mpfedxgb.errors import MpfedxgbError, SettingsError, own_reason
 from mpfedxgb.federation import role
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.session import stopping_on_signals
@@ -36,7 +36,6 @@ Restart = Annotated[
 def coordinator(
     settings: Settings,
     once: Annotated[bool, typer.Option("--once", help="End after one session.")] = False,
-    restart: Restart = False,
     json_logs: JsonLogs = False,
     log_level: Level = None,
 ) -> None:
@@ -45,7 +44,7 @@ def coordinator(
     if not mine.is_coordinator:
         raise SettingsError(f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train")
     with _last_line_in_the_log():
-        role.coordinate(mine, once, restart)
+        role.coordinate(mine, once)
 
 
 def participant(
@@ -109,7 +108,7 @@ def mpi_run(
     _start_logging(mine, json_logs, log_level)
     with _last_line_in_the_log():
         if mine.is_coordinator:
-            role.coordinate(mine, once=True, restart=restart)
+            role.coordinate(mine, once=True)
         else:
             train_from_files(mine, restart)
 
@@ -120,8 +119,8 @@ def _last_line_in_the_log() -> Iterator[None]:
     try:
         with stopping_on_signals():
             yield
-    except (MpfedxgbError, OSError) as error:
-        _log.error("%s", error)
+    except (MpfedxgbError, OSError, MemoryError) as error:
+        _log.error("%s", own_reason(error))
         raise typer.Exit(exit_code(error)) from None
 
 

@@ -199,9 +199,11 @@ def _limits(settings: RoleSettings) -> Iterator[Finding]:
 
 
 def _folders(settings: RoleSettings) -> Iterator[Finding]:
-    """Yield whether what has to be written can be."""
+    """Yield whether what has to be written can be; the coordinator writes nothing."""
     state = settings.role.state
     there = next(folder for folder in (state, *state.parents) if folder.exists())
+    if settings.is_coordinator:
+        return
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         yield _problem("state", f"[role] state: {state} cannot be written to; correct the path or its permissions")
     else:

@@ -62,12 +62,12 @@ def run_scoring(party: Party, service: Service) -> None:
     score_batches(party, service)
 
 
-def run_coordinator(party: Party, params: TrainParams, make_progress: Callable[[], Progress]) -> str:
+def run_coordinator(party: Party, params: TrainParams) -> str:
     """Deal for whatever session the active participant begins; return its kind."""
     kind = _agree_on_kind(party, 0)
     if kind == TRAINING:
         check_alignment(party, ())
-        secure_train(party, params, None, make_progress())
+        secure_train(party, params, None, ProgressHeard(params.n_estimators))
         close_training(party, None)
     else:
         score_batches(party, None)
@@ -165,6 +165,25 @@ class LoggedProgress:
         self._finished.forget()
         self._checkpoints.save(state)
         _log.info("round %d of %d is done and kept", state.rounds, self._rounds)
+
+
+class ProgressHeard:
+    """The coordinator's progress: it keeps nothing, and hears from the participants where to go on."""
+
+    def __init__(self, rounds: int) -> None:
+        self._rounds = rounds
+
+    def newest(self) -> int:
+        """Return no rounds: nobody asks the coordinator."""
+        return 0
+
+    def load(self, rounds: int) -> State:
+        """Return where the participants go on."""
+        return State(rounds)
+
+    def save(self, state: State) -> None:
+        """Say in the log how far the training is; a full disk here is no reason to end it."""
+        _log.info("round %d of %d is done", state.rounds, self._rounds)
 
 
 def data_digest(tables: Sequence[Table], numbers: Sequence[npt.NDArray[Any] | None]) -> str:

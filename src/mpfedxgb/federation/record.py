@@ -82,6 +82,7 @@ class AttemptRecord:
 
     def _write(self, content: Mapping[str, Any]) -> None:
         try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # nobody else makes a coordinator's
             append_line(self._path, json.dumps({"entry": self._entry, "time": _now(), **content}))
         except OSError as error:
             text = f"cannot write the record {self._path}: {error.strerror}"

@@ -5,21 +5,24 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from mpfedxgb.boosting.active import Labels, RoundReport
-from mpfedxgb.boosting.checkpoint import Checkpoints, forget_private_key
+from mpfedxgb.boosting.checkpoint import Checkpoints
+from mpfedxgb.boosting.choices import forget_private_key
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult
 from mpfedxgb.data.files import write_table
+from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
 from mpfedxgb.federation.closing import Finished
 from mpfedxgb.federation.programs import (
@@ -82,8 +85,8 @@ def train(
     labels, classes = labels_of(settings, rows, evaluation, callback)
     others = [] if evaluation is None else [evaluation]
     tables = [r.table.match(rows.table.names, _categories(rows)) for r in others]
-    numbers = [] if labels is None else [labels.y, labels.weight, *labels.eval_y]
-    checkpoints, finished = _checkpoints(settings, data_digest([rows.table, *tables], numbers), restart)
+    training = belongs_to(settings, [rows.table, *tables], labels)
+    checkpoints, finished = _checkpoints(settings, training, restart)
 
     def whole(found: TrainResult) -> PartialModel:
         return found.model if classes is None else replace(found.model, classes=classes)
@@ -102,7 +105,9 @@ def train(
     started = time.perf_counter()
     try:
         with stopping_on_signals():
-            outcome: Outcome[TrainResult] = run_session(settings, run_training, (settings.training, mine))
+            outcome: Outcome[TrainResult] = run_session(
+                settings, run_training, (settings.training, mine), training=training
+            )
     except MissingPeerError as error:  # not where a session has begun: then somebody may still need this role
         if not finished.is_noted(model_path(settings)):
             raise
@@ -116,16 +121,10 @@ def train(
     return Trained(whole(outcome.result), outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
 
 
-def coordinate(settings: RoleSettings, once: bool = False, restart: bool = False) -> None:
+def coordinate(settings: RoleSettings, once: bool = False) -> None:
     """Deal for one session after the other, until stopped; for one only, if `once`."""
-    begun = [restart]
-
-    def progress() -> LoggedProgress:
-        checkpoints, finished = _checkpoints(settings, "", begun.pop() if begun else False)
-        return LoggedProgress(checkpoints, settings.training.n_estimators, finished)
-
     with stopping_on_signals():
-        (run_session if once else serve)(settings, run_coordinator, (settings.training, progress))
+        (run_session if once else serve)(settings, run_coordinator, (settings.training,))
 
 
 def serve_rows(settings: RoleSettings, rows: Rows, model: PartialModel, once: bool = False) -> None:
@@ -282,18 +281,26 @@ def _categories(rows: Rows) -> dict[str, tuple[str, ...]]:
     return {c.name: c.categories for c in rows.table.columns if c.categories is not None}
 
 
-def _checkpoints(settings: RoleSettings, data: str, restart: bool) -> tuple[Checkpoints, Finished]:
-    session = state_folder(settings) / settings.session.name
-    session.mkdir(mode=0o700, exist_ok=True)
-    folder = session / "checkpoints"
-    belongs_to = {
+def belongs_to(settings: RoleSettings, tables: Sequence[Table], labels: Labels | None) -> dict[str, Any]:
+    """Return what makes a training another one at this role: if any of it changes, so do checkpoints and choices."""
+    numbers: list[Floats | None] = []
+    if labels is not None:
+        base = None if labels.base_score is None else np.array([labels.base_score])
+        numbers = [labels.y, labels.weight, *labels.eval_y, *labels.eval_weight, base]
+    return {
         "session": settings.session_name,
         "role": settings.role.name,
         "participants": list(settings.roster.participants),
         "parameters": settings.training.to_dict(),
-        "data": data,
+        "data": data_digest(tables, numbers),
     }
-    checkpoints, finished = Checkpoints(folder, belongs_to), Finished(session, belongs_to)
+
+
+def _checkpoints(settings: RoleSettings, training: dict[str, Any], restart: bool) -> tuple[Checkpoints, Finished]:
+    session = state_folder(settings) / settings.session.name
+    session.mkdir(mode=0o700, exist_ok=True)
+    folder = session / "checkpoints"
+    checkpoints, finished = Checkpoints(folder, training), Finished(session, training)
     if restart:
         finished.forget()
         checkpoints.clear()

@@ -21,6 +21,7 @@ from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.data.table import Column, Table
 from mpfedxgb.errors import DataError, FederationError, FrameError, HandshakeError, RefusedError
 from mpfedxgb.federation.quota import RowsPerDay
+from mpfedxgb.party.bounds import MOST_CLASSES, MOST_ROWS, check_numbers
 from mpfedxgb.party.communicator import AROUND_BYTES
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -163,8 +164,7 @@ def score_batches(party: Party, service: Service | None) -> None:
             size, request = service.next_request(pause)
         with nullcontext() if request is None else request.answering():  # also where its size reaches nobody any more
             size = int(party.broadcast(BATCH, [size])[0])
-            if size < END:
-                raise FrameError(f"{party.roster.name(ACTIVE)} announced a batch of {size} rows")
+            check_numbers(party, ACTIVE, [size], ("rows of a batch", END, MOST_ROWS))
             margins = _score(party, service, request, size, classes) if size > STILL_THERE else None
             if request is not None:
                 request.margins = margins
@@ -199,8 +199,7 @@ def _agree_on_classes(party: Party, service: Service | None) -> int:
     """
     own = 1 if service is None else service.model.params.trees_per_round
     classes = int(party.broadcast(CLASSES, [own])[0])
-    if classes < 1:
-        raise FrameError(f"{party.roster.name(ACTIVE)} announced {classes} trees per round")
+    check_numbers(party, ACTIVE, [classes], ("trees per round", 1, MOST_CLASSES))
     if service is not None and classes != own:
         raise HandshakeError(
             f"the model of {party.roster.name(ACTIVE)} has {classes} trees per round, that of {party.name} {own}; give "

@@ -1,7 +1,7 @@
 """One role, one session: connect, agree, run a program, and come back for the next attempt if a peer was lost.
 
-Every start is a new attempt with new keys. What a role keeps between attempts is in its folder: the key of its own
-choices, the number of the last attempt, and the checkpoints.
+Every start is a new attempt with new keys. What a participant keeps between attempts is in its folder: the key of its
+own choices, the number of the last attempt, and the checkpoints. The coordinator keeps nothing but its record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mpfedxgb.atomic import write_file
-from mpfedxgb.boosting.checkpoint import private_key
+from mpfedxgb.boosting.choices import key_of_choices, private_key
 from mpfedxgb.errors import (
     CheckpointError,
     ExhaustedError,
@@ -28,6 +28,7 @@ from mpfedxgb.errors import (
     PeerFinishedError,
     PeerTimeoutError,
     StoppedError,
+    own_reason,
 )
 from mpfedxgb.federation.record import AttemptRecord
 from mpfedxgb.federation.settings import RoleSettings
@@ -48,15 +49,25 @@ _log = logging.getLogger("mpfedxgb.session")
 
 
 class SessionFolder:
-    """What a role keeps between the attempts of one session."""
+    """What a participant keeps between the attempts of one session; `training` is what makes it another training.
 
-    def __init__(self, settings: RoleSettings) -> None:
-        self.path: Path = state_folder(settings) / settings.session.name
-        self.key = private_key(self.path, os_entropy)
-        self._attempt = self.path / "attempt"
+    The coordinator keeps nothing: it has no choices of its own, and the attempt's number is the highest of any role's.
+    """
+
+    def __init__(self, settings: RoleSettings, training: dict[str, Any] | None = None) -> None:
+        self._begun = 0
+        self._attempt: Path | None = None
+        self.key: bytes | None = None
+        if not settings.is_coordinator:
+            path = state_folder(settings) / settings.session.name
+            self.key = key_of_choices(private_key(path, os_entropy), training or {})
+            self._attempt = path / "attempt"
 
     def next_attempt(self) -> int:
         """Return the number of the attempt that begins now, and remember it."""
+        if self._attempt is None:
+            self._begun += 1
+            return self._begun
         try:
             last = int(self._attempt.read_text()) if self._attempt.is_file() else 0
             write_file(self._attempt, f"{last + 1}\n")
@@ -113,14 +124,19 @@ class Stopper:
 
 
 def run_session(
-    settings: RoleSettings, program: Program[T], private: Sequence[Any], stopper: Stopper | None = None
+    settings: RoleSettings,
+    program: Program[T],
+    private: Sequence[Any],
+    stopper: Stopper | None = None,
+    training: dict[str, Any] | None = None,
 ) -> Outcome[T]:
     """Run a program as this role, program(party, *private), over its transport; return how it went.
 
     Where [network] reconnect is set and a peer is lost, waits for it (at most connect_timeout seconds at a time) and
     runs the program again in a new attempt. Raises what ended it for good, which may be another thread's `stopper`.
+    `training` is for `SessionFolder`.
     """
-    folder = SessionFolder(settings)
+    folder = SessionFolder(settings, training)
     kernels.warm_up()
     while True:
         attempt = folder.next_attempt()
@@ -222,8 +238,8 @@ def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -
         elif isinstance(outcome.error, StoppedError) or not isinstance(outcome.error, Exception):
             raise outcome.error
         else:  # whatever a peer makes of a session, the next one finds this role in its place
-            if isinstance(outcome.error, MpfedxgbError):
-                _log.warning("a session ended early: %s", outcome.error)
+            if isinstance(outcome.error, (MpfedxgbError, MemoryError)):
+                _log.warning("a session ended early: %s", own_reason(outcome.error))
             else:
                 _log.error("a session failed: %s", type(outcome.error).__name__, exc_info=outcome.error)
             time.sleep(_PAUSE)

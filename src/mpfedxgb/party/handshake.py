@@ -59,7 +59,8 @@ def shake_hands(comm: Communicator, make_source: MakeSource | None = None, priva
     comm.settings = replace(comm.settings, attempt=agreed["attempt"], max_frame_bytes=agreed["max_frame_bytes"])
     context = context_digest(comm.settings, comm.roster, nonces)
     comm.begin(context)
-    training = digest(b"training", comm.settings.session.encode(), *commitments).hex()[:32]
+    session, parameters = comm.settings.session.encode(), comm.settings.parameters.encode()
+    training = digest(b"training", session, parameters, *commitments).hex()[:32]
     return Keyring(seeds, context, make_source, private, training)
 
 

@@ -76,9 +76,10 @@ class Keyring:
     def private_stream(self, label: str) -> Stream:
         """Return random choices that are this role's alone, unknown to the coordinator; the same for the same label.
 
-        For choices, such as coins and samples, that a resumed run has to repeat; never for masks.
+        For choices, such as coins and samples, that a resumed run has to repeat; never for masks. They depend on the
+        training too: the coins of two trainings, side by side, would tell which sides are alike.
         """
-        return Stream(expand(self._private, digest(b"private choice", label.encode())))
+        return Stream(expand(self._private, digest(b"private choice", self.training.encode(), label.encode())))
 
     def source(self, participant: int, label: str) -> Source:
         """Return the stream of a step; a label serves once per participant, a second request raises KeyReuseError."""

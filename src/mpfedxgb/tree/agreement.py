@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.errors import FrameError, UserError
+from mpfedxgb.party.bounds import MOST_LEAVES, MOST_ROWS, MOST_TREES, check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.tree.nodes import Outline, outline
@@ -16,6 +17,12 @@ from mpfedxgb.tree.split import TREE_SHAPE
 
 ROWS_TO_SCORE = "rows to score and trees in use"
 
+_SIZES = (
+    ("rows to score", 0, MOST_ROWS),
+    ("trees", 1, MOST_TREES),
+    ("rounds in use", 0, MOST_TREES),
+    ("holders of shares", 0, 1),
+)
 _OTHER_TREES = "the participants' models do not have the same trees; do they come from the same training?"
 
 
@@ -38,23 +45,34 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     if scorer is not None:
         mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds, int(scorer.holds_shares)]
     told = party.tell_everyone(ROWS_TO_SCORE, mine)
+    check_told(party, ROWS_TO_SCORE, told, *_SIZES)
     rows, trees, limits, shared = told.T
     if len(set(rows)) > 1:
         counts = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, rows, strict=True))
         raise UserError(f"the participants bring different numbers of rows to score ({counts}); align the tables first")
     if len(set(trees)) > 1 or len(set(shared)) > 1:
         raise UserError(_OTHER_TREES)
-    if not 0 <= int(limits[0]) * classes <= int(trees[0]):
-        raise FrameError(f"{party.roster.name(ACTIVE)} asks for {limits[0]} rounds of a model of {trees[0]} trees")
     limit = int(limits[0]) * classes or int(trees[0])
+    check_numbers(party, ACTIVE, [limit], ("trees in use", 1, int(trees[0])))
     numbers = None
     if scorer is not None:
         outlines = [outline(tree, i % classes, party.role) for i, tree in enumerate(scorer.trees[:limit])]
         numbers = [_to_numbers(o, party.roster.size) for o in outlines]
     public = party.tell_everyone(TREE_SHAPE, numbers)
+    if public.shape != (party.roster.size, limit, 2 + party.roster.size):
+        raise FrameError(f"{party.roster.name(ACTIVE)} announced {TREE_SHAPE} in another form than expected")
     if (public != public[0]).any():
         raise UserError(_OTHER_TREES)
+    _check_outlines(party, public[0], classes)
     return Agreed(int(rows[0]), [_from_numbers(row) for row in public[0]], bool(shared[0]))
+
+
+def _check_outlines(party: Party, trees: npt.NDArray[np.int64], classes: int) -> None:
+    """Raise FrameError unless all trees are of classes that there are, and have as many leaves as there may be."""
+    kinds, leaves, owns = trees[:, 0], trees[:, 1], trees[:, 2:]
+    if not ((kinds >= 0) & (kinds < classes)).all() or (leaves < 1).any() or ((owns < 0) | (owns > 1)).any():
+        raise FrameError(f"{party.roster.name(ACTIVE)} announced trees that no model has")
+    check_numbers(party, ACTIVE, [sum(leaves.tolist())], ("leaves", 1, MOST_LEAVES))
 
 
 def _to_numbers(o: Outline, participants: int) -> list[int]:

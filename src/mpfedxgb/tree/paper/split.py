@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpfedxgb.party.bounds import MOST_COLUMNS, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.protocols.lift import lift_opened
@@ -31,9 +32,12 @@ def index_features(party: Party, mine: list[int]) -> FeatureIndex:
     `mine` lists the candidates of this participant's features. Rounds: 2, and a message of the coordinator to each
     participant. Reveals: FEATURE_SIZES to everyone, FEATURE_INDEX to the owner.
     """
-    counts = party.tell_everyone(FEATURE_SIZES, None if party.is_coordinator else [len(mine)])[:, 0]
+    features = party.tell_everyone(FEATURE_SIZES, None if party.is_coordinator else [len(mine)])
+    check_told(party, FEATURE_SIZES, features, ("features", 0, MOST_COLUMNS))
+    counts = features[:, 0]
     padded = None if party.is_coordinator else mine + [0] * (int(counts.max()) - len(mine))
     told = party.tell_everyone(FEATURE_SIZES, padded)
+    check_told(party, FEATURE_SIZES, told, *[("candidate columns of a feature", 0, MOST_COLUMNS)] * int(counts.max()))
     sizes = tuple(tuple(int(s) for s in row[:count]) for row, count in zip(told, counts, strict=True))
     total = int(counts.sum())
     order = np.zeros(total, np.int64)

@@ -1,0 +1,48 @@
+"""The key of a role's own choices - coins, samples - which a resumed training has to repeat. It masks nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mpfedxgb.atomic import write_file
+from mpfedxgb.boosting.checkpoint import trying
+from mpfedxgb.errors import CheckpointError
+from mpfedxgb.ring.prg import digest
+
+_KEY = "private.key"
+
+
+def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> bytes:
+    """Return the key of a role's own choices in a session: the one that the folder holds, or a new one."""
+    path = folder / _KEY
+
+    def read() -> bytes:
+        if path.is_file():
+            return path.read_bytes()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileExistsError):  # of two who make one, the first decides
+            write_file(path, make(count).hex(), overwrite=False)
+        return path.read_bytes()
+
+    text = trying(read, f"cannot keep the private key {path}")
+    try:
+        key = bytes.fromhex(text.decode())
+    except ValueError:
+        key = b""
+    if len(key) != count:
+        raise CheckpointError(f"{path} is damaged; put a copy back, or remove the folder {folder} to begin again")
+    return key
+
+
+def key_of_choices(key: bytes, belongs_to: dict[str, Any]) -> bytes:
+    """Return the key of a role's own choices in one training: with other data or parameters it is another one."""
+    return digest(b"choices of one training", key, json.dumps(belongs_to, sort_keys=True).encode())
+
+
+def forget_private_key(folder: Path) -> None:
+    """Let the next training have a key of its own."""
+    trying(lambda: (folder / _KEY).unlink(missing_ok=True), f"cannot remove the private key in {folder}")
