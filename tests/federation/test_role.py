@@ -502,7 +502,7 @@ def test_scoring_without_anybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     began = time.monotonic()
     with pytest.raises(ZeroDivisionError), Federation(places.settings(1)).scoring():
         raise ZeroDivisionError
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     places.board.close()
 
 

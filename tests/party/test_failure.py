@@ -24,13 +24,13 @@ from mpfedxgb.protocols import multiply, reveal, share
 from mpfedxgb.ring import VECTOR, RingArray, kernels
 from mpfedxgb.transport import Kind, decode
 
-PATIENT = 4.0
+PATIENT = 30.0
 """Deadline, in seconds, where nobody has to wait for it: it passes only if an error got lost."""
 
 IMPATIENT = 1.0
 """Deadline where somebody stops answering."""
 
-LIMIT = 5.0
+LIMIT = 20.0
 """By then everybody has ended."""
 
 Trouble = Callable[[Party], bool]

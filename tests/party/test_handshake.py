@@ -569,7 +569,7 @@ def test_the_first_message_may_take_longer() -> None:
 
 def test_the_missing_role_is_blamed(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """An auxiliary that hears of nobody else says for whom its peers wait: again and again, and in the end."""
-    monkeypatch.setattr(communicator, "SAY_EVERY", 0.05)
+    monkeypatch.setattr(communicator, "SAY_EVERY", 0.3)
     caplog.set_level("INFO", "mpfedxgb.session")
     communicators, _ = make_communicators(3, deadline=1.6)
     words = InterimFrames(communicators[0].roster, 0, communicators[0].settings)
