@@ -561,7 +561,7 @@ def test_serving(tmp_path: Path, nursery: Nursery, trained: Path) -> None:
         made.start(1, "--predict")
         made.wait_for(1, "bank waits for coordinator")
         made.children[1].terminate()
-        assert made.children[1].wait(10.0) == ExitCode.STOPPED, "it need not wait for anybody"
+        assert made.children[1].wait(WAIT) == ExitCode.STOPPED, "it need not wait for anybody"
 
         made.start(0, "--log-level", "info")
         made.start(2, "--serve")
