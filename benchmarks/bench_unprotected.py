@@ -209,7 +209,8 @@ def _complaint(log: Path) -> str:
 
 def _codes(frame: pd.DataFrame, edges: dict[str, Floats]) -> Floats:
     """Return the columns of one participant as numbers of their bins."""
-    return np.column_stack([np.searchsorted(edges[c], frame[c], side="left") for c in frame]).astype(np.float32)
+    columns = [np.searchsorted(edges[name], frame[name].to_numpy(np.float32), side="left") for name in map(str, frame)]
+    return np.column_stack(columns).astype(np.float32)
 
 
 def _plain_margins(codes: Floats, y: pd.Series[int], params: dict[str, Any], trees: int) -> Floats:
