@@ -3,10 +3,10 @@
     make yardstick
     .venv/bin/python benchmarks/bench_unprotected.py [--python PATH] [--repeat R] [--json]
 
-XGBoost's mode runs as five processes, a server and four workers, over mutual TLS on loopback; ours as threads of one
-process and as five processes over mutual TLS. They take turns, and the least of each kind counts. All get the same
-bins, and all margins are compared with those of plain `xgboost` on the joined table; the exit code is 1 if they
-differ, or if XGBoost's mode fails.
+XGBoost's mode runs as five processes, a server and four workers, over mutual TLS (its server listens on all interfaces,
+but nobody gets in without a certificate); ours as threads of one process and as five processes over mutual TLS on
+loopback. They take turns, and the least of each kind counts. All get the same bins, and all margins are compared with
+those of plain `xgboost` on the joined table; the exit code is 1 if they differ, or if XGBoost's mode fails.
 
 Seconds of XGBoost's mode are those of `xgboost.train` alone; the exchange before it, while the matrix is made, stands
 beside them. Ours are whole warm fits as threads, binning and set-up included, and everything after the handshake as
