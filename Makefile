@@ -15,7 +15,12 @@ PROTOC := grpcio-tools==1.60.2 setuptools<81
 # use, and warnings are errors.
 OLDEST := click==8.2.1 pyparsing==3.2.0
 
-.PHONY: setup demo test coverage mutants check bench parity reproduce leaks constraints oldest wire dist clean
+# XGBoost's federated vertical mode is gone with 3.4, and was never in xgboost-cpu. Dependencies are named one by one:
+# the one for GPUs that xgboost brings is larger than all the rest, and of no use here.
+YARDSTICK := build/yardstick
+UNPROTECTED := xgboost>=3.0,<3.4 numpy scipy
+
+.PHONY: setup demo test coverage mutants check bench yardstick parity reproduce leaks constraints oldest wire dist clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 
@@ -46,6 +51,15 @@ check: $(STAMP)  ## ruff, format, mypy --strict, import-linter, codespell
 
 bench: $(STAMP)  ## rates, rounds and bytes of every protocol, and the kernels against their limits
 	$(BIN)/python benchmarks/bench_protocols.py $(ARGS)
+
+yardstick: $(STAMP) $(YARDSTICK)/.installed  ## the paper's job beside XGBoost's vertical mode, which protects nothing
+	$(BIN)/python benchmarks/bench_unprotected.py $(ARGS)
+
+$(YARDSTICK)/.installed:
+	$(PYTHON) -m venv --clear $(YARDSTICK)
+	$(YARDSTICK)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-deps \
+		$(foreach wheel,$(UNPROTECTED),"$(wheel)") $(addprefix --constraint ,$(CONSTRAINTS))
+	@touch $@
 
 parity: $(STAMP)  ## compare with xgboost on the full-size data sets in DATA (minutes)
 	$(BIN)/python benchmarks/parity.py --data $(DATA) $(ARGS)

@@ -41,20 +41,22 @@ def paper_job(rows: int, columns: int) -> tuple[dict[str, pd.DataFrame], pd.Seri
     return frames, y
 
 
-def in_one_process(frames: dict[str, pd.DataFrame], y: pd.Series[int], trees: int, depth: int) -> dict[str, Any]:
+def in_one_process(
+    frames: dict[str, pd.DataFrame], y: pd.Series[int], trees: int, depth: int, bins: int
+) -> dict[str, Any]:
     """Train by threads and return seconds after the handshake."""
-    model = FedXGBClassifier(n_estimators=trees, max_depth=depth).fit(frames, y)
+    model = FedXGBClassifier(n_estimators=trees, max_depth=depth, max_bin=bins).fit(frames, y)
     phases = model.run_.phases
     return {"seconds": sum(c.seconds for name, c in phases.items() if name), "model": model.partial_models_}
 
 
 def in_processes(
-    frames: dict[str, pd.DataFrame], y: pd.Series[int], trees: int, depth: int, delay: float
+    frames: dict[str, pd.DataFrame], y: pd.Series[int], trees: int, depth: int, bins: int, delay: float
 ) -> dict[str, Any]:
     """Train by processes, and return seconds after the handshake, rounds and hops of the active participant."""
     tables = {name: frame.assign(person=np.arange(len(frame))) for name, frame in frames.items()}
     tables[PARTICIPANTS[0]] = tables[PARTICIPANTS[0]].assign(label=y.to_numpy())
-    training = {"n_estimators": trees, "max_depth": depth, "num_class": 2}
+    training = {"n_estimators": trees, "max_depth": depth, "max_bin": bins, "num_class": 2}
     with tempfile.TemporaryDirectory() as folder, Trial(Path(folder), tables, "label", "person", training) as trial:
         if delay:
             with Relay(trial.listen, delay) as relay:
@@ -80,12 +82,13 @@ def main() -> int:
     parser.add_argument("--columns", type=int, default=10)
     parser.add_argument("--trees", type=int, default=3)
     parser.add_argument("--depth", type=int, default=3)
+    parser.add_argument("--bins", type=int, default=32, help="bins per column")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--delay", type=float, default=0.0, help="seconds that each direction is held back")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     frames, y = paper_job(args.rows, args.columns)
-    job = (frames, y, args.trees, args.depth)
+    job = (frames, y, args.trees, args.depth, args.bins)
     in_one_process(*job)
     inside, outside, slow = [], [], []
     for _ in range(args.repeat):

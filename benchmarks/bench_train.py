@@ -24,7 +24,9 @@ import pandas as pd
 
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.api.parity import compare_with_xgboost
+from mpfedxgb.boosting.join import JoinedTree, join
 from mpfedxgb.ring import kernels
+from mpfedxgb.tree.nodes import Leaf
 from plain_table import scaled, table
 
 
@@ -50,11 +52,12 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         security=args.security,
     )
     cold = _seconds(lambda: model.fit(X, y))
-    calibration = min(_seconds(_calibrate) for _ in range(5))
+    calibration = calibration_seconds()
     fits = [_seconds(lambda: model.fit(X, y)) for _ in range(args.repeat)]
     predict = min(_seconds(lambda: model.predict_proba(X)) for _ in range(2))
     parity = compare_with_xgboost(model, X, y)
     run, trees = model.run_, model.run_.trees
+    candidates = sum(len(edges) for owner in model.cut_points_.values() for edges in owner.values())
     setup = run.phases["setup"]
     aux = [run.roles[name] for name in run.auxiliaries]
     setup_aux = mean(run.setup[name].bytes_sent for name in run.auxiliaries)
@@ -66,7 +69,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "depth": args.depth,
         "trees": trees,
         "security": args.security,
-        "candidates": sum(len(edges) for owner in model.cut_points_.values() for edges in owner.values()),
+        "candidates": candidates,
         "seconds_cold": cold,
         "seconds_warm": min(fits),
         "seconds_by_phase": {path or "between": c.seconds for path, c in run.phases.items()},
@@ -77,6 +80,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "bytes_per_participant_per_tree": (mean(c.bytes_sent for c in aux) - setup_aux) / trees,
         "active_bytes_per_tree": (run.roles[run.active].bytes_sent - run.setup[run.active].bytes_sent) / trees,
         "dealer_bytes_per_tree": run.dealer_bytes / trees,
+        "dealer_bytes_per_candidate_and_node": run.dealer_bytes / max(1, candidates * _searched_nodes(model)),
         "setup_bytes_per_participant": setup_aux,
         "products_per_tree": run.roles[run.active].products / trees,
         "comparisons_per_tree": run.roles[run.active].comparisons / trees,
@@ -98,11 +102,27 @@ def make_table(rows: int, features: int) -> tuple[pd.DataFrame, np.ndarray[Any, 
     return pd.DataFrame(X, columns=[f"f{j}" for j in range(features)]), y
 
 
+def calibration_seconds() -> float:
+    """Return the least time of five for a fixed amount of arithmetic inside the cache: 64 M multiply-adds."""
+    return min(_seconds(_calibrate) for _ in range(5))
+
+
 def _calibrate() -> None:
-    """Do a fixed amount of arithmetic inside the cache: 64 M multiply-adds."""
     a, out = np.ones((64, 1024), np.uint64), np.zeros((8, 64), np.uint64)
     for _ in range(128):
         kernels.dense_add(a, a[:8], out)
+
+
+def _searched_nodes(model: FedXGBClassifier) -> int:
+    """Return for how many nodes of all trees a split was looked for: all but the leaves of the lowest level."""
+
+    def below(tree: JoinedTree, place: int, levels: int) -> int:
+        if not levels:
+            return 0
+        node = tree[place]
+        return 1 if isinstance(node, Leaf) else 1 + sum(below(tree, p, levels - 1) for p in (node.left, node.right))
+
+    return sum(below(tree, 0, model.max_depth) for tree in join(model.partial_models_).trees)
 
 
 def _xgboost_seconds(model: FedXGBClassifier, X: pd.DataFrame, y: np.ndarray[Any, Any]) -> float:
@@ -140,6 +160,7 @@ def _page(args: argparse.Namespace, r: dict[str, Any]) -> str:
         ["sent by an auxiliary a tree", scaled(r["bytes_per_participant_per_tree"], "B")],
         ["sent by the active one a tree", scaled(r["active_bytes_per_tree"], "B")],
         ["dealt by the coordinator a tree", scaled(r["dealer_bytes_per_tree"], "B")],
+        ["dealt per candidate and node", scaled(r["dealer_bytes_per_candidate_and_node"], "B")],
         ["set-up, sent by an auxiliary once", scaled(r["setup_bytes_per_participant"], "B")],
         ["peak memory, all roles", f"{r['peak_memory_mb']:.0f} MB"],
         ["plain xgboost, one thread", f"{r['xgboost_seconds']:.4f} s"],
