@@ -33,7 +33,7 @@ RINGS = (VECTOR, *WIDE)
 TINY = (Ring(3), Ring(8), Ring(13))
 SHAPES: tuple[Shape, ...] = ((), (0,), (1,), (17,), (2, 0, 3), (2, 3, 4))
 
-DRAWN = settings(max_examples=10, deadline=None, print_blob=True)
+DRAWN = settings(max_examples=10)
 """How tests of drawn integers run; a failure is reduced to its smallest example."""
 
 PROPERTY = settings(DRAWN, max_examples=3, phases=[Phase.explicit, Phase.reuse, Phase.generate])

@@ -1,4 +1,4 @@
-"""How property tests run: no deadline on busy machines, and a failure prints how to repeat it."""
+"""How many examples a property test has; the rest is in conftest.py."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from hypothesis import HealthCheck, settings
 
 def examples(count: int) -> settings:
     """Return the settings of a property test of so many examples."""
-    return settings(deadline=None, max_examples=count, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+    return settings(max_examples=count, suppress_health_check=[HealthCheck.too_slow])
