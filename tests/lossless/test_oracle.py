@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
-from support.plain_boosting import plain_trees
+from plain_boosting import plain_trees
 from support.property_tests import examples
 from support.small_problems import Problem, small_problem
 
