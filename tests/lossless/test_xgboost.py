@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.join import JoinedSplit
 from mpfedxgb.experiments.data import ADULT_COLUMNS, ADULT_WORDS
+from mpfedxgb.tree import Leaf
 from support.data_sets import data_or_sample, whole_data
 from support.small_problems import small_problem
 
@@ -243,3 +245,73 @@ def test_hours_of_adult() -> None:
     X = X.assign(**{name: X[name].astype("category") for name in (*ADULT_WORDS, "class")})
     model = FedXGBRegressor(participants=3, n_estimators=3, max_depth=4, max_bin=12).fit(X, frame["hours-per-week"])
     assert_same(compare_with_xgboost(model, X, frame["hours-per-week"]))
+
+
+def test_weights_beside_a_custom_objective() -> None:
+    """Sample weights multiply g and h of a loss of one's own, in the comparison too."""
+    problem = small_problem(11, "regression", rows=300, participants=2, weighted=True)
+    y = problem.y / 1000
+    model = FedXGBRegressor(objective=huber, n_estimators=3, max_bin=10)
+    model.fit(problem.tables, y, sample_weight=problem.weight)
+    assert_same(compare_with_xgboost(model, problem.whole, y, problem.weight), compared=3)
+
+
+def test_columns_of_text() -> None:
+    """Texts are categories in the comparison as they are in training, missing ones too."""
+    rng = np.random.default_rng(8)
+    words = rng.choice(np.array(["red", "green", "blue", None], object), 300)
+    X = pd.DataFrame({"x": rng.normal(size=300), "colour": words})
+    y = X["x"] + (X["colour"] == "green") * 2
+    model = FedXGBRegressor(n_estimators=3, max_bin=10).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y), compared=3)
+
+
+def test_leaves_of_small_sums() -> None:
+    """Where G is nearly 0, xgboost's leaf is made of what float32 leaves of 1 - p: rounding explains that much."""
+    X = pd.DataFrame({"a": np.arange(1000.0), "b": np.arange(1000.0) % 7})
+    y = np.arange(1000) % 40 != 0
+    model = FedXGBClassifier(n_estimators=3, max_depth=1, max_bin=2, gamma=1e6, reg_lambda=0).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y), compared=3)
+
+
+def test_leaves_of_small_hessians() -> None:
+    """Hessians far below the largest have few digits here; the comparison allows for that, and for no more."""
+    X = pd.DataFrame({"a": np.arange(60.0), "b": np.arange(60.0) % 7})
+    y = np.where(X["a"] < 50, X["b"] / 10, 50.0)
+    params: dict[str, Any] = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0}
+    model = FedXGBRegressor(objective="reg:pseudohubererror", base_score=0.0, **params).fit(X, y)
+    parity = compare_with_xgboost(model, X, y)
+
+    assert parity.same_trees
+    assert parity.max_leaf_difference < LEAF
+    assert 1e-4 < parity.max_margin_difference <= parity.margin_resolution < 0.1 * parity.largest_margin
+
+
+def test_a_leaf_that_rounding_does_not_explain() -> None:
+    """One leaf weight of an ordinary model, changed by a ten-thousandth, is found."""
+    problem = small_problem(3, "binary", rows=400, participants=2)
+    model = FedXGBClassifier(n_estimators=2).fit(problem.tables, problem.y)
+    assert_same(compare_with_xgboost(model, problem.whole, problem.y), compared=2)
+
+    active = model.partial_models_[0]
+    place = next(i for i, node in enumerate(active.trees[0]) if isinstance(node, Leaf))
+    leaf = active.trees[0][place]
+    assert isinstance(leaf, Leaf)
+    assert leaf.weight is not None
+    changed = replace(leaf, weight=leaf.weight + leaf.weight // 10_000)
+    tree = (*active.trees[0][:place], changed, *active.trees[0][place + 1 :])
+    model.partial_models_[0] = replace(active, trees=(tree, *active.trees[1:]))
+
+    assert compare_with_xgboost(model, problem.whole, problem.y).max_leaf_difference > LEAF
+
+
+def test_gradients_beyond_float32() -> None:
+    """Counts that a first step overshoots by far: where e^margin is beyond float32 the comparison ends, and says so."""
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 3})
+    y = np.where(X["a"] < 5, 100.0, 1.0)
+    model = FedXGBRegressor(objective="count:poisson", base_score=0.9, learning_rate=1.0, n_estimators=3, reg_lambda=0)
+    parity = compare_with_xgboost(model.fit(X, y), X, y)
+
+    assert_same(parity)
+    assert parity.compared_trees == 1
+    assert parity.ties == ["tree 1: g or h is beyond float32, so xgboost cannot go on"]

@@ -13,15 +13,14 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import to_booster
+from mpfedxgb.api.rounding import RoundedGradients, rounded_gradients
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
 from mpfedxgb.boosting.objective import Floats, Objective
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
+from mpfedxgb.data.table import is_text
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
-
-FLOAT32 = 2.0**-23
-"""Float32's epsilon. XGBoost keeps margins in float32, so it knows no leaf better than this share of the largest."""
 
 TIE = 1e-6
 """Relative gap of two scores below which XGBoost's float32 arithmetic cannot tell them apart."""
@@ -36,8 +35,10 @@ class Parity:
 
     `difference` names the first place where the trees part, or is empty. `ties` names nodes where they part because
     XGBoost's two best scores are a float32 tie, or the better split has a side of just min_child_weight, which a
-    float32 sum may miss; below such a node, and in later rounds, nothing is compared. Leaf differences are relative,
-    and count beyond the resolution of XGBoost's own float32 margins.
+    float32 sum may miss, or the tree for which g or h is beyond float32; from there on, and in later rounds, nothing is
+    compared. Leaf differences are relative,
+    and count beyond what rounding alone explains (rounding.py); `margin_resolution` is that for the margin of the row
+    where it is largest.
     """
 
     trees: int
@@ -47,6 +48,7 @@ class Parity:
     max_leaf_difference: float
     max_margin_difference: float
     largest_margin: float
+    margin_resolution: float
     booster: Any
     edges: Edges
     columns: list[str]
@@ -66,12 +68,14 @@ def compare_with_xgboost(
 ) -> Parity:
     """Train `xgboost` (hist) on the columns binned by the model's own cuts, a bin each, and compare tree by tree.
 
-    X holds the columns of all participants under the names the joined model uses, y the labels as passed to `fit`.
+    X holds the columns of all participants under the names the joined model uses, y and sample_weight are those passed
+    to `fit`.
     """
     import xgboost
 
     joined = join(model.partial_models_)
     columns = feature_names(joined)
+    X = _with_categories(X, columns, joined)
     edges = {
         column: model.cut_points_[joined.participants[owner - 1]][f.name]
         for column, (owner, f) in zip(columns, joined.features, strict=True)
@@ -88,7 +92,8 @@ def compare_with_xgboost(
     y64 = labels.astype(np.float64)
 
     def gradients(margins: Any, _: Any) -> Any:
-        return [part[0] for part in loss.gradients(y64, margins.astype(np.float64)[None])]
+        parts = loss.gradients(y64, margins.astype(np.float64)[None])
+        return [part[0] if weight is None else part[0] * weight for part in parts]  # xgboost leaves weights to it
 
     rounds = len(joined.trees) // joined.params.trees_per_round
     booster = xgboost.train(_parameters(model, joined), data, rounds, obj=gradients if loss.is_custom else None)
@@ -102,9 +107,10 @@ def compare_with_xgboost(
         compared_trees=comparison.compared,
         difference=comparison.difference,
         ties=comparison.ties,
-        max_leaf_difference=comparison.leaf_difference(FLOAT32 * float(np.abs(margins).max())),
+        max_leaf_difference=comparison.leaf_difference(),
         max_margin_difference=float(np.abs(margins - ours.predict(raw, output_margin=True)).max()),
         largest_margin=float(np.abs(margins).max()),
+        margin_resolution=float(comparison.margin_errors.max()),
         booster=booster,
         edges=edges,
         columns=columns,
@@ -135,6 +141,16 @@ def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> di
     if model.base_score is not None:
         out["base_score"] = model.base_score
     return out | params.loss.xgboost_parameters(params.num_class)
+
+
+def _with_categories(X: pd.DataFrame, columns: list[str], joined: Joined) -> pd.DataFrame:
+    """Return X with texts as categories, in the order of the model's codes."""
+    kinds = {
+        column: pd.CategoricalDtype(list(f.categories))
+        for column, (_, f) in zip(columns, joined.features, strict=True)
+        if f.categories is not None and is_text(X[column])
+    }
+    return X.astype(kinds)
 
 
 def _binned(X: pd.DataFrame, columns: list[str], edges: Edges) -> pd.DataFrame:
@@ -190,7 +206,9 @@ class _Comparison:
         self.difference = ""
         self.ties: list[str] = []
         self.compared = 0
-        self._leaves: list[tuple[float, float]] = []
+        self.margin_errors = np.zeros((joined.params.trees_per_round, len(y)))
+        self._leaves: list[tuple[float, float, float]] = []
+        self._now: RoundedGradients
 
     def run(self, theirs: dict[str, Any]) -> None:
         """Compare all trees, or those up to the end of the first round with a tie."""
@@ -200,29 +218,41 @@ class _Comparison:
             return
         per_round = self.joined.params.trees_per_round
         for number, (tree, other) in enumerate(zip(self.joined.trees, trees, strict=True)):
-            if self.ties and number % per_round == 0:
-                return
+            if number % per_round == 0:
+                if self.ties:
+                    return
+                self._now = self._gradients(number // per_round)
+                if not self._now.fit_float32:
+                    self.ties.append(f"tree {number}: g or h is beyond float32, so xgboost cannot go on")
+                    return
             self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool))
             if self.difference:
                 return
             self.compared += 1
 
-    def leaf_difference(self, resolution: float) -> float:
-        """Return the largest relative difference of two leaves, beyond what XGBoost's float32 margins can resolve."""
+    def leaf_difference(self) -> float:
+        """Return the largest relative difference of two leaves, beyond what rounding alone explains."""
         if not self._leaves:
             return 0.0
-        a, b = np.array(self._leaves).T
+        a, b, resolution = np.array(self._leaves).T
         beyond = np.maximum(np.abs(a - b) - resolution, 0)
         return float((beyond / np.maximum(np.maximum(np.abs(a), np.abs(b)), 1e-30)).max())
+
+    def _leaf(self, number: int, weight: int, theirs: float, rows: Rows, is_root: bool) -> None:
+        """Compare two leaves of the same rows; their margins may be off from now on by as much as the leaves."""
+        params, class_ = self.joined.params, number % self.joined.params.trees_per_round
+        ours = float(np.ldexp(float(weight), -WEIGHT_BITS))
+        error = self._now.sums(class_, rows).leaf_error(params.reg_lambda, params.learning_rate) + 2.0**-WEIGHT_BITS
+        self.margin_errors[class_, rows] += error
+        self._leaves.append((ours, theirs, error))
+        if is_root and abs(ours - theirs) > error + max(1e-5, 1e-3 * abs(theirs)):
+            self.difference = f"tree {number} is a single leaf of {ours:.9g}, xgboost's one of {theirs:.9g}"
 
     def _node(self, number: int, tree: JoinedTree, i: int, other: dict[str, Any], j: int, rows: Rows) -> None:
         node, is_leaf = tree[i], other["left_children"][j] == -1
         if isinstance(node, Leaf) and is_leaf:
             assert node.weight is not None
-            a, b = float(np.ldexp(float(node.weight), -WEIGHT_BITS)), float(other["split_conditions"][j])
-            self._leaves.append((a, b))
-            if i == 0 and not np.isclose(a, b, rtol=1e-3, atol=1e-5):
-                self.difference = f"tree {number} is a single leaf of {a:.9g}, xgboost's one of {b:.9g}"
+            self._leaf(number, node.weight, float(other["split_conditions"][j]), rows, is_root=i == 0)
             return
         mine = None if isinstance(node, Leaf) else self._ours(node)
         yours = None if is_leaf else self._theirs(other, j)
@@ -262,7 +292,8 @@ class _Comparison:
 
     def _judge(self, where: str, number: int, mine: _Condition | None, yours: _Condition | None, rows: Rows) -> None:
         """Decide whether two splits of one node are a float32 tie, by their scores in double precision."""
-        g, h = self._gradients(number)
+        class_ = number % self.joined.params.trees_per_round
+        g, h = self._now.g[class_], self._now.h[class_]
         a, b = (self._score(c, g, h, rows) for c in (mine, yours))
         text = f"{where}: {self._describe(mine)} scores {a:.9g}, xgboost's {self._describe(yours)} {b:.9g}"
         if abs(a - b) <= TIE * max(abs(a), abs(b)):
@@ -288,16 +319,13 @@ class _Comparison:
         left, least = self._left(condition), self.joined.params.min_child_weight
         return any(abs(float(h[rows & side].sum()) - least) < TIE * least for side in (left, ~left))
 
-    def _gradients(self, number: int) -> tuple[Floats, Floats]:
-        """Return g and h of a tree, from the margins before its round."""
-        round_, class_ = divmod(number, self.joined.params.trees_per_round)
+    def _gradients(self, round_: int) -> RoundedGradients:
+        """Return g and h of a round, from the margins before it."""
         margins = np.array(self.joined.base_margin)[:, None] + np.zeros(len(self.y))
         if round_:
             known = self.ours.predict(self.raw, output_margin=True, iteration_range=(0, round_))
             margins = np.asarray(known, np.float64).reshape(len(self.y), -1).T
-        g, h = self.loss.gradients(self.y, margins)
-        weight = 1.0 if self.weight is None else self.weight
-        return g[class_] * weight, h[class_] * weight
+        return rounded_gradients(self.joined.params, self.loss, self.y, self.weight, margins, self.margin_errors)
 
     def _describe(self, condition: _Condition | None) -> str:
         if condition is None:
