@@ -315,3 +315,47 @@ def test_gradients_beyond_float32() -> None:
     assert_same(parity)
     assert parity.compared_trees == 1
     assert parity.ties == ["tree 1: g or h is beyond float32, so xgboost cannot go on"]
+
+
+def test_scores_that_rounding_cannot_tell() -> None:
+    """A hessian a billionth of the largest is a step of the integers here: its split scores less, which is a tie."""
+
+    def steep(y: Any, margin: Any) -> Any:
+        return margin - y, np.where(y == 1, 1e-9, 1.0)
+
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 5})
+    y = np.where(X["a"] == 0, 1.0, np.where(X["b"] == 3, 5_000.0, 2.0))
+    params: dict[str, Any] = {"n_estimators": 1, "max_depth": 1, "max_bin": 64, "reg_lambda": 0, "min_child_weight": 0}
+    model = FedXGBRegressor(objective=steep, **params).fit(X, y)
+    parity = compare_with_xgboost(model, X, y)
+
+    assert parity.same_trees, parity.difference
+    assert len(parity.ties) == 1
+    assert "rounding of g and h explains it" in parity.ties[0]
+
+
+def test_a_start_that_xgboost_rounds() -> None:
+    """Weights added up one by one in float32 move where xgboost starts, by so much that the first leaf shows it."""
+    weight = np.where(np.arange(190) < 3, 1.0, 1e-4 * (1 + np.arange(190) % 3))
+    X = pd.DataFrame({"a": np.ones(190), "b": np.zeros(190)})
+    y = np.arange(190) % 3
+    model = FedXGBClassifier(n_estimators=2, learning_rate=0.01, reg_lambda=1e-6).fit(X, y, sample_weight=weight)
+    parity = compare_with_xgboost(model, X, y, weight)
+    assert_same(parity, compared=6)
+
+    other = np.where(np.arange(190) < 3, 1.0, 2e-3)  # weights of another training
+    assert "training starts from" in compare_with_xgboost(model, X, y * (np.arange(190) > 60), other).difference
+
+
+@pytest.mark.parametrize("kind", ["binary", "regression", "classes", "counts"])
+def test_rounding_explains_little_of_ordinary_trainings(kind: str) -> None:
+    """Whatever the size of labels and the number of rounds, margins are known to five digits or more."""
+    problem = small_problem(12, kind, rows=300, participants=2)
+    if kind in ("binary", "classes"):
+        model: Any = FedXGBClassifier(n_estimators=6)
+    else:
+        model = FedXGBRegressor(objective="count:poisson" if kind == "counts" else None, n_estimators=6)
+    parity = compare_with_xgboost(model.fit(problem.tables, 1000 * problem.y), problem.whole, 1000 * problem.y)
+
+    assert_same(parity, compared=6)
+    assert parity.margin_resolution < 1e-5 * parity.largest_margin

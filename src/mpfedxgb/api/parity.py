@@ -13,7 +13,7 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import to_booster
-from mpfedxgb.api.rounding import RoundedGradients, rounded_gradients
+from mpfedxgb.api.rounding import FLOAT32, RoundedGradients, rounded_gradients
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
 from mpfedxgb.boosting.objective import Floats, Objective
 from mpfedxgb.boosting.params import TrainParams
@@ -34,11 +34,10 @@ class Parity:
     """How a federated model compares with `xgboost` on the same bins and parameters.
 
     `difference` names the first place where the trees part, or is empty. `ties` names nodes where they part because
-    XGBoost's two best scores are a float32 tie, or the better split has a side of just min_child_weight, which a
-    float32 sum may miss, or the tree for which g or h is beyond float32; from there on, and in later rounds, nothing is
-    compared. Leaf differences are relative,
-    and count beyond what rounding alone explains (rounding.py); `margin_resolution` is that for the margin of the row
-    where it is largest.
+    XGBoost's two best scores are a float32 tie, or nearer than the rounding of g and h can tell, or the better split
+    has a side of just min_child_weight, which a sum may miss; and trees for which g or h is beyond float32. From there
+    on nothing is compared. Leaf differences are relative, and count beyond what rounding alone explains (rounding.py);
+    `margin_resolution` is that for the margin of the row where it is largest.
     """
 
     trees: int
@@ -216,6 +215,9 @@ class _Comparison:
         if len(trees) != len(self.joined.trees):
             self.difference = f"{len(self.joined.trees)} trees against {len(trees)}"
             return
+        self._start(theirs["learner"]["learner_model_param"]["base_score"])
+        if self.difference:
+            return
         per_round = self.joined.params.trees_per_round
         for number, (tree, other) in enumerate(zip(self.joined.trees, trees, strict=True)):
             if number % per_round == 0:
@@ -229,6 +231,15 @@ class _Comparison:
             if self.difference:
                 return
             self.compared += 1
+
+    def _start(self, base_score: str) -> None:
+        """Compare where training starts; xgboost adds up in float32, so each row may cost it a rounding."""
+        ours = np.array(self.joined.base_margin)
+        theirs = np.broadcast_to(self.loss.link.to_margin(np.atleast_1d(json.loads(base_score))), ours.shape)
+        self.margin_errors += np.abs(ours - theirs)[:, None]
+        largest = max(1.0, float(np.abs(ours).max()), float(np.abs(self.y).max()))
+        if np.abs(ours - theirs).max() > FLOAT32 * len(self.y) * largest:
+            self.difference = f"training starts from {ours}, xgboost's from {theirs}"
 
     def leaf_difference(self) -> float:
         """Return the largest relative difference of two leaves, beyond what rounding alone explains."""
@@ -291,33 +302,34 @@ class _Comparison:
         return np.where(np.isnan(codes), condition.missing_left, present)
 
     def _judge(self, where: str, number: int, mine: _Condition | None, yours: _Condition | None, rows: Rows) -> None:
-        """Decide whether two splits of one node are a float32 tie, by their scores in double precision."""
+        """Decide whether rounding can make two splits of one node a tie, by their scores in double precision."""
         class_ = number % self.joined.params.trees_per_round
-        g, h = self._now.g[class_], self._now.h[class_]
-        a, b = (self._score(c, g, h, rows) for c in (mine, yours))
+        (a, a_least, a_most), (b, b_least, b_most) = (self._score(c, class_, rows) for c in (mine, yours))
         text = f"{where}: {self._describe(mine)} scores {a:.9g}, xgboost's {self._describe(yours)} {b:.9g}"
         if abs(a - b) <= TIE * max(abs(a), abs(b)):
             self.ties.append(text)
-        elif self._is_at_minimum(mine if a > b else yours, h, rows):
+        elif max(a_least, b_least) <= min(a_most, b_most):
+            self.ties.append(f"{text}; rounding of g and h explains it")
+        elif self._is_at_minimum(mine if a > b else yours, class_, rows):
             self.ties.append(f"{text}; the better one has a side of min_child_weight")
         else:
             self.difference = self.difference or text
 
-    def _score(self, condition: _Condition | None, g: Floats, h: Floats, rows: Rows) -> float:
+    def _score(self, condition: _Condition | None, class_: int, rows: Rows) -> Floats:
+        """Return the score of a split or, with gamma, of none, and the least and the most that it may be."""
         params = self.joined.params
-        if condition is None:
-            return float(g[rows].sum() ** 2 / (h[rows].sum() + params.reg_lambda) + max(params.gamma, 1e-6))
-        left = rows & self._left(condition)
-        return float(
-            sum(g[side].sum() ** 2 / (h[side].sum() + params.reg_lambda) for side in (left, rows & ~left) if side.any())
-        )
+        sides = [rows] if condition is None else [rows & self._left(condition), rows & ~self._left(condition)]
+        scores = [self._now.sums(class_, side).score(params.reg_lambda) for side in sides if side.any()]
+        return np.asarray(np.sum(scores, axis=0) + (max(params.gamma, 1e-6) if condition is None else 0.0))
 
-    def _is_at_minimum(self, condition: _Condition | None, h: Floats, rows: Rows) -> bool:
-        """Return whether a side is so near to min_child_weight that float32 sums decide whether it is allowed."""
-        if condition is None:
+    def _is_at_minimum(self, condition: _Condition | None, class_: int, rows: Rows) -> bool:
+        """Return whether a side is so near to min_child_weight that rounding decides whether it is allowed."""
+        least = self.joined.params.min_child_weight
+        if condition is None or least == 0:
             return False
-        left, least = self._left(condition), self.joined.params.min_child_weight
-        return any(abs(float(h[rows & side].sum()) - least) < TIE * least for side in (left, ~left))
+        left = self._left(condition)
+        sums = [self._now.sums(class_, rows & side) for side in (left, ~left)]
+        return any(abs(side.H - least) < TIE * least + side.off_h for side in sums)
 
     def _gradients(self, round_: int) -> RoundedGradients:
         """Return g and h of a round, from the margins before it."""
