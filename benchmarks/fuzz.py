@@ -11,9 +11,10 @@ printed. Every training is compared
   Trainings with row or column samples, a first-layer mask or security="paper" have no counterpart there;
 - with the exported Booster, which has to predict what joint scoring predicts, and with the metric of the best round.
 
-Prints a line for each training that differs, with the command that repeats it, and counts at the end: refused are
-those that training refuses in words, loose those in which rounding may explain more than a thousandth of the largest
-margin. The exit code is 1 if anything differs.
+Prints a line for each training that differs, with the command that repeats it, and counts at the end. Refused are those
+that training refuses in words; of those compared with xgboost, the ones with the same trees to the end, and why the
+others part; loose those in which rounding may explain more than a thousandth of the largest margin, by their seeds. The
+exit code is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import math
 import random
+import re
 import sys
 import time
 from collections import Counter
@@ -44,7 +46,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
-from parity import values_agree
+from parity import MARGIN_FLOOR, values_agree
 from plain_boosting import plain_trees
 from plain_table import table
 from random_trainings import OTHER_ROWS, Training, random_training
@@ -55,7 +57,7 @@ _FLOAT32 = 2.0**-20
 """Relative error of a sum of some float32 leaves."""
 
 _LOOSE = 1e-3
-"""Share of the largest margin beyond which rounding may explain much, which the table counts."""
+"""Share of the largest margin beyond which rounding may explain much, if it is more than the floor besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,9 @@ class Outcome:
     refused: str = ""
     trees: int = 0
     splits: int = 0
+    has_counterpart: bool = False
     against_xgboost: int = 0
-    ties: int = 0
+    parts: str = ""
     is_loose: bool = False
     is_paper: bool = False
     seconds: float = 0.0
@@ -107,9 +110,10 @@ def _compare(training: Training, outcome: Outcome) -> Outcome:
     return replace(
         outcome,
         difference=difference,
+        has_counterpart=True,
         against_xgboost=parity.compared_trees,
-        ties=len(parity.ties),
-        is_loose=parity.margin_resolution > _LOOSE * parity.largest_margin,
+        parts=re.split("[:;] ", parity.ties[0])[-1] if parity.ties else "",
+        is_loose=parity.margin_resolution > max(_LOOSE * parity.largest_margin, MARGIN_FLOOR),
     )
 
 
@@ -117,8 +121,10 @@ def fit(training: Training) -> Model:
     """Return the fitted model; the number that the training is made from repeats the masks too."""
     kind = FedXGBClassifier if training.has_classes else FedXGBRegressor
     model: Model = kind(deadline=120.0, **training.params)
-    evaluation = [(training.for_evaluation, training.evaluation_labels)] if training.evaluates else None
-    return model.fit(training.for_training, training.labels, sample_weight=training.weight, eval_set=evaluation)
+    evaluation = [(training.as_passed(training.for_evaluation), training.evaluation_labels)]
+    weights = None if training.evaluation_weight is None else [training.evaluation_weight]
+    more = {"eval_set": evaluation, "sample_weight_eval_set": weights} if training.evaluates else {}
+    return model.fit(training.as_passed(training.for_training), training.labels, training.weight, **more)
 
 
 def _has_counterpart(training: Training) -> bool:
@@ -164,13 +170,18 @@ def against_export(training: Training, model: Model, joined: Joined) -> str:
     apart = float(np.abs(ours - theirs).max())
     if not apart <= _FLOAT32 * largest:
         return f"export: margins of the Booster differ by {apart:.2e} of {largest:.3g}"
-    if training.evaluates:
-        (name, values), *_ = model.evals_result_["validation_0"].items()
-        best = -1 if model.best_iteration_ is None else model.best_iteration_
-        codes = training.evaluation_labels
-        codes = np.searchsorted(model.classes_, codes) if isinstance(model, FedXGBClassifier) else codes
-        predictions = joined.params.loss.transform(ours[:, training.rows :])
-        value = METRICS[name](codes.astype(np.float64), predictions, np.ones(OTHER_ROWS))
+    return _against_evaluation(training, model, joined, ours) if training.evaluates else ""
+
+
+def _against_evaluation(training: Training, model: Model, joined: Joined, margins: Any) -> str:
+    """Return which metric of the best round is not that of joint scoring's margins, if one is not."""
+    best = -1 if model.best_iteration_ is None else model.best_iteration_
+    codes = training.evaluation_labels
+    codes = np.searchsorted(model.classes_, codes) if isinstance(model, FedXGBClassifier) else codes
+    predictions = joined.params.loss.transform(margins[:, training.rows :])
+    weight = np.ones(OTHER_ROWS) if training.evaluation_weight is None else training.evaluation_weight
+    for name, values in model.evals_result_["validation_0"].items():
+        value = METRICS[name](codes.astype(np.float64), predictions, weight)
         if not math.isclose(value, values[best], rel_tol=1e-9, abs_tol=1e-9):
             return f"evaluation: {name} of the best round is {values[best]:.9g}, that of its predictions {value:.9g}"
     return ""
@@ -242,23 +253,28 @@ def _page(outcomes: Sequence[Outcome], first: int, seconds: float) -> str:
     rows = []
     for name in [*sorted({o.objective for o in outcomes}), "all"]:
         these = [o for o in outcomes if name in (o.objective, "all")]
+        compared = [o for o in these if o.has_counterpart]
         counts = (
             len(these),
             sum(o.is_paper for o in these),
             sum(bool(o.refused) for o in these),
             sum(o.trees for o in these),
             sum(o.splits for o in these),
+            len(compared),
+            sum(not o.parts and not o.difference for o in compared),
+            sum(bool(o.parts) for o in compared),
             sum(o.against_xgboost for o in these),
-            sum(bool(o.ties) for o in these),
             sum(o.is_loose for o in these),
             sum(bool(o.difference) for o in these),
         )
         rows.append([name, *map(str, counts), f"{sum(o.seconds for o in these):.0f}"])
-    header = ["objective", "trainings", "paper", "refused", "trees", "splits", "against xgboost", "with ties"]
-    header += ["loose", "differ", "seconds"]
+    header = ["objective", "trainings", "paper", "refused", "trees", "splits", "with xgboost", "same trees", "ties"]
+    header += ["trees there", "loose", "differ", "seconds"]
     page = table(f"Random trainings from seed {first}, {seconds:.0f} s", header, rows)
-    refusals = Counter(o.refused for o in outcomes if o.refused)
-    return page + "".join(f"\nrefused {count} times: {text}" for text, count in refusals.most_common())
+    for kind, texts in (("ties", [o.parts for o in outcomes]), ("refused", [o.refused for o in outcomes])):
+        page += "".join(f"\n{kind}, {n} times: {text}" for text, n in Counter(filter(None, texts)).most_common())
+    loose = [str(o.seed) for o in outcomes if o.is_loose]
+    return page + (f"\nloose: {', '.join(loose)}" if loose else "")
 
 
 if __name__ == "__main__":

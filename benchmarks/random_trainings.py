@@ -32,6 +32,7 @@ class Training:
     y: npt.NDArray[Any]
     weight: Floats | None
     evaluates: bool
+    evaluation_weight: Floats | None = None
     curve: str = ""
 
     @property
@@ -56,13 +57,22 @@ class Training:
 
     @property
     def for_training(self) -> dict[str, pd.DataFrame]:
-        """The participants' training tables."""
+        """The participants' training tables, row by row."""
         return {name: table.iloc[: self.rows] for name, table in self.tables.items()}
 
     @property
     def for_evaluation(self) -> dict[str, pd.DataFrame]:
-        """The participants' evaluation tables."""
+        """The participants' evaluation tables, row by row."""
         return {name: table.iloc[self.rows :] for name, table in self.tables.items()}
+
+    def as_passed(self, tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        """Return tables as `fit` gets them: with ids, everybody but the active one has its rows in another order."""
+        if "id" not in self.params:
+            return tables
+        rng = np.random.default_rng(self.seed)
+        keyed = {name: table.assign(**{self.params["id"]: table.index}) for name, table in tables.items()}
+        others = {name: table.iloc[rng.permutation(len(table))] for name, table in list(keyed.items())[1:]}
+        return keyed | others
 
     def __str__(self) -> str:
         columns = "+".join(str(table.shape[1]) for table in self.tables.values())
@@ -103,7 +113,9 @@ def random_training(seed: int) -> Training:
         curve = f" ({curve})"
     elif objective not in ("binary:logistic", "multi:softprob"):
         params["objective"] = objective
-    return Training(seed, objective, params | {"insecure_seed": seed}, tables, y, weight, evaluates, curve)
+    params |= _further_options(rng, objective, is_paper, evaluates)
+    shares = rng.choice([0.0, 0.5, 2.0], OTHER_ROWS) + 1e-3 if evaluates and rng.random() < 0.4 else None
+    return Training(seed, objective, params | {"insecure_seed": seed}, tables, y, weight, evaluates, shares, curve)
 
 
 # Tables
@@ -279,6 +291,30 @@ def _options(rng: Rng, objective: str, typical: float) -> dict[str, Any]:
         start = 0.5 if objective == "multi:softprob" else float(rng.choice([0.05, 0.5, 0.9]))
         params["base_score"] = 2 * start * typical if objective == "count:poisson" else start
     return params
+
+
+def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) -> dict[str, Any]:
+    """Return what most trainings leave as it is."""
+    params: dict[str, Any] = {}
+    if rng.random() < 0.15:
+        params["binning"] = "paper"
+    if rng.random() < 0.15:
+        params["id"] = "person"
+    if is_paper:
+        params["leaf_epsilon"] = float(rng.choice([1e-8, 1e-6, 1e-4]))
+    if evaluates and rng.random() < 0.6:
+        names = _METRICS.get(objective, ["rmse", "mae", "mphe"])
+        params["eval_metric"] = [str(name) for name in rng.permutation(names)[: int(rng.integers(1, len(names) + 1))]]
+    return params
+
+
+_METRICS = {
+    "binary:logistic": ["logloss", "error", "auc"],
+    "custom classes": ["logloss", "error", "auc"],
+    "multi:softprob": ["mlogloss", "merror"],
+    "count:poisson": ["poisson-nloglik", "rmse", "mae"],
+}
+"""Metrics that go with an objective; the others predict a number."""
 
 
 def _mostly(rng: Rng, common: list[float], rare: list[float]) -> float:

@@ -307,7 +307,7 @@ class _Comparison:
         (a, a_least, a_most), (b, b_least, b_most) = (self._score(c, class_, rows) for c in (mine, yours))
         text = f"{where}: {self._describe(mine)} scores {a:.9g}, xgboost's {self._describe(yours)} {b:.9g}"
         if abs(a - b) <= TIE * max(abs(a), abs(b)):
-            self.ties.append(text)
+            self.ties.append(f"{text}; float32 cannot tell them apart")
         elif max(a_least, b_least) <= min(a_most, b_most):
             self.ties.append(f"{text}; rounding of g and h explains it")
         elif self._is_at_minimum(mine if a > b else yours, class_, rows):
