@@ -229,7 +229,9 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     if args.runs < 1 or args.jobs < 1:
         parser.error(f"--runs and --jobs must be 1 or more, not {args.runs} and {args.jobs}")
     first = random.SystemRandom().randrange(10**6) if args.seed is None else args.seed
-    seeds = [seed for seed in range(first, first + args.runs) if args.only in str(random_training(seed))]
+    seeds = [
+        seed for seed in range(first, first + args.runs) if not args.only or args.only in str(random_training(seed))
+    ]
     print(f"{len(seeds)} trainings, from seed {first}", file=sys.stderr, flush=True)
     outcomes = []
     began = time.perf_counter()

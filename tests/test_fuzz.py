@@ -8,14 +8,19 @@ from dataclasses import replace
 import pytest
 
 from fuzz import against_export, against_oracle, fit, main
-from mpfedxgb import join
+from mpfedxgb import FedXGBClassifier, join
+from mpfedxgb.boosting.metrics import METRICS
+from mpfedxgb.boosting.objectives import NAMED
 from mpfedxgb.tree import Leaf
 from random_trainings import random_training
 
 SEEDS = ("2", "38", "43")
-"""Small: a callable with hessians of 0, classes with samples and weights, counts with weights."""
+"""Small: a callable with hessians of 0, classes with samples and weights, counts with weights and ids."""
 
-WITH_EVALUATION = 35
+WITH_EVALUATION = 81
+
+HOW_IT_RUNS = {"participants", "callbacks", "verbosity", "deadline"}
+"""Parameters of an estimator that random trainings leave alone; their tables come dealt."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -34,6 +39,29 @@ def test_a_number_stands_for_one_training() -> None:
     assert all(one.tables[name].equals(other.tables[name]) for name in one.tables)
     assert (one.y == other.y).all()
     assert str(one) != str(random_training(6))
+
+
+def test_everything_there_is_gets_drawn() -> None:
+    """Some hundred seeds meet every objective, every metric and every option that can change a model."""
+    trainings = [random_training(seed) for seed in range(150)]
+    options = {name for training in trainings for name in training.params}
+    metrics = {name for training in trainings for name in training.params.get("eval_metric", [])}
+
+    assert set(FedXGBClassifier().get_params()) - options == HOW_IT_RUNS
+    assert {*NAMED, "custom", "custom classes"} == {training.objective for training in trainings}
+    assert metrics == set(METRICS)
+    assert any(training.weight is not None for training in trainings)
+    assert any(training.evaluation_weight is not None for training in trainings)
+
+
+def test_ids_bring_rows_together() -> None:
+    """With ids, the others' rows are passed in another order than the active participant's, and are the same rows."""
+    training = next(t for t in map(random_training, range(100)) if "id" in t.params)
+    active, *others = training.as_passed(training.for_training).values()
+    assert len(others) > 0
+    for other in others:
+        assert not (other["person"].to_numpy() == active["person"].to_numpy()).all()
+        assert other.sort_values("person")["person"].tolist() == active["person"].tolist()
 
 
 @pytest.mark.parametrize(("more", "told"), [(1, "oracle: tree 0 differs"), (1 << 30, "evaluation: ")])
