@@ -13,8 +13,8 @@ printed. Every training is compared
 
 Prints a line for each training that differs, with the command that repeats it, and counts at the end. Refused are those
 that training refuses in words; of those compared with xgboost, the ones with the same trees to the end, and why the
-others part; loose those in which rounding may explain more than a thousandth of the largest margin, by their seeds. The
-exit code is 1 if anything differs.
+others part; rounded those with leaves that differ by more than 1e-5 because g and h are rounded in two ways. The exit
+code is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
-from parity import MARGIN_FLOOR, values_agree
+from parity import values_agree
 from plain_boosting import plain_trees
 from plain_table import table
 from random_trainings import OTHER_ROWS, Training, random_training
@@ -54,9 +54,6 @@ Model = FedXGBClassifier | FedXGBRegressor
 
 _FLOAT32 = 2.0**-20
 """Relative error of a sum of some float32 leaves."""
-
-_LOOSE = 1e-3
-"""Share of the largest margin beyond which rounding may explain much, if it is more than the floor besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ class Outcome:
     has_counterpart: bool = False
     against_xgboost: int = 0
     parts: str = ""
-    is_loose: bool = False
+    rounded_leaves: int = 0
     is_paper: bool = False
     seconds: float = 0.0
 
@@ -112,7 +109,7 @@ def _compare(training: Training, outcome: Outcome) -> Outcome:
         has_counterpart=True,
         against_xgboost=parity.compared_trees,
         parts=re.split("[:;] ", parity.ties[0])[-1] if parity.ties else "",
-        is_loose=parity.margin_resolution > max(_LOOSE * parity.largest_margin, MARGIN_FLOOR),
+        rounded_leaves=parity.rounded_leaves,
     )
 
 
@@ -265,17 +262,17 @@ def _page(outcomes: Sequence[Outcome], first: int, seconds: float) -> str:
             sum(not o.parts and not o.difference for o in compared),
             sum(bool(o.parts) for o in compared),
             sum(o.against_xgboost for o in these),
-            sum(o.is_loose for o in these),
+            sum(bool(o.rounded_leaves) for o in these),
             sum(bool(o.difference) for o in these),
         )
         rows.append([name, *map(str, counts), f"{sum(o.seconds for o in these):.0f}"])
     header = ["objective", "trainings", "paper", "refused", "trees", "splits", "with xgboost", "same trees", "ties"]
-    header += ["trees there", "loose", "differ", "seconds"]
+    header += ["trees there", "rounded", "differ", "seconds"]
     page = table(f"Random trainings from seed {first}, {seconds:.0f} s", header, rows)
     for kind, texts in (("ties", [o.parts for o in outcomes]), ("refused", [o.refused for o in outcomes])):
         page += "".join(f"\n{kind}, {n} times: {text}" for text, n in Counter(filter(None, texts)).most_common())
-    loose = [str(o.seed) for o in outcomes if o.is_loose]
-    return page + (f"\nloose: {', '.join(loose)}" if loose else "")
+    rounded = [f"{o.seed} ({o.rounded_leaves})" for o in outcomes if o.rounded_leaves]
+    return page + (f"\nrounded, by seed (leaves): {', '.join(rounded)}" if rounded else "")
 
 
 if __name__ == "__main__":

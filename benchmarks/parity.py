@@ -29,7 +29,6 @@ from plain_table import table
 SHARES = [0.1, 0.2, 0.3, 0.4]
 LEAF_TOLERANCE = 1e-5
 MARGIN_TOLERANCE = 1e-6
-MARGIN_FLOOR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def values_agree(parity: Parity) -> bool:
     """Return whether leaves and margins are as near as promised; margins count only where no tie parts the models."""
     if parity.max_leaf_difference > LEAF_TOLERANCE:
         return False
-    margin = max(MARGIN_TOLERANCE * parity.largest_margin, MARGIN_FLOOR) + parity.margin_resolution
+    margin = max(MARGIN_TOLERANCE * parity.largest_margin, 1e-4) + parity.margin_resolution
     return bool(parity.ties) or parity.max_margin_difference <= margin
 
 

@@ -1,11 +1,13 @@
-"""What rounding is said to explain covers float32 arithmetic and the integers of a round, and not much more."""
+"""What rounding is said to make of g and h covers float32 arithmetic, is the integers of a round, and not much more."""
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from mpfedxgb.api.rounding import Sums, rounded_gradients
+from mpfedxgb.api.rounding import Sums, float32_gradients, integer_gradients
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.ring.fixed import encode_fixed
@@ -17,7 +19,7 @@ OBJECTIVES = ("binary:logistic", "multi:softprob", "reg:squarederror", "count:po
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_bounds_on_gradients(objective: str, weighted: bool) -> None:
-    """In float32, at margins a little off and rounded to integers, g and h keep within their bounds."""
+    """In float32, at margins a little off, g and h keep within their bounds; those of integers are the round's."""
     rng = np.random.default_rng(len(objective))
     params = TrainParams(objective=objective, num_class=3, reg_lambda=0.0, min_child_weight=0.0, weighted=weighted)
     loss, trees = params.loss, params.trees_per_round
@@ -26,24 +28,48 @@ def test_bounds_on_gradients(objective: str, weighted: bool) -> None:
     weight = rng.lognormal(size=ROWS) if weighted else None
     off = np.full((trees, ROWS), 1e-6)
 
-    found = rounded_gradients(params, loss, y, weight, margins, off)
+    theirs = float32_gradients(params, loss, y, weight, margins, off)
+    ours = integer_gradients(params, loss, y, weight, margins)
 
     moved = (margins + off * rng.uniform(-1, 1, margins.shape)).astype(np.float32)
     g, h = loss.gradients(y.astype(np.float32), moved)  # type: ignore[arg-type] # as XGBoost computes
     w = np.ones(ROWS, np.float32) if weight is None else weight.astype(np.float32)
     assert g.dtype == h.dtype == np.float32
-    scale = scales.choose_scale(params, scales.plan(params, ROWS), found.g, found.h, ROWS)
-    of_integers = np.ldexp(encode_fixed(found.g, scale.f_g).astype(float), -scale.f_g)
-    assert (np.abs(g * w - found.g) <= found.error_g).all()
-    assert (np.abs(h * w - found.h) <= found.error_h).all()
-    assert (np.abs(of_integers - found.g) <= found.error_g).all()
-    assert found.error_g.max() < 2e-5 * np.abs(found.g).max()
+    assert (np.abs(g * w - theirs.g) <= theirs.error_g).all()
+    assert (np.abs(h * w - theirs.h) <= theirs.error_h).all()
+    assert theirs.error_g.max() < 2e-5 * np.abs(theirs.g).max()
+    scale = scales.choose_scale(params, scales.plan(params, ROWS), theirs.g, theirs.h, ROWS)
+    assert (encode_fixed(theirs.g, scale.f_g) == np.ldexp(ours.g, scale.f_g)).all()
+    assert (scales.round_hessians(params, theirs.h, scale.f_h) == np.ldexp(ours.h, scale.f_h)).all()
+
+
+def test_constants_of_scores_are_the_integers_too() -> None:
+    """The lambda and gamma of the federation's scores are those of the round, in its units."""
+    params = TrainParams(objective="reg:squarederror", reg_lambda=1 / 3, gamma=1e-7)
+    y = np.arange(20.0) * 1e5
+    found = integer_gradients(params, params.loss, y, None, np.zeros((1, 20)))
+
+    scale = scales.choose_scale(params, scales.plan(params, 20), -y[None], np.ones((1, 20)), 20)
+    assert Fraction(found.reg_lambda) == Fraction(scale.lam) / Fraction(2) ** scale.f_h
+    assert Fraction(found.gamma) == Fraction(scale.gam) * Fraction(2) ** (scale.f_h - 2 * scale.f_g)
+    assert found.reg_lambda == pytest.approx(1 / 3, rel=1e-3)
 
 
 def test_the_error_of_a_leaf() -> None:
-    """-G / (H + lambda) moves by no more than its error when G and H do; without any H nothing is known."""
-    sums = Sums(G=3.0, H=2.0, off_g=1e-4, off_h=1e-3)
-    error = sums.leaf_error(reg_lambda=0.5, learning_rate=0.3)
-    moved = [0.3 * (3 + a) / (2.5 + b) for a in (-1e-4, 1e-4) for b in (-1e-3, 1e-3)]
-    assert np.abs(np.subtract(moved, 0.3 * 3 / 2.5)).max() <= error < 1e-3
-    assert Sums(3.0, 1e-9, 1e-9, 1e-8).leaf_error(0.0, 0.3) > 1e9
+    """-G / (H + lambda) moves by no more than its error when G and H do."""
+    params = TrainParams(reg_lambda=0.5, learning_rate=0.3)
+    weight, error = Sums(G=3.0, H=2.0, off_g=1e-4, off_h=1e-3).leaf(params, is_root=False)
+    moved = [-0.3 * (3 + a) / (2.5 + b) for a in (-1e-4, 1e-4) for b in (-1e-3, 1e-3)]
+    assert weight == pytest.approx(-0.3 * 3 / 2.5)
+    assert np.abs(np.subtract(moved, weight)).max() <= error < 1e-3
+
+
+def test_a_single_leaf_below_the_least_weight() -> None:
+    """It is 0, without any error; where rounding decides whether it is below, it may be either."""
+    params = TrainParams(min_child_weight=2.5)
+    assert Sums(G=3.0, H=2.0, off_g=1e-4, off_h=1e-3).leaf(params, is_root=True) == (0.0, 0.0)
+    assert Sums(G=3.0, H=2.0, off_g=1e-4, off_h=1e-3).leaf(params, is_root=False)[0] != 0
+    weight, error = Sums(G=3.0, H=2.5, off_g=1e-4, off_h=1e-3).leaf(params, is_root=True)
+    assert error == abs(weight) > 0
+    weight, error = Sums(G=3.0, H=2.5, off_g=0.0, off_h=0.0).leaf(params, is_root=True)
+    assert error == 0 < abs(weight)

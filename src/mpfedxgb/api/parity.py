@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,17 +13,21 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import to_booster
-from mpfedxgb.api.rounding import FLOAT32, RoundedGradients, rounded_gradients
+from mpfedxgb.api.rounding import FLOAT32, RoundedGradients, float32_gradients, integer_gradients
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
 from mpfedxgb.boosting.objective import Floats, Objective
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
 from mpfedxgb.data.table import is_text
+from mpfedxgb.ring.fixed import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 
 TIE = 1e-6
 """Relative gap of two scores below which XGBoost's float32 arithmetic cannot tell them apart."""
+
+LEAF = 1e-5
+"""Relative difference of two leaves from which on it takes rounding to explain it."""
 
 Edges = Mapping[str, npt.NDArray[np.float32]]
 Rows = npt.NDArray[np.bool_]
@@ -34,10 +38,11 @@ class Parity:
     """How a federated model compares with `xgboost` on the same bins and parameters.
 
     `difference` names the first place where the trees part, or is empty. `ties` names nodes where they part because
-    XGBoost's two best scores are a float32 tie, or nearer than the rounding of g and h can tell, or the better split
-    has a side of just min_child_weight, which a sum may miss; and trees for which g or h is beyond float32. From there
-    on nothing is compared. Leaf differences are relative, and count beyond what rounding alone explains (rounding.py);
-    `margin_resolution` is that for the margin of the row where it is largest.
+    XGBoost's two best scores are a float32 tie, or each model's split is the better one by its own rounding of g and h,
+    or the better split has a side of just min_child_weight, which a sum may miss; and trees for which g or h is beyond
+    float32. From there on nothing is compared. Leaf differences are relative, and count beyond what rounding alone
+    explains (rounding.py): each leaf is held to its own model's g and h. `rounded_leaves` are those that differ by more
+    than 1e-5 for that reason, and `margin_resolution` is what rounding makes of the margin where that is most.
     """
 
     trees: int
@@ -45,6 +50,7 @@ class Parity:
     difference: str
     ties: list[str]
     max_leaf_difference: float
+    rounded_leaves: int
     max_margin_difference: float
     largest_margin: float
     margin_resolution: float
@@ -90,7 +96,10 @@ def compare_with_xgboost(
     loss = joined.params.loss.with_function(model.objective if callable(model.objective) else None)
     y64 = labels.astype(np.float64)
 
+    seen: list[Floats] = []  # the margins of a custom objective, round by round
+
     def gradients(margins: Any, _: Any) -> Any:
+        seen.append(margins.astype(np.float64)[None])
         parts = loss.gradients(y64, margins.astype(np.float64)[None])
         return [part[0] if weight is None else part[0] * weight for part in parts]  # xgboost leaves weights to it
 
@@ -98,18 +107,19 @@ def compare_with_xgboost(
     booster = xgboost.train(_parameters(model, joined), data, rounds, obj=gradients if loss.is_custom else None)
     ours = to_booster(replace(joined, best_iteration=None))  # with the rounds that early stopping gave up, as theirs
     raw = _matrix(X[columns])
-    comparison = _Comparison(joined, columns, edges, binned, y64, weight, ours, raw, loss)
-    comparison.run(json.loads(booster.save_raw("json").decode()))
+    comparison = _Comparison(joined, columns, edges, binned, y64, weight, loss)
+    comparison.run(json.loads(booster.save_raw("json").decode()), lambda t: _margins_before(booster, data, seen, t))
     margins = booster.predict(data, output_margin=True)
     return Parity(
         trees=len(joined.trees),
         compared_trees=comparison.compared,
         difference=comparison.difference,
         ties=comparison.ties,
-        max_leaf_difference=comparison.leaf_difference(),
+        max_leaf_difference=comparison.leaf_difference,
+        rounded_leaves=comparison.rounded_leaves,
         max_margin_difference=float(np.abs(margins - ours.predict(raw, output_margin=True)).max()),
         largest_margin=float(np.abs(margins).max()),
-        margin_resolution=float(comparison.margin_errors.max()),
+        margin_resolution=float(comparison.apart.max()),
         booster=booster,
         edges=edges,
         columns=columns,
@@ -170,6 +180,14 @@ def _matrix(frame: pd.DataFrame) -> Any:
     return xgboost.DMatrix(frame, enable_categorical=True)
 
 
+def _margins_before(booster: Any, data: Any, seen: list[Floats], round_: int) -> tuple[Floats, bool]:
+    """Return xgboost's margins before a round, not the first, and whether they are known to the last bit."""
+    if seen:
+        return seen[round_], True
+    margins = booster.predict(data, output_margin=True, iteration_range=(0, round_))
+    return np.asarray(margins, np.float64).reshape(data.num_row(), -1).T, False
+
+
 @dataclass(frozen=True, slots=True)
 class _Condition:
     """A split on binned columns: rows in the first `bins` bins, or not of `category`, go left."""
@@ -178,6 +196,19 @@ class _Condition:
     bins: int
     category: int | None
     missing_left: bool
+
+
+class _Score(NamedTuple):
+    """The score of a split, and the least and the most that it may be."""
+
+    value: float
+    least: float
+    most: float
+
+
+def _beyond(a: float, b: float, error: float) -> float:
+    """Return by how much two numbers differ beyond an error, relative to the larger."""
+    return max(abs(a - b) - error, 0.0) / max(abs(a), abs(b), 1e-30)
 
 
 class _Comparison:
@@ -191,12 +222,9 @@ class _Comparison:
         binned: pd.DataFrame,
         y: Floats,
         weight: Floats | None,
-        ours: Any,
-        raw: Any,
         loss: Objective,
     ) -> None:
-        self.joined, self.columns, self.edges, self.y, self.weight = joined, columns, edges, y, weight
-        self.ours, self.raw, self.loss = ours, raw, loss
+        self.joined, self.columns, self.edges, self.y, self.weight, self.loss = joined, columns, edges, y, weight, loss
         self.place = {(owner, f.name): i for i, (owner, f) in enumerate(joined.features)}
         self.codes = [
             np.where(c.isna(), np.nan, c.cat.codes) if isinstance(c.dtype, pd.CategoricalDtype) else c.to_numpy()
@@ -205,58 +233,78 @@ class _Comparison:
         self.difference = ""
         self.ties: list[str] = []
         self.compared = 0
-        self.margin_errors = np.zeros((joined.params.trees_per_round, len(y)))
-        self._leaves: list[tuple[float, float, float]] = []
-        self._now: RoundedGradients
+        self.leaf_difference = 0.0
+        self.rounded_leaves = 0
+        base = encode_fixed(np.array(joined.base_margin), WEIGHT_BITS)
+        self.margins = np.repeat(base[:, None], len(y), axis=1)  # ours, in the units of leaf weights
+        self.apart = np.zeros(self.margins.shape)
+        self._ours_now: RoundedGradients
+        self._theirs_now: RoundedGradients
 
-    def run(self, theirs: dict[str, Any]) -> None:
+    def run(self, theirs: dict[str, Any], margins_before: Callable[[int], tuple[Floats, bool]]) -> None:
         """Compare all trees, or those up to the end of the first round with a tie."""
         trees = theirs["learner"]["gradient_booster"]["model"]["trees"]
         if len(trees) != len(self.joined.trees):
             self.difference = f"{len(self.joined.trees)} trees against {len(trees)}"
             return
-        self._start(theirs["learner"]["learner_model_param"]["base_score"])
-        if self.difference:
-            return
+        start = self._start(theirs["learner"]["learner_model_param"]["base_score"])
+        largest = np.abs(start)
         per_round = self.joined.params.trees_per_round
         for number, (tree, other) in enumerate(zip(self.joined.trees, trees, strict=True)):
-            if number % per_round == 0:
+            if number % per_round == 0 and not self.difference:
+                margins, is_exact = margins_before(number // per_round) if number else (start, False)
+                largest = np.maximum(largest, np.abs(margins))
+                self._begin_round(number, margins, np.zeros_like(margins) if is_exact else FLOAT32 * largest)
                 if self.ties:
                     return
-                self._now = self._gradients(number // per_round)
-                if not self._now.fit_float32:
-                    self.ties.append(f"tree {number}: g or h is beyond float32, so xgboost cannot go on")
-                    return
-            self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool))
             if self.difference:
                 return
-            self.compared += 1
+            self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool))
+            self.compared += not self.difference
 
-    def _start(self, base_score: str) -> None:
+    def _start(self, base_score: str) -> Floats:
         """Compare where training starts; xgboost adds up in float32, so each row may cost it a rounding."""
         ours = np.array(self.joined.base_margin)
         theirs = np.broadcast_to(self.loss.link.to_margin(np.atleast_1d(json.loads(base_score))), ours.shape)
-        self.margin_errors += np.abs(ours - theirs)[:, None]
+        self.apart += np.abs(ours - theirs)[:, None]
         largest = max(1.0, float(np.abs(ours).max()), float(np.abs(self.y).max()))
         if np.abs(ours - theirs).max() > FLOAT32 * len(self.y) * largest:
             self.difference = f"training starts from {ours}, xgboost's from {theirs}"
+        return np.repeat(theirs.astype(np.float64)[:, None], len(self.y), axis=1)
 
-    def leaf_difference(self) -> float:
-        """Return the largest relative difference of two leaves, beyond what rounding alone explains."""
-        if not self._leaves:
-            return 0.0
-        a, b, resolution = np.array(self._leaves).T
-        beyond = np.maximum(np.abs(a - b) - resolution, 0)
-        return float((beyond / np.maximum(np.maximum(np.abs(a), np.abs(b)), 1e-30)).max())
+    def _begin_round(self, number: int, margins: Floats, error: Floats) -> None:
+        """Compute what each model makes of g and h, at its own margins; add this round's trees to ours."""
+        params, per_round = self.joined.params, self.joined.params.trees_per_round
+        ours = np.ldexp(self.margins.astype(np.float64), -WEIGHT_BITS)
+        self._ours_now = integer_gradients(params, self.loss, self.y, self.weight, ours)
+        self._theirs_now = float32_gradients(params, self.loss, self.y, self.weight, margins, error)
+        if not self.ties and not self._theirs_now.fit_float32:
+            self.ties.append(f"tree {number}: g or h is beyond float32, so xgboost cannot go on")
+        for class_, tree in enumerate(self.joined.trees[number : number + per_round]):
+            self._add(tree, 0, class_, np.ones(len(self.y), bool))
+
+    def _add(self, tree: JoinedTree, i: int, class_: int, rows: Rows) -> None:
+        """Add a tree's weights to our margins."""
+        node = tree[i]
+        if isinstance(node, Leaf):
+            assert node.weight is not None
+            self.margins[class_, rows] += node.weight
+            return
+        left = self._left(self._ours(node))
+        self._add(tree, node.left, class_, rows & left)
+        self._add(tree, node.right, class_, rows & ~left)
 
     def _leaf(self, number: int, weight: int, theirs: float, rows: Rows, is_root: bool) -> None:
-        """Compare two leaves of the same rows; their margins may be off from now on by as much as the leaves."""
+        """Hold two leaves of the same rows to what each model's own g and h make of them."""
         params, class_ = self.joined.params, number % self.joined.params.trees_per_round
         ours = float(np.ldexp(float(weight), -WEIGHT_BITS))
-        error = self._now.sums(class_, rows).leaf_error(params.reg_lambda, params.learning_rate) + 2.0**-WEIGHT_BITS
-        self.margin_errors[class_, rows] += error
-        self._leaves.append((ours, theirs, error))
-        if is_root and abs(ours - theirs) > error + max(1e-5, 1e-3 * abs(theirs)):
+        expected, error = self._ours_now.sums(class_, rows).leaf(params, is_root)
+        expected_there, error_there = self._theirs_now.sums(class_, rows).leaf(params, is_root)
+        beyond = _beyond(ours, expected, error + 2.0**-WEIGHT_BITS) + _beyond(theirs, expected_there, error_there)
+        self.leaf_difference = max(self.leaf_difference, beyond)
+        self.rounded_leaves += beyond <= LEAF < _beyond(ours, theirs, 2.0**-WEIGHT_BITS)
+        self.apart[class_, rows] += abs(expected - expected_there) + error + error_there + 2.0**-WEIGHT_BITS
+        if is_root and beyond > 1e-3 and abs(ours - theirs) > 1e-5:
             self.difference = f"tree {number} is a single leaf of {ours:.9g}, xgboost's one of {theirs:.9g}"
 
     def _node(self, number: int, tree: JoinedTree, i: int, other: dict[str, Any], j: int, rows: Rows) -> None:
@@ -302,42 +350,44 @@ class _Comparison:
         return np.where(np.isnan(codes), condition.missing_left, present)
 
     def _judge(self, where: str, number: int, mine: _Condition | None, yours: _Condition | None, rows: Rows) -> None:
-        """Decide whether rounding can make two splits of one node a tie, by their scores in double precision."""
+        """Decide whether rounding makes two splits of one node a tie: each must be better by its own g and h."""
         class_ = number % self.joined.params.trees_per_round
-        (a, a_least, a_most), (b, b_least, b_most) = (self._score(c, class_, rows) for c in (mine, yours))
-        text = f"{where}: {self._describe(mine)} scores {a:.9g}, xgboost's {self._describe(yours)} {b:.9g}"
-        if abs(a - b) <= TIE * max(abs(a), abs(b)):
-            self.ties.append(f"{text}; float32 cannot tell them apart")
-        elif max(a_least, b_least) <= min(a_most, b_most):
-            self.ties.append(f"{text}; rounding of g and h explains it")
-        elif self._is_at_minimum(mine if a > b else yours, class_, rows):
-            self.ties.append(f"{text}; the better one has a side of min_child_weight")
-        else:
+        a, b = (self._score(self._theirs_now, c, class_, rows) for c in (mine, yours))
+        ours_a, ours_b = (self._score(self._ours_now, c, class_, rows) for c in (mine, yours))
+        mine_here, yours_here = (self._allowed(self._ours_now, c, class_, rows) for c in (mine, yours))
+        mine_there, yours_there = (self._allowed(self._theirs_now, c, class_, rows) for c in (mine, yours))
+        ours_is_right = mine_here is not False and (ours_a.most >= ours_b.least or not yours_here)
+        slack = TIE * max(abs(a.value), abs(b.value))
+        theirs_is_right = yours_there is not False and (b.most + slack >= a.least or not mine_there)
+        text = f"{where}: {self._describe(mine)} scores {a.value:.9g}, "
+        text += f"xgboost's {self._describe(yours)} {b.value:.9g}"
+        if not (ours_is_right and theirs_is_right):
             self.difference = self.difference or text
+        elif abs(a.value - b.value) <= slack:
+            self.ties.append(f"{text}; float32 cannot tell them apart")
+        elif b.most + slack >= a.least and ours_a.most >= ours_b.least:
+            self.ties.append(f"{text}; rounding of g and h explains it")
+        else:
+            self.ties.append(f"{text}; the better one has a side of min_child_weight")
 
-    def _score(self, condition: _Condition | None, class_: int, rows: Rows) -> Floats:
-        """Return the score of a split or, with gamma, of none, and the least and the most that it may be."""
-        params = self.joined.params
+    def _score(self, now: RoundedGradients, condition: _Condition | None, class_: int, rows: Rows) -> _Score:
+        """Return the score of a split or, with gamma, of none, by one model's g and h."""
         sides = [rows] if condition is None else [rows & self._left(condition), rows & ~self._left(condition)]
-        scores = [self._now.sums(class_, side).score(params.reg_lambda) for side in sides if side.any()]
-        return np.asarray(np.sum(scores, axis=0) + (max(params.gamma, 1e-6) if condition is None else 0.0))
+        scores = [now.sums(class_, side).score(now.reg_lambda) for side in sides if side.any()]
+        value, least, most = np.sum(scores, axis=0) + (now.gamma if condition is None else 0.0)
+        return _Score(float(value), float(least), float(most))
 
-    def _is_at_minimum(self, condition: _Condition | None, class_: int, rows: Rows) -> bool:
-        """Return whether a side is so near to min_child_weight that rounding decides whether it is allowed."""
+    def _allowed(self, now: RoundedGradients, condition: _Condition | None, class_: int, rows: Rows) -> bool | None:
+        """Return whether both sides have min_child_weight; None if rounding decides."""
         least = self.joined.params.min_child_weight
         if condition is None or least == 0:
-            return False
+            return True
         left = self._left(condition)
-        sums = [self._now.sums(class_, rows & side) for side in (left, ~left)]
-        return any(abs(side.H - least) < TIE * least + side.off_h for side in sums)
-
-    def _gradients(self, round_: int) -> RoundedGradients:
-        """Return g and h of a round, from the margins before it."""
-        margins = np.array(self.joined.base_margin)[:, None] + np.zeros(len(self.y))
-        if round_:
-            known = self.ours.predict(self.raw, output_margin=True, iteration_range=(0, round_))
-            margins = np.asarray(known, np.float64).reshape(len(self.y), -1).T
-        return rounded_gradients(self.joined.params, self.loss, self.y, self.weight, margins, self.margin_errors)
+        sums = [now.sums(class_, rows & side) for side in (left, ~left)]
+        off = [side.off_h and side.off_h + TIE * least for side in sums]  # integers are exact
+        if any(side.H + o < least for side, o in zip(sums, off, strict=True)):
+            return False
+        return None if any(side.H - o < least for side, o in zip(sums, off, strict=True)) else True
 
     def _describe(self, condition: _Condition | None) -> str:
         if condition is None:
