@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -284,25 +285,39 @@ def test_leaves_of_small_hessians() -> None:
 
     assert parity.same_trees
     assert parity.max_leaf_difference < LEAF
+    assert parity.rounded_leaves > 0
     assert 1e-4 < parity.max_margin_difference <= parity.margin_resolution < 0.1 * parity.largest_margin
+
+    for place, node in enumerate(model.partial_models_[0].trees[0]):  # whatever its hessians, one that is off is found
+        if isinstance(node, Leaf):
+            off = compare_with_xgboost(with_another_leaf(model, place), X, y)
+            assert off.max_leaf_difference > LEAF, place
+
+
+def with_another_leaf(model: Any, place: int) -> Any:
+    """Return a model whose leaf in this place of the first tree is larger by a ten-thousandth."""
+    active = model.partial_models_[0]
+    leaf = active.trees[0][place]
+    assert isinstance(leaf, Leaf)
+    assert leaf.weight is not None
+    changed = replace(leaf, weight=leaf.weight + leaf.weight // 10_000)
+    tree = (*active.trees[0][:place], changed, *active.trees[0][place + 1 :])
+    other = copy(model)
+    other.partial_models_ = [replace(active, trees=(tree, *active.trees[1:])), *model.partial_models_[1:]]
+    return other
 
 
 def test_a_leaf_that_rounding_does_not_explain() -> None:
     """One leaf weight of an ordinary model, changed by a ten-thousandth, is found."""
     problem = small_problem(3, "binary", rows=400, participants=2)
     model = FedXGBClassifier(n_estimators=2).fit(problem.tables, problem.y)
-    assert_same(compare_with_xgboost(model, problem.whole, problem.y), compared=2)
+    parity = compare_with_xgboost(model, problem.whole, problem.y)
+    assert_same(parity, compared=2)
+    assert parity.rounded_leaves == 0
 
-    active = model.partial_models_[0]
-    place = next(i for i, node in enumerate(active.trees[0]) if isinstance(node, Leaf))
-    leaf = active.trees[0][place]
-    assert isinstance(leaf, Leaf)
-    assert leaf.weight is not None
-    changed = replace(leaf, weight=leaf.weight + leaf.weight // 10_000)
-    tree = (*active.trees[0][:place], changed, *active.trees[0][place + 1 :])
-    model.partial_models_[0] = replace(active, trees=(tree, *active.trees[1:]))
-
-    assert compare_with_xgboost(model, problem.whole, problem.y).max_leaf_difference > LEAF
+    place = next(i for i, node in enumerate(model.partial_models_[0].trees[0]) if isinstance(node, Leaf))
+    changed = with_another_leaf(model, place)
+    assert compare_with_xgboost(changed, problem.whole, problem.y).max_leaf_difference > LEAF
 
 
 def test_gradients_beyond_float32() -> None:
@@ -332,6 +347,9 @@ def test_scores_that_rounding_cannot_tell() -> None:
     assert parity.same_trees, parity.difference
     assert len(parity.ties) == 1
     assert "rounding of g and h explains it" in parity.ties[0]
+
+    halves = FedXGBRegressor(objective=steep, **params).fit(X, np.where(X["a"] < 20, 2.0, 9.0))  # no good split of y
+    assert "first 20 bins" in compare_with_xgboost(halves, X, y).difference
 
 
 def test_a_start_that_xgboost_rounds() -> None:

@@ -238,6 +238,7 @@ class _Comparison:
         base = encode_fixed(np.array(joined.base_margin), WEIGHT_BITS)
         self.margins = np.repeat(base[:, None], len(y), axis=1)  # ours, in the units of leaf weights
         self.apart = np.zeros(self.margins.shape)
+        self._largest = np.zeros(self.margins.shape)
         self._ours_now: RoundedGradients
         self._theirs_now: RoundedGradients
 
@@ -248,19 +249,19 @@ class _Comparison:
             self.difference = f"{len(self.joined.trees)} trees against {len(trees)}"
             return
         start = self._start(theirs["learner"]["learner_model_param"]["base_score"])
-        largest = np.abs(start)
+        if self.difference:
+            return
         per_round = self.joined.params.trees_per_round
         for number, (tree, other) in enumerate(zip(self.joined.trees, trees, strict=True)):
-            if number % per_round == 0 and not self.difference:
-                margins, is_exact = margins_before(number // per_round) if number else (start, False)
-                largest = np.maximum(largest, np.abs(margins))
-                self._begin_round(number, margins, np.zeros_like(margins) if is_exact else FLOAT32 * largest)
+            if number % per_round == 0:
+                if not self.ties:
+                    self._begin_round(number, *(margins_before(number // per_round) if number else (start, False)))
                 if self.ties:
                     return
+            self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool))
             if self.difference:
                 return
-            self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool))
-            self.compared += not self.difference
+            self.compared += 1
 
     def _start(self, base_score: str) -> Floats:
         """Compare where training starts; xgboost adds up in float32, so each row may cost it a rounding."""
@@ -272,13 +273,15 @@ class _Comparison:
             self.difference = f"training starts from {ours}, xgboost's from {theirs}"
         return np.repeat(theirs.astype(np.float64)[:, None], len(self.y), axis=1)
 
-    def _begin_round(self, number: int, margins: Floats, error: Floats) -> None:
+    def _begin_round(self, number: int, margins: Floats, is_exact: bool) -> None:
         """Compute what each model makes of g and h, at its own margins; add this round's trees to ours."""
+        self._largest = np.maximum(self._largest, np.abs(margins))
+        error = np.zeros_like(margins) if is_exact else FLOAT32 * self._largest  # of sums in float32
         params, per_round = self.joined.params, self.joined.params.trees_per_round
         ours = np.ldexp(self.margins.astype(np.float64), -WEIGHT_BITS)
         self._ours_now = integer_gradients(params, self.loss, self.y, self.weight, ours)
         self._theirs_now = float32_gradients(params, self.loss, self.y, self.weight, margins, error)
-        if not self.ties and not self._theirs_now.fit_float32:
+        if not self._theirs_now.fit_float32:
             self.ties.append(f"tree {number}: g or h is beyond float32, so xgboost cannot go on")
         for class_, tree in enumerate(self.joined.trees[number : number + per_round]):
             self._add(tree, 0, class_, np.ones(len(self.y), bool))

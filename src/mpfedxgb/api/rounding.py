@@ -21,6 +21,9 @@ from mpfedxgb.ring.fixed import encode_fixed
 FLOAT32 = 2.0**-23
 """Float32's epsilon."""
 
+_STEP = 2.0**-21
+"""The coarsest step of g and h that docs/parameters.md promises, as a share of the round's largest or of lambda."""
+
 _DOUBLE = 2.0**-50
 """More than the relative error of some double additions."""
 
@@ -96,8 +99,12 @@ def integer_gradients(
     else:
         rows = len(y)
         scale = scales.choose_scale(params, scales.plan(params, rows), g, h, rows)
+        exact_g, exact_h = g, h
         g = np.ldexp(encode_fixed(g, scale.f_g).astype(np.float64), -scale.f_g)
         h = np.ldexp(scales.round_hessians(params, h, scale.f_h).astype(np.float64), -scale.f_h)
+        assert np.abs(g - exact_g).max() <= _STEP / 2 * np.abs(exact_g).max(), "g is coarser than promised"
+        largest = max(exact_h.max(), params.reg_lambda)
+        assert np.abs(h - exact_h).max() <= _STEP * largest, "h is coarser than promised"
         reg_lambda = float(np.ldexp(float(scale.lam), -scale.f_h))
         gamma = float(np.ldexp(float(scale.gam), scale.f_h - 2 * scale.f_g))
     return RoundedGradients(g, h, off_g, off_h, reg_lambda, gamma)
