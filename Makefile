@@ -20,7 +20,8 @@ OLDEST := click==8.2.1 pyparsing==3.2.0
 YARDSTICK := build/yardstick
 UNPROTECTED := xgboost>=3.0,<3.4 numpy scipy
 
-.PHONY: setup demo test coverage mutants check bench yardstick parity fuzz reproduce leaks constraints oldest wire dist clean
+.PHONY: setup demo test coverage mutants check bench yardstick parity fuzz reproduce leaks
+.PHONY: constraints oldest wire dist clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 

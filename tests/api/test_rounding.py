@@ -73,3 +73,24 @@ def test_a_single_leaf_below_the_least_weight() -> None:
     assert error == abs(weight) > 0
     weight, error = Sums(G=3.0, H=2.5, off_g=0.0, off_h=0.0).leaf(params, is_root=True)
     assert error == 0 < abs(weight)
+
+
+@pytest.mark.parametrize(("objective", "margin"), [("reg:pseudohubererror", 3e19), ("count:poisson", 89.0)])
+def test_what_is_beyond_float32(objective: str, margin: float) -> None:
+    """Squares of residuals and exponentials that float32 has no number for are noticed, and nothing a bit smaller."""
+    params = TrainParams(objective=objective)
+    y = np.ones(3)
+    for m, fits in ((margin, False), (0.4 * margin, True)):
+        margins, off = np.full((1, 3), m), np.zeros((1, 3))
+        assert float32_gradients(params, params.loss, y, None, margins, off).fit_float32 == fits
+
+
+def test_a_hessian_lost_beside_others() -> None:
+    """A side whose hessian is below double precision of its tree's may be nothing in xgboost, and is something here."""
+    params = TrainParams(objective="count:poisson")
+    margins = np.array([[0.0, -60.0]])
+    one = np.array([False, True])
+    theirs = float32_gradients(params, params.loss, np.ones(2), None, margins, np.zeros((1, 2))).sums(0, one)
+    ours = integer_gradients(params, params.loss, np.ones(2), None, margins).sums(0, one)
+    assert theirs.off_h > theirs.H > 0
+    assert ours.off_h == 0

@@ -381,9 +381,9 @@ class _Comparison:
         return _Score(float(value), float(least), float(most))
 
     def _allowed(self, now: RoundedGradients, condition: _Condition | None, class_: int, rows: Rows) -> bool | None:
-        """Return whether both sides have min_child_weight; None if rounding decides."""
+        """Return whether both sides have min_child_weight and some hessian at all; None if rounding decides."""
         least = self.joined.params.min_child_weight
-        if condition is None or least == 0:
+        if condition is None:
             return True
         left = self._left(condition)
         sums = [now.sums(class_, rows & side) for side in (left, ~left)]

@@ -66,7 +66,8 @@ class Sums:
 class RoundedGradients:
     """g and h of all trees of a round as one model has them, weights included, and bounds on their errors.
 
-    Arrays are (trees, rows). Scores have this reg_lambda and gamma.
+    Arrays are (trees, rows). Scores have this reg_lambda and gamma. XGBoost takes the sums of one side from those of
+    both, in double precision, so that a hessian may be lost beside the others of its tree; `lost_h` bounds that.
     """
 
     g: Floats
@@ -75,16 +76,13 @@ class RoundedGradients:
     error_h: Floats
     reg_lambda: float
     gamma: float
-
-    @property
-    def fit_float32(self) -> bool:
-        """Whether XGBoost can hold them; they may overflow in losses with exponentials."""
-        return float(max(np.abs(self.g).max(), self.h.max())) < _LARGEST_FLOAT32
+    lost_h: Floats
+    fit_float32: bool = True
 
     def sums(self, tree: int, rows: npt.NDArray[np.bool_]) -> Sums:
         """Return the sums of one tree's g and h over rows."""
-        parts = (part[tree, rows].sum() for part in (self.g, self.h, self.error_g, self.error_h))
-        return Sums(*(float(part) for part in parts))
+        G, H, off_g, off_h = (float(part[tree, rows].sum()) for part in (self.g, self.h, self.error_g, self.error_h))
+        return Sums(G, H, off_g, off_h + float(self.lost_h[tree]))
 
 
 def integer_gradients(
@@ -107,7 +105,7 @@ def integer_gradients(
         assert np.abs(h - exact_h).max() <= _STEP * largest, "h is coarser than promised"
         reg_lambda = float(np.ldexp(float(scale.lam), -scale.f_h))
         gamma = float(np.ldexp(float(scale.gam), scale.f_h - 2 * scale.f_g))
-    return RoundedGradients(g, h, off_g, off_h, reg_lambda, gamma)
+    return RoundedGradients(g, h, off_g, off_h, reg_lambda, gamma, lost_h=np.zeros(len(h)))
 
 
 def float32_gradients(
@@ -119,6 +117,9 @@ def float32_gradients(
     # One's own loss is computed in double precision there too; the labels of others are float32, classes exactly so.
     label = np.zeros(len(y)) if loss.is_custom or loss.has_classes else FLOAT32 * np.abs(y)
     is_of_residuals = loss.transform is unchanged
+    squares = 0.0  # XGBoost's Huber loss squares residuals on the way to g and h
+    if is_of_residuals and not loss.is_custom:
+        squares = float(np.square(margins - y).max())
     if not loss.is_custom:  # differences of margins, from each other or from labels, are float32
         error = error + FLOAT32 * np.abs(margins) + label * is_of_residuals
     moved_g, moved_h = (w * moved for moved in _moved(loss, y, margins, error, g, h))
@@ -132,7 +133,16 @@ def float32_gradients(
     error_g = moved_g + w * label * (not is_of_residuals) + FLOAT32 * float_g + _SMALLEST_FLOAT32
     error_h = moved_h + FLOAT32 * float_h + _SMALLEST_FLOAT32 * (h > 0)
     error_g, error_h = (np.nan_to_num(e, nan=_HUGE, posinf=_HUGE) for e in (error_g, error_h))
-    return RoundedGradients(g, h, error_g, error_h, params.reg_lambda, max(params.gamma, scales.SMALLEST_GAMMA))
+    return RoundedGradients(
+        g,
+        h,
+        error_g,
+        error_h,
+        params.reg_lambda,
+        max(params.gamma, scales.SMALLEST_GAMMA),
+        lost_h=_DOUBLE * h.sum(axis=1),
+        fit_float32=bool(max(np.abs(g).max(), h.max(), squares) < _LARGEST_FLOAT32),
+    )
 
 
 def _moved(loss: Objective, y: Floats, margins: Floats, error: Floats, g: Floats, h: Floats) -> tuple[Floats, Floats]:
