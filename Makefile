@@ -20,7 +20,8 @@ OLDEST := click==8.2.1 pyparsing==3.2.0
 YARDSTICK := build/yardstick
 UNPROTECTED := xgboost>=3.0,<3.4 numpy scipy
 
-.PHONY: setup demo test coverage mutants check bench yardstick parity reproduce leaks constraints oldest wire dist clean
+.PHONY: setup demo test coverage mutants check bench yardstick parity fuzz reproduce leaks
+.PHONY: constraints oldest wire dist clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 
@@ -63,6 +64,9 @@ $(YARDSTICK)/.installed:
 
 parity: $(STAMP)  ## compare with xgboost on the full-size data sets in DATA (minutes)
 	$(BIN)/python benchmarks/parity.py --data $(DATA) $(ARGS)
+
+fuzz: $(STAMP)  ## random trainings against the oracle, xgboost and the exported model (some ten minutes)
+	$(BIN)/python benchmarks/fuzz.py $(ARGS)
 
 reproduce: $(STAMP)  ## repeat every table and figure of the paper from the data sets in DATA (some ten minutes)
 	$(BIN)/mpfedxgb reproduce all --data $(DATA) $(ARGS)

@@ -81,7 +81,7 @@ def run(case: Case, trees: int) -> dict[str, Any]:
         "rows": len(case.X),
         "trees": parity.trees,
         "compared": parity.compared_trees,
-        "same": parity.same_trees and _values_agree(parity),
+        "same": parity.same_trees and values_agree(parity),
         "difference": parity.difference,
         "ties": parity.ties,
         "leaf": parity.max_leaf_difference,
@@ -91,10 +91,11 @@ def run(case: Case, trees: int) -> dict[str, Any]:
     }
 
 
-def _values_agree(parity: Parity) -> bool:
+def values_agree(parity: Parity) -> bool:
+    """Return whether leaves and margins are as near as promised; margins count only where no tie parts the models."""
     if parity.max_leaf_difference > LEAF_TOLERANCE:
         return False
-    margin = max(MARGIN_TOLERANCE * parity.largest_margin, 1e-4)
+    margin = max(MARGIN_TOLERANCE * parity.largest_margin, 1e-4) + parity.margin_resolution
     return bool(parity.ties) or parity.max_margin_difference <= margin
 
 

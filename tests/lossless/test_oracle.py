@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
-from support.plain_boosting import plain_trees
+from plain_boosting import plain_trees
 from support.property_tests import examples
 from support.small_problems import Problem, small_problem
 
@@ -102,12 +102,15 @@ def test_one_row_leaves() -> None:
     assert max(sizes) >= 2 * 10 - 1
 
 
-def test_constant_columns_make_single_leaves() -> None:
+@pytest.mark.parametrize("options", [{}, {"colsample_bytree": 0.5}, {"first_layer_mask": True, "subsample": 0.5}])
+def test_constant_columns_make_single_leaves(options: dict[str, Any]) -> None:
     """Where nobody has anything to split by, a tree is one leaf and the prediction is the base score's."""
     problem = small_problem(8, "binary", rows=40)
     flat = {name: table.assign(**dict.fromkeys(table.columns, 1.0)) for name, table in problem.tables.items()}
-    model = assert_lossless(Problem(flat, problem.y, None, "binary"), n_estimators=2)
-    assert np.allclose(model.predict_proba(flat)[:, 1], problem.y.mean(), atol=1e-6)
+    model = assert_lossless(Problem(flat, problem.y, None, "binary"), n_estimators=2, random_state=1, **options)
+    assert [len(tree) for tree in join(model.partial_models_).trees] == [1, 1]
+    if "subsample" not in options:
+        assert np.allclose(model.predict_proba(flat)[:, 1], problem.y.mean(), atol=1e-6)
 
 
 def test_custom_objective_is_exact() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.join import JoinedSplit
 from mpfedxgb.experiments.data import ADULT_COLUMNS, ADULT_WORDS
+from mpfedxgb.tree import Leaf
 from support.data_sets import data_or_sample, whole_data
 from support.small_problems import small_problem
 
@@ -243,3 +246,134 @@ def test_hours_of_adult() -> None:
     X = X.assign(**{name: X[name].astype("category") for name in (*ADULT_WORDS, "class")})
     model = FedXGBRegressor(participants=3, n_estimators=3, max_depth=4, max_bin=12).fit(X, frame["hours-per-week"])
     assert_same(compare_with_xgboost(model, X, frame["hours-per-week"]))
+
+
+def test_weights_beside_a_custom_objective() -> None:
+    """Sample weights multiply g and h of a loss of one's own, in the comparison too."""
+    problem = small_problem(11, "regression", rows=300, participants=2, weighted=True)
+    y = problem.y / 1000
+    model = FedXGBRegressor(objective=huber, n_estimators=3, max_bin=10)
+    model.fit(problem.tables, y, sample_weight=problem.weight)
+    assert_same(compare_with_xgboost(model, problem.whole, y, problem.weight), compared=3)
+
+
+def test_columns_of_text() -> None:
+    """Texts are categories in the comparison as they are in training, missing ones too."""
+    rng = np.random.default_rng(8)
+    words = rng.choice(np.array(["red", "green", "blue", None], object), 300)
+    X = pd.DataFrame({"x": rng.normal(size=300), "colour": words})
+    y = X["x"] + (X["colour"] == "green") * 2
+    model = FedXGBRegressor(n_estimators=3, max_bin=10).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y), compared=3)
+
+
+def test_leaves_of_small_sums() -> None:
+    """Where G is nearly 0, xgboost's leaf is made of what float32 leaves of 1 - p: rounding explains that much."""
+    X = pd.DataFrame({"a": np.arange(1000.0), "b": np.arange(1000.0) % 7})
+    y = np.arange(1000) % 40 != 0
+    model = FedXGBClassifier(n_estimators=3, max_depth=1, max_bin=2, gamma=1e6, reg_lambda=0).fit(X, y)
+    assert_same(compare_with_xgboost(model, X, y), compared=3)
+
+
+def test_leaves_of_small_hessians() -> None:
+    """Hessians far below the largest have few digits here; the comparison allows for that, and for no more."""
+    X = pd.DataFrame({"a": np.arange(60.0), "b": np.arange(60.0) % 7})
+    y = np.where(X["a"] < 50, X["b"] / 10, 50.0)
+    params: dict[str, Any] = {"n_estimators": 1, "learning_rate": 1.0, "reg_lambda": 0.0, "min_child_weight": 0.0}
+    model = FedXGBRegressor(objective="reg:pseudohubererror", base_score=0.0, **params).fit(X, y)
+    parity = compare_with_xgboost(model, X, y)
+
+    assert parity.same_trees
+    assert parity.max_leaf_difference < LEAF
+    assert parity.rounded_leaves > 0
+    assert 1e-4 < parity.max_margin_difference <= parity.margin_resolution < 0.1 * parity.largest_margin
+
+    for place, node in enumerate(model.partial_models_[0].trees[0]):  # whatever its hessians, one that is off is found
+        if isinstance(node, Leaf):
+            off = compare_with_xgboost(with_another_leaf(model, place), X, y)
+            assert off.max_leaf_difference > LEAF, place
+
+
+def with_another_leaf(model: Any, place: int) -> Any:
+    """Return a model whose leaf in this place of the first tree is larger by a ten-thousandth."""
+    active = model.partial_models_[0]
+    leaf = active.trees[0][place]
+    assert isinstance(leaf, Leaf)
+    assert leaf.weight is not None
+    changed = replace(leaf, weight=leaf.weight + leaf.weight // 10_000)
+    tree = (*active.trees[0][:place], changed, *active.trees[0][place + 1 :])
+    other = copy(model)
+    other.partial_models_ = [replace(active, trees=(tree, *active.trees[1:])), *model.partial_models_[1:]]
+    return other
+
+
+def test_a_leaf_that_rounding_does_not_explain() -> None:
+    """One leaf weight of an ordinary model, changed by a ten-thousandth, is found."""
+    problem = small_problem(3, "binary", rows=400, participants=2)
+    model = FedXGBClassifier(n_estimators=2).fit(problem.tables, problem.y)
+    parity = compare_with_xgboost(model, problem.whole, problem.y)
+    assert_same(parity, compared=2)
+    assert parity.rounded_leaves == 0
+
+    place = next(i for i, node in enumerate(model.partial_models_[0].trees[0]) if isinstance(node, Leaf))
+    changed = with_another_leaf(model, place)
+    assert compare_with_xgboost(changed, problem.whole, problem.y).max_leaf_difference > LEAF
+
+
+def test_gradients_beyond_float32() -> None:
+    """Counts that a first step overshoots by far: where e^margin is beyond float32 the comparison ends, and says so."""
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 3})
+    y = np.where(X["a"] < 5, 100.0, 1.0)
+    model = FedXGBRegressor(objective="count:poisson", base_score=0.9, learning_rate=1.0, n_estimators=3, reg_lambda=0)
+    parity = compare_with_xgboost(model.fit(X, y), X, y)
+
+    assert_same(parity)
+    assert parity.compared_trees == 1
+    assert parity.ties == ["tree 1: g or h is beyond float32, so xgboost cannot go on"]
+
+
+def test_scores_that_rounding_cannot_tell() -> None:
+    """A hessian a billionth of the largest is a step of the integers here: its split scores less, which is a tie."""
+
+    def steep(y: Any, margin: Any) -> Any:
+        return margin - y, np.where(y == 1, 1e-9, 1.0)
+
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 5})
+    y = np.where(X["a"] == 0, 1.0, np.where(X["b"] == 3, 5_000.0, 2.0))
+    params: dict[str, Any] = {"n_estimators": 1, "max_depth": 1, "max_bin": 64, "reg_lambda": 0, "min_child_weight": 0}
+    model = FedXGBRegressor(objective=steep, **params).fit(X, y)
+    parity = compare_with_xgboost(model, X, y)
+
+    assert parity.same_trees, parity.difference
+    assert len(parity.ties) == 1
+    assert "rounding of g and h explains it" in parity.ties[0]
+
+    halves = FedXGBRegressor(objective=steep, **params).fit(X, np.where(X["a"] < 20, 2.0, 9.0))  # no good split of y
+    assert "first 20 bins" in compare_with_xgboost(halves, X, y).difference
+
+
+def test_a_start_that_xgboost_rounds() -> None:
+    """Weights added up one by one in float32 move where xgboost starts, by so much that the first leaf shows it."""
+    weight = np.where(np.arange(190) < 3, 1.0, 1e-4 * (1 + np.arange(190) % 3))
+    X = pd.DataFrame({"a": np.ones(190), "b": np.zeros(190)})
+    y = np.arange(190) % 3
+    model = FedXGBClassifier(n_estimators=2, learning_rate=0.01, reg_lambda=1e-6).fit(X, y, sample_weight=weight)
+    parity = compare_with_xgboost(model, X, y, weight)
+    assert_same(parity, compared=6)
+
+    other = np.where(np.arange(190) < 3, 1.0, 2e-3)  # weights of another training
+    assert "training starts from" in compare_with_xgboost(model, X, y * (np.arange(190) > 60), other).difference
+
+
+@pytest.mark.parametrize("kind", ["binary", "regression", "classes", "counts"])
+def test_rounding_explains_little_of_ordinary_trainings(kind: str) -> None:
+    """Whatever the size of labels and the number of rounds, margins are known to five digits or more."""
+    problem = small_problem(12, kind, rows=300, participants=2)
+    if kind in ("binary", "classes"):
+        model: Any = FedXGBClassifier(n_estimators=6)
+    else:
+        model = FedXGBRegressor(objective="count:poisson" if kind == "counts" else None, n_estimators=6)
+    parity = compare_with_xgboost(model.fit(problem.tables, 1000 * problem.y), problem.whole, 1000 * problem.y)
+
+    assert_same(parity, compared=6)
+    assert parity.margin_resolution < 1e-5 * parity.largest_margin

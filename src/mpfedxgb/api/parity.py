@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,18 +13,21 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import to_booster
+from mpfedxgb.api.rounding import FLOAT32, RoundedGradients, float32_gradients, integer_gradients
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
 from mpfedxgb.boosting.objective import Floats, Objective
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
+from mpfedxgb.data.table import is_text
+from mpfedxgb.ring.fixed import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 
-FLOAT32 = 2.0**-23
-"""Float32's epsilon. XGBoost keeps margins in float32, so it knows no leaf better than this share of the largest."""
-
 TIE = 1e-6
 """Relative gap of two scores below which XGBoost's float32 arithmetic cannot tell them apart."""
+
+LEAF = 1e-5
+"""Relative difference of two leaves from which on it takes rounding to explain it."""
 
 Edges = Mapping[str, npt.NDArray[np.float32]]
 Rows = npt.NDArray[np.bool_]
@@ -35,9 +38,11 @@ class Parity:
     """How a federated model compares with `xgboost` on the same bins and parameters.
 
     `difference` names the first place where the trees part, or is empty. `ties` names nodes where they part because
-    XGBoost's two best scores are a float32 tie, or the better split has a side of just min_child_weight, which a
-    float32 sum may miss; below such a node, and in later rounds, nothing is compared. Leaf differences are relative,
-    and count beyond the resolution of XGBoost's own float32 margins.
+    XGBoost's two best scores are a float32 tie, or each model's split is the better one by its own rounding of g and h,
+    or the better split has a side of just min_child_weight, which a sum may miss; and trees for which g or h is beyond
+    float32. From there on nothing is compared. Leaf differences are relative, and count beyond what rounding alone
+    explains (rounding.py): each leaf is held to its own model's g and h. `rounded_leaves` are those that differ by more
+    than 1e-5 for that reason, and `margin_resolution` is what rounding makes of the margin where that is most.
     """
 
     trees: int
@@ -45,8 +50,10 @@ class Parity:
     difference: str
     ties: list[str]
     max_leaf_difference: float
+    rounded_leaves: int
     max_margin_difference: float
     largest_margin: float
+    margin_resolution: float
     booster: Any
     edges: Edges
     columns: list[str]
@@ -66,12 +73,14 @@ def compare_with_xgboost(
 ) -> Parity:
     """Train `xgboost` (hist) on the columns binned by the model's own cuts, a bin each, and compare tree by tree.
 
-    X holds the columns of all participants under the names the joined model uses, y the labels as passed to `fit`.
+    X holds the columns of all participants under the names the joined model uses, y and sample_weight are those passed
+    to `fit`.
     """
     import xgboost
 
     joined = join(model.partial_models_)
     columns = feature_names(joined)
+    X = _with_categories(X, columns, joined)
     edges = {
         column: model.cut_points_[joined.participants[owner - 1]][f.name]
         for column, (owner, f) in zip(columns, joined.features, strict=True)
@@ -87,24 +96,30 @@ def compare_with_xgboost(
     loss = joined.params.loss.with_function(model.objective if callable(model.objective) else None)
     y64 = labels.astype(np.float64)
 
+    seen: list[Floats] = []  # the margins of a custom objective, round by round
+
     def gradients(margins: Any, _: Any) -> Any:
-        return [part[0] for part in loss.gradients(y64, margins.astype(np.float64)[None])]
+        seen.append(margins.astype(np.float64)[None])
+        parts = loss.gradients(y64, margins.astype(np.float64)[None])
+        return [part[0] if weight is None else part[0] * weight for part in parts]  # xgboost leaves weights to it
 
     rounds = len(joined.trees) // joined.params.trees_per_round
     booster = xgboost.train(_parameters(model, joined), data, rounds, obj=gradients if loss.is_custom else None)
     ours = to_booster(replace(joined, best_iteration=None))  # with the rounds that early stopping gave up, as theirs
     raw = _matrix(X[columns])
-    comparison = _Comparison(joined, columns, edges, binned, y64, weight, ours, raw, loss)
-    comparison.run(json.loads(booster.save_raw("json").decode()))
+    comparison = _Comparison(joined, columns, edges, binned, y64, weight, loss)
+    comparison.run(json.loads(booster.save_raw("json").decode()), lambda t: _margins_before(booster, data, seen, t))
     margins = booster.predict(data, output_margin=True)
     return Parity(
         trees=len(joined.trees),
         compared_trees=comparison.compared,
         difference=comparison.difference,
         ties=comparison.ties,
-        max_leaf_difference=comparison.leaf_difference(FLOAT32 * float(np.abs(margins).max())),
+        max_leaf_difference=comparison.leaf_difference,
+        rounded_leaves=comparison.rounded_leaves,
         max_margin_difference=float(np.abs(margins - ours.predict(raw, output_margin=True)).max()),
         largest_margin=float(np.abs(margins).max()),
+        margin_resolution=float(comparison.apart.max()),
         booster=booster,
         edges=edges,
         columns=columns,
@@ -137,6 +152,16 @@ def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> di
     return out | params.loss.xgboost_parameters(params.num_class)
 
 
+def _with_categories(X: pd.DataFrame, columns: list[str], joined: Joined) -> pd.DataFrame:
+    """Return X with texts as categories, in the order of the model's codes."""
+    kinds = {
+        column: pd.CategoricalDtype(list(f.categories))
+        for column, (_, f) in zip(columns, joined.features, strict=True)
+        if f.categories is not None and is_text(X[column])
+    }
+    return X.astype(kinds)
+
+
 def _binned(X: pd.DataFrame, columns: list[str], edges: Edges) -> pd.DataFrame:
     """Return the columns with numbers replaced by the numbers of their bins."""
     frame = {}
@@ -155,6 +180,14 @@ def _matrix(frame: pd.DataFrame) -> Any:
     return xgboost.DMatrix(frame, enable_categorical=True)
 
 
+def _margins_before(booster: Any, data: Any, seen: list[Floats], round_: int) -> tuple[Floats, bool]:
+    """Return xgboost's margins before a round, not the first, and whether they are known to the last bit."""
+    if seen:
+        return seen[round_], True
+    margins = booster.predict(data, output_margin=True, iteration_range=(0, round_))
+    return np.asarray(margins, np.float64).reshape(data.num_row(), -1).T, False
+
+
 @dataclass(frozen=True, slots=True)
 class _Condition:
     """A split on binned columns: rows in the first `bins` bins, or not of `category`, go left."""
@@ -163,6 +196,19 @@ class _Condition:
     bins: int
     category: int | None
     missing_left: bool
+
+
+class _Score(NamedTuple):
+    """The score of a split, and the least and the most that it may be."""
+
+    value: float
+    least: float
+    most: float
+
+
+def _beyond(a: float, b: float, error: float) -> float:
+    """Return by how much two numbers differ beyond an error, relative to the larger."""
+    return max(abs(a - b) - error, 0.0) / max(abs(a), abs(b), 1e-30)
 
 
 class _Comparison:
@@ -176,12 +222,9 @@ class _Comparison:
         binned: pd.DataFrame,
         y: Floats,
         weight: Floats | None,
-        ours: Any,
-        raw: Any,
         loss: Objective,
     ) -> None:
-        self.joined, self.columns, self.edges, self.y, self.weight = joined, columns, edges, y, weight
-        self.ours, self.raw, self.loss = ours, raw, loss
+        self.joined, self.columns, self.edges, self.y, self.weight, self.loss = joined, columns, edges, y, weight, loss
         self.place = {(owner, f.name): i for i, (owner, f) in enumerate(joined.features)}
         self.codes = [
             np.where(c.isna(), np.nan, c.cat.codes) if isinstance(c.dtype, pd.CategoricalDtype) else c.to_numpy()
@@ -190,39 +233,88 @@ class _Comparison:
         self.difference = ""
         self.ties: list[str] = []
         self.compared = 0
-        self._leaves: list[tuple[float, float]] = []
+        self.leaf_difference = 0.0
+        self.rounded_leaves = 0
+        base = encode_fixed(np.array(joined.base_margin), WEIGHT_BITS)
+        self.margins = np.repeat(base[:, None], len(y), axis=1)  # ours, in the units of leaf weights
+        self.apart = np.zeros(self.margins.shape)
+        self._largest = np.zeros(self.margins.shape)
+        self._ours_now: RoundedGradients
+        self._theirs_now: RoundedGradients
 
-    def run(self, theirs: dict[str, Any]) -> None:
+    def run(self, theirs: dict[str, Any], margins_before: Callable[[int], tuple[Floats, bool]]) -> None:
         """Compare all trees, or those up to the end of the first round with a tie."""
         trees = theirs["learner"]["gradient_booster"]["model"]["trees"]
         if len(trees) != len(self.joined.trees):
             self.difference = f"{len(self.joined.trees)} trees against {len(trees)}"
             return
+        start = self._start(theirs["learner"]["learner_model_param"]["base_score"])
+        if self.difference:
+            return
         per_round = self.joined.params.trees_per_round
         for number, (tree, other) in enumerate(zip(self.joined.trees, trees, strict=True)):
-            if self.ties and number % per_round == 0:
-                return
+            if number % per_round == 0:
+                if not self.ties:
+                    self._begin_round(number, *(margins_before(number // per_round) if number else (start, False)))
+                if self.ties:
+                    return
             self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool))
             if self.difference:
                 return
             self.compared += 1
 
-    def leaf_difference(self, resolution: float) -> float:
-        """Return the largest relative difference of two leaves, beyond what XGBoost's float32 margins can resolve."""
-        if not self._leaves:
-            return 0.0
-        a, b = np.array(self._leaves).T
-        beyond = np.maximum(np.abs(a - b) - resolution, 0)
-        return float((beyond / np.maximum(np.maximum(np.abs(a), np.abs(b)), 1e-30)).max())
+    def _start(self, base_score: str) -> Floats:
+        """Compare where training starts; xgboost adds up in float32, so each row may cost it a rounding."""
+        ours = np.array(self.joined.base_margin)
+        theirs = np.broadcast_to(self.loss.link.to_margin(np.atleast_1d(json.loads(base_score))), ours.shape)
+        self.apart += np.abs(ours - theirs)[:, None]
+        largest = max(1.0, float(np.abs(ours).max()), float(np.abs(self.y).max()))
+        if np.abs(ours - theirs).max() > FLOAT32 * len(self.y) * largest:
+            self.difference = f"training starts from {ours}, xgboost's from {theirs}"
+        return np.repeat(theirs.astype(np.float64)[:, None], len(self.y), axis=1)
+
+    def _begin_round(self, number: int, margins: Floats, is_exact: bool) -> None:
+        """Compute what each model makes of g and h, at its own margins; add this round's trees to ours."""
+        self._largest = np.maximum(self._largest, np.abs(margins))
+        error = np.zeros_like(margins) if is_exact else FLOAT32 * self._largest  # of sums in float32
+        params, per_round = self.joined.params, self.joined.params.trees_per_round
+        ours = np.ldexp(self.margins.astype(np.float64), -WEIGHT_BITS)
+        self._ours_now = integer_gradients(params, self.loss, self.y, self.weight, ours)
+        self._theirs_now = float32_gradients(params, self.loss, self.y, self.weight, margins, error)
+        if not self._theirs_now.fit_float32:
+            self.ties.append(f"tree {number}: g or h is beyond float32, so xgboost cannot go on")
+        for class_, tree in enumerate(self.joined.trees[number : number + per_round]):
+            self._add(tree, 0, class_, np.ones(len(self.y), bool))
+
+    def _add(self, tree: JoinedTree, i: int, class_: int, rows: Rows) -> None:
+        """Add a tree's weights to our margins."""
+        node = tree[i]
+        if isinstance(node, Leaf):
+            assert node.weight is not None
+            self.margins[class_, rows] += node.weight
+            return
+        left = self._left(self._ours(node))
+        self._add(tree, node.left, class_, rows & left)
+        self._add(tree, node.right, class_, rows & ~left)
+
+    def _leaf(self, number: int, weight: int, theirs: float, rows: Rows, is_root: bool) -> None:
+        """Hold two leaves of the same rows to what each model's own g and h make of them."""
+        params, class_ = self.joined.params, number % self.joined.params.trees_per_round
+        ours = float(np.ldexp(float(weight), -WEIGHT_BITS))
+        expected, error = self._ours_now.sums(class_, rows).leaf(params, is_root)
+        expected_there, error_there = self._theirs_now.sums(class_, rows).leaf(params, is_root)
+        beyond = _beyond(ours, expected, error + 2.0**-WEIGHT_BITS) + _beyond(theirs, expected_there, error_there)
+        self.leaf_difference = max(self.leaf_difference, beyond)
+        self.rounded_leaves += beyond <= LEAF < _beyond(ours, theirs, 2.0**-WEIGHT_BITS)
+        self.apart[class_, rows] += abs(expected - expected_there) + error + error_there + 2.0**-WEIGHT_BITS
+        if is_root and beyond > 1e-3 and abs(ours - theirs) > 1e-5:
+            self.difference = f"tree {number} is a single leaf of {ours:.9g}, xgboost's one of {theirs:.9g}"
 
     def _node(self, number: int, tree: JoinedTree, i: int, other: dict[str, Any], j: int, rows: Rows) -> None:
         node, is_leaf = tree[i], other["left_children"][j] == -1
         if isinstance(node, Leaf) and is_leaf:
             assert node.weight is not None
-            a, b = float(np.ldexp(float(node.weight), -WEIGHT_BITS)), float(other["split_conditions"][j])
-            self._leaves.append((a, b))
-            if i == 0 and not np.isclose(a, b, rtol=1e-3, atol=1e-5):
-                self.difference = f"tree {number} is a single leaf of {a:.9g}, xgboost's one of {b:.9g}"
+            self._leaf(number, node.weight, float(other["split_conditions"][j]), rows, is_root=i == 0)
             return
         mine = None if isinstance(node, Leaf) else self._ours(node)
         yours = None if is_leaf else self._theirs(other, j)
@@ -261,43 +353,44 @@ class _Comparison:
         return np.where(np.isnan(codes), condition.missing_left, present)
 
     def _judge(self, where: str, number: int, mine: _Condition | None, yours: _Condition | None, rows: Rows) -> None:
-        """Decide whether two splits of one node are a float32 tie, by their scores in double precision."""
-        g, h = self._gradients(number)
-        a, b = (self._score(c, g, h, rows) for c in (mine, yours))
-        text = f"{where}: {self._describe(mine)} scores {a:.9g}, xgboost's {self._describe(yours)} {b:.9g}"
-        if abs(a - b) <= TIE * max(abs(a), abs(b)):
-            self.ties.append(text)
-        elif self._is_at_minimum(mine if a > b else yours, h, rows):
-            self.ties.append(f"{text}; the better one has a side of min_child_weight")
-        else:
+        """Decide whether rounding makes two splits of one node a tie: each must be better by its own g and h."""
+        class_ = number % self.joined.params.trees_per_round
+        a, b = (self._score(self._theirs_now, c, class_, rows) for c in (mine, yours))
+        ours_a, ours_b = (self._score(self._ours_now, c, class_, rows) for c in (mine, yours))
+        mine_here, yours_here = (self._allowed(self._ours_now, c, class_, rows) for c in (mine, yours))
+        mine_there, yours_there = (self._allowed(self._theirs_now, c, class_, rows) for c in (mine, yours))
+        ours_is_right = mine_here is not False and (ours_a.most >= ours_b.least or not yours_here)
+        slack = TIE * max(abs(a.value), abs(b.value))
+        theirs_is_right = yours_there is not False and (b.most + slack >= a.least or not mine_there)
+        text = f"{where}: {self._describe(mine)} scores {a.value:.9g}, "
+        text += f"xgboost's {self._describe(yours)} {b.value:.9g}"
+        if not (ours_is_right and theirs_is_right):
             self.difference = self.difference or text
+        elif abs(a.value - b.value) <= slack:
+            self.ties.append(f"{text}; float32 cannot tell them apart")
+        elif b.most + slack >= a.least and ours_a.most >= ours_b.least:
+            self.ties.append(f"{text}; rounding of g and h explains it")
+        else:
+            self.ties.append(f"{text}; the better one has a side of min_child_weight")
 
-    def _score(self, condition: _Condition | None, g: Floats, h: Floats, rows: Rows) -> float:
-        params = self.joined.params
-        if condition is None:
-            return float(g[rows].sum() ** 2 / (h[rows].sum() + params.reg_lambda) + max(params.gamma, 1e-6))
-        left = rows & self._left(condition)
-        return float(
-            sum(g[side].sum() ** 2 / (h[side].sum() + params.reg_lambda) for side in (left, rows & ~left) if side.any())
-        )
+    def _score(self, now: RoundedGradients, condition: _Condition | None, class_: int, rows: Rows) -> _Score:
+        """Return the score of a split or, with gamma, of none, by one model's g and h."""
+        sides = [rows] if condition is None else [rows & self._left(condition), rows & ~self._left(condition)]
+        scores = [now.sums(class_, side).score(now.reg_lambda) for side in sides if side.any()]
+        value, least, most = np.sum(scores, axis=0) + (now.gamma if condition is None else 0.0)
+        return _Score(float(value), float(least), float(most))
 
-    def _is_at_minimum(self, condition: _Condition | None, h: Floats, rows: Rows) -> bool:
-        """Return whether a side is so near to min_child_weight that float32 sums decide whether it is allowed."""
+    def _allowed(self, now: RoundedGradients, condition: _Condition | None, class_: int, rows: Rows) -> bool | None:
+        """Return whether both sides have min_child_weight and some hessian at all; None if rounding decides."""
+        least = self.joined.params.min_child_weight
         if condition is None:
+            return True
+        left = self._left(condition)
+        sums = [now.sums(class_, rows & side) for side in (left, ~left)]
+        off = [side.off_h and side.off_h + TIE * least for side in sums]  # integers are exact
+        if any(side.H + o < least for side, o in zip(sums, off, strict=True)):
             return False
-        left, least = self._left(condition), self.joined.params.min_child_weight
-        return any(abs(float(h[rows & side].sum()) - least) < TIE * least for side in (left, ~left))
-
-    def _gradients(self, number: int) -> tuple[Floats, Floats]:
-        """Return g and h of a tree, from the margins before its round."""
-        round_, class_ = divmod(number, self.joined.params.trees_per_round)
-        margins = np.array(self.joined.base_margin)[:, None] + np.zeros(len(self.y))
-        if round_:
-            known = self.ours.predict(self.raw, output_margin=True, iteration_range=(0, round_))
-            margins = np.asarray(known, np.float64).reshape(len(self.y), -1).T
-        g, h = self.loss.gradients(self.y, margins)
-        weight = 1.0 if self.weight is None else self.weight
-        return g[class_] * weight, h[class_] * weight
+        return None if any(side.H - o < least for side, o in zip(sums, off, strict=True)) else True
 
     def _describe(self, condition: _Condition | None) -> str:
         if condition is None:

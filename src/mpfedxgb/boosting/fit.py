@@ -57,7 +57,7 @@ def _constants(ring: Ring, scale: scales.Scale) -> list[tuple[Ring, int]]:
 def _share_sample(party: Party, setup: Setup, t: int) -> Bit | None:
     """Share which candidates take part in each tree of the round; every owner samples its own features, in private."""
     params, sizes, candidates = setup.params, setup.data.sizes, setup.data.candidates
-    if params.colsample_bytree == 1:
+    if params.colsample_bytree == 1 or not sizes.owners:  # nobody may have anything to split by
         return None
     pieces = []
     for owner in sizes.owners:

@@ -24,7 +24,7 @@ from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.paper.argmax import NUMERATOR
-from support.plain_boosting import plain_trees
+from plain_boosting import plain_trees
 from support.property_tests import examples
 from support.small_problems import Problem, small_problem
 from support.toy_tables import labels, margins_by_hand, people

@@ -1,0 +1,331 @@
+"""Random trainings, each from one number: tables that make trees difficult, an objective, options that go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Floats = npt.NDArray[np.float64]
+Rng = np.random.Generator
+
+OTHER_ROWS = 40
+"""Rows beside those of the training: evaluation rows, and rows to score."""
+
+_SMALLEST_WORK, _MOST_WORK = 3e3, 8e4
+"""Candidates times nodes times trees: some hundredths of a second, and some seconds."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A table cut into participants' parts, labels, weights and parameters; the last rows are not for training."""
+
+    seed: int
+    objective: str
+    params: dict[str, Any]
+    tables: dict[str, pd.DataFrame]
+    y: npt.NDArray[Any]
+    weight: Floats | None
+    evaluates: bool
+    evaluation_weight: Floats | None = None
+    curve: str = ""
+
+    @property
+    def rows(self) -> int:
+        """How many rows are for training."""
+        return len(self.y) - OTHER_ROWS
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are classes."""
+        return self.objective in ("binary:logistic", "multi:softprob", "custom classes")
+
+    @property
+    def labels(self) -> npt.NDArray[Any]:
+        """The labels of the training rows."""
+        return self.y[: self.rows]
+
+    @property
+    def evaluation_labels(self) -> npt.NDArray[Any]:
+        """The labels of the other rows."""
+        return self.y[self.rows :]
+
+    @property
+    def for_training(self) -> dict[str, pd.DataFrame]:
+        """The participants' training tables, row by row."""
+        return {name: table.iloc[: self.rows] for name, table in self.tables.items()}
+
+    @property
+    def for_evaluation(self) -> dict[str, pd.DataFrame]:
+        """The participants' evaluation tables, row by row."""
+        return {name: table.iloc[self.rows :] for name, table in self.tables.items()}
+
+    def as_passed(self, tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        """Return tables as `fit` gets them: with ids, everybody but the active one has its rows in another order."""
+        if "id" not in self.params:
+            return tables
+        rng = np.random.default_rng(self.seed)
+        keyed = {name: table.assign(**{self.params["id"]: table.index}) for name, table in tables.items()}
+        others = {name: table.iloc[rng.permutation(len(table))] for name, table in list(keyed.items())[1:]}
+        return keyed | others
+
+    def __str__(self) -> str:
+        columns = "+".join(str(table.shape[1]) for table in self.tables.values())
+        weights = "" if self.weight is None else ", weighted"
+        options = ", ".join(f"{k}={v}" for k, v in self.params.items() if k not in ("objective", "insecure_seed"))
+        return f"{self.objective}{self.curve}, {self.rows} rows, {columns} columns{weights}, {options}"
+
+
+def random_training(seed: int) -> Training:
+    """Return the training that a number stands for."""
+    rng = np.random.default_rng(seed)
+    objective = str(rng.choice(list(_OBJECTIVES)))
+    rows = int(np.exp(rng.uniform(np.log(20), np.log(2000))))
+    frame = _table(rng, rows + OTHER_ROWS)
+    tables = _dealt(rng, frame)
+    y = _OBJECTIVES[objective](rng, _signal(rng, frame))
+    weight = _weights(rng, rows) if rng.random() < 0.3 else None
+    if objective in ("binary:logistic", "multi:softprob", "custom classes"):
+        classes = np.union1d(y, [0, 1])
+        y[: len(classes)] = classes  # each is there, also among rows that count
+        if weight is not None:
+            weight[: len(classes)] = 1.0
+    params = _options(rng, objective, float(y[:rows].mean()))
+    is_paper = objective in ("binary:logistic", "reg:squarederror") and rng.random() < 0.2
+    if is_paper:
+        params |= {"security": "paper", "min_child_weight": 0.0, "colsample_bytree": 1.0}
+        params["reg_lambda"] = max(0.1, params["reg_lambda"])
+        weight = None
+    work = float(np.exp(rng.uniform(np.log(_SMALLEST_WORK), np.log(_MOST_WORK)))) / (4 if is_paper else 1)
+    _bound(params, frame, work / (len(np.unique(y)) if objective == "multi:softprob" else 1))
+    evaluates = bool(rng.random() < 0.3)
+    if evaluates and rng.random() < 0.7:
+        params["early_stopping_rounds"] = 1
+    curve = ""
+    if objective.startswith("custom"):
+        curve = str(rng.choice(list(_CURVES)))
+        params["objective"] = partial(_CURVES[curve], scale=float(np.std(y)) or 1.0)
+        curve = f" ({curve})"
+    elif objective not in ("binary:logistic", "multi:softprob"):
+        params["objective"] = objective
+    params |= _further_options(rng, objective, is_paper, evaluates)
+    shares = rng.choice([0.0, 0.5, 2.0], OTHER_ROWS) + 1e-3 if evaluates and rng.random() < 0.4 else None
+    return Training(seed, objective, params | {"insecure_seed": seed}, tables, y, weight, evaluates, shares, curve)
+
+
+# Tables
+
+
+def _table(rng: Rng, rows: int) -> pd.DataFrame:
+    columns: dict[str, Any] = {}
+    for j in range(int(rng.integers(1, 13))):
+        earlier = [name for name, c in columns.items() if isinstance(c, np.ndarray)]
+        if earlier and rng.random() < 0.15:
+            twin = columns[rng.choice(earlier)]
+            columns[f"c{j}"] = rng.choice([1.0, -1.0]) * twin
+        elif rng.random() < 0.2:
+            columns[f"c{j}"] = _categories(rng, rows)
+        else:
+            columns[f"c{j}"] = _numbers(rng, rows)
+    return pd.DataFrame(columns)
+
+
+def _numbers(rng: Rng, rows: int) -> Any:
+    """Return a column of numbers of one kind or another."""
+    normal = rng.normal(size=rows)
+    kind = rng.choice(
+        ["plain", "ties", "few", "constant", "zeros", "extreme", "large", "integers", "nullable", "truth"]
+    )
+    if kind == "integers":
+        return pd.Series(rng.poisson(3, rows))
+    if kind == "nullable":
+        return pd.Series(rng.integers(-5, 40, rows)).astype("Int64").mask(rng.random(rows) < 0.2)
+    if kind == "truth":
+        return pd.Series(normal > 1)
+    kinds: dict[str, Callable[[], Floats]] = {
+        "plain": lambda: normal,
+        "ties": lambda: np.round(normal, int(rng.integers(0, 3))),
+        "few": lambda: rng.integers(0, int(rng.integers(2, 6)), rows) / 3,
+        "constant": lambda: np.full(rows, 3.0),
+        "zeros": lambda: np.where(rng.random(rows) < 0.9, 0.0, normal),
+        "extreme": lambda: np.sign(normal) * 10.0 ** rng.uniform(-42, 38, rows),
+        "large": lambda: 2.0**24 + np.round(30 * normal),  # where float32 has no odd numbers any more
+    }
+    values = kinds[str(kind)]()
+    if rng.random() < 0.3:
+        values = np.where(
+            rng.random(rows) < rng.choice([0.02, 0.3, 0.9, 1.0], p=[0.4, 0.4, 0.15, 0.05]), np.nan, values
+        )
+    return values
+
+
+def _categories(rng: Rng, rows: int) -> Any:
+    """Return a column of categories: some declared ones absent, some values missing, rare ones perhaps only later."""
+    declared = int(rng.integers(1, 13))
+    names = np.array([f"k{i:02}" for i in range(declared)], object)
+    present = rng.random(declared) < 0.7
+    present[rng.integers(declared)] = True
+    shares = present * rng.exponential(size=declared) ** 2
+    words = rng.choice(names, rows, p=shares / shares.sum())
+    words[rng.random(rows) < rng.choice([0.0, 0.05, 0.4])] = None
+    if pd.isna(words).all():
+        words[0] = names[0]
+    return pd.Series(pd.Categorical(words, categories=names)) if rng.random() < 0.7 else pd.Series(words)
+
+
+def _dealt(rng: Rng, frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return one table per participant; somebody may have no column."""
+    participants = int(rng.integers(2, 6))
+    owners = rng.integers(1, participants + 1, frame.shape[1])
+    return {f"P{m}": frame.iloc[:, np.flatnonzero(owners == m)] for m in range(1, participants + 1)}
+
+
+# Labels and weights
+
+
+def _signal(rng: Rng, frame: pd.DataFrame) -> Floats:
+    """Return something that hangs together with some columns, and noise."""
+    signal = np.zeros(len(frame))
+    for name in frame.columns:
+        column = frame[name]
+        is_number = pd.api.types.is_numeric_dtype(column)
+        ranks = column.rank(pct=True) if is_number else pd.Series(pd.factorize(column)[0] % 3).mask(column.isna())
+        signal += rng.normal() * np.where(ranks.isna(), rng.normal(), ranks.to_numpy(np.float64, na_value=0.0))
+    return np.asarray(signal + rng.choice([0.0, 0.2, 1.0]) * rng.normal(size=len(frame)))
+
+
+def _two_classes(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
+    return np.asarray(signal > np.quantile(signal, rng.choice([0.05, 0.3, 0.5, 0.9]))).astype(np.int64)
+
+
+def _classes(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
+    count = int(rng.integers(3, 6))
+    return np.digitize(signal, np.quantile(signal, np.sort(rng.uniform(0.1, 0.9, count - 1))))
+
+
+def _amounts(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
+    values = signal * rng.choice([0.01, 1.0, 1e3, 1e6])
+    return np.asarray(np.round(values) if rng.random() < 0.3 else values)
+
+
+def _amounts_near_one(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
+    outliers = np.where(rng.random(len(signal)) < 0.02, 30.0, 0.0)
+    return np.asarray(signal * rng.choice([0.3, 1.0, 5.0]) + outliers)
+
+
+def _counts(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
+    counts = rng.poisson(np.exp(np.clip(signal, -4, 4)) * rng.choice([0.1, 1.0, 20.0]))
+    counts[0] = max(1, counts[0])
+    return np.asarray(counts)
+
+
+def _weights(rng: Rng, rows: int) -> Floats:
+    kind = rng.choice(["steps", "spread", "ones and zeros", "small", "large"])
+    kinds: dict[str, Callable[[], Floats]] = {
+        "steps": lambda: rng.choice([0.0, 0.5, 1.0, 3.7], rows),
+        "spread": lambda: rng.lognormal(0, 2, rows),
+        "ones and zeros": lambda: (rng.random(rows) < 0.8).astype(np.float64),
+        "small": lambda: 1e-4 * rng.integers(1, 4, rows).astype(np.float64),
+        "large": lambda: 1e4 * rng.random(rows),
+    }
+    drawn = kinds[str(kind)]()
+    drawn[0] = 1.0  # a sum of 0 is refused
+    return drawn
+
+
+_OBJECTIVES: dict[str, Callable[[Rng, Floats], npt.NDArray[Any]]] = {
+    "binary:logistic": _two_classes,
+    "multi:softprob": _classes,
+    "reg:squarederror": _amounts,
+    "count:poisson": _counts,
+    "reg:pseudohubererror": _amounts_near_one,
+    "custom": _amounts,
+    "custom classes": _two_classes,
+}
+
+
+def _squared(y: Floats, margin: Floats, scale: float) -> tuple[Floats, Floats]:
+    return margin - y, np.ones_like(y)
+
+
+def _huber(y: Floats, margin: Floats, scale: float) -> tuple[Floats, Floats]:
+    """Return g and h of a loss without curvature far from the label."""
+    z = (margin - y) / scale
+    return np.clip(z, -1, 1), (np.abs(z) < 1).astype(np.float64)
+
+
+def _partly_flat(y: Floats, margin: Floats, scale: float) -> tuple[Floats, Floats]:
+    """Return g and h where every third row has neither, and every seventh no hessian."""
+    row = np.arange(len(y))
+    g, h = (margin - y) / scale, 1 + (row % 5) / 4
+    return np.where(row % 3, g, 0), np.where((row % 3 != 0) & (row % 7 != 0), h, 0)
+
+
+_CURVES = {"squared": _squared, "huber": _huber, "partly flat": _partly_flat}
+
+
+# Options
+
+
+def _options(rng: Rng, objective: str, typical: float) -> dict[str, Any]:
+    """Return parameters: values that leave trees to compare, and now and then one that leaves none."""
+    samples = rng.random() < 0.25
+    params: dict[str, Any] = {
+        "max_depth": int(rng.integers(1, 7)),
+        "max_bin": int(rng.choice([2, 255, 256, 257, 512, *np.geomspace(3, 512, 12).astype(int)])),
+        "learning_rate": float(rng.choice([0.01, 0.1, 0.3, 0.3, 1.0])),
+        "reg_lambda": _mostly(rng, [0.0, 1e-6, 0.01, 0.4, 1.0, 1.0, 5.0], [100.0, 1e4, 1e8]),
+        "gamma": _mostly(rng, [0.0, 0.0, 0.0, 1e-6, 1e-3, 0.1, 0.5], [5.0, 1e6]),
+        "min_child_weight": _mostly(rng, [0.0, 0.0, 0.01, 0.3, 1.0, 1.0, 3.0], [30.0, 1e5]),
+        "subsample": float(rng.choice([0.3, 0.8, 1.0])) if samples else 1.0,
+        "colsample_bytree": float(rng.choice([0.3, 0.7, 1.0])) if samples else 1.0,
+        "first_layer_mask": bool(rng.random() < 0.1),
+        "random_state": int(rng.integers(1000)),
+    }
+    if rng.random() < 0.3:
+        start = 0.5 if objective == "multi:softprob" else float(rng.choice([0.05, 0.5, 0.9]))
+        params["base_score"] = 2 * start * typical if objective == "count:poisson" else start
+    return params
+
+
+def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) -> dict[str, Any]:
+    """Return what most trainings leave as it is."""
+    params: dict[str, Any] = {}
+    if rng.random() < 0.15:
+        params["binning"] = "paper"
+    if rng.random() < 0.15:
+        params["id"] = "person"
+    if is_paper:
+        params["leaf_epsilon"] = float(rng.choice([1e-8, 1e-6, 1e-4]))
+    if evaluates and rng.random() < 0.6:
+        names = _METRICS.get(objective, ["rmse", "mae", "mphe"])
+        params["eval_metric"] = [str(name) for name in rng.permutation(names)[: int(rng.integers(1, len(names) + 1))]]
+    return params
+
+
+_METRICS = {
+    "binary:logistic": ["logloss", "error", "auc"],
+    "custom classes": ["logloss", "error", "auc"],
+    "multi:softprob": ["mlogloss", "merror"],
+    "count:poisson": ["poisson-nloglik", "rmse", "mae"],
+}
+"""Metrics that go with an objective; the others predict a number."""
+
+
+def _mostly(rng: Rng, common: list[float], rare: list[float]) -> float:
+    return float(rng.choice(common if rng.random() < 0.93 else rare))
+
+
+def _bound(params: dict[str, Any], frame: pd.DataFrame, work: float) -> None:
+    """Give a training a depth and a number of rounds that take bearable time."""
+    candidates = sum(
+        min(params["max_bin"], frame[name].nunique()) * (1 + frame[name].isna().any()) for name in frame.columns
+    )
+    while params["max_depth"] > 1 and candidates * 2 ** params["max_depth"] > work:
+        params["max_depth"] -= 1
+    params["n_estimators"] = int(np.clip(work / (max(1, candidates) * 2 ** params["max_depth"]), 1, 6))

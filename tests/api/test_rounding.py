@@ -1,0 +1,96 @@
+"""What rounding is said to make of g and h covers float32 arithmetic, is the integers of a round, and not much more."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from mpfedxgb.api.rounding import Sums, float32_gradients, integer_gradients
+from mpfedxgb.boosting import scales
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.ring.fixed import encode_fixed
+
+ROWS = 400
+OBJECTIVES = ("binary:logistic", "multi:softprob", "reg:squarederror", "count:poisson", "reg:pseudohubererror")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_bounds_on_gradients(objective: str, weighted: bool) -> None:
+    """In float32, at margins a little off, g and h keep within their bounds; those of integers are the round's."""
+    rng = np.random.default_rng(len(objective))
+    params = TrainParams(objective=objective, num_class=3, reg_lambda=0.0, min_child_weight=0.0, weighted=weighted)
+    loss, trees = params.loss, params.trees_per_round
+    margins = rng.normal(scale=4, size=(trees, ROWS))
+    y = rng.integers(0, 3 if trees > 1 else 2, ROWS).astype(np.float64) * (1 if loss.has_classes else 17)
+    weight = rng.lognormal(size=ROWS) if weighted else None
+    off = np.full((trees, ROWS), 1e-6)
+
+    theirs = float32_gradients(params, loss, y, weight, margins, off)
+    ours = integer_gradients(params, loss, y, weight, margins)
+
+    moved = (margins + off * rng.uniform(-1, 1, margins.shape)).astype(np.float32)
+    g, h = loss.gradients(y.astype(np.float32), moved)  # type: ignore[arg-type] # as XGBoost computes
+    w = np.ones(ROWS, np.float32) if weight is None else weight.astype(np.float32)
+    assert g.dtype == h.dtype == np.float32
+    assert (np.abs(g * w - theirs.g) <= theirs.error_g).all()
+    assert (np.abs(h * w - theirs.h) <= theirs.error_h).all()
+    assert theirs.error_g.max() < 2e-5 * np.abs(theirs.g).max()
+    scale = scales.choose_scale(params, scales.plan(params, ROWS), theirs.g, theirs.h, ROWS)
+    assert (encode_fixed(theirs.g, scale.f_g) == np.ldexp(ours.g, scale.f_g)).all()
+    assert (scales.round_hessians(params, theirs.h, scale.f_h) == np.ldexp(ours.h, scale.f_h)).all()
+
+
+def test_constants_of_scores_are_the_integers_too() -> None:
+    """The lambda and gamma of the federation's scores are those of the round, in its units."""
+    params = TrainParams(objective="reg:squarederror", reg_lambda=1 / 3, gamma=1e-7)
+    y = np.arange(20.0) * 1e5
+    found = integer_gradients(params, params.loss, y, None, np.zeros((1, 20)))
+
+    scale = scales.choose_scale(params, scales.plan(params, 20), -y[None], np.ones((1, 20)), 20)
+    assert Fraction(found.reg_lambda) == Fraction(scale.lam) / Fraction(2) ** scale.f_h
+    assert Fraction(found.gamma) == Fraction(scale.gam) * Fraction(2) ** (scale.f_h - 2 * scale.f_g)
+    assert found.reg_lambda == pytest.approx(1 / 3, rel=1e-3)
+
+
+def test_the_error_of_a_leaf() -> None:
+    """-G / (H + lambda) moves by no more than its error when G and H do."""
+    params = TrainParams(reg_lambda=0.5, learning_rate=0.3)
+    weight, error = Sums(G=3.0, H=2.0, off_g=1e-4, off_h=1e-3).leaf(params, is_root=False)
+    moved = [-0.3 * (3 + a) / (2.5 + b) for a in (-1e-4, 1e-4) for b in (-1e-3, 1e-3)]
+    assert weight == pytest.approx(-0.3 * 3 / 2.5)
+    assert np.abs(np.subtract(moved, weight)).max() <= error < 1e-3
+
+
+def test_a_single_leaf_below_the_least_weight() -> None:
+    """It is 0, without any error; where rounding decides whether it is below, it may be either."""
+    params = TrainParams(min_child_weight=2.5)
+    assert Sums(G=3.0, H=2.0, off_g=1e-4, off_h=1e-3).leaf(params, is_root=True) == (0.0, 0.0)
+    assert Sums(G=3.0, H=2.0, off_g=1e-4, off_h=1e-3).leaf(params, is_root=False)[0] != 0
+    weight, error = Sums(G=3.0, H=2.5, off_g=1e-4, off_h=1e-3).leaf(params, is_root=True)
+    assert error == abs(weight) > 0
+    weight, error = Sums(G=3.0, H=2.5, off_g=0.0, off_h=0.0).leaf(params, is_root=True)
+    assert error == 0 < abs(weight)
+
+
+@pytest.mark.parametrize(("objective", "margin"), [("reg:pseudohubererror", 3e19), ("count:poisson", 89.0)])
+def test_what_is_beyond_float32(objective: str, margin: float) -> None:
+    """Squares of residuals and exponentials that float32 has no number for are noticed, and nothing a bit smaller."""
+    params = TrainParams(objective=objective)
+    y = np.ones(3)
+    for m, fits in ((margin, False), (0.4 * margin, True)):
+        margins, off = np.full((1, 3), m), np.zeros((1, 3))
+        assert float32_gradients(params, params.loss, y, None, margins, off).fit_float32 == fits
+
+
+def test_a_hessian_lost_beside_others() -> None:
+    """A side whose hessian is below double precision of its tree's may be nothing in xgboost, and is something here."""
+    params = TrainParams(objective="count:poisson")
+    margins = np.array([[0.0, -60.0]])
+    one = np.array([False, True])
+    theirs = float32_gradients(params, params.loss, np.ones(2), None, margins, np.zeros((1, 2))).sums(0, one)
+    ours = integer_gradients(params, params.loss, np.ones(2), None, margins).sums(0, one)
+    assert theirs.off_h > theirs.H > 0
+    assert ours.off_h == 0
