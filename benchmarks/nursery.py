@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+COMMAND = "mpfedxgb.cli.main"
 _LOOK = 0.01
 _PR_SET_PDEATHSIG = 1
 
@@ -95,12 +96,13 @@ class Nursery:
                     self._exits[news["ended"]] = news["code"]
                 self._changed.notify_all()
 
-    def start(self, arguments: Sequence[object], log: Path) -> Child:
-        """Start a command of mpfedxgb; what it prints is added to the log."""
+    def start(self, arguments: Sequence[object], log: Path, module: str = COMMAND) -> Child:
+        """Start a command of mpfedxgb, or the `main` of another module; what it prints is added to the log."""
         assert self._parent.stdin is not None
         with self._changed:
             before = len(self._started)
-        self._parent.stdin.write(json.dumps({"arguments": [str(a) for a in arguments], "log": str(log)}) + "\n")
+        request = {"module": module, "arguments": [str(a) for a in arguments], "log": str(log)}
+        self._parent.stdin.write(json.dumps(request) + "\n")
         self._parent.stdin.flush()
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._started) > before, 60.0):
@@ -145,8 +147,8 @@ class Nursery:
 # The parent itself
 
 
-def _serve() -> list[str] | None:
-    """Fork a child per request; return the arguments in the child, and None in the parent when nothing follows."""
+def _serve() -> tuple[str, list[str]] | None:
+    """Fork a child per request; in the child return module and arguments, in the parent None when nothing follows."""
     children: set[int] = set()
     buffer = b""
     while True:
@@ -162,7 +164,7 @@ def _serve() -> list[str] | None:
             pid = os.fork()
             if not pid:
                 _become_a_child(request["log"])
-                return list(request["arguments"])
+                return request["module"], request["arguments"]
             children.add(pid)
             _tell({"started": pid})
 
@@ -190,10 +192,9 @@ def _become_a_child(log: str) -> None:
 
 
 def main() -> None:
-    """Load what roles need, and be the parent; in a child, be the command."""
+    """Load what roles need, and be the parent; in a child, be what is asked for."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    from mpfedxgb.cli.main import main as command
     from mpfedxgb.cli.main import make_app
     from mpfedxgb.errors import SettingsError
     from mpfedxgb.ring import kernels
@@ -208,10 +209,11 @@ def main() -> None:
         time.sleep(_LOOK)  # a child would inherit the locks of other threads, but not the threads
     gc.freeze()  # children need not go through all that was loaded, least of all as they end
     _tell({"ready": True})
-    arguments = _serve()
-    if arguments is not None:
+    asked = _serve()
+    if asked is not None:
+        module, arguments = asked
         sys.argv = ["mpfedxgb", *arguments]
-        command()
+        import_module(module).main()
 
 
 if __name__ == "__main__":
