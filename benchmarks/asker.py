@@ -20,7 +20,7 @@ from mpfedxgb.api.federation import Federation
 from mpfedxgb.cli.exit_codes import exit_code
 from mpfedxgb.cli.logs import start_logging
 from mpfedxgb.data.files import write_table
-from mpfedxgb.errors import MpfedxgbError, own_reason
+from mpfedxgb.errors import MpfedxgbError, StoppedError, own_reason
 from mpfedxgb.federation.session import stopping_on_signals
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     try:
         with stopping_on_signals():
             ask(Path(settings), int(batches), float(pause))
-    except (MpfedxgbError, OSError) as error:
+    except (MpfedxgbError, StoppedError, OSError) as error:
         print(own_reason(error), file=sys.stderr)
         sys.exit(exit_code(error))
 

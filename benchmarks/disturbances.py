@@ -1,8 +1,8 @@
 """Phases in which a role is struck, the moments of each, and one run: strike, start again, compare.
 
-A moment is an event at some participant and a delay after it, at most the time that is left then, which undisturbed runs
-have shown. Delays are uniform; but the end of a training takes milliseconds, and the end of its processes much longer,
-so that short delays are drawn more often there.
+A moment is an event at some participant and a delay after it, at most the time that is left then in undisturbed runs.
+Delays are uniform; but the end of a training takes milliseconds, and the end of its processes much longer, so that
+short delays are drawn more often there.
 """
 
 from __future__ import annotations

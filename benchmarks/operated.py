@@ -63,7 +63,7 @@ class Task:
 
     @property
     def trains(self) -> bool:
-        """Whether it is a training, which all participants have to finish; otherwise only the active one's end counts."""
+        """Whether it is a training, which all participants have to finish; otherwise the active one's end counts."""
         return self.active == "--train"
 
     def stays(self, role: int) -> bool:
@@ -90,6 +90,9 @@ class Federation:
         to_score = {name: files["score"] for name, files in sample_tables(PARTICIPANTS).items()}
         self.nursery = nursery
         self.trial = Trial(folder, tables, LABEL, ID, training, {**network, "reconnect": True}, to_score)
+        settings = self.trial.settings(ACTIVE)
+        predict = 'predict = "score.csv"\n'
+        settings.write_text(settings.read_text().replace(predict, predict + 'predictions = "predictions.csv"\n'))
         self.roles = self.trial.roster.roles
         self.running: dict[int, Child | subprocess.Popen[bytes]] = {}
         self._task, self._ended, self._done = TRAINING, dict[int, float](), set[int]()

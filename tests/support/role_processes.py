@@ -62,6 +62,7 @@ class Place:
         to_score = {name: t.drop(columns="label", errors="ignore") for name, t in tables(slice(40, 60)).items()}
         self.nursery = nursery
         self.trial = Trial(folder, tables(), "label", "person", training, network, to_score)
+        self.edit(1, 'predict = "score.csv"', 'predict = "score.csv"\npredictions = "predictions.csv"')
         self.children: dict[int, Child] = {}
 
     def home(self, role: int) -> Path:

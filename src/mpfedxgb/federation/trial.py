@@ -118,7 +118,6 @@ class Trial:
                 content["data"] |= {"predict": "score.csv"}
         if role == ACTIVE:
             content["label"] = {"column": self._label}
-            content["data"] |= {"predictions": "predictions.csv"} if self._scores else {}
         return "".join(
             f"[{table}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()) + "\n"
             for table, keys in content.items()
