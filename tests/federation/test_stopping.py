@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ NAMES = ("coordinator", "bank", "telecom")
 class Interrupted:
     """What those who are there are told, while a signal comes."""
 
-    def waiting(self, names: list[str]) -> bytes:
+    def waiting(self, names: Sequence[str]) -> bytes:
         """Return what is told while somebody is missing."""
         signal.raise_signal(signal.SIGTERM)
         return b"waiting"
