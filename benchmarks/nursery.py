@@ -32,14 +32,14 @@ _PR_SET_PDEATHSIG = 1
 class Child:
     """A process of a nursery."""
 
-    def __init__(self, pid: int, exits: dict[int, int], changed: threading.Condition) -> None:
-        self.pid, self._exits, self._changed = pid, exits, changed
+    def __init__(self, number: int, pid: int, exits: dict[int, int], changed: threading.Condition) -> None:
+        self.pid, self._number, self._exits, self._changed = pid, number, exits, changed
 
     @property
     def returncode(self) -> int | None:
         """How it ended: its exit code, minus the number of the signal that ended it, or None while it runs."""
         with self._changed:
-            return self._exits.get(self.pid)
+            return self._exits.get(self._number)
 
     def poll(self) -> int | None:
         """Return how it ended, or None while it runs."""
@@ -48,9 +48,9 @@ class Child:
     def wait(self, timeout: float | None = None) -> int:
         """Return how it ended, once it has."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self.pid in self._exits, timeout):
+            if not self._changed.wait_for(lambda: self._number in self._exits, timeout):
                 raise subprocess.TimeoutExpired([str(self.pid)], timeout or 0.0)
-            return self._exits[self.pid]
+            return self._exits[self._number]
 
     def send_signal(self, number: int) -> None:
         """Send it a signal, if it still runs."""
@@ -74,6 +74,8 @@ class Nursery:
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._exits: dict[int, int] = {}
+        """By the number of the child: a system gives the process id of one that has ended to another, in time."""
+        self._numbers: dict[int, int] = {}
         self._started: list[int] = []
         self._changed = threading.Condition()
         self._children: list[Child] = []
@@ -91,9 +93,10 @@ class Nursery:
             with self._changed:
                 self._ready = True
                 if "started" in news:
+                    self._numbers[news["started"]] = len(self._started)
                     self._started.append(news["started"])
                 elif "ended" in news:
-                    self._exits[news["ended"]] = news["code"]
+                    self._exits[self._numbers[news["ended"]]] = news["code"]
                 self._changed.notify_all()
 
     def start(self, arguments: Sequence[object], log: Path, module: str = COMMAND) -> Child:
@@ -107,7 +110,7 @@ class Nursery:
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._started) > before, 60.0):
                 raise RuntimeError("the nursery starts no process any more")
-            child = Child(self._started[before], self._exits, self._changed)
+            child = Child(before, self._started[before], self._exits, self._changed)
         self._children.append(child)
         return child
 
