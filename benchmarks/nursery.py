@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+COMMAND = "mpfedxgb.cli.main"
 _LOOK = 0.01
 _PR_SET_PDEATHSIG = 1
 
@@ -31,14 +32,14 @@ _PR_SET_PDEATHSIG = 1
 class Child:
     """A process of a nursery."""
 
-    def __init__(self, pid: int, exits: dict[int, int], changed: threading.Condition) -> None:
-        self.pid, self._exits, self._changed = pid, exits, changed
+    def __init__(self, number: int, pid: int, exits: dict[int, int], changed: threading.Condition) -> None:
+        self.pid, self._number, self._exits, self._changed = pid, number, exits, changed
 
     @property
     def returncode(self) -> int | None:
         """How it ended: its exit code, minus the number of the signal that ended it, or None while it runs."""
         with self._changed:
-            return self._exits.get(self.pid)
+            return self._exits.get(self._number)
 
     def poll(self) -> int | None:
         """Return how it ended, or None while it runs."""
@@ -47,9 +48,9 @@ class Child:
     def wait(self, timeout: float | None = None) -> int:
         """Return how it ended, once it has."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self.pid in self._exits, timeout):
+            if not self._changed.wait_for(lambda: self._number in self._exits, timeout):
                 raise subprocess.TimeoutExpired([str(self.pid)], timeout or 0.0)
-            return self._exits[self.pid]
+            return self._exits[self._number]
 
     def send_signal(self, number: int) -> None:
         """Send it a signal, if it still runs."""
@@ -73,6 +74,8 @@ class Nursery:
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._exits: dict[int, int] = {}
+        """By the number of the child: a system gives the process id of one that has ended to another, in time."""
+        self._numbers: dict[int, int] = {}
         self._started: list[int] = []
         self._changed = threading.Condition()
         self._children: list[Child] = []
@@ -90,22 +93,24 @@ class Nursery:
             with self._changed:
                 self._ready = True
                 if "started" in news:
+                    self._numbers[news["started"]] = len(self._started)
                     self._started.append(news["started"])
                 elif "ended" in news:
-                    self._exits[news["ended"]] = news["code"]
+                    self._exits[self._numbers[news["ended"]]] = news["code"]
                 self._changed.notify_all()
 
-    def start(self, arguments: Sequence[object], log: Path) -> Child:
-        """Start a command of mpfedxgb; what it prints is added to the log."""
+    def start(self, arguments: Sequence[object], log: Path, module: str = COMMAND) -> Child:
+        """Start a command of mpfedxgb, or the `main` of another module; what it prints is added to the log."""
         assert self._parent.stdin is not None
         with self._changed:
             before = len(self._started)
-        self._parent.stdin.write(json.dumps({"arguments": [str(a) for a in arguments], "log": str(log)}) + "\n")
+        request = {"module": module, "arguments": [str(a) for a in arguments], "log": str(log)}
+        self._parent.stdin.write(json.dumps(request) + "\n")
         self._parent.stdin.flush()
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._started) > before, 60.0):
                 raise RuntimeError("the nursery starts no process any more")
-            child = Child(self._started[before], self._exits, self._changed)
+            child = Child(before, self._started[before], self._exits, self._changed)
         self._children.append(child)
         return child
 
@@ -145,8 +150,8 @@ class Nursery:
 # The parent itself
 
 
-def _serve() -> list[str] | None:
-    """Fork a child per request; return the arguments in the child, and None in the parent when nothing follows."""
+def _serve() -> tuple[str, list[str]] | None:
+    """Fork a child per request; in the child return module and arguments, in the parent None when nothing follows."""
     children: set[int] = set()
     buffer = b""
     while True:
@@ -162,7 +167,7 @@ def _serve() -> list[str] | None:
             pid = os.fork()
             if not pid:
                 _become_a_child(request["log"])
-                return list(request["arguments"])
+                return request["module"], request["arguments"]
             children.add(pid)
             _tell({"started": pid})
 
@@ -190,10 +195,9 @@ def _become_a_child(log: str) -> None:
 
 
 def main() -> None:
-    """Load what roles need, and be the parent; in a child, be the command."""
+    """Load what roles need, and be the parent; in a child, be what is asked for."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    from mpfedxgb.cli.main import main as command
     from mpfedxgb.cli.main import make_app
     from mpfedxgb.errors import SettingsError
     from mpfedxgb.ring import kernels
@@ -208,10 +212,11 @@ def main() -> None:
         time.sleep(_LOOK)  # a child would inherit the locks of other threads, but not the threads
     gc.freeze()  # children need not go through all that was loaded, least of all as they end
     _tell({"ready": True})
-    arguments = _serve()
-    if arguments is not None:
+    asked = _serve()
+    if asked is not None:
+        module, arguments = asked
         sys.argv = ["mpfedxgb", *arguments]
-        command()
+        import_module(module).main()
 
 
 if __name__ == "__main__":

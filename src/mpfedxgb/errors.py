@@ -19,8 +19,12 @@ MpfedxgbError
     │   └── MissingPeerError          not all roles came in time, so that nothing has begun
     ├── ExhaustedError                this machine has no descriptor or memory left for a connection, for now
     ├── PeerFinishedError             a peer ended its program while something was still expected of it
-    ├── PeerFailedError               a peer failed, and said why
-    └── StoppedError                  somebody stopped this role on purpose
+    └── PeerFailedError               a peer failed, and said why
+
+StoppedError (a BaseException)        somebody stopped this role on purpose
+
+A stop comes with a signal, anywhere: in this package, in Python's own library, in grpc. Much of that survives every
+Exception, or takes it for trouble of its own. So a stop is none, as KeyboardInterrupt is none.
 
 The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data. There
 are two exceptions. Of a DataError other roles are told the kind only, as of errors that are not ours; and of a
@@ -71,6 +75,10 @@ class KeyReuseError(MpfedxgbError):
     """A stream key was about to mask a second value."""
 
 
+class StoppedError(BaseException):
+    """Somebody stopped this role on purpose, with a signal."""
+
+
 class FederationError(MpfedxgbError):
     """Something went wrong between the roles."""
 
@@ -119,10 +127,6 @@ class PeerFailedError(FederationError):
         super().__init__(f"{origin} failed: {'' if self.kind == UNKNOWN else f'{self.kind}: '}{reason}")
 
 
-class StoppedError(FederationError):
-    """Somebody stopped this role on purpose, with a signal."""
-
-
 def is_exhaustion(error: BaseException) -> bool:
     """Return whether the operating system has run out of something that others may give back."""
     passing = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -136,7 +140,9 @@ NO_MEMORY = MemoryError.__name__
 """The one kind that is not ours but has a name: a machine that is too small is no defect."""
 
 KINDS = frozenset(
-    name for name, found in list(globals().items()) if isinstance(found, type) and issubclass(found, MpfedxgbError)
+    name
+    for name, found in list(globals().items())
+    if isinstance(found, type) and issubclass(found, (MpfedxgbError, StoppedError))
 ) | {NO_MEMORY}
 """The names in the tree above, and that one."""
 
@@ -159,7 +165,7 @@ def public_reason(error: BaseException) -> str:
         return "a checkpoint cannot be written, read or used; the log there says which"
     if isinstance(error, MemoryError):
         return "there is not enough memory on that machine"
-    return str(error) if isinstance(error, MpfedxgbError) else type(error).__name__
+    return str(error) if isinstance(error, (MpfedxgbError, StoppedError)) else type(error).__name__
 
 
 def own_reason(error: BaseException) -> str:

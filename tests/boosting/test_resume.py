@@ -19,7 +19,7 @@ from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, join, secure
 from mpfedxgb.boosting.checkpoint import ROUNDS, Checkpoints, Progress, State
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.errors import CheckpointError, PeerFailedError, StoppedError
+from mpfedxgb.errors import CheckpointError, FederationError, PeerFailedError, StoppedError
 from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster
 from mpfedxgb.party.keys import MakeSource
 from mpfedxgb.party.local import run_role
@@ -278,7 +278,7 @@ def stumble(role: int, place: int) -> Tap:
         if sender == role:
             sent += 1
             if sent >= place:
-                raise StoppedError("stopped in the middle")
+                raise FederationError("cut off in the middle")
 
     return tap
 

@@ -84,7 +84,7 @@ def score_all(places: Organisations) -> list[Any]:
 def _ended(call: Any) -> Any:
     try:
         return call.result()
-    except Exception as error:
+    except (Exception, StoppedError) as error:
         return error
 
 

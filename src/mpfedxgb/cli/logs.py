@@ -7,9 +7,8 @@ import logging
 import sys
 import time
 from pathlib import Path
-from typing import TextIO
 
-from mpfedxgb.errors import SettingsError, StoppedError
+from mpfedxgb.errors import SettingsError
 
 _SHORT = "%(asctime)s %(levelname)-7s %(message)s"
 
@@ -29,33 +28,15 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-class _Stoppable:
-    """Lets a stop through that comes while a line is written; logging would take it for trouble of its own."""
-
-    def handleError(self, record: logging.LogRecord) -> None:  # logging's name
-        """Raise a stop again, and leave the rest to logging."""
-        if isinstance(sys.exc_info()[1], StoppedError):
-            raise
-        super().handleError(record)  # type: ignore[misc] # a handler's, which this is mixed into
-
-
-class _Lines(_Stoppable, logging.StreamHandler[TextIO]):
-    pass
-
-
-class _File(_Stoppable, logging.FileHandler):
-    pass
-
-
 def start_logging(level: str, as_json: bool, file: Path | None = None) -> None:
     """Send this package's log to standard error and, if there is one, to a file."""
     logger = logging.getLogger("mpfedxgb")
     logger.setLevel(level.upper())
     logger.propagate = False
-    handlers: list[logging.Handler] = [_Lines(sys.stderr)]
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     if file is not None:
         try:
-            handlers.append(_File(file, encoding="utf-8"))
+            handlers.append(logging.FileHandler(file, encoding="utf-8"))
         except OSError as error:
             raise SettingsError(f"cannot write the log {file}: {error.strerror}; correct [log] file") from None
     for old in list(logger.handlers):

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from mpfedxgb.cli.exit_codes import exit_code
-from mpfedxgb.errors import MpfedxgbError, own_reason
+from mpfedxgb.errors import MpfedxgbError, StoppedError, own_reason
 
 COMMANDS = {
     "demo": "demo:demo",
@@ -65,6 +65,6 @@ def main() -> None:
     app = make_app([asked] if asked in COMMANDS else list(COMMANDS))
     try:
         app()
-    except (MpfedxgbError, OSError, MemoryError) as error:
+    except (MpfedxgbError, StoppedError, OSError, MemoryError) as error:
         Console(stderr=True, highlight=False).print(f"mpfedxgb: {own_reason(error)}", markup=False, soft_wrap=True)
         sys.exit(exit_code(error))

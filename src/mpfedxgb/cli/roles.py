@@ -12,7 +12,7 @@ import typer
 
 from mpfedxgb.cli.exit_codes import exit_code
 from mpfedxgb.cli.logs import start_logging
-from mpfedxgb.errors import MpfedxgbError, SettingsError, own_reason
+from mpfedxgb.errors import MpfedxgbError, SettingsError, StoppedError, own_reason
 from mpfedxgb.federation import role
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.session import stopping_on_signals
@@ -119,7 +119,7 @@ def _last_line_in_the_log() -> Iterator[None]:
     try:
         with stopping_on_signals():
             yield
-    except (MpfedxgbError, OSError, MemoryError) as error:
+    except (MpfedxgbError, StoppedError, OSError, MemoryError) as error:
         _log.error("%s", own_reason(error))
         raise typer.Exit(exit_code(error)) from None
 

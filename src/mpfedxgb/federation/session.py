@@ -235,7 +235,7 @@ def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -
         outcome = _run(settings, program, private, transport, folder, folder.next_attempt())
         if outcome.error is None:
             _log.info("%s has finished a session", settings.role.name)
-        elif isinstance(outcome.error, StoppedError) or not isinstance(outcome.error, Exception):
+        elif not isinstance(outcome.error, Exception):
             raise outcome.error
         else:  # whatever a peer makes of a session, the next one finds this role in its place
             if isinstance(outcome.error, (MpfedxgbError, MemoryError)):

@@ -149,11 +149,13 @@ class GrpcTransport:
     def _part(self, error: BaseException, interim: InterimMessages | None) -> None:
         """Tell those who are there why this role does not wait any longer, and close."""
         self._rendezvous.over.set()
-        for stream in list(self._rendezvous.streams.values()):
-            if interim is not None:
-                with suppress(FederationError):
-                    stream.send(interim.giving_up(error), 0)
-        self.close()
+        try:
+            for stream in list(self._rendezvous.streams.values()):
+                if interim is not None:
+                    with suppress(FederationError):
+                        stream.send(interim.giving_up(error), 0)
+        finally:
+            self.close()
 
     def send(self, peer: int, block: bytes, timeout: float) -> None:
         """Hand a block over (see Transport)."""

@@ -1,0 +1,91 @@
+"""A signal that stops a role may come anywhere: wherever an error is survived, the stop is not."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.errors import PeerFinishedError, StoppedError
+from mpfedxgb.federation.session import stopping_on_signals
+from mpfedxgb.party import Meter, Roster
+from mpfedxgb.party.communicator import Communicator
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR
+from mpfedxgb.transport.grpc.rendezvous import Introduction, Rendezvous
+from mpfedxgb.transport.grpc.stream import PeerStream
+from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.grpc.transport import GrpcTransport
+from mpfedxgb.transport.grpc.waiting import Waiting
+from mpfedxgb.transport.memory import MemoryHub
+from support.pki import Authority
+
+ROSTER = Roster(("bank", "telecom"))
+NAMES = ("coordinator", "bank", "telecom")
+
+
+class Interrupted:
+    """What those who are there are told, while a signal comes."""
+
+    def waiting(self, names: Sequence[str]) -> bytes:
+        """Return what is told while somebody is missing."""
+        signal.raise_signal(signal.SIGTERM)
+        return b"waiting"
+
+    def giving_up(self, error: BaseException) -> bytes:
+        """Return what is told at the end."""
+        signal.raise_signal(signal.SIGTERM)
+        return b"giving up"
+
+
+def half_met() -> Rendezvous:
+    """Return what telecom knows when the coordinator is there and the bank is not."""
+    rendezvous = Rendezvous(2, Introduction("telecom", "trial", 1000, NAMES), NAMES, [0, 1])
+    rendezvous.join(COORDINATOR, PeerStream("coordinator", 1000, 1000))
+    return rendezvous
+
+
+def test_while_it_tells_for_whom_it_waits() -> None:
+    """A role whose news cannot be delivered waits on; one that is stopped does not."""
+    waiting = Waiting(half_met(), Interrupted(), 60.0)
+    with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
+        waiting.say()
+
+
+def test_while_it_tells_that_it_gives_up() -> None:
+    """Nor is it lost beside the error for which the role gives up; connections are closed all the same."""
+    rendezvous = half_met()
+    rendezvous.streams[COORDINATOR].ended.set()  # the other side is none that would say so
+    transport = GrpcTransport(2, rendezvous)
+    with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
+        transport._part(PeerFinishedError("bank has gone"), Interrupted())
+    assert not rendezvous.streams[COORDINATOR].alive
+
+
+def test_while_it_tells_why_it_failed() -> None:
+    """A role that has lost a peer tells the others, and might come back; if it is stopped meanwhile, it does not."""
+    hub = MemoryHub(ROSTER.links(), 1 << 20, lambda *_: signal.raise_signal(signal.SIGTERM))
+    settings = SessionSettings(deadline=5)
+    communicator = Communicator(hub.end(ACTIVE), ROSTER, ACTIVE, settings, Meter())
+    with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
+        communicator.abort(PeerFinishedError("telecom has gone"))
+
+
+def test_while_it_reads_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key is not to blame."""
+    authority = Authority(tmp_path)
+    pair = authority.issue("bank")
+    read: Callable[..., Any] = serialization.load_pem_private_key
+
+    def read_and_stop(*arguments: object) -> Any:
+        key = read(*arguments)
+        signal.raise_signal(signal.SIGTERM)
+        return key
+
+    monkeypatch.setattr(serialization, "load_pem_private_key", read_and_stop)
+    with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
+        Identity.load("bank", authority.file, pair.certificate, pair.key)
