@@ -288,6 +288,28 @@ def leaf_sums(participants: int) -> Case:
     return Case(program, given, expect, learns)
 
 
+def leaf_sums_at_once(participants: int) -> Case:
+    """Return s t w to the active participant, who knows the weight w: marks of two owners, multiplied at once."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        bits = inputs.share_bit(party, "s"), inputs.share_bit(party, "t")
+        (part,) = shares_of_bit_products(party, [BitProduct(bits, inputs.share(party, "w"))])
+        return [reveal(party, part, ACTIVE, "prediction")]
+
+    def expect(v: Values) -> list[int]:
+        return [v["s"] * v["t"] * v["w"]]
+
+    def learns(v: Values, coalition: Coalition) -> Hashable:
+        return expect(v)[0] if ACTIVE in coalition else None
+
+    given = {
+        "s": Given(participants, BIT, (0, 1)),
+        "t": Given(participants - 1, BIT, (0, 1)),
+        "w": Given(1, Z2, (0, 1)),
+    }
+    return Case(program, given, expect, learns)
+
+
 def shares_of_each(participants: int) -> Case:
     """Return x1, xM and y1, shared in one round."""
 
