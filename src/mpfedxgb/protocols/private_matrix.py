@@ -89,7 +89,7 @@ class MatrixMask:
     def _expand(self, places: Sequence[Place]) -> Iterator[U64]:
         source = self._source.again()
         for place in places:
-            yield np.asarray(source.elements(VECTOR, place.shape).data, np.uint64)
+            yield np.ascontiguousarray(source.elements(VECTOR, place.shape).data, np.uint64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
