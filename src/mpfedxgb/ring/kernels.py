@@ -288,7 +288,7 @@ def gate(bits: U8, masked: U64, plain: U64, alone: U64, with_mask: U64, out: U64
     """
     k, n = bits.shape
     limbs = out.shape[1]
-    if k == 1 and limbs == 1:  # the child update: one bit, one word, many rows
+    if k == 1 and limbs == 1:  # sums over leaves: one bit, one word, many rows
         for e in range(n):
             product = alone[e, 0, 0] * masked[e, 0] - with_mask[e, 0, 0]
             out[e, 0] = plain[e, 0] - product if bits[0, e] else product
