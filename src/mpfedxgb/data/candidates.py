@@ -98,7 +98,7 @@ class Candidates:
         """Return which rows go left by a candidate: of the training table, or of another one with the same columns."""
         item = self.items[index]
         if table is None:
-            return self.tile(slice(index, index + 1))[0]
+            return np.asarray(self.tile(slice(index, index + 1))[0])
         return rows_left(table.columns[item.feature].values, self.threshold(index), item)
 
     def threshold(self, index: int) -> float:

@@ -148,7 +148,8 @@ def predict_rows(
 
 def _direct_bytes(used: Used, chunk: slice) -> int:
     """Return what would be dealt to multiply all owners' marks and the weights at once: two words per set of owners."""
-    return 16 * (chunk.stop - chunk.start) * sum(o.leaves * ((1 << len(o.owners)) - 1) for _, o in used)
+    rows: int = chunk.stop - chunk.start
+    return 16 * rows * sum(o.leaves * ((1 << len(o.owners)) - 1) for _, o in used)
 
 
 def _share_marks(party: Party, scorer: Scorer | None, used: Used, chunk: slice) -> list[Marks]:
