@@ -36,7 +36,7 @@ from mpfedxgb.protocols import (
     less_than,
     lift,
     make_tags,
-    matrix_times,
+    matrices_times,
     multiply,
     negative,
     open_bit,
@@ -48,6 +48,7 @@ from mpfedxgb.protocols import (
     select,
     share,
     share_bit,
+    split_rows,
     sum_of_products,
     to_shares,
     truncate,
@@ -237,12 +238,24 @@ def prepare_matrix_setup(party: Party, n: int) -> Job:
     return lambda: publish_matrix(party, SECOND, COLUMNS, rows, plain)
 
 
+def sides(party: Party, rows: int) -> Secret:
+    """Return random sides of one node's rows, packed and masked by their owner."""
+    bits = RingArray.encode(PACKED, random_integers(8, (1, -(-rows // 8)), low=0))
+    return share(party, SECOND, PACKED, bits.shape, bits)
+
+
+def prepare_split_rows(party: Party, n: int) -> Job:
+    """Prepare to split the g and h of one node of n rows, as for its children."""
+    q, x = sides(party, n), secret(party, VECTOR, 1, VECTORS, n)
+    return lambda: split_rows(party, q, x)
+
+
 def prepare_private_matrix(party: Party, n: int) -> Job:
     """Publish E, and prepare its product with two secret vectors: n multiply-adds."""
     rows = n // (COLUMNS * VECTORS)
     matrix = publish_matrix(party, SECOND, COLUMNS, rows, matrix_of_second(party, rows))
-    x = secret(party, VECTOR, VECTORS, rows)
-    return lambda: matrix_times(party, matrix, x)
+    x = split_rows(party, sides(party, rows), secret(party, VECTOR, 1, VECTORS, rows)).left.reshape(VECTORS, rows)
+    return lambda: matrices_times(party, [matrix], x)
 
 
 CASES = [
@@ -255,6 +268,7 @@ CASES = [
     Case("sign192", "sign, 192 bits", (90, 5_000), prepare_sign192),
     Case("select", "choice, 64 bits", (1_000, 100_000), prepare_select),
     Case("bit_times", "row of g and h", (1_000, 100_000), prepare_bit_times),
+    Case("split_rows", "row of g and h", (1_000, 100_000), prepare_split_rows),
     Case("and_packed", "bit", (8_000, 1_600_000), prepare_and_packed),
     Case("lift", "element, 64 to 192 bits", (180, 20_000), prepare_lift),
     Case("truncate", "element, 192 bits", (90, 5_000), prepare_truncate),

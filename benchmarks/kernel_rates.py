@@ -112,15 +112,31 @@ def kernel_rows(repeat: int, quick: bool) -> Iterator[KernelRow]:
 
 
 @numba.njit(nogil=True)
-def _multiply_add(rounds: int, p: U64, q: U64, x: U64, y: U64) -> None:
+def _multiply_add(rounds: int, a: U64, x: U64) -> None:
     for _ in range(rounds):
-        s, t, u, v = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
-        for i in range(len(x)):
-            s += p[i] * x[i]
-            t += p[i] * y[i]
-            u += q[i] * x[i]
-            v += q[i] * y[i]
-        x[0] += s ^ t ^ u ^ v  # no round can be left out, since it changes the next
+        s = t = u = v = np.uint64(0)
+        s1 = t1 = u1 = v1 = np.uint64(0)
+        s2 = t2 = u2 = v2 = np.uint64(0)
+        s3 = t3 = u3 = v3 = np.uint64(0)
+        for i in range(x.shape[1]):
+            s += a[0, i] * x[0, i]
+            t += a[0, i] * x[1, i]
+            u += a[0, i] * x[2, i]
+            v += a[0, i] * x[3, i]
+            s1 += a[1, i] * x[0, i]
+            t1 += a[1, i] * x[1, i]
+            u1 += a[1, i] * x[2, i]
+            v1 += a[1, i] * x[3, i]
+            s2 += a[2, i] * x[0, i]
+            t2 += a[2, i] * x[1, i]
+            u2 += a[2, i] * x[2, i]
+            v2 += a[2, i] * x[3, i]
+            s3 += a[3, i] * x[0, i]
+            t3 += a[3, i] * x[1, i]
+            u3 += a[3, i] * x[2, i]
+            v3 += a[3, i] * x[3, i]
+        # No round can be left out, since it changes the next.
+        x[0, 0] += s ^ t ^ u ^ v ^ s1 ^ t1 ^ u1 ^ v1 ^ s2 ^ t2 ^ u2 ^ v2 ^ s3 ^ t3 ^ u3 ^ v3
 
 
 @numba.njit(nogil=True)
@@ -133,9 +149,9 @@ def _read(words: U64) -> np.uint64:
 
 def multiply_adds(count: int, work: float) -> Probe:
     """Return the probe of `count` multiply-adds on operands that stay in the first-level cache."""
-    length = 1024
-    rounds, operands = -(-count // (4 * length)), _words(4, length)
-    return lambda: _multiply_add(rounds, *operands), work * rounds * 4 * length / count
+    length = 256
+    rounds, (a, x) = -(-count // (16 * length)), _words(2, 4, length)
+    return lambda: _multiply_add(rounds, a, x), work * rounds * 16 * length / count
 
 
 def reading(work: float, *arrays: U64) -> Probe:

@@ -32,7 +32,7 @@ class PlainBoosting:
     def __init__(self, tables: Sequence[Table], params: TrainParams) -> None:
         self.tables, self.params = tables, params
         self.candidates = [Candidates(bin_table(table, params.max_bin, params.binning)) for table in tables]
-        self.bits = np.concatenate([c.tile(0, len(c)) for c in self.candidates])
+        self.bits = np.concatenate([c.tile() for c in self.candidates])
         self.places = [(m, i) for m, c in enumerate(self.candidates, 1) for i in range(len(c))]
 
     def train(

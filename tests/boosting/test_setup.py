@@ -15,7 +15,8 @@ from mpfedxgb.data import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.protocols import public_secret
-from mpfedxgb.protocols.private_matrix import matrix_times
+from mpfedxgb.protocols.private_matrix import matrices_times
+from mpfedxgb.protocols.rows import RowVectors
 from mpfedxgb.ring import VECTOR, wide
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.level import TableSizes, TreeRules
@@ -38,8 +39,8 @@ def test_everyone_knows_the_sizes_and_has_all_columns(participants: int) -> None
 
     def program(party: Party, params: TrainParams, data: TrainData | None) -> tuple[Setup, list[Any]]:
         setup = set_up(party, params, data)
-        ones = public_secret(party, VECTOR, np.ones((1, ROWS), np.int64))
-        return setup, [opened(party, matrix_times(party, matrix, ones)) for matrix in setup.data.matrices]
+        ones = RowVectors(public_secret(party, VECTOR, np.ones((1, ROWS), np.int64)).masked, {})
+        return setup, [opened(party, matrices_times(party, [matrix], ones)) for matrix in setup.data.matrices]
 
     run = run_locally(program, participants, training.private)
     sizes = TableSizes(ROWS, 2 * EVAL_ROWS, tuple(training.columns))
@@ -54,7 +55,7 @@ def test_everyone_knows_the_sizes_and_has_all_columns(participants: int) -> None
         for owner, count in zip(sizes.owners, counts, strict=True):
             own = run.results[owner][0].data.candidates
             assert own is not None
-            np.testing.assert_array_equal(count[0], own.tile(0, len(own)).sum(axis=1))
+            np.testing.assert_array_equal(count[0], own.tile().sum(axis=1))
     told = 3 * participants
     for ledger in run.ledgers:
         assert {entry for entry in ledger if entry.name == TABLE_SIZES} == {

@@ -24,7 +24,7 @@ def candidates(frame: dict[str, Any], max_bin: int = 8) -> Candidates:
 
 def sides(table: Candidates) -> list[str]:
     """Return each candidate's column as a word: which rows go left."""
-    return ["".join("LR"[1 - bit] for bit in row) for row in table.tile(0, len(table)).tolist()]
+    return ["".join("LR"[1 - bit] for bit in row) for row in table.tile().tolist()]
 
 
 def random_frame(seed: int, rows: int, missing: bool) -> pd.DataFrame:
@@ -100,7 +100,7 @@ def test_columns_without_candidates(column: Any) -> None:
     table = candidates({"x": column})
 
     assert len(table) == 0
-    assert table.tile(0, 0).shape == (0, 2)
+    assert table.tile(slice(0, 0)).shape == (0, 2)
     assert table.times(np.ones((3, 2), np.uint64)).shape == (3, 0)
 
 
@@ -126,7 +126,7 @@ def test_number_of_candidates(frame: pd.DataFrame, max_bin: int) -> None:
 def test_columns_of_numbers_follow_their_thresholds(frame: pd.DataFrame, max_bin: int) -> None:
     """Every column of bits is what its threshold or category and its side for missing values say."""
     table = Candidates(bin_table(Table.read(frame, "bank"), max_bin))
-    bits = table.tile(0, len(table))
+    bits = table.tile()
     for i, item in enumerate(table.items):
         values = table.bins.table.columns[item.feature].values
         left = values != item.low if item.is_categorical else values <= table.threshold(i)
@@ -139,7 +139,7 @@ def test_fast_product_is_the_dense_product(frame: pd.DataFrame, max_bin: int, ve
     """Histograms and prefix sums give the dense product with the columns, modulo 2^64."""
     table = Candidates(bin_table(Table.read(frame, "bank"), max_bin))
     x = np.random.default_rng(seed).integers(0, 1 << 64, (vectors, len(frame)), np.uint64, endpoint=False)
-    dense = (x[:, None, :] * table.tile(0, len(table)).astype(np.uint64)).sum(axis=2, dtype=np.uint64)
+    dense = (x[:, None, :] * table.tile().astype(np.uint64)).sum(axis=2, dtype=np.uint64)
 
     np.testing.assert_array_equal(table.times(x), dense, strict=True)
 
@@ -149,10 +149,10 @@ def test_fast_product_is_the_dense_product(frame: pd.DataFrame, max_bin: int, ve
 def test_tiles_and_single_columns(frame: pd.DataFrame, max_bin: int) -> None:
     """A tile is some of the columns; rows_left is one of them, from bins or from raw values alike."""
     table = Candidates(bin_table(Table.read(frame, "bank"), max_bin))
-    bits = table.tile(0, len(table))
+    bits = table.tile()
 
     for first in range(0, len(table), 3):
-        np.testing.assert_array_equal(table.tile(first, min(len(table), first + 3)), bits[first : first + 3])
+        np.testing.assert_array_equal(table.tile(slice(first, first + 3)), bits[first : first + 3])
     for i in range(len(table)):
         np.testing.assert_array_equal(table.rows_left(i), bits[i])
         np.testing.assert_array_equal(table.rows_left(i, table.bins.table), bits[i])
@@ -204,4 +204,4 @@ def test_many_bins() -> None:
     g = np.arange(700, dtype=np.uint64)[None]
 
     assert len(table) == 699
-    np.testing.assert_array_equal(table.times(g)[0], (table.tile(0, 699) * g).sum(axis=1, dtype=np.uint64))
+    np.testing.assert_array_equal(table.times(g)[0], (table.tile() * g).sum(axis=1, dtype=np.uint64))

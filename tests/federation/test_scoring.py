@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,6 +46,7 @@ from mpfedxgb.federation.scoring import (
     Service,
     _check_models,
     _lists,
+    _prepare,
     _Request,
     score_batches,
 )
@@ -204,6 +206,22 @@ def test_every_kind_of_model(kind: str, changes: dict[str, Any]) -> None:
         found = running.score(rows)
         assert found.shape == (per_round, 4)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 if parts[0].params.is_paper else 1e-7)
+
+
+def test_hops_of_a_batch_of_one_row() -> None:
+    """As many as the docstring says, for each of them, whatever was scored before."""
+    said = re.search(r"Hops per batch of few rows: (\d+)", score_batches.__doc__ or "")
+    assert said is not None
+    hops = []
+    for batches in (1, 2, 4):
+        with session(deadline=600.0) as running:  # so long that nobody has to say it is still there
+            for i in range(batches):
+                running.score([i])
+        hops.append([outcome.meter.total().hops for outcome in running.outcomes[1:]])
+
+    first, second, fourth = (np.array(each) for each in hops)
+    assert (second - first).tolist() == [int(said[1])] * 3
+    assert (fourth - second).tolist() == [2 * int(said[1])] * 3
 
 
 def test_batches_from_several_threads() -> None:
@@ -463,8 +481,10 @@ def test_garbled_lists_of_people(arrays: list[Any]) -> None:
         if party.role == 2:
             score_batches(party, Service(part, IDS, table_of(part, range(90))))
         else:
-            _check_models(party, Service(models()[0]) if party.is_active else None)
+            service = Service(models()[0]) if party.is_active else None
+            _check_models(party, service)
             party.broadcast(CLASSES, [1])
+            _prepare(party, service, 1)
             party.broadcast(BATCH, [2])
             party.step("ids")
             if party.is_active:

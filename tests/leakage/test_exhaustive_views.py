@@ -32,6 +32,7 @@ CASES: dict[str, Make] = {
     "two gates of owned bits": tiny.owned_gates,
     "child update and leaf": tiny.children,
     "sums over leaves": tiny.leaf_sums,
+    "sums over leaves, marks multiplied at once": tiny.leaf_sums_at_once,
     "share each": tiny.shares_of_each,
     "tags": tiny.tags,
     "reveal to the active one": partial(tiny.reveals, to=1, factor=1),

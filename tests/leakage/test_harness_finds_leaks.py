@@ -134,6 +134,17 @@ def test_mask_used_for_two_values_leaks_their_difference(twice: bool) -> None:
     assert bool(leaks(case, 2, P1)) == twice
 
 
+@pytest.mark.parametrize("coalition", coalitions(3))
+def test_child_update_without_fresh_mask_leaks_the_side(coalition: Coalition) -> None:
+    """The left child's values, opened bare, tell which side a row goes to, or what it is worth there."""
+    if not tiny.children(3).hides(coalition):
+        pytest.skip("this coalition knows everything")
+    bare = at("child update")
+    fresh = {1: 0, 2: 1, 3: 1}  # the auxiliaries draw their part of the dealt product first
+
+    assert leaks(tiny.children(3), 3, coalition, lambda d: bare(d) and d.index == fresh[d.participant])
+
+
 def test_sharing_of_zero_hides_sums_not_values_opened_just_before() -> None:
     """A leaf's bits were opened under a fresh mask, which would do; the mask of a sum is older than the sum."""
     assert not leaks(tiny.children(3), 3, P1, frozen=at("reveal leaf membership"))

@@ -136,7 +136,12 @@ def test_a_scoring(name: str, change: Change, named: str) -> None:
     parts = models(training.run())
     scorers = [Scorer(part.trees, table, False) for part, table in zip(parts, training.tables, strict=True)]
     private = [(1, None, None), *((1, scorer, None) for scorer in scorers)]
-    expect(run_roles(lying(secure_predict, name, change), 2, private, SETTINGS), named)
+
+    def program(party: Party, *own: Any) -> None:
+        secure_predict(party, *own)
+        party.tell_everyone("end", None if party.is_coordinator else [0])  # as sessions end: all together
+
+    expect(run_roles(lying(program, name, change), 2, private, SETTINGS), named)
 
 
 def test_own_sizes_are_the_users_business() -> None:

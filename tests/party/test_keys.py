@@ -19,7 +19,8 @@ from mpfedxgb.protocols import (
     BitMatrix,
     lift_secret,
     make_tags,
-    matrix_times,
+    masked_by,
+    matrices_times,
     multiply,
     negative,
     open_bit,
@@ -188,7 +189,7 @@ def several_protocols(party: Party) -> list[int] | None:
             party.announce("rows", [4])
     make_tags(party, (), [(1, 2), (2, 2)])
     matrix = publish_matrix(party, 2, 3, 4, BitMatrix(np.ones((3, 4), np.uint8)))
-    open_masked(party, matrix_times(party, matrix, x.reshape(1, 4)))
+    open_masked(party, matrices_times(party, [matrix], masked_by(party, 1, x.reshape(1, 4))))
     shown = reveal(party, z, ALL, "z")
     return None if party.is_coordinator else shown.decode().tolist()
 

@@ -34,7 +34,8 @@ from mpfedxgb.protocols import (
     lift_opened,
     lift_secret,
     make_tags,
-    matrix_times,
+    masked_by,
+    matrices_times,
     multiply,
     negative,
     open_bit,
@@ -53,6 +54,7 @@ from mpfedxgb.protocols import (
     share_each,
     share_together,
     shares_of_bit_products,
+    split_rows,
     sum_of_products,
     sums_of_bit_products,
     sums_of_products,
@@ -136,6 +138,8 @@ WX, WY = (Operand(wide(3), x.values) for x in (X, Y))
 B = operand(BIT, np.arange(12).reshape(3, 4) % 2)
 P = operand(PACKED, np.arange(12))
 N = 12
+PACKED_BITS = operand(PACKED, [5, 10, 12])
+XX = operand(VECTOR, np.arange(24) - 9)
 
 
 def owned(ring: Ring, owner: int) -> Compute:
@@ -182,10 +186,16 @@ def published_matrix(party: Party, xs: list[Secret]) -> list[Secret]:
     return []
 
 
-def prepared_matrix_times(party: Party, xs: list[Secret]) -> list[Shares]:
-    """Multiply with a matrix of no columns, which costs nothing to publish."""
-    matrix = publish_matrix(party, 2, 0, 4, BitMatrix(np.ones((0, 4), np.uint8)) if party.role == 2 else None)
-    return [matrix_times(party, matrix, xs[0])]
+def prepared_matrices_times(party: Party, xs: list[Secret]) -> list[Shares]:
+    """Multiply with matrices of no columns, which cost nothing to publish."""
+    empty = BitMatrix(np.ones((0, 4), np.uint8))
+    matrices = [publish_matrix(party, m, 0, 4, empty if party.role == m else None) for m in (1, 2)]
+    return [matrices_times(party, matrices, masked_by(party, party.roster.size, xs[0]))]
+
+
+def split_in_two(party: Party, xs: list[Secret]) -> list[Secret]:
+    """Split two vectors of four rows, of each of three nodes, by bits of the last participant."""
+    return [split_rows(party, xs[0].reshape(3, 1), xs[1].reshape(3, 2, 4)).both]
 
 
 def tournament(fan_in: int) -> Compute:
@@ -367,7 +377,13 @@ CASES = {
     "argmax, by pairs": Case(argmax, [WX, WY, X], tournament(2), (STAGES, 4 * 2), (None, None)),
     "argmax, by fours": Case(argmax, [WX, WY, X], tournament(4), (STAGES, 4 * 1), (None, None)),
     "publish_matrix": Case(publish_matrix, [], published_matrix, ("1 per tile", 1), (MATRIX, from_second(8 * 5 * 4))),
-    "matrix_times": Case(matrix_times, [X], prepared_matrix_times, ("0", 0), ("nothing", nothing)),
+    "matrices_times": Case(matrices_times, [X], prepared_matrices_times, ("0", 0), ("nothing", nothing)),
+    "split_rows": opens(
+        split_rows, "one element per row and vector by each auxiliary", 8 * 24, [PACKED_BITS, XX], split_in_two
+    ),
+    "masked_by": local(
+        masked_by, lambda party, xs: [Secret(masked_by(party, party.roster.size, xs[0]).masked, xs[0].mask)]
+    ),
     "open_tags": Case(
         open_tags,
         [],

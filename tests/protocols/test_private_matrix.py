@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import Party
-from mpfedxgb.protocols import BitMatrix, PrivateMatrix, Secret, Shares, matrix_times, private_matrix, publish_matrix
+from mpfedxgb.protocols import (
+    BitMatrix,
+    PrivateMatrix,
+    RowVectors,
+    Secret,
+    Shares,
+    masked_by,
+    matrices_times,
+    private_matrix,
+    publish_matrix,
+)
 from mpfedxgb.ring import VECTOR, Ring, wide
 from mpfedxgb.ring.kernels import U64
 from support.evaluation import (
@@ -29,6 +39,7 @@ from support.evaluation import (
     run_patiently,
     same,
 )
+from support.row_vectors import mask_in_parts
 
 Bits = npt.NDArray[np.uint8]
 
@@ -38,37 +49,50 @@ def some_bits(rng: np.random.Generator, columns: int, rows: int) -> Bits:
     return rng.integers(0, 2, (columns, rows)).astype(np.uint8)
 
 
-def published(party: Party, owner: int, bits: Bits) -> PrivateMatrix:
+def published(party: Party, owner: int, bits: Bits, keep: bool = False) -> PrivateMatrix:
     """Publish a matrix; only its owner uses the bits."""
     columns, rows = bits.shape
-    return publish_matrix(party, owner, columns, rows, BitMatrix(bits) if party.role == owner else None)
+    return publish_matrix(party, owner, columns, rows, BitMatrix(bits) if party.role == owner else None, keep)
 
 
-def products(participants: int, matrices: Sequence[tuple[int, Bits]], vectors: Sequence[Operand]) -> Evaluation:
-    """Publish the matrices of (owner, bits), then multiply each of them with each block of vectors."""
+def products(
+    participants: int, matrices: Sequence[tuple[int, Bits]], vectors: Sequence[Operand], keep: bool = False
+) -> Evaluation:
+    """Publish the matrices of (owner, bits), then multiply all of them with each block of vectors.
+
+    Every block enters under the mask of P_1, under that of the last participant, and under one of all together.
+    """
 
     def compute(party: Party, secrets: list[Secret]) -> list[Shares]:
+        rows = [x for block in vectors for x in variously_masked(party, block)]
         with party.phase("publish"):
-            ready = [published(party, owner, bits) for owner, bits in matrices]
+            ready = [published(party, owner, bits, keep) for owner, bits in matrices]
         with party.phase("multiply"):
-            return [matrix_times(party, matrix, x) for matrix in ready for x in secrets]
+            return [matrices_times(party, ready, x) for x in rows]
 
-    return evaluate(participants, vectors, compute)
+    return evaluate(participants, [], compute)
+
+
+def variously_masked(party: Party, x: Operand) -> list[RowVectors]:
+    """Return vectors under the mask of the first participant, of the last one, and of everybody."""
+    owned = [(owner, enter(party, owner, x)) for owner in (1, party.roster.size)]
+    return [*(masked_by(party, owner, s) for owner, s in owned), mask_in_parts(party, owned[0][1])]
 
 
 def check(evaluation: Evaluation, matrices: Sequence[tuple[int, Bits]], vectors: Sequence[Operand]) -> None:
     """Compare with integers."""
     values = iter(evaluation.values)
-    for _, bits in matrices:
-        for x in vectors:
-            same(next(values), VECTOR, x.values @ integers(bits).T)
+    for x in vectors:
+        wanted = np.concatenate([x.values @ integers(bits).T for _, bits in matrices], axis=1)
+        for _ in range(3):
+            same(next(values), VECTOR, wanted)
 
 
 @pytest.mark.parametrize("participants", PARTICIPANTS)
 @given(seed=SEEDS, columns=st.integers(1, 9), rows=st.integers(1, 40))
 @PROPERTY
 def test_products_are_those_of_integers(participants: int, seed: int, columns: int, rows: int) -> None:
-    """Everybody's matrix times one and several vectors, under an owner's mask and under a joint one."""
+    """Everybody's matrix times one and several vectors, whoever masked them."""
     rng = np.random.default_rng(seed)
     matrices = [(owner, some_bits(rng, columns + owner, rows)) for owner in range(1, participants + 1)]
     vectors = [Operand(VECTOR, residues(rng, VECTOR, (count, rows))) for count in (1, 2, 5)]
@@ -76,21 +100,27 @@ def test_products_are_those_of_integers(participants: int, seed: int, columns: i
     check(products(participants, matrices, vectors), matrices, vectors)
 
 
-@pytest.mark.parametrize("tile_bytes", [1, 8 * 30 * 3, 8 * 30 * 7])
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize(("tile_bytes", "tile_rows"), [(1, 30), (8 * 30 * 5, 64), (8 * 8 * 6, 8), (1, 7), (1 << 20, 9)])
 @pytest.mark.parametrize("owner", [1, 2, 3])
-def test_tiles_change_nothing(owner: int, tile_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A matrix of many tiles, the last one smaller, gives the same products; one round per tile."""
+def test_tiles_change_nothing(
+    owner: int, tile_bytes: int, tile_rows: int, keep: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A matrix of many tiles, the last ones smaller, gives the same products, whether or not A is kept."""
     monkeypatch.setattr(private_matrix, "TILE_BYTES", tile_bytes)
+    monkeypatch.setattr(private_matrix, "TILE_ROWS", tile_rows)
     rng = np.random.default_rng(owner)
     matrices = [(owner, some_bits(rng, 17, 30)), (1, some_bits(rng, 1, 30))]
     vectors = [Operand(VECTOR, residues(rng, VECTOR, (count, 30))) for count in (1, 3)]
 
-    evaluation = products(3, matrices, vectors)
+    evaluation = products(3, matrices, vectors, keep)
 
     check(evaluation, matrices, vectors)
-    tiles = -(-17 // max(2, tile_bytes // 240))
-    assert tiles > 2
-    assert [counts.rounds for counts in evaluation.costs[1:]] == [tiles + 1] * 3
+    rows = min(30, tile_rows)
+    blocks, tiles = -(-30 // rows), -(-17 // max(4, tile_bytes // (8 * rows)))
+    assert blocks * tiles > 2
+    masking = len(vectors) * 3  # two owners share them, and everybody masks them anew
+    assert [counts.rounds for counts in evaluation.costs[1:]] == [blocks * (tiles + 1) + masking] * 3
 
 
 @pytest.mark.parametrize(("columns", "rows", "count"), [(0, 5, 2), (5, 0, 2), (3, 4, 0), (0, 0, 0), (1, 1, 1)])
@@ -103,16 +133,21 @@ def test_empty_matrices_and_no_vectors(columns: int, rows: int, count: int) -> N
     check(products(2, matrices, vectors), matrices, vectors)
 
 
-def test_a_product_costs_no_round_and_sends_nothing() -> None:
-    """After publishing, only the coordinator's corrections flow: one element per product element, to P_1."""
+@pytest.mark.parametrize(("owner", "jointly", "dealt"), [(2, False, 1), (1, False, 0), (2, True, 1), (1, True, 1)])
+def test_a_product_costs_no_round_and_sends_nothing(owner: int, jointly: bool, dealt: int) -> None:
+    """After publishing, only the coordinator's corrections flow: one element per product element, to P_1.
+
+    Where the owner of the matrix made the mask of the vectors alone, there is nothing to correct.
+    """
     bits = some_bits(np.random.default_rng(2), 6, 20)
 
     def program(party: Party) -> None:
         x = enter(party, 1, operand(VECTOR, np.arange(60).reshape(3, 20)))
-        matrix = published(party, 2, bits)
+        rows = mask_in_parts(party, x) if jointly else masked_by(party, 1, x)
+        matrix = published(party, owner, bits)
         with party.phase("multiply"):
             for _ in range(4):
-                matrix_times(party, matrix, x)
+                matrices_times(party, [matrix], rows)
 
     meters = run_patiently(program, 3).meters
 
@@ -121,8 +156,21 @@ def test_a_product_costs_no_round_and_sends_nothing() -> None:
         assert (counts.rounds, counts.hops, counts.messages) == (0, 0, {})
     for counts in auxiliaries:
         assert counts.wire_received == {}
-    assert coordinator.payload_sent == {"P1": 4 * 3 * 6 * 8}
-    assert active.payload_received == {"coordinator": 4 * 3 * 6 * 8}
+    assert coordinator.payload_sent == ({"P1": 4 * 3 * 6 * 8} if dealt else {})
+    assert active.payload_received == ({"coordinator": 4 * 3 * 6 * 8} if dealt else {})
+
+
+@pytest.mark.parametrize("owner", [1, 2])
+def test_participants_in_one_process_share_what_they_are_sent(owner: int) -> None:
+    """E is held by all but the owner, who needs none; what P_1 sends the auxiliaries, they share."""
+    bits = some_bits(np.random.default_rng(3), 5, 40)
+    held = [matrix.difference for matrix in run_patiently(lambda party: published(party, owner, bits), 4).results]
+
+    assert [len(tiles) for tiles in held] == [0 if role in (0, owner) else 1 for role in range(5)]
+    first, *others = [tiles[0] for role, tiles in enumerate(held) if role not in (0, 1, owner)]
+    for tile in others:
+        assert np.shares_memory(tile, first)
+        assert not tile.flags.writeable
 
 
 @pytest.mark.parametrize("owner", [1, 3])
@@ -157,8 +205,9 @@ def test_a_product_feeds_other_protocols() -> None:
     bits, x = some_bits(rng, 7, 25), Operand(VECTOR, residues(rng, VECTOR, (2, 25)))
 
     def compute(party: Party, secrets: list[Secret]) -> list[Shares]:
-        left = matrix_times(party, published(party, 2, bits), secrets[0])
-        right = matrix_times(party, published(party, 2, 1 - bits), secrets[0])
+        rows = mask_in_parts(party, secrets[0])
+        left = matrices_times(party, [published(party, 2, bits)], rows)
+        right = matrices_times(party, [published(party, 2, 1 - bits)], rows)
         return [left + right]
 
     (whole,) = evaluate(3, [x], compute).values
@@ -169,9 +218,9 @@ def test_a_product_feeds_other_protocols() -> None:
 class Wrong:
     """A matrix whose tiles have another shape than announced."""
 
-    def tile(self, first: int, last: int) -> Bits:
+    def tile(self, columns: slice, rows: slice) -> Bits:
         """Return a row too few."""
-        return np.zeros((last - first, 2), np.uint8)
+        return np.zeros((columns.stop - columns.start, rows.stop - rows.start - 1), np.uint8)
 
     def times(self, vectors: U64) -> U64:
         """Never reached."""
@@ -196,7 +245,9 @@ def test_vectors_must_fit_the_matrix(ring: Ring, shape: tuple[int, ...]) -> None
         evaluate(
             2,
             [operand(ring, np.zeros(shape, int))],
-            lambda party, xs: [matrix_times(party, published(party, 1, np.ones((2, 3), np.uint8)), xs[0])],
+            lambda party, xs: [
+                matrices_times(party, [published(party, 1, np.ones((2, 3), np.uint8))], RowVectors(xs[0].masked, {}))
+            ],
         )
 
 

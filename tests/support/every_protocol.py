@@ -27,7 +27,7 @@ from mpfedxgb.protocols import (
     lift,
     lift_secret,
     make_tags,
-    matrix_times,
+    matrices_times,
     multiply,
     negative,
     open_bit,
@@ -46,6 +46,7 @@ from mpfedxgb.protocols import (
 from mpfedxgb.protocols.secret import stack
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
+from support.row_vectors import mask_in_parts
 
 WIDE = wide(3)
 COLUMNS = 24
@@ -171,12 +172,13 @@ def _widths(party: Party, out: Everything, batch: Batch, u: Secret) -> None:
 
 
 def _matrices(party: Party, out: Everything, batch: Batch, vectors: Secret) -> None:
+    rows = mask_in_parts(party, vectors)
     for owner in (ACTIVE, party.roster.size):
         plain = None
         if party.role == owner and batch.mine is not None:
             plain = BitMatrix(np.full((COLUMNS, batch.runs), batch.mine.bit, np.uint8))
         matrix = publish_matrix(party, owner, COLUMNS, batch.runs, plain)
-        sums = matrix_times(party, matrix, vectors)
+        sums = matrices_times(party, [matrix], rows)
         out.secrets.append(lift(party, sums, WIDE))
         out.shares.append(sums)
 

@@ -16,8 +16,10 @@ from mpfedxgb.protocols import (
     NOBODY,
     Bit,
     Opened,
+    RowVectors,
     Secret,
     Shares,
+    masked_by,
     open_masked,
     public_secret,
     publish_matrix,
@@ -30,6 +32,7 @@ from mpfedxgb.protocols.secret import concatenate
 from mpfedxgb.ring import BIT, PACKED, VECTOR, RingArray, wide
 from mpfedxgb.ring.bits import pack
 from mpfedxgb.tree import Constants, SplitData, TableSizes
+from support.row_vectors import mask_in_parts
 
 Ints = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]
@@ -81,7 +84,7 @@ class Federation:
     @property
     def bits(self) -> Bits:
         """All participants' candidate columns over the training rows, in order."""
-        return np.concatenate([c.tile(0, len(c)) for c in self.candidates])
+        return np.concatenate([c.tile() for c in self.candidates])
 
     def check_choices(self, views: Sequence[Opened], expected: Sequence[int | None]) -> None:
         """Everyone learns the owners of the expected splits, and each owner its own candidates, nobody another's."""
@@ -128,14 +131,11 @@ def gradients(seed: int, trees: int, rows: int, most: int = 1 << 20) -> Ints:
     return np.stack([g, h], axis=1).astype(np.int64)
 
 
-def share_gradients(party: Party, gh: Ints, jointly: bool = False) -> Secret:
+def share_gradients(party: Party, gh: Ints, jointly: bool = False) -> RowVectors:
     """Share g and h, masked by the active participant, or by all together as below the root."""
     values = RingArray.encode(VECTOR, gh) if party.is_active else None
     secret = share(party, ACTIVE, VECTOR, gh.shape, values)
-    if jointly:
-        party.step("mask anew")
-        secret = open_masked(party, shares_of(party, secret))
-    return secret
+    return mask_in_parts(party, secret) if jointly else masked_by(party, ACTIVE, secret)
 
 
 def share_members(party: Party, members: Bits) -> Secret:

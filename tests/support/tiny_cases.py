@@ -14,7 +14,6 @@ from mpfedxgb.protocols import (
     Product,
     Secret,
     Shares,
-    bit_times,
     both,
     inner_product,
     less_than,
@@ -27,6 +26,7 @@ from mpfedxgb.protocols import (
     open_tags,
     reveal,
     select,
+    split_rows,
     sum_of_products,
     sums_of_bit_products,
     to_shares,
@@ -239,16 +239,18 @@ def owned_gates(participants: int) -> Case:
 def children(participants: int) -> Case:
     """Return x and membership of both children; the left one's membership is opened to the active one as in a leaf.
 
-    The node's x is the active participant's and, with three, partly the second one's; the bits are the last one's.
+    The node's x is the active participant's and, with three, partly the second one's; the bits are the last one's. Of
+    the packed bits the lowest is a row's, and is enumerated.
     """
 
     def program(party: Party, inputs: Inputs) -> list[Output]:
-        goes_left, member = inputs.share_bit(party, "q"), inputs.share(party, "s")
+        goes_left, member = inputs.share(party, "q"), inputs.share(party, "s")
         x = total([inputs.share(party, name) for name in inputs.given if name.startswith("x")])
-        left = bit_times(party, goes_left, x)
-        in_left = both(party, member, goes_left.secret)
+        sides = split_rows(party, goes_left.reshape(inputs.batch, 1), x.reshape(inputs.batch, 1, 1)).both
+        left, right = (side.reshape(inputs.batch) for side in (sides[: inputs.batch], sides[inputs.batch :]))
+        in_left = both(party, member, goes_left)
         leaf = reveal(party, in_left, ACTIVE, "leaf membership")
-        return [left, x - left, in_left, member - in_left, leaf]
+        return [left, right, in_left, member - in_left, leaf]
 
     def learns(v: Values, coalition: Coalition) -> Hashable:
         return v["s"] & v["q"] if ACTIVE in coalition else None
@@ -257,8 +259,9 @@ def children(participants: int) -> Case:
         x = sum(v[name] for name in v if name.startswith("x"))
         return [v["q"] * x, (1 - v["q"]) * x, v["s"] & v["q"], v["s"] & ~v["q"], v["s"] & v["q"]]
 
-    given = {"q": Given(participants, BIT, (0, 1)), "s": Given(1, BIT, (0, 1))}
-    return Case(program, given | of_everyone(participants - 1, Z4 if participants == 2 else Z2), expect, learns)
+    given = {"q": Given(participants, PACKED, (0, 1)), "s": Given(1, PACKED, (0, 1))}
+    given |= of_everyone(participants - 1, Z4 if participants == 2 else Z2)
+    return Case(program, given, expect, learns, no_padding(1))
 
 
 def leaf_sums(participants: int) -> Case:
@@ -282,6 +285,28 @@ def leaf_sums(participants: int) -> Case:
     def learns(v: Values, coalition: Coalition) -> Hashable:
         return expect(v)[0] if ACTIVE in coalition else None
 
+    return Case(program, given, expect, learns)
+
+
+def leaf_sums_at_once(participants: int) -> Case:
+    """Return s t w to the active participant, who knows the weight w: marks of two owners, multiplied at once."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        bits = inputs.share_bit(party, "s"), inputs.share_bit(party, "t")
+        (part,) = shares_of_bit_products(party, [BitProduct(bits, inputs.share(party, "w"))])
+        return [reveal(party, part, ACTIVE, "prediction")]
+
+    def expect(v: Values) -> list[int]:
+        return [v["s"] * v["t"] * v["w"]]
+
+    def learns(v: Values, coalition: Coalition) -> Hashable:
+        return expect(v)[0] if ACTIVE in coalition else None
+
+    given = {
+        "s": Given(participants, BIT, (0, 1)),
+        "t": Given(participants - 1, BIT, (0, 1)),
+        "w": Given(1, Z2, (0, 1)),
+    }
     return Case(program, given, expect, learns)
 
 

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
-from mpfedxgb.protocols import Bit, Secret, Shares, share, share_bit
+from mpfedxgb.protocols import Bit, Secret, Shares, rows, share, share_bit
 from mpfedxgb.ring import Ring, RingArray
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport.frame import Frame, Kind, decode
@@ -284,7 +285,9 @@ def _run(
         runs = np.repeat(np.arange(len(assignments)), randomness.samples * randomness.honest)
         inputs.append([Inputs(randomness.batch, case.given, {name: x[runs] for name, x in mine.items()})])
     recorder = Recorder()
-    run = run_locally(case.program, participants, inputs, tap=recorder, make_source=randomness.source)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "BLOCK", 1 << 40)  # the whole batch is in front of every draw, rows are not cut
+        run = run_locally(case.program, participants, inputs, tap=recorder, make_source=randomness.source)
     return run, recorder
 
 

@@ -17,6 +17,7 @@ from mpfedxgb.tree.grow import grow
 from mpfedxgb.tree.level import FeatureIndex, Level
 from mpfedxgb.tree.paper.split import index_features
 from mpfedxgb.tree.split import TREE_SHAPE
+from support.row_vectors import as_secret
 from support.small_trees import (
     WIDE,
     Bits,
@@ -70,12 +71,12 @@ class Case:
         def program(party: Party) -> View:
             progress: list[str] = []
             party.on_progress = progress.append
-            data, secret = federation.publish(party), share_gradients(party, gh)
+            data, vectors = federation.publish(party), share_gradients(party, gh)
             if self.is_paper:
                 data = replace(data, features=features_of(party, federation))
             permitted = None if allowed is None else share_allowed(party, federation, allowed)
             everyone = share_members(party, np.ones((len(gh), federation.sizes.all_rows), np.uint8))
-            roots = Level([(k, 0) for k in range(len(gh))], everyone, secret)
+            roots = Level([(k, 0) for k in range(len(gh))], everyone, as_secret(party, vectors), fresh=vectors)
             round_ = Round("0", constants(party, self.lam, self.gam, self.mcw), permitted)
             with party.phase("grow"):
                 grown = grow(party, data, roots, round_, rules)

@@ -28,8 +28,8 @@ def test_sums_are_the_plain_sums(columns: tuple[int, ...], jointly: bool) -> Non
     gh = gradients(3, 3, ROWS, most=1 << 50)
 
     def program(party: Party) -> npt.NDArray[Any] | None:
-        data, secret = federation.publish(party), share_gradients(party, gh, jointly)
-        return opened(party, aggregate_buckets(party, data, secret))
+        data, vectors = federation.publish(party), share_gradients(party, gh, jointly)
+        return opened(party, aggregate_buckets(party, data, vectors))
 
     run = run_locally(program, len(columns))
 
@@ -38,14 +38,18 @@ def test_sums_are_the_plain_sums(columns: tuple[int, ...], jointly: bool) -> Non
         np.testing.assert_array_equal(sums, plain_sums(federation, gh), strict=True)
 
 
-def test_nothing_is_sent_or_revealed() -> None:
-    """No round, no byte among participants; the coordinator deals one correction per sum, and the ledger is empty."""
+@pytest.mark.parametrize("jointly", [False, True])
+def test_nothing_is_sent_or_revealed(jointly: bool) -> None:
+    """No round, no byte among participants, an empty ledger; one correction per sum, and none where P_1 knows g and h.
+
+    At the root the mask of g and h is the active participant's alone, and so are the sums of its own columns.
+    """
     federation = Federation.random(1, ROWS, (2, 2, 2))
     gh = gradients(1, 2, ROWS)
 
     def program(party: Party) -> int:
-        data, secret = federation.publish(party), share_gradients(party, gh)
-        aggregate_buckets(party, data, secret)
+        data, vectors = federation.publish(party), share_gradients(party, gh, jointly)
+        aggregate_buckets(party, data, vectors)
         return len(party.ledger)
 
     run = run_locally(program, 3)
@@ -54,4 +58,6 @@ def test_nothing_is_sent_or_revealed() -> None:
     for meter in run.meters[1:]:
         counts = meter.total("histogram")
         assert (counts.rounds, counts.hops, counts.bytes_sent) == (0, 0, 0)
-    assert run.meters[0].total("histogram").bytes_sent == 8 * 2 * 2 * sum(federation.sizes.columns)
+    columns = sum(federation.sizes.columns[0 if jointly else 1 :])
+    assert run.meters[0].total("histogram").bytes_sent == 8 * 2 * 2 * columns
+    assert run.meters[0].total("histogram").messages == {"P1": 1}

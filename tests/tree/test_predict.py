@@ -102,21 +102,27 @@ def test_some_rounds_only(rounds: int | None) -> None:
     np.testing.assert_array_equal(found, walk_all(used, tables, 2), strict=True)
 
 
+@pytest.mark.parametrize(("direct", "rounds"), [(0, 4), (1 << 30, 2)])
 @pytest.mark.parametrize("rows", [1, 8, 9, 31, 40])
-def test_rows_in_chunks(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    """Chunks of eight rows give the same as one chunk."""
+def test_rows_in_chunks(monkeypatch: pytest.MonkeyPatch, rows: int, direct: int, rounds: int) -> None:
+    """Chunks of eight rows give the same as one chunk, with rounds for the products of marks or without."""
     monkeypatch.setattr(predict, "CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr(predict, "DIRECT_BYTES", direct)
     rng = np.random.default_rng(rows)
     trees, tables = [random_tree(rng, [1, 2, 3], 3) for _ in range(2)], random_tables(rng, 3, rows)
     run = score(trees, tables)
 
     np.testing.assert_array_equal(run.results[ACTIVE], walk_all(trees, tables), strict=True)
-    assert run.meters[ACTIVE].total("predict").rounds == 1 + -(-rows // 8) * (3 + 2 + 1)
+    assert run.meters[ACTIVE].total("predict").rounds == 1 + -(-rows // 8) * rounds
 
 
+@pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("owners", [1, 2, 3, 4, 5])
-def test_rounds(owners: int) -> None:
-    """Two to agree and one to share the weights; then, for K owners, K + ceil(log2 K) + 1 rounds."""
+def test_rounds_and_hops(owners: int, few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the docstrings say: 3 to prepare; then 2 for few rows, and for many ceil(log2 K) more, for K owners."""
+    for function, said in ((predict.prepare, PREPARING), (predict.predict_prepared, PREDICTING)):
+        assert said in " ".join((function.__doc__ or "").split())
+    monkeypatch.setattr(predict, "DIRECT_BYTES", 1 << 30 if few else 0)
     rng = np.random.default_rng(1)
     path: list[tuple[int, Split] | Leaf] = []
     for m in range(1, owners + 1):  # everyone splits once, on one path
@@ -125,8 +131,31 @@ def test_rounds(owners: int) -> None:
     run = score(trees, tables)
 
     np.testing.assert_array_equal(run.results[ACTIVE], walk_all(trees, tables))
-    expected = 2 + 1 + owners + math.ceil(math.log2(owners)) + 1
-    assert [meter.total().rounds for meter in run.meters] == [0] + [expected] * 5
+    products = 0 if few else math.ceil(math.log2(owners))
+    assert [meter.total().rounds for meter in run.meters] == [0] + [3 + 2 + products] * 5
+    hops = (4 + 1) + (3 if owners > 1 else 2) + 2 * products
+    assert [meter.total().hops for meter in run.meters] == [0] + [hops] * 5
+
+
+PREPARING = (
+    "Rounds: 2 to agree, and 1 for the weights if trees with a split are in use. Hops: 4, and 1 for the weights (2 "
+    "where all participants hold shares of them)."
+)
+PREDICTING = (
+    "Rounds: 2 per chunk of few rows, 2 + ceil(log2 K) of many, for K owners. Hops: 3, and 2 more for every round "
+    "more; 1 less where all splits are the active participant's."
+)
+
+
+@pytest.mark.parametrize("direct", [0, 1 << 30])
+def test_more_products_than_a_message_has_room_for(monkeypatch: pytest.MonkeyPatch, direct: int) -> None:
+    """Many classes, with trees of all sets of owners: what is dealt goes in several messages."""
+    monkeypatch.setattr(predict, "DIRECT_BYTES", direct)
+    rng = np.random.default_rng(9)
+    sets = [[m for m in (1, 2, 3) if i >> (m - 1) & 1] for i in range(8)]
+    trees, tables = [random_tree(rng, sets[i // 37 % 8], 2) for i in range(37 * 8)], random_tables(rng, 3, 10)
+
+    np.testing.assert_array_equal(score(trees, tables, 37).results[ACTIVE], walk_all(trees, tables, 37), strict=True)
 
 
 @pytest.mark.parametrize("classes", [1, 2])

@@ -22,6 +22,7 @@ from mpfedxgb.tree.level import Level, select_nodes
 from mpfedxgb.tree.split import TREE_SHAPE, best_splits, children
 from support.evaluation import SEEDS
 from support.property_tests import examples
+from support.row_vectors import as_secret
 from support.small_trees import (
     WIDE,
     Bits,
@@ -65,12 +66,12 @@ class Case:
         rules = rules_of(self.mcw > 0, self.no_split_first, self.first_layer)
 
         def program(party: Party) -> Opened:
-            data, secret = federation.publish(party), share_gradients(party, gh)
+            data, vectors = federation.publish(party), share_gradients(party, gh)
             permitted = share_allowed(party, federation, allowed) if self.samples else None
             round_ = Round("0", constants(party, self.lam, self.gam, self.mcw), permitted)
             nodes = [(tree, 0) for tree in range(len(gh))]
             members = share_members(party, np.ones((len(gh), ROWS), np.uint8))
-            level = Level(nodes, members, secret, aggregate_buckets(party, data, secret))
+            level = Level(nodes, members, as_secret(party, vectors), aggregate_buckets(party, data, vectors))
             return best_splits(party, data, level, round_, rules, depth=0)
 
         return run_locally(program, federation.participants).results
@@ -152,10 +153,11 @@ def test_ledger_of_best_splits() -> None:
     federation, gh = Federation.random(5, ROWS, (2, 2)), gradients(5, TREES, ROWS)
 
     def program(party: Party) -> tuple[Opened, dict[tuple[str, str], int]]:
-        data, secret = federation.publish(party), share_gradients(party, gh)
+        data, vectors = federation.publish(party), share_gradients(party, gh)
         round_ = Round("0", constants(party, 1, 1, 0))
         members = share_members(party, np.ones((TREES, ROWS), np.uint8))
-        level = Level([(k, 0) for k in range(TREES)], members, secret, aggregate_buckets(party, data, secret))
+        sums = aggregate_buckets(party, data, vectors)
+        level = Level([(k, 0) for k in range(TREES)], members, as_secret(party, vectors), sums)
         found = best_splits(party, data, level, round_, rules_of(), depth=0)
         return found, {(entry.name, entry.receiver): entry.count for entry in party.ledger}
 
@@ -195,9 +197,9 @@ def raise_children(
     """Split the roots of several trees, each by a candidate of its own, and return both children of each."""
 
     def program(party: Party) -> Family:
-        data, secret = federation.publish(party), share_gradients(party, gh, jointly=True)
-        sums = aggregate_buckets(party, data, secret)
-        parent = Level([(k, 0) for k in range(len(gh))], share_members(party, members), secret, sums)
+        data, vectors = federation.publish(party), share_gradients(party, gh, jointly=True)
+        sums = aggregate_buckets(party, data, vectors)
+        parent = Level([(k, 0) for k in range(len(gh))], share_members(party, members), as_secret(party, vectors), sums)
         trees = [GrownTree() for _ in gh]
         mine = [(owner, candidate if party.role == owner else -1) for owner, candidate in splits]
         level = children(party, data, parent, mine, trees, "7", rules_of(), DEPTH - 1 if last else 0)
@@ -277,10 +279,10 @@ def test_children_are_numbered_level_by_level() -> None:
     gh, members = gradients(4, 3, ROWS), np.ones((3, ROWS), np.uint8)
 
     def program(party: Party) -> list[tuple[int, int]]:
-        data, secret = federation.publish(party), share_gradients(party, gh)
+        data, vectors = federation.publish(party), share_gradients(party, gh)
         trees = [GrownTree(), GrownTree()]
         trees[0].split(0, 1, 0, False)
-        parent = Level([(0, 2), (1, 0), (0, 1)], share_members(party, members), secret)
+        parent = Level([(0, 2), (1, 0), (0, 1)], share_members(party, members), as_secret(party, vectors))
         return list(children(party, data, parent, [(1, 0)] * 3, trees, "0", rules_of(), DEPTH - 1).nodes)
 
     for nodes in run_locally(program, 2).results:
@@ -293,9 +295,9 @@ def test_nodes_leave_the_batch() -> None:
     members = np.random.default_rng(0).integers(0, 2, (4, ROWS)).astype(np.uint8)
 
     def program(party: Party) -> Family:
-        data, secret = federation.publish(party), share_gradients(party, gh)
-        sums = aggregate_buckets(party, data, secret)
-        level = Level([(k, k) for k in range(4)], share_members(party, members), secret, sums)
+        data, vectors = federation.publish(party), share_gradients(party, gh)
+        sums = aggregate_buckets(party, data, vectors)
+        level = Level([(k, k) for k in range(4)], share_members(party, members), as_secret(party, vectors), sums)
         assert select_nodes(level, [0, 1, 2, 3]) is level
         bare = select_nodes(Level(level.nodes, level.members), [1])
         assert bare.gh is None

@@ -10,6 +10,7 @@ from mpfedxgb.boosting.setup import Setup
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.bits import Bit, share_bit
+from mpfedxgb.protocols.rows import masked_by
 from mpfedxgb.protocols.secret import Secret, concatenate, public_secret
 from mpfedxgb.protocols.share import share_together
 from mpfedxgb.ring.array import RingArray
@@ -25,7 +26,7 @@ def secure_fit(party: Party, setup: Setup, t: int) -> Grown:
     with party.phase("gradients"):
         gh, constants = _share_gradients(party, setup, t)  # 4-7
     round_ = Round(str(t), constants, _share_sample(party, setup, t))
-    roots = Level([(tree, 0) for tree in range(trees)], s, gh)
+    roots = Level([(tree, 0) for tree in range(trees)], s, gh, fresh=masked_by(party, ACTIVE, gh))
     return grow(party, setup.data, roots, round_, setup.rules)  # 8-9
 
 

@@ -16,7 +16,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.bounds import MOST_COLUMNS, MOST_ROWS, check_numbers, check_told
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.private_matrix import publish_matrix
+from mpfedxgb.protocols.private_matrix import KEPT_BYTES, publish_matrix
 from mpfedxgb.ring.ring import wide
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.level import FeatureIndex, SplitData, TableSizes, TreeRules
@@ -98,8 +98,9 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None) -> Split
     """Bin the own table, tell the sizes, publish the candidate columns."""
     candidates = None if mine is None else Candidates(bin_table(mine.table, params.max_bin, params.binning))
     sizes = _tell_sizes(party, mine, candidates)
+    keep = 8 * sizes.rows * sum(sizes.columns) <= KEPT_BYTES
     matrices = tuple(
-        publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None)
+        publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None, keep)
         for m in sizes.owners
     )
     evaluation = () if mine is None else tuple(mine.evaluation)

@@ -52,6 +52,9 @@ class Candidates:
         self._high = np.array([c.high for c in self.items], np.int64)
         self._missing = np.array([c.missing_left for c in self.items], np.uint64)
         self._category = np.array([c.is_categorical for c in self.items], bool)
+        counts = np.array(bins.counts, np.int64)[self._feature]
+        # Of the type of the codes, for short comparisons; the code of a missing value is the count of the others.
+        self._limits = [limit.astype(bins.codes.dtype) for limit in (self._low, self._high, counts)]
         self._width = max(bins.counts, default=0) + 1
 
     @property
@@ -65,12 +68,16 @@ class Candidates:
     def __repr__(self) -> str:
         return f"Candidates({len(self)} of {len(self.bins.counts)} features)"
 
-    def tile(self, first: int, last: int) -> Bits:
-        """Return the columns first..last-1 as 0/1 values over the training rows, (last - first, rows)."""
-        out = np.empty((last - first, self.bins.table.rows), np.uint8)
-        for place, item in enumerate(self.items[first:last]):
-            out[place] = goes_left(item, self.bins.codes[item.feature], self.bins.counts[item.feature])
-        return out
+    def tile(self, columns: slice = slice(None), rows: slice = slice(None)) -> Bits:
+        """Return some columns over some training rows, or all of them, as 0/1 values, (columns, rows)."""
+        codes = self.bins.codes[self._feature[columns], rows]
+        low, high, count = (limit[columns, None] for limit in self._limits)
+        left = (codes >= low) & (codes < high)
+        if self._category[columns].any():
+            left = np.where(self._category[columns, None], ~left & (codes < count), left)
+        if self._missing[columns].any():
+            left |= (codes == count) & (self._missing[columns, None] != 0)
+        return left.view(np.uint8)
 
     def times(self, vectors: U64) -> U64:
         """Return vectors (V, rows) times the columns, by histograms and prefix sums modulo 2^64: (V, columns)."""
@@ -91,7 +98,7 @@ class Candidates:
         """Return which rows go left by a candidate: of the training table, or of another one with the same columns."""
         item = self.items[index]
         if table is None:
-            return goes_left(item, self.bins.codes[item.feature], self.bins.counts[item.feature])
+            return np.asarray(self.tile(slice(index, index + 1))[0])
         return rows_left(table.columns[item.feature].values, self.threshold(index), item)
 
     def threshold(self, index: int) -> float:
@@ -101,13 +108,6 @@ class Candidates:
             return -np.inf
         edges = self.bins.edges[item.feature]
         return float(edges[item.high - 1]) if item.high - 1 < len(edges) else np.inf
-
-
-def goes_left(item: Candidate, codes: npt.NDArray[np.unsignedinteger], count: int) -> Bits:
-    """Return which binned rows go left."""
-    inside = (codes >= item.low) & (codes < item.high)
-    left = ~inside & (codes < count) if item.is_categorical else inside
-    return (left | (codes == count) if item.missing_left else left).astype(np.uint8)
 
 
 def rows_left(values: npt.NDArray[np.float32], threshold: float, item: Candidate) -> Bits:

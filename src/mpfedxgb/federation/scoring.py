@@ -27,7 +27,7 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.fixed import decode_fixed
 from mpfedxgb.ring.prg import digest
-from mpfedxgb.tree.predict import secure_predict
+from mpfedxgb.tree.predict import Prepared, predict_prepared, prepare
 from mpfedxgb.tree.reachable import Scorer
 
 BATCH = "size of a batch to score"
@@ -149,14 +149,17 @@ class Service:
 def score_batches(party: Party, service: Service | None) -> None:
     """Score one batch after the other until the active participant ends the session; every role runs this.
 
-    Per batch: its size to everyone, the ids to the auxiliaries, how many of them each does not find, and the joint
-    prediction. Reveals: BATCH and NOT_FOUND to everyone, BATCH_IDS to the auxiliaries, the prediction to the active
-    participant.
+    Once: whose model it is, its outline, and the leaf weights, masked. Per batch: its size to everyone, the ids to the
+    auxiliaries, how many of them each does not find, and the joint prediction.
+
+    Hops per batch of few rows: 6; 1 with size and ids, 2 for what is not found, 2 for the marks, 1 with the prediction.
+    Reveals: once what `prepare` tells; BATCH and NOT_FOUND to everyone, BATCH_IDS to the auxiliaries, the prediction to
+    the active participant.
     """
     if service is not None:
         service.begun.set()
     _check_models(party, service)
-    classes = _agree_on_classes(party, service)
+    ready = _prepare(party, service, _agree_on_classes(party, service))
     pause = party.communicator.settings.deadline / 3
     while True:
         size, request = STILL_THERE, None
@@ -165,7 +168,7 @@ def score_batches(party: Party, service: Service | None) -> None:
         with nullcontext() if request is None else request.answering():  # also where its size reaches nobody any more
             size = int(party.broadcast(BATCH, [size])[0])
             check_numbers(party, ACTIVE, [size], ("rows of a batch", END, MOST_ROWS))
-            margins = _score(party, service, request, size, classes) if size > STILL_THERE else None
+            margins = _score(party, service, request, size, ready) if size > STILL_THERE else None
             if request is not None:
                 request.margins = margins
         if size > STILL_THERE:
@@ -208,7 +211,18 @@ def _agree_on_classes(party: Party, service: Service | None) -> int:
     return classes
 
 
-def _score(party: Party, service: Service | None, request: _Request | None, size: int, classes: int) -> Floats | None:
+def _prepare(party: Party, service: Service | None, classes: int) -> Prepared:
+    """Agree on the trees, and share the leaf weights, before there are any rows (see `prepare`)."""
+    if service is None:
+        return prepare(party, classes, None, None)[0]
+    model = service.model
+    nobody = Scorer(model.trees, Table(model.name, (), 0), model.params.is_paper)
+    return prepare(party, classes, nobody, None if model.best_iteration is None else model.best_iteration + 1)[0]
+
+
+def _score(
+    party: Party, service: Service | None, request: _Request | None, size: int, ready: Prepared
+) -> Floats | None:
     keys = _share_ids(party, request, size)
     places, missing = np.empty(0, np.int64), 0
     if not party.is_coordinator and not party.is_active:
@@ -222,14 +236,12 @@ def _score(party: Party, service: Service | None, request: _Request | None, size
             f"{name} {count}" for name, count in zip(party.roster.participants, lacking, strict=True) if count
         )
         raise DataError(f"of {size} rows to score, some are not found: {told}; leave them out, or let those add them")
-    scorer, rounds = None, None
+    scorer = None
     if service is not None:
         assert request is not None or service.table is not None
         table = request.table if request is not None else take_rows(service.table, places)
         scorer = Scorer(service.model.trees, table, service.model.params.is_paper)
-        best = service.model.best_iteration
-        rounds = None if best is None else best + 1
-    sums = secure_predict(party, classes, scorer, rounds)
+    sums = predict_prepared(party, ready, scorer, size)
     if sums is None or service is None or service.model.base_margin is None:
         return None
     base: Floats = np.array(service.model.base_margin)[:, None]
@@ -243,8 +255,7 @@ def _share_ids(party: Party, request: _Request | None, size: int) -> list[str]:
         party.ledger.record(BATCH_IDS, party.roster.name(m), size)
     if party.is_coordinator:
         return []
-    party.meter.now.rounds += 1
-    party.meter.now.hops += 1
+    party.meter.now.rounds += 1  # and no hop: they come right behind the size, on the same way
     if request is not None:
         for text in _lists(request.keys, party.communicator.settings.max_frame_bytes - AROUND_BYTES):
             party.communicator.send(party.others, [np.frombuffer(text, np.uint8)])

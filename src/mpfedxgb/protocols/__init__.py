@@ -22,8 +22,16 @@ from mpfedxgb.protocols.divide import ITERATIONS, divide, reciprocal
 from mpfedxgb.protocols.lift import lift, lift_opened, lift_secret, lifting
 from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
 from mpfedxgb.protocols.opening import Pending, masking, open_groups, open_masked, open_pending
-from mpfedxgb.protocols.private_matrix import BitMatrix, Matrix, PrivateMatrix, matrix_times, publish_matrix
+from mpfedxgb.protocols.private_matrix import (
+    KEPT_BYTES,
+    BitMatrix,
+    Matrix,
+    PrivateMatrix,
+    matrices_times,
+    publish_matrix,
+)
 from mpfedxgb.protocols.reveal import reveal
+from mpfedxgb.protocols.rows import RowVectors, Sides, masked_by, split_rows, splitting_rows
 from mpfedxgb.protocols.secret import (
     Secret,
     Shares,
@@ -40,6 +48,7 @@ from mpfedxgb.protocols.truncate import truncate
 
 __all__ = [
     "ITERATIONS",
+    "KEPT_BYTES",
     "NOBODY",
     "OWN_SPLIT",
     "Bit",
@@ -51,8 +60,10 @@ __all__ = [
     "Pending",
     "PrivateMatrix",
     "Product",
+    "RowVectors",
     "Secret",
     "Shares",
+    "Sides",
     "Tags",
     "argmax",
     "bit_times",
@@ -69,8 +80,9 @@ __all__ = [
     "lift_secret",
     "lifting",
     "make_tags",
+    "masked_by",
     "masking",
-    "matrix_times",
+    "matrices_times",
     "multiply",
     "multiplying",
     "multiplying_by_bits",
@@ -92,6 +104,8 @@ __all__ = [
     "share_each",
     "share_together",
     "shares_of_bit_products",
+    "split_rows",
+    "splitting_rows",
     "stack",
     "sum_of_products",
     "sums_of_bit_products",

@@ -26,27 +26,27 @@ _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
 DENSE_ROWS = 1024
-"""Rows per tile of the dense kernel: two matrix rows and two vectors of a tile fit the first-level cache."""
+"""Rows per tile of the dense kernel: four matrix rows of a tile fit the first-level cache."""
 
 
 _KERNELS: list[tuple[Any, tuple[Any, ...]]] = []
 
 
-def _read(kind: Any, axes: int) -> Any:
+def reads(kind: Any, axes: int) -> Any:
     """Return the type of a contiguous input, taken as read-only, since arrays that came in a frame are."""
     return numba.types.Array(kind, axes, "C", readonly=True)
 
 
-def _write(kind: Any, axes: int) -> Any:
+def writes(kind: Any, axes: int) -> Any:
     """Return the type of a contiguous output."""
     return numba.types.Array(kind, axes, "C")
 
 
 _u8, _u16, _u32, _u64, _i64 = (numba.uint8, numba.uint16, numba.uint32, numba.uint64, numba.int64)
-_R1, _R2, _R3, _W1, _W2, _W3 = (f(_u64, n) for f in (_read, _write) for n in (1, 2, 3))
+_R1, _R2, _R3, _W1, _W2, _W3 = (f(_u64, n) for f in (reads, writes) for n in (1, 2, 3))
 
 
-def _compiled(*signatures: tuple[Any, ...]) -> Callable[[_F], _F]:
+def compiled(*signatures: tuple[Any, ...]) -> Callable[[_F], _F]:
     """Register a kernel and the types it is compiled for by `warm_up`; before that, it is compiled as it is called."""
 
     def register(function: _F) -> _F:
@@ -60,7 +60,7 @@ def _compiled(*signatures: tuple[Any, ...]) -> Callable[[_F], _F]:
     return register
 
 
-@_compiled((_R2, _R2, _W2))
+@compiled((_R2, _R2, _W2))
 def wide_add(a: U64, b: U64, out: U64) -> None:
     """Write a + b, element by element over little-endian limbs; all arrays (n, L)."""
     for i in range(out.shape[0]):
@@ -74,7 +74,7 @@ def wide_add(a: U64, b: U64, out: U64) -> None:
             carry = c1 + c2
 
 
-@_compiled((_R2, _R2, _W2))
+@compiled((_R2, _R2, _W2))
 def wide_sub(a: U64, b: U64, out: U64) -> None:
     """Write a - b, element by element over little-endian limbs; all arrays (n, L)."""
     for i in range(out.shape[0]):
@@ -88,7 +88,7 @@ def wide_sub(a: U64, b: U64, out: U64) -> None:
             borrow = b1 + b2
 
 
-@_compiled((_R2, _W2))
+@compiled((_R2, _W2))
 def wide_neg(a: U64, out: U64) -> None:
     """Write -a, element by element over little-endian limbs; both arrays (n, L)."""
     for i in range(out.shape[0]):
@@ -99,7 +99,7 @@ def wide_neg(a: U64, out: U64) -> None:
             out[i, j] = t
 
 
-@_compiled((_R2, _R2, _W2))
+@compiled((_R2, _R2, _W2))
 def wide_mul(a: U64, b: U64, out: U64) -> None:
     """Write a * b modulo 2^(64 L), schoolbook over limbs; all arrays (n, L)."""
     limbs = out.shape[1]
@@ -127,7 +127,7 @@ def wide_mul(a: U64, b: U64, out: U64) -> None:
                 carry = high + c1 + c2
 
 
-@_compiled((_R3, _W2))
+@compiled((_R3, _W2))
 def wide_sum(a: U64, out: U64) -> None:
     """Add up the middle axis: a (n, m, L) into out (n, L)."""
     limbs = out.shape[1]
@@ -145,43 +145,86 @@ def wide_sum(a: U64, out: U64) -> None:
                 carry = c1 + c2
 
 
-@_compiled((_R2, _R2, _W2))
+@compiled((_R2, _R2, _W2))
 def dense_add(matrix: U64, vectors: U64, out: U64) -> None:
     """Add vectors @ matrix.T modulo 2^64 to out.
 
-    matrix (C, N), vectors (V, N), out (V, C). Tiled over N, two matrix rows by two vectors in registers.
+    matrix (C, N), vectors (V, N), out (V, C). Tiled over N, four matrix rows by four vectors in registers, or by two
+    where no more are left: a word that is loaded once serves four products.
     """
     columns, rows = matrix.shape
     count = vectors.shape[0]
     for low in range(0, rows, DENSE_ROWS):
         high = min(rows, low + DENSE_ROWS)
-        for c in range(0, columns, 2):
-            c1 = min(c + 1, columns - 1)
-            for v in range(0, count, 2):
-                v1 = min(v + 1, count - 1)
-                s00 = _ZERO
-                s01 = _ZERO
-                s10 = _ZERO
-                s11 = _ZERO
-                for i in range(low, high):
-                    p = matrix[c, i]
-                    q = matrix[c1, i]
-                    x = vectors[v, i]
-                    y = vectors[v1, i]
-                    s00 += p * x
-                    s01 += p * y
-                    s10 += q * x
-                    s11 += q * y
-                out[v, c] += s00
-                if v1 != v:
-                    out[v1, c] += s01
-                if c1 != c:
-                    out[v, c1] += s10
-                    if v1 != v:
-                        out[v1, c1] += s11
+        for c in range(0, columns, 4):
+            v = 0
+            while count - v > 2:
+                _four_by_four(matrix, vectors, out, c, v, low, high)
+                v += 4
+            if v < count:
+                _four_by_two(matrix, vectors, out, c, v, low, high)
 
 
-@_compiled(*((_read(kind, 2), _R2, _W3) for kind in (_u8, _u16, _u32)))
+@compiled((_R2, _R2, _W2, _i64, _i64, _i64, _i64))
+def _four_by_four(matrix: U64, vectors: U64, out: U64, c: int, v: int, low: int, high: int) -> None:
+    """Add what four matrix rows and vectors give over some of N; where there are fewer, the last one is repeated."""
+    last, end = matrix.shape[0] - 1, vectors.shape[0] - 1
+    c1, c2, c3 = min(c + 1, last), min(c + 2, last), min(c + 3, last)
+    v1, v2, v3 = min(v + 1, end), min(v + 2, end), min(v + 3, end)
+    s00 = s01 = s02 = s03 = _ZERO
+    s10 = s11 = s12 = s13 = _ZERO
+    s20 = s21 = s22 = s23 = _ZERO
+    s30 = s31 = s32 = s33 = _ZERO
+    for i in range(low, high):
+        p, q, r, s = matrix[c, i], matrix[c1, i], matrix[c2, i], matrix[c3, i]
+        w, x, y, z = vectors[v, i], vectors[v1, i], vectors[v2, i], vectors[v3, i]
+        s00 += p * w
+        s01 += p * x
+        s02 += p * y
+        s03 += p * z
+        s10 += q * w
+        s11 += q * x
+        s12 += q * y
+        s13 += q * z
+        s20 += r * w
+        s21 += r * x
+        s22 += r * y
+        s23 += r * z
+        s30 += s * w
+        s31 += s * x
+        s32 += s * y
+        s33 += s * z
+    sums = ((s00, s01, s02, s03), (s10, s11, s12, s13), (s20, s21, s22, s23), (s30, s31, s32, s33))
+    for k in range(min(4, matrix.shape[0] - c)):
+        for j in range(min(4, vectors.shape[0] - v)):
+            out[v + j, c + k] += sums[k][j]
+
+
+@compiled((_R2, _R2, _W2, _i64, _i64, _i64, _i64))
+def _four_by_two(matrix: U64, vectors: U64, out: U64, c: int, v: int, low: int, high: int) -> None:
+    """Add what four matrix rows and two vectors give over some of N (see `_four_by_four`)."""
+    last = matrix.shape[0] - 1
+    c1, c2, c3 = min(c + 1, last), min(c + 2, last), min(c + 3, last)
+    v1 = min(v + 1, vectors.shape[0] - 1)
+    s00 = s01 = s10 = s11 = s20 = s21 = s30 = s31 = _ZERO
+    for i in range(low, high):
+        p, q, r, s = matrix[c, i], matrix[c1, i], matrix[c2, i], matrix[c3, i]
+        x, y = vectors[v, i], vectors[v1, i]
+        s00 += p * x
+        s01 += p * y
+        s10 += q * x
+        s11 += q * y
+        s20 += r * x
+        s21 += r * y
+        s30 += s * x
+        s31 += s * y
+    sums = ((s00, s01), (s10, s11), (s20, s21), (s30, s31))
+    for k in range(min(4, matrix.shape[0] - c)):
+        for j in range(min(2, vectors.shape[0] - v)):
+            out[v + j, c + k] += sums[k][j]
+
+
+@compiled(*((reads(kind, 2), _R2, _W3) for kind in (_u8, _u16, _u32)))
 def histogram_add(bins: npt.NDArray[np.unsignedinteger[Any]], vectors: U64, out: U64) -> None:
     """Add, for every feature and bin, the sum of each vector over the rows in that bin, modulo 2^64.
 
@@ -194,7 +237,7 @@ def histogram_add(bins: npt.NDArray[np.unsignedinteger[Any]], vectors: U64, out:
                 out[f, k, v] += vectors[i, v]
 
 
-@_compiled((_read(_u8, 2), _read(_u8, 3), _i64, _write(_u8, 2)))
+@compiled((reads(_u8, 2), reads(_u8, 3), _i64, writes(_u8, 2)))
 def digit_terms(digits: U8, tables: U8, constant: int, out: U8) -> None:
     """Write one role's share of t_i = 2 sum_{j above i} (1 - eq_j) + lt_i for every digit, modulo 256.
 
@@ -213,7 +256,7 @@ def digit_terms(digits: U8, tables: U8, constant: int, out: U8) -> None:
             above = np.uint8(above + constant - tables[i, j, d])
 
 
-@_compiled((_read(_u8, 2), _read(_i64, 2), _write(_u8, 1)))
+@compiled((reads(_u8, 2), reads(_i64, 2), writes(_u8, 1)))
 def look_up_bits(tables: U8, places: I64, out: U8) -> None:
     """Write the XOR of the bits of each packed table at the given places: tables (n, W/8), places (n, D), out (n)."""
     for i in range(places.shape[0]):
@@ -224,7 +267,7 @@ def look_up_bits(tables: U8, places: I64, out: U8) -> None:
         out[i] = bit
 
 
-@_compiled((_write(_u8, 2), _read(_i64, 2)))
+@compiled((writes(_u8, 2), reads(_i64, 2)))
 def flip_bits(tables: U8, places: I64) -> None:
     """Flip the bits of each packed table at the given places, in place: tables (n, W/8), places (n, D)."""
     for i in range(places.shape[0]):
@@ -233,7 +276,7 @@ def flip_bits(tables: U8, places: I64) -> None:
             tables[i, place >> 3] ^= np.uint8(1) << np.uint8(place & 7)
 
 
-@_compiled((_read(_u8, 2), _R2, _R2, _R3, _R3, _W2))
+@compiled((reads(_u8, 2), _R2, _R2, _R3, _R3, _W2))
 def gate(bits: U8, masked: U64, plain: U64, alone: U64, with_mask: U64, out: U64) -> None:
     """Write one role's share of (product of bits) * value, for bits b_i = m_i + (1 - 2 m_i) rho_i, modulo 2^(64 L).
 
@@ -245,7 +288,7 @@ def gate(bits: U8, masked: U64, plain: U64, alone: U64, with_mask: U64, out: U64
     """
     k, n = bits.shape
     limbs = out.shape[1]
-    if k == 1 and limbs == 1:  # the child update: one bit, one word, many rows
+    if k == 1 and limbs == 1:  # sums over leaves: one bit, one word, many rows
         for e in range(n):
             product = alone[e, 0, 0] * masked[e, 0] - with_mask[e, 0, 0]
             out[e, 0] = plain[e, 0] - product if bits[0, e] else product
@@ -277,7 +320,7 @@ def gate(bits: U8, masked: U64, plain: U64, alone: U64, with_mask: U64, out: U64
         wide_add(out[e : e + 1], term, out[e : e + 1])
 
 
-@_compiled((_read(_i64, 2), _R3, _R3, _i64, _W3))
+@compiled((reads(_i64, 2), _R3, _R3, _i64, _W3))
 def cross_differences(pairs: I64, masked: U64, mask: U64, constant: int, out: U64) -> None:
     """Write one role's local part of A_i B_j - A_j B_i for all pairs (i, j) of every group, modulo 2^(64 L).
 

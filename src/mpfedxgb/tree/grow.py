@@ -53,12 +53,10 @@ def grow(party: Party, data: SplitData, roots: Level, round_: Round, rules: Tree
 
 def _with_sums(party: Party, data: SplitData, level: Level) -> Level:
     """Return the level with the bucket sums of its nodes: computed for left children, parent - left for right ones."""
-    assert level.gh is not None
-    if level.sums is None:
-        return Level(level.nodes, level.members, level.gh, aggregate_buckets(party, data, level.gh))
-    n = len(level.nodes) // 2
-    left = aggregate_buckets(party, data, level.gh[:n])
-    sums: Shares = concatenate_shares([left, level.sums - left], axis=0)
+    assert level.fresh is not None
+    sums: Shares = aggregate_buckets(party, data, level.fresh)
+    if level.sums is not None:
+        sums = concatenate_shares([sums, level.sums - sums], axis=0)
     return Level(level.nodes, level.members, level.gh, sums)
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.private_matrix import matrix_times
-from mpfedxgb.protocols.secret import Secret, Shares, concatenate_shares
+from mpfedxgb.protocols.private_matrix import matrices_times
+from mpfedxgb.protocols.rows import RowVectors
+from mpfedxgb.protocols.secret import Shares
 from mpfedxgb.tree.level import SplitData
 
 
-def aggregate_buckets(party: Party, data: SplitData, gh: Secret) -> Shares:
+def aggregate_buckets(party: Party, data: SplitData, gh: RowVectors) -> Shares:
     """Return shares of the left sums of all candidates: gh (n, 2, rows) to (n, 2, columns).
 
     Rounds: 0. Sent: nothing. Reveals: nothing.
     """
     with party.phase("histogram"):
-        n, _, rows = gh.shape
-        vectors = gh.reshape(2 * n, rows)
-        sums = concatenate_shares([matrix_times(party, matrix, vectors) for matrix in data.matrices])
+        n, _, rows = gh.masked.shape
+        sums = matrices_times(party, data.matrices, gh.reshape(2 * n, rows))
         return sums.reshape(n, 2, sums.shape[-1])

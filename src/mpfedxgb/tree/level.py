@@ -12,6 +12,7 @@ from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.protocols.bits import Bit
 from mpfedxgb.protocols.private_matrix import PrivateMatrix
+from mpfedxgb.protocols.rows import RowVectors
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.ring import Ring
 
@@ -112,13 +113,15 @@ class Level:
     """The open nodes of one depth: per node its tree and number, g and h masked row by row, rows inside, bucket sums.
 
     gh (n, 2, rows) in the vector ring; members (n, packed); sums (n, 2, columns) as shares. On the last level, whose
-    nodes can only become leaves, there are neither gh nor sums.
+    nodes can only become leaves, there are neither gh nor sums. Until the sums of this depth are there, `fresh` are the
+    vectors that they are computed of: those of the roots or of the left children, and `sums` the parents'.
     """
 
     nodes: Sequence[tuple[int, int]]
     members: Secret
     gh: Secret | None = None
     sums: Shares | None = None
+    fresh: RowVectors | None = None
 
 
 def select_nodes(level: Level, keep: Sequence[int]) -> Level:

@@ -2,10 +2,14 @@
 
 Each owner of a split shares which leaves its own splits leave reachable. Their product over the owners is one-hot on
 the true leaf; its inner product with the leaf weights is the prediction, one opened element per row, to the active
-participant only.
+participant only. For few rows products and sums are one step, without a round between; for many the products of marks
+come first, as packed bits, which takes rounds instead of bytes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +21,7 @@ from mpfedxgb.protocols.multiply import Product, sums_of_products
 from mpfedxgb.protocols.opening import open_masked
 from mpfedxgb.protocols.reveal import reveal
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, public_secret, to_shares
-from mpfedxgb.protocols.share import share
+from mpfedxgb.protocols.share import share, share_each
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import pack, unpack
 from mpfedxgb.ring.ring import PACKED, VECTOR
@@ -32,8 +36,36 @@ that it chose for that, the number says which leaf of every tree the row is in."
 CHUNK_ELEMENTS = 1 << 19
 """Rows times leaves of one batch: its arrays of 4 MB each stay in the cache."""
 
-Marks = tuple[list[int], Secret]
-"""Shared marks of some leaves, which are counted over all trees in use: (those leaves, rows packed)."""
+DIRECT_BYTES = 1 << 18
+"""Up to so many dealt bytes a chunk, all owners' marks and the weights are multiplied at once, without a round."""
+
+_AT_ONCE = 16
+"""Products of one step, for which two arrays each are dealt; a message has room for 64."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marks:
+    """Shared marks of some leaves, which are counted over all trees in use: (those leaves, rows packed).
+
+    `owned`: their mask is one participant's alone, as an owner's own marks have it.
+    """
+
+    leaves: list[int]
+    bits: Secret
+    owned: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What serves all rows: trees in use with their outlines, masked leaf weights; `alone`, what single leaves add.
+
+    `alone`, (classes,), is the active participant's, and zero elsewhere. Without trees in use there are no weights.
+    """
+
+    classes: int
+    used: Used
+    weights: Secret | None
+    alone: npt.NDArray[np.int64] = field(repr=False)
 
 
 def secure_predict(
@@ -41,8 +73,18 @@ def secure_predict(
 ) -> npt.NDArray[np.int64] | None:
     """Return the sum of leaf weights per class and row, (classes, rows), to the active participant; None to the others.
 
-    `rounds`, the active participant's, limits the trees in use. Rounds: K + ceil(log2 K) + 1 per chunk, for K owners.
+    `rounds`, the active participant's, limits the trees in use. Rounds: those of `prepare` and `predict_prepared`.
     Reveals: PREDICTION to the active participant; sizes and shape of the model to everyone.
+    """
+    ready, rows = prepare(party, classes, scorer, rounds)
+    return predict_prepared(party, ready, scorer, rows)
+
+
+def prepare(party: Party, classes: int, scorer: Scorer | None, rounds: int | None) -> tuple[Prepared, int]:
+    """Agree on trees and rows and share the leaf weights, once for all rows; return that, and the number of rows.
+
+    Rounds: 2 to agree, and 1 for the weights if trees with a split are in use. Hops: 4, and 1 for the weights (2 where
+    all participants hold shares of them). Reveals: sizes and shape of the model to everyone.
     """
     agreed = agree(party, classes, scorer, rounds)
     alone = np.zeros(classes, np.int64)
@@ -50,13 +92,24 @@ def secure_predict(
         assert scorer is not None
         alone = scorer.single_leaves(agreed.outlines, classes)
     used = [(i, o) for i, o in enumerate(agreed.outlines) if o.owners or agreed.shared]
-    if not used:
-        return np.repeat(alone[:, None], agreed.rows, axis=1) if party.is_active else None
+    weights = None
+    if used:
+        with party.phase("predict"):
+            weights = (_share_kept_shares if agreed.shared else _share_known_weights)(party, scorer, used)
+    return Prepared(classes, used, weights, alone), agreed.rows
+
+
+def predict_prepared(party: Party, ready: Prepared, scorer: Scorer | None, rows: int) -> npt.NDArray[np.int64] | None:
+    """Return the sum of leaf weights per class and row, as `secure_predict`, of rows that all have; see `predict_rows`.
+
+    Rounds: 2 per chunk of few rows, 2 + ceil(log2 K) of many, for K owners. Hops: 3, and 2 more for every round more;
+    1 less where all splits are the active participant's. Reveals: PREDICTION to the active participant.
+    """
+    if ready.weights is None:
+        return np.repeat(ready.alone[:, None], rows, axis=1) if party.is_active else None
     with party.phase("predict"):
-        share_weights = _share_kept_shares if agreed.shared else _share_known_weights
-        weights = share_weights(party, scorer, used)
-        sums = predict_rows(party, scorer, used, weights, classes, agreed.rows, PREDICTION)
-    return None if sums is None else sums + alone[:, None]
+        sums = predict_rows(party, scorer, ready.used, ready.weights, ready.classes, rows, PREDICTION)
+    return None if sums is None else sums + ready.alone[:, None]
 
 
 def _share_known_weights(party: Party, scorer: Scorer | None, used: Used) -> Secret:
@@ -85,74 +138,93 @@ def predict_rows(
     sums = []
     for first in range(0, rows, step):
         chunk = slice(first, min(rows, first + step))
-        inside = _true_leaves(party, scorer, used, chunk)  # Eq. 13
-        sums.append(reveal(party, _sum_weights(party, used, inside, weights, classes), ACTIVE, name))  # Eq. 14
+        marks = _share_marks(party, scorer, used, chunk)
+        if len(marks) > 1 and _direct_bytes(used, chunk) > DIRECT_BYTES:
+            marks = [_all_of(party, marks)]  # Eq. 13
+        part = _sum_weights(party, used, marks, weights, classes, chunk.stop - chunk.start)  # Eq. 13-14
+        sums.append(reveal(party, part, ACTIVE, name))
     return np.concatenate([part.decode() for part in sums], axis=1) if party.is_active else None
 
 
-def _true_leaves(party: Party, scorer: Scorer | None, used: Used, chunk: slice) -> Bit:
-    """Return the product of all owners' marks, one-hot over the leaves of each tree: (leaves, rows) (Eq. 13)."""
-    rows = chunk.stop - chunk.start
-    inside = _all_of(party, _share_marks(party, scorer, used, chunk))
-    return Bit(Secret(unpack(inside.masked, rows), unpack(inside.mask, rows)))
+def _direct_bytes(used: Used, chunk: slice) -> int:
+    """Return what would be dealt to multiply all owners' marks and the weights at once: two words per set of owners."""
+    rows: int = chunk.stop - chunk.start
+    return 16 * rows * sum(o.leaves * ((1 << len(o.owners)) - 1) for _, o in used)
 
 
 def _share_marks(party: Party, scorer: Scorer | None, used: Used, chunk: slice) -> list[Marks]:
-    """Let every owner share its marks of the leaves of trees in which it has a split (SHR of s_m); one round each."""
+    """Let every owner share its marks of the leaves of trees in which it has a split (SHR of s_m), all in one round.
+
+    Everyone sends as many as the owner of the most; what fills the others' up is masked like the rest.
+    """
     packed = -(-(chunk.stop - chunk.start) // 8)
-    marks: list[Marks] = []
     every_leaf = _every_leaf(used)
+    of = {m: [place for place, o in every_leaf if m in o.owners] for m in range(1, party.roster.size + 1)}
+    owners = [m for m, leaves in of.items() if leaves]
+    most = max((len(leaves) for leaves in of.values()), default=0)
+    mine = {}
+    if party.role in owners:
+        assert scorer is not None
+        values = np.zeros((most, packed), np.uint8)
+        own = pack(scorer.marks([i for i, o in used if party.role in o.owners], chunk)).data
+        values[: len(own)] = own
+        mine[owners.index(party.role)] = RingArray(PACKED, values)
+    marks = []
     alone = [place for place, o in every_leaf if not o.owners]
     if alone:  # the only leaf of its tree: every row is in it
-        marks.append((alone, public_secret(party, PACKED, np.full((len(alone), packed), 255, np.uint8))))
-    for m in range(1, party.roster.size + 1):
-        leaves = [place for place, o in every_leaf if m in o.owners]
-        if not leaves:
-            continue
-        values = None
-        if party.role == m:
-            assert scorer is not None
-            values = pack(scorer.marks([i for i, o in used if m in o.owners], chunk))
-        marks.append((leaves, share(party, m, PACKED, (len(leaves), packed), values)))
+        marks.append(Marks(alone, public_secret(party, PACKED, np.full((len(alone), packed), 255, np.uint8))))
+    if owners:
+        shared = share_each(party, owners, PACKED, (most, packed), mine)
+        marks += [Marks(of[m], shared[i, : len(of[m])]) for i, m in enumerate(owners)]
     return marks
 
 
-def _all_of(party: Party, marks: list[Marks]) -> Secret:
-    """Return the AND over the owners, leaf by leaf, in a binary tree of rounds."""
+def _all_of(party: Party, marks: list[Marks]) -> Marks:
+    """Return the AND over the owners, leaf by leaf, in a binary tree of rounds: one-hot over the leaves of a tree."""
     while len(marks) > 1:
         pairs = [(marks[i], marks[i + 1]) for i in range(0, len(marks) - 1, 2)]
-        shared = [sorted(set(a) & set(b)) for (a, _), (b, _) in pairs]
+        shared = [sorted(set(a.leaves) & set(b.leaves)) for a, b in pairs]
         batch = [
-            [Product((x[_index(a, both)], y[_index(b, both)]))]
-            for ((a, x), (b, y)), both in zip(pairs, shared, strict=True)
+            [Product((a.bits[_index(a, both)], b.bits[_index(b, both)]))]
+            for (a, b), both in zip(pairs, shared, strict=True)
             if both
         ]
         products = iter(sums_of_products(party, batch, name="and")) if batch else iter(())
         merged = []
-        for ((a, x), (b, y)), both in zip(pairs, shared, strict=True):
-            only_a, only_b = sorted(set(a) - set(b)), sorted(set(b) - set(a))
+        for (a, b), both in zip(pairs, shared, strict=True):
+            only_a, only_b = sorted(set(a.leaves) - set(b.leaves)), sorted(set(b.leaves) - set(a.leaves))
             pieces = [next(products)] if both else []
-            pieces += [x[_index(a, only_a)]] if only_a else []
-            pieces += [y[_index(b, only_b)]] if only_b else []
-            merged.append((both + only_a + only_b, concatenate(pieces, axis=0)))
+            pieces += [a.bits[_index(a, only_a)]] if only_a else []
+            pieces += [b.bits[_index(b, only_b)]] if only_b else []
+            merged.append(Marks(both + only_a + only_b, concatenate(pieces, axis=0), owned=False))
         marks = merged + marks[2 * len(pairs) :]
-    leaves, inside = marks[0]
-    return inside[np.argsort(leaves)]
+    return marks[0]
 
 
-def _sum_weights(party: Party, used: Used, inside: Bit, weights: Secret, classes: int) -> Shares:
-    """Return shares of the sums of the true leaves' weights, (classes, rows), from inside (leaves, rows) (Eq. 14)."""
-    rows = inside.shape[-1]
-    sums = []
-    for k in range(classes):
-        where = np.array([place for place, o in _every_leaf(used) if o.class_index == k], np.int64)
-        if len(where):
-            chosen = BitProduct((inside[where],), weights[where].reshape(-1, 1), axis=0)
-            (part,) = shares_of_bit_products(party, [chosen], "leaf sums")
-        else:
-            part = to_shares(party, public_secret(party, VECTOR, np.zeros(rows, np.int64)))
-        sums.append(part.reshape(1, rows))
+def _sum_weights(party: Party, used: Used, marks: Sequence[Marks], weights: Secret, classes: int, rows: int) -> Shares:
+    """Return shares of the sums of the true leaves' weights, (classes, rows); all have marked those (Eq. 14)."""
+    batch, class_of = [], []
+    groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    markers = [set(some.leaves) for some in marks]
+    for place, o in _every_leaf(used):
+        by = tuple(i for i, leaves in enumerate(markers) if place in leaves)
+        groups.setdefault((o.class_index, by), []).append(place)
+    for (k, by), where in groups.items():
+        bits = tuple(_bit(marks[i], where, rows) for i in by)
+        batch.append(BitProduct(bits, weights[np.array(where)].reshape(-1, 1), axis=0))
+        class_of.append(k)
+    sums = [to_shares(party, public_secret(party, VECTOR, np.zeros((1, rows), np.int64))) for _ in range(classes)]
+    for first in range(0, len(batch), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        for k, part in zip(class_of[some], shares_of_bit_products(party, batch[some], "leaf sums"), strict=True):
+            sums[k] = sums[k] + part.reshape(1, rows)
     return concatenate_shares(sums, axis=0)
+
+
+def _bit(marks: Marks, where: list[int], rows: int) -> Bit:
+    """Return marks of some leaves as one bit per leaf and row."""
+    some = marks.bits[_index(marks, where)]
+    return Bit(Secret(unpack(some.masked, rows), unpack(some.mask, rows)), marks.owned)
 
 
 def _count_leaves(used: Used) -> int:
@@ -164,6 +236,6 @@ def _every_leaf(used: Used) -> list[tuple[int, Outline]]:
     return list(enumerate(o for _, o in used for _ in range(o.leaves)))
 
 
-def _index(places: list[int], wanted: list[int]) -> npt.NDArray[np.int64]:
-    where = {place: i for i, place in enumerate(places)}
+def _index(marks: Marks, wanted: list[int]) -> npt.NDArray[np.int64]:
+    where = {place: i for i, place in enumerate(marks.leaves)}
     return np.array([where[place] for place in wanted], np.int64)

@@ -7,14 +7,13 @@ import numpy as np
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.argmax import argmax
-from mpfedxgb.protocols.bits import Bit, BitProduct, multiplying_by_bits
 from mpfedxgb.protocols.multiply import Product, multiplying
 from mpfedxgb.protocols.opening import open_groups, open_pending
+from mpfedxgb.protocols.rows import splitting_rows
 from mpfedxgb.protocols.secret import Secret, concatenate
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.protocols.tag import NOBODY, Opened, make_tags, open_tags
-from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.bits import pack, unpack
+from mpfedxgb.ring.bits import pack
 from mpfedxgb.ring.ring import PACKED
 from mpfedxgb.tree.gain import gains
 from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules
@@ -88,10 +87,9 @@ def children(
             (inside,) = open_pending(party, staying)
             return Level(nodes, _both_sides(parent.members, inside))
         assert parent.gh is not None
-        going_left = [BitProduct((_per_row(q, data.sizes.rows),), parent.gh)]
-        going = multiplying_by_bits(party, going_left, name="child update")  # 33-34
-        (inside,), (left_gh,) = open_groups(party, staying, going)
-        return Level(nodes, _both_sides(parent.members, inside), _both_sides(parent.gh, left_gh), parent.sums)
+        going = splitting_rows(party, q, parent.gh)  # 33-34
+        (inside,), (gh,) = open_groups(party, staying, [going])
+        return Level(nodes, _both_sides(parent.members, inside), gh.both, parent.sums, gh.left)
 
 
 def _coin(party: Party, label: str) -> bool:
@@ -102,12 +100,3 @@ def _coin(party: Party, label: str) -> bool:
 def _both_sides(parent: Secret, left: Secret) -> Secret:
     """Return left children and then right ones, right = parent - left. Local."""
     return concatenate([left, parent - left], axis=0)
-
-
-def _per_row(q: Secret, rows: int) -> Bit:
-    """Return packed sides (n, packed) as one bit per training row, (n, 1, rows). Local."""
-
-    def unpacked(x: RingArray) -> RingArray:
-        return unpack(x, rows).reshape(x.shape[0], 1, rows)
-
-    return Bit(Secret(unpacked(q.masked), unpacked(q.mask)), owned=True)

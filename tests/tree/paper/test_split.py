@@ -18,6 +18,7 @@ from mpfedxgb.tree.level import FeatureIndex, Level
 from mpfedxgb.tree.paper.split import _index, best_splits, index_features
 from support.evaluation import SEEDS
 from support.property_tests import examples
+from support.row_vectors import as_secret
 from support.small_trees import WIDE, Federation, Ints, constants, gradients, share_gradients, share_members
 
 TREES, ROWS = 5, 30
@@ -53,11 +54,10 @@ class Case:
 
         def program(party: Party) -> Opened:
             data = replace(federation.publish(party), features=features_of(party, federation))
-            secret = share_gradients(party, gh)
+            vectors = share_gradients(party, gh)
             members = share_members(party, np.ones((len(gh), ROWS), np.uint8))
-            level = Level(
-                [(tree, 0) for tree in range(len(gh))], members, secret, aggregate_buckets(party, data, secret)
-            )
+            sums = aggregate_buckets(party, data, vectors)
+            level = Level([(tree, 0) for tree in range(len(gh))], members, as_secret(party, vectors), sums)
             round_ = Round("0", constants(party, self.lam, self.gam, 0))
             return best_splits(party, data, level, round_, rules, depth=0)
 

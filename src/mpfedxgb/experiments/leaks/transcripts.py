@@ -96,7 +96,7 @@ class Training:
     @property
     def bits(self) -> Ints:
         """Which rows go left by each candidate, (candidates, rows)."""
-        return np.concatenate([c.tile(0, len(c)) for c in self.candidates]).astype(np.int64)
+        return np.concatenate([c.tile() for c in self.candidates]).astype(np.int64)
 
     def gains(self) -> dict[Place, Floats]:
         """Return the gain of every candidate, less what all have in common, at every node that was split."""

@@ -1,0 +1,189 @@
+"""Secret row vectors, and the two sides of a split (Algorithm 3, lines 33-34).
+
+Of a row vector's mask it is known who made it, part by part: whoever owns a matrix multiplies its own part in the plain
+(`private_matrix`). A split works through the rows in blocks that stay in the cache, so that little but the key stream
+takes time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import COORDINATOR
+from mpfedxgb.protocols.opening import Pending, open_pending
+from mpfedxgb.protocols.secret import Secret
+from mpfedxgb.ring import row_kernels
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.ring import PACKED, Data, Ring, Shape
+
+BLOCK = 1 << 15
+"""Elements of a block: its arrays of 256 kB each stay in a core's cache. A multiple of 8, as rows are packed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowVectors:
+    """Masked vectors (..., rows), and of their mask each maker's part: hidden where it is another participant's.
+
+    The coordinator has all parts and no masked value.
+    """
+
+    masked: RingArray = field(repr=False)
+    parts: Mapping[int, RingArray] = field(repr=False)
+
+    def reshape(self, *shape: int) -> RowVectors:
+        """Return the same elements in another shape."""
+        return RowVectors(self.masked.reshape(*shape), {m: part.reshape(*shape) for m, part in self.parts.items()})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sides:
+    """Both sides of split vectors, (2n, k, rows), left ones first; and the left ones, with the parts of their mask."""
+
+    both: Secret
+    left: RowVectors
+
+
+def masked_by(party: Party, owner: int, x: Secret) -> RowVectors:
+    """Return vectors whose mask is one participant's alone, as `share` leaves them. Local."""
+    known = party.role in (owner, COORDINATOR)
+    return RowVectors(x.masked, {owner: x.mask if known else RingArray.hidden(x.ring, x.shape)})
+
+
+def split_rows(party: Party, bits: Secret, x: Secret) -> Sides:
+    """Return vectors x (n, k, rows) where a row's bit is 1, and what is left of them; bits (n, packed) for all rows.
+
+    The mask rho of each node's bits is one participant's alone. Block by block, for m_q = q ^ rho:
+
+    1. The coordinator deals [rho lam].
+    2. Everyone computes its share of q x = m_q x + (1 - 2 m_q)(rho m - rho lam), where rho m is the owner's.
+    3. Everyone adds its part of a fresh mask.
+
+    The sums are opened together; the other side is x - q x.
+
+    Rounds: 1. Sent: one element per row and vector by each auxiliary. Reveals: nothing.
+    """
+    return open_pending(party, [splitting_rows(party, bits, x)])[0]
+
+
+def splitting_rows(party: Party, bits: Secret, x: Secret) -> Pending[Sides]:
+    """Prepare `split_rows` up to its opening. Rounds: 0."""
+    if x.ring.limbs or x.ring.bitwise or len(x.shape) != 3:
+        raise DoesNotFitError(f"rows are split of vectors (n, k, rows) in a ring of up to 64 bits, not of {x}")
+    n, k, rows = x.shape
+    if bits.ring != PACKED or bits.shape[:-1] != (n,) or 8 * bits.shape[-1] < rows:
+        raise DoesNotFitError(f"{rows} rows of {n} nodes take a bit each, packed, not {bits}")
+    party.step("child update")
+    party.meter.now.products += n * k * rows
+    work = _Dealer(party, bits, x) if party.is_coordinator else _Participant(party, bits, x)
+    for nodes, some in _blocks(x.shape):
+        work.split(nodes, some)
+    return work.pending()
+
+
+def _blocks(shape: Shape) -> Iterator[tuple[slice, slice]]:
+    """Yield nodes and rows of every block: several whole nodes, or some rows of one."""
+    n, k, rows = shape
+    nodes = max(1, BLOCK // max(1, k * rows))
+    step = rows if nodes > 1 else max(8, BLOCK // max(1, k) // 8 * 8)
+    for node in range(0, n, nodes):
+        for row in range(0, rows, max(1, step)):
+            yield slice(node, min(n, node + nodes)), slice(row, min(rows, row + step))
+
+
+def _size(nodes: slice, k: int, rows: slice) -> Shape:
+    return nodes.stop - nodes.start, k, rows.stop - rows.start
+
+
+class _Dealer:
+    """The coordinator's run: it deals products of masks, and keeps everyone's part of the new ones."""
+
+    def __init__(self, party: Party, bits: Secret, x: Secret) -> None:
+        self.party, self.ring, self.shape = party, x.ring, x.shape
+        self.rho, self.lam = _contiguous(bits.mask), _contiguous(x.mask)
+        self.parts = {m: np.empty(x.shape, x.ring.dtype) for m in range(1, party.roster.size + 1)}
+        self.masks = np.empty((2, *x.shape), x.ring.dtype)
+
+    def split(self, nodes: slice, rows: slice) -> None:
+        """Deal for one block, and take the masks of both its sides down."""
+        size = _size(nodes, self.shape[1], rows)
+
+        def compute() -> list[RingArray]:
+            product = np.empty(size, self.ring.dtype)
+            row_kernels.rows_inside(self.rho, self.lam, nodes.start, rows.start, product)
+            return [RingArray(self.ring, product)]
+
+        self.party.deal([(self.ring, size)], compute)
+        block = (nodes, slice(None), rows)
+        left = np.zeros(size, self.ring.dtype)
+        for m, part in self.parts.items():
+            fresh = self.party.fresh_of(m, self.ring, size).data
+            part[block] = fresh
+            left += fresh
+        self.masks[0][block] = left
+        np.subtract(self.lam[block], left, out=self.masks[1][block])
+
+    def pending(self) -> Pending[Sides]:
+        """Return what the next round opens; nothing of it is the coordinator's."""
+        n, *rest = self.shape
+        parts = {m: RingArray(self.ring, part) for m, part in self.parts.items()}
+        masks = _reduced(self.ring, self.masks.reshape(2 * n, *rest))
+        both = Secret(RingArray.hidden(self.ring, masks.shape), masks)
+        hidden = RingArray.hidden(self.ring, self.shape)
+        return Pending(hidden, lambda _: Sides(both, RowVectors(hidden, parts)))
+
+
+class _Participant:
+    """A participant's run."""
+
+    def __init__(self, party: Party, bits: Secret, x: Secret) -> None:
+        self.party, self.ring, self.shape = party, x.ring, x.shape
+        self.m_q, self.rho = _contiguous(bits.masked), _contiguous(bits.mask)
+        self.masked, self.lam = _contiguous(x.masked), _contiguous(x.mask)
+        self.part = np.empty(x.shape, x.ring.dtype)
+        self.masks = np.empty((2 * x.shape[0], *x.shape[1:]), x.ring.dtype)
+
+    def split(self, nodes: slice, rows: slice) -> None:
+        """Gate and mask one block."""
+        size = _size(nodes, self.shape[1], rows)
+        (dealt,) = self.party.deal([(self.ring, size)], list)
+        fresh = self.party.fresh_of(self.party.role, self.ring, size)
+        row_kernels.split_block(
+            self.m_q,
+            self.rho,
+            self.masked,
+            self.lam,
+            np.ascontiguousarray(dealt.data),
+            np.ascontiguousarray(fresh.data),
+            nodes.start,
+            rows.start,
+            int(self.party.is_active),
+            self.part,
+            self.masks,
+        )
+
+    def pending(self) -> Pending[Sides]:
+        """Return this participant's part, and how the opened sums become both sides."""
+        return Pending(_reduced(self.ring, self.part), self._finish)
+
+    def _finish(self, total: RingArray) -> Sides:
+        n = self.shape[0]
+        masked = np.empty(self.masks.shape, self.ring.dtype)
+        masked[:n] = total.data
+        np.subtract(self.masked, masked[:n], out=masked[n:])
+        both = Secret(_reduced(self.ring, masked), _reduced(self.ring, self.masks))
+        hidden = RingArray.hidden(self.ring, self.shape)
+        parts = {m: both.mask[:n] if m == self.party.role else hidden for m in range(1, self.party.roster.size + 1)}
+        return Sides(both, RowVectors(both.masked[:n], parts))
+
+
+def _contiguous(x: RingArray) -> Data:
+    return np.ascontiguousarray(x.data)
+
+
+def _reduced(ring: Ring, data: Data) -> RingArray:
+    return RingArray(ring, ring.reduce_in_place(data))

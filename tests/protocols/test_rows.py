@@ -1,0 +1,166 @@
+"""Both sides of split row vectors, in one round, whoever owns the bits and however the rows are cut into blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.party import COORDINATOR, Party
+from mpfedxgb.protocols import Secret, Sides, public_secret, rows, share_each, split_rows
+from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, wide
+from mpfedxgb.ring.bits import pack
+from support.evaluation import (
+    PARTICIPANTS,
+    PROPERTY,
+    SEEDS,
+    Evaluation,
+    Operand,
+    evaluate,
+    integers,
+    residues,
+    run_patiently,
+    same,
+)
+
+Bits = npt.NDArray[np.uint8]
+
+
+def share_bits(party: Party, owners: Sequence[int], bits: Bits) -> Secret:
+    """Share each node's bits, (n, rows or more), masked by its owner."""
+    packed = pack(bits)
+    mine = {i: packed[i] for i, owner in enumerate(owners) if party.role == owner}
+    return share_each(party, owners, PACKED, packed.shape[1:], mine)
+
+
+def split(participants: int, bits: Bits, x: Operand) -> Evaluation:
+    """Split vectors under an owner's mask and under a joint one; the participants own the nodes' bits in turn."""
+    owners = [1 + i % participants for i in range(len(bits))]
+
+    def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
+        q = share_bits(party, owners, bits)
+        return [split_rows(party, q, secrets[i]).both for i in (0, 2)]  # the third operand is masked by all
+
+    return evaluate(participants, [x, x, x], compute)
+
+
+def check(evaluation: Evaluation, bits: Bits, x: Operand) -> None:
+    """Compare with integers."""
+    goes = integers(bits)[:, None, : x.values.shape[2]]
+    wanted = np.concatenate([x.values * goes, x.values * (1 - goes)])
+    for value in evaluation.values:
+        same(value, x.ring, wanted)
+
+
+@pytest.mark.parametrize("participants", PARTICIPANTS)
+@given(
+    seed=SEEDS,
+    ring=st.sampled_from([VECTOR, Ring(33), Ring(8), Ring(3), Ring(1)]),
+    shape=st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(1, 40)),
+    more=st.integers(0, 20),
+)
+@PROPERTY
+def test_sides_are_those_of_integers(
+    participants: int, seed: int, ring: Ring, shape: tuple[int, int, int], more: int
+) -> None:
+    """Every node's vectors by its own bits, of any owner, where there may be bits of more rows than are split."""
+    rng = np.random.default_rng(seed)
+    bits = rng.integers(0, 2, (shape[0], shape[2] + more)).astype(np.uint8)
+    x = Operand(ring, residues(rng, ring, shape))
+
+    check(split(participants, bits, x), bits, x)
+
+
+@pytest.mark.parametrize("block", [8, 16, 24, 64, 1 << 15])
+@pytest.mark.parametrize("shape", [(4, 2, 9), (3, 1, 50), (5, 2, 16), (1, 3, 17)])
+def test_blocks_change_nothing(block: int, shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of several nodes and of some rows of one give the same sides, in one round, for the same bytes."""
+    monkeypatch.setattr(rows, "BLOCK", block)
+    rng = np.random.default_rng(block)
+    bits, x = rng.integers(0, 2, (shape[0], shape[2])).astype(np.uint8), Operand(VECTOR, residues(rng, VECTOR, shape))
+    evaluation = split(3, bits, x)
+
+    check(evaluation, bits, x)
+    packed, opened = shape[0] * -(-shape[2] // 8), 8 * x.values.size
+    assert [counts.rounds for counts in evaluation.costs] == [0, 3, 3, 3]
+    assert evaluation.costs[0].payload_sent == {"P1": 2 * opened}
+    for m in (2, 3):
+        own = sum(1 + i % 3 == m for i in range(shape[0])) * packed // shape[0]
+        assert evaluation.costs[m].payload_sent == {"P1": own + 2 * opened}
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 5), (2, 0, 5), (2, 2, 0), (1, 1, 1)])
+def test_nothing_to_split(shape: tuple[int, int, int]) -> None:
+    """No nodes, no vectors or no rows: sides of the right shape."""
+    bits = np.ones((shape[0], 8), np.uint8)
+    x = Operand(VECTOR, integers(np.zeros(shape, int)))
+    values = evaluate(
+        2,
+        [x],
+        lambda party, xs: [
+            split_rows(party, public_secret(party, PACKED, np.packbits(bits, axis=1)), xs[0]).both,
+        ],
+    ).values
+
+    assert [value.shape for value in values] == [(2 * shape[0], *shape[1:])]
+
+
+def test_the_coordinator_knows_the_masks_part_by_part() -> None:
+    """Of the left side everybody has its own part of the mask, the coordinator all of them, and nobody more."""
+    bits = np.array([[1, 0, 1], [0, 1, 1]], np.uint8)
+
+    def program(party: Party) -> Sides:
+        x = public_secret(party, VECTOR, np.arange(12).reshape(2, 2, 3))
+        return split_rows(party, share_bits(party, [1, 3], bits), x)
+
+    dealer, *participants = run_patiently(program, 3).results
+
+    assert list(dealer.left.parts) == [1, 2, 3]
+    total = np.zeros((2, 2, 3), np.uint64)
+    for role, sides in enumerate(participants, 1):
+        assert [m for m, part in sides.left.parts.items() if not part.is_hidden] == [role]
+        np.testing.assert_array_equal(sides.left.parts[role].data, dealer.left.parts[role].data)
+        np.testing.assert_array_equal(sides.left.parts[role].data, sides.both.mask.data[:2])
+        np.testing.assert_array_equal(sides.left.masked.data, sides.both.masked.data[:2])
+        total += sides.left.parts[role].data
+    np.testing.assert_array_equal(total, dealer.both.mask.data[:2])
+    assert dealer.left.masked.is_hidden
+    assert dealer.both.masked.is_hidden
+    assert COORDINATOR not in dealer.left.parts
+
+
+@pytest.mark.parametrize(
+    ("ring", "shape", "reason"),
+    [
+        (wide(2), (2, 1, 3), "up to 64 bits"),
+        (PACKED, (2, 1, 3), "up to 64 bits"),
+        (VECTOR, (2, 3), "up to 64 bits"),
+        (VECTOR, (3, 1, 3), "a bit each"),
+        (VECTOR, (2, 1, 9), "a bit each"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(ring: Ring, shape: tuple[int, ...], reason: str) -> None:
+    """Vectors of another ring or number of axes, and bits that are too few, are refused by name."""
+    with pytest.raises(DoesNotFitError, match=reason):
+        run_patiently(
+            lambda party: split_rows(
+                party, public_secret(party, PACKED, [[1], [2]]), public_secret(party, ring, np.zeros(shape, int))
+            ),
+            2,
+        )
+
+
+def test_bits_have_to_be_packed() -> None:
+    """Single bits are refused."""
+    with pytest.raises(DoesNotFitError, match="packed"):
+        run_patiently(
+            lambda party: split_rows(
+                party, public_secret(party, BIT, [[1]]), public_secret(party, VECTOR, np.zeros((1, 1, 1), int))
+            ),
+            2,
+        )
