@@ -39,6 +39,7 @@ from mpfedxgb.protocols import (
     matrix_times,
     multiply,
     negative,
+    negative_by_bits,
     open_bit,
     open_masked,
     open_tags,
@@ -145,13 +146,17 @@ def prepare_less_than(party: Party, n: int) -> Job:
     return lambda: less_than(party, x, 63)
 
 
-def prepare_sign192(party: Party, n: int) -> Job:
-    """Prepare signs: from plain shares of 192 bits to an opened bit, 1 where the secret is negative."""
+def prepare_sign192(party: Party, n: int, rounds: int = 1) -> Job:
+    """Prepare signs: from plain shares of 192 bits to an opened bit, 1 where the secret is negative.
+
+    In one round on bytes, or in two or three on bits.
+    """
     shares = to_shares(party, secret(party, WIDE, n))
 
     def job() -> Bit:
         party.step("sign")
-        return open_bit(party, negative(party, open_masked(party, shares)))
+        masked = open_masked(party, shares)
+        return open_bit(party, negative(party, masked) if rounds == 1 else negative_by_bits(party, masked, 192, rounds))
 
     return job
 
@@ -253,6 +258,8 @@ CASES = [
     Case("sum_of_products3", "numerator, 192 bits", (90, 10_000), prepare_sum_of_products3),
     Case("less_than", "comparison, 63 bits", (90, 5_000), prepare_less_than),
     Case("sign192", "sign, 192 bits", (90, 5_000), prepare_sign192),
+    Case("sign192_bits2", "sign, 192 bits", (90, 5_000), lambda p, n: prepare_sign192(p, n, 2)),
+    Case("sign192_bits3", "sign, 192 bits", (90, 5_000), lambda p, n: prepare_sign192(p, n, 3)),
     Case("select", "choice, 64 bits", (1_000, 100_000), prepare_select),
     Case("bit_times", "row of g and h", (1_000, 100_000), prepare_bit_times),
     Case("and_packed", "bit", (8_000, 1_600_000), prepare_and_packed),

@@ -71,6 +71,15 @@ def test_a_sign_takes_at_most_three_rounds(report: Report) -> None:
         assert row["comparisons"] == row["elements"]
 
 
+@pytest.mark.parametrize(("name", "rounds", "most"), [("sign192_bits2", 2, 320), ("sign192_bits3", 3, 145)])
+def test_a_sign_on_bits_takes_few_bytes(report: Report, name: str, rounds: int, most: int) -> None:
+    """Beside the masked opening before and the opened bit after it, the comparison has its rounds and its bytes."""
+    for row in rows(report, name):
+        assert row["rounds"] <= 1 + rounds + 1
+        assert row["dealer_bytes"] <= most * row["elements"]
+        assert row["comparisons"] == row["elements"]
+
+
 @pytest.mark.parametrize(("name", "most"), [("argmax91_binary", 28), ("argmax91_fan4", 18)])
 def test_a_tournament_of_91_keeps_to_its_rounds(report: Report, name: str, most: int) -> None:
     """Rounds grow with the stages, not with the number of tournaments or participants."""

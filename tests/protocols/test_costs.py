@@ -37,6 +37,7 @@ from mpfedxgb.protocols import (
     matrix_times,
     multiply,
     negative,
+    negative_by_bits,
     open_bit,
     open_groups,
     open_masked,
@@ -238,6 +239,17 @@ def cubes(party: Party, xs: list[Secret]) -> list[Secret]:
     return sums_of_products(party, [[Product((x, x, x)), Product((x,))] for x in xs], axis=0)
 
 
+def by_bits(bits: int, rounds: int, planes: int, ring: Ring = VECTOR) -> Case:
+    """Return the case of a comparison on bits, in which so many bits are sent for each number: two bytes hold N."""
+    return Case(
+        negative_by_bits,
+        [Operand(ring, X.values)],
+        lambda party, xs: [negative_by_bits(party, xs[0], bits, rounds)],
+        ("`rounds`, and fewer where so many are not needed", rounds),
+        ("two bits per digit, and then per group of digits, by each auxiliary", opening(2 * planes)),
+    )
+
+
 SHARED = (
     "size elements by the owner (and, if the owner is an auxiliary, by the active participant to each of the others)"
 )
@@ -294,6 +306,10 @@ CASES = {
     "negative": opens(negative, DIGIT, 16 * N, [X], lambda party, xs: [negative(party, xs[0])]),
     "negative, wide": opens(negative, DIGIT, 48 * N, [WX], lambda party, xs: [negative(party, xs[0])]),
     "negative, by two bits": opens(negative, DIGIT, 32 * N, [X], lambda party, xs: [negative(party, xs[0], digit=2)]),
+    "negative_by_bits, two rounds": by_bits(64, 2, 32 - 1 + 2 * 5 - 1),
+    "negative_by_bits, three rounds": by_bits(64, 3, 32 - 1 + 2 * 8 - 1 + 2 * 3 - 1),
+    "negative_by_bits, wide": by_bits(192, 2, 96 - 1 + 2 * 8 - 1, wide(3)),
+    "negative_by_bits, wide, three rounds": by_bits(192, 3, 96 - 1 + 2 * 16 - 1 + 2 * 5 - 1, wide(3)),
     "less_than": opens(less_than, DIGIT, 6 * N, [WX], lambda party, xs: [less_than(party, xs[0], 21)]),
     "open_bit": opens(
         open_bit,
@@ -538,6 +554,18 @@ def test_the_sign_of_a_192_bit_secret(participants: int) -> None:
 
     assert [counts.rounds for counts in costs[1:]] == [3] * participants
     assert costs[1].dealer_bytes <= 1500
+
+
+@pytest.mark.parametrize(("rounds", "most"), [(2, 320), (3, 145)])
+@PARTICIPANTS
+def test_the_sign_of_a_192_bit_secret_on_bits(participants: int, rounds: int, most: int) -> None:
+    """Two or three rounds instead of one, for a quarter or a tenth of the dealer's bytes."""
+    values = operand(wide(3), np.arange(80) - 40)
+
+    costs = evaluate(participants, [values], lambda party, xs: [negative_by_bits(party, xs[0], 192, rounds)]).costs
+
+    assert [counts.rounds for counts in costs[1:]] == [rounds] * participants
+    assert costs[1].dealer_bytes <= 80 * most
 
 
 def test_auxiliaries_meet_the_coordinator_at_the_handshake_only() -> None:

@@ -30,6 +30,7 @@ from mpfedxgb.protocols import (
     matrix_times,
     multiply,
     negative,
+    negative_by_bits,
     open_bit,
     open_tags,
     publish_matrix,
@@ -143,6 +144,7 @@ def _bits(party: Party, out: Everything, batch: Batch, values: Sequence[Secret])
     member = batch.share(ACTIVE, BIT, "bit")
     packed = batch.share(ACTIVE, PACKED, "bit"), batch.share(party.roster.size, PACKED, "bit")
     signs = [negative(party, x), negative(party, v), less_than(party, u, 192), less_than(party, y, 7, digit=2)]
+    signs += [negative_by_bits(party, x, 64, 2), negative_by_bits(party, v, 192, 3)]
     first, second = open_bit(party, signs[0]), open_bit(party, signs[1])
     out.secrets += select(party, first, [(x, y), (u, v)])
     out.secrets += sums_of_bit_products(party, [BitProduct((first, second), u, v), BitProduct((goes_left, ~second), x)])

@@ -23,6 +23,7 @@ from mpfedxgb.protocols import (
     make_tags,
     multiply,
     negative,
+    negative_by_bits,
     open_bit,
     open_tags,
     reveal,
@@ -177,6 +178,25 @@ def signs(participants: int) -> Case:
 
     values = range(4) if participants == 2 else (0, 1)
     return Case(program, of_everyone(participants, Z4, values), lambda v: [sign(v)], enumerated=no_padding(2))
+
+
+def signs_by_bits(participants: int) -> Case:
+    """Return whether x1 + ... + xM is negative, on bits: two digits of one bit become one."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [negative_by_bits(party, total(shared(party, inputs)), 3, 1, digit=1)]
+
+    values = range(8) if participants == 2 else (0, 5)
+    return Case(program, of_everyone(participants, Z8, values), lambda v: [sum(v.values()) % 8 >> 2])
+
+
+def signs_in_two_rounds(participants: int, owner: int) -> Case:
+    """Return whether one participant's x is negative, on bits: three digits of one bit become two, and these one."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [negative_by_bits(party, inputs.share(party, "x"), 4, 2, digit=1)]
+
+    return Case(program, {"x": Given(owner, Z16, (0, 11))}, lambda v: [v["x"] >> 3])
 
 
 def sign(v: Values) -> int:

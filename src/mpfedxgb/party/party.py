@@ -49,7 +49,9 @@ class Party:
         self.on_reveal: Callable[[str, Any], None] = _look_away
         self.on_milestone: Callable[[Mapping[str, Any]], None] = _keep_nothing
         self._scope: tuple[str, ...] = ()
+        self._label = ""
         self._sources: dict[int, Source] = {}
+        self._openings = 0
 
     def __repr__(self) -> str:
         return f"Party({self.name}, step {self.communicator.step})"
@@ -92,8 +94,16 @@ class Party:
 
     def step(self, operation: str) -> None:
         """Begin the next step of the program: new label, new keys."""
-        self.communicator.advance("/".join((*self._scope, operation)))
+        self._label = "/".join((*self._scope, operation))
+        self.communicator.advance(self._label)
         self._sources.clear()
+        self._openings = 0
+
+    def number_opening(self) -> None:
+        """Tell the openings of one step apart: from the second on, each is a step to the peers, under the same keys."""
+        self._openings += 1
+        if self._openings > 1:
+            self.communicator.advance(f"{self._label} #{self._openings}")
 
     def _step_label(self) -> str:
         return f"{self.communicator.step}:{self.communicator.label}"

@@ -18,6 +18,7 @@ from mpfedxgb.protocols.bits import (
     sums_of_bit_products,
 )
 from mpfedxgb.protocols.compare import comparing_with_zero, less_than, negative
+from mpfedxgb.protocols.compare_bits import negative_by_bits
 from mpfedxgb.protocols.divide import ITERATIONS, divide, reciprocal
 from mpfedxgb.protocols.lift import lift, lift_opened, lift_secret, lifting
 from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
@@ -75,6 +76,7 @@ __all__ = [
     "multiplying",
     "multiplying_by_bits",
     "negative",
+    "negative_by_bits",
     "open_bit",
     "open_groups",
     "open_masked",

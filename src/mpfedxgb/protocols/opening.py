@@ -74,8 +74,9 @@ def open_shares(
     """Return the sums of what the participants hold, to all participants; hidden at the coordinator.
 
     The caller has masked every part with a share of a mask that is uniform in the same ring, or in the width that its
-    clip reduces it to.
+    clip reduces it to. Each opening of a step has a number, so that none is taken for another.
     """
+    party.number_opening()
     if party.is_coordinator:
         return [RingArray.hidden(part.ring, part.shape) for part in parts]
     specs = [(part.ring, part.shape) for part in parts]

@@ -32,21 +32,21 @@ DENSE_ROWS = 1024
 _KERNELS: list[tuple[Any, tuple[Any, ...]]] = []
 
 
-def _read(kind: Any, axes: int) -> Any:
+def reads(kind: Any, axes: int) -> Any:
     """Return the type of a contiguous input, taken as read-only, since arrays that came in a frame are."""
     return numba.types.Array(kind, axes, "C", readonly=True)
 
 
-def _write(kind: Any, axes: int) -> Any:
+def writes(kind: Any, axes: int) -> Any:
     """Return the type of a contiguous output."""
     return numba.types.Array(kind, axes, "C")
 
 
 _u8, _u16, _u32, _u64, _i64 = (numba.uint8, numba.uint16, numba.uint32, numba.uint64, numba.int64)
-_R1, _R2, _R3, _W1, _W2, _W3 = (f(_u64, n) for f in (_read, _write) for n in (1, 2, 3))
+_R1, _R2, _R3, _W1, _W2, _W3 = (f(_u64, n) for f in (reads, writes) for n in (1, 2, 3))
 
 
-def _compiled(*signatures: tuple[Any, ...]) -> Callable[[_F], _F]:
+def compiled(*signatures: tuple[Any, ...]) -> Callable[[_F], _F]:
     """Register a kernel and the types it is compiled for by `warm_up`; before that, it is compiled as it is called."""
 
     def register(function: _F) -> _F:
@@ -60,7 +60,7 @@ def _compiled(*signatures: tuple[Any, ...]) -> Callable[[_F], _F]:
     return register
 
 
-@_compiled((_R2, _R2, _W2))
+@compiled((_R2, _R2, _W2))
 def wide_add(a: U64, b: U64, out: U64) -> None:
     """Write a + b, element by element over little-endian limbs; all arrays (n, L)."""
     for i in range(out.shape[0]):
@@ -74,7 +74,7 @@ def wide_add(a: U64, b: U64, out: U64) -> None:
             carry = c1 + c2
 
 
-@_compiled((_R2, _R2, _W2))
+@compiled((_R2, _R2, _W2))
 def wide_sub(a: U64, b: U64, out: U64) -> None:
     """Write a - b, element by element over little-endian limbs; all arrays (n, L)."""
     for i in range(out.shape[0]):
@@ -88,7 +88,7 @@ def wide_sub(a: U64, b: U64, out: U64) -> None:
             borrow = b1 + b2
 
 
-@_compiled((_R2, _W2))
+@compiled((_R2, _W2))
 def wide_neg(a: U64, out: U64) -> None:
     """Write -a, element by element over little-endian limbs; both arrays (n, L)."""
     for i in range(out.shape[0]):
@@ -99,7 +99,7 @@ def wide_neg(a: U64, out: U64) -> None:
             out[i, j] = t
 
 
-@_compiled((_R2, _R2, _W2))
+@compiled((_R2, _R2, _W2))
 def wide_mul(a: U64, b: U64, out: U64) -> None:
     """Write a * b modulo 2^(64 L), schoolbook over limbs; all arrays (n, L)."""
     limbs = out.shape[1]
@@ -127,7 +127,7 @@ def wide_mul(a: U64, b: U64, out: U64) -> None:
                 carry = high + c1 + c2
 
 
-@_compiled((_R3, _W2))
+@compiled((_R3, _W2))
 def wide_sum(a: U64, out: U64) -> None:
     """Add up the middle axis: a (n, m, L) into out (n, L)."""
     limbs = out.shape[1]
@@ -145,7 +145,7 @@ def wide_sum(a: U64, out: U64) -> None:
                 carry = c1 + c2
 
 
-@_compiled((_R2, _R2, _W2))
+@compiled((_R2, _R2, _W2))
 def dense_add(matrix: U64, vectors: U64, out: U64) -> None:
     """Add vectors @ matrix.T modulo 2^64 to out.
 
@@ -181,7 +181,7 @@ def dense_add(matrix: U64, vectors: U64, out: U64) -> None:
                         out[v1, c1] += s11
 
 
-@_compiled(*((_read(kind, 2), _R2, _W3) for kind in (_u8, _u16, _u32)))
+@compiled(*((reads(kind, 2), _R2, _W3) for kind in (_u8, _u16, _u32)))
 def histogram_add(bins: npt.NDArray[np.unsignedinteger[Any]], vectors: U64, out: U64) -> None:
     """Add, for every feature and bin, the sum of each vector over the rows in that bin, modulo 2^64.
 
@@ -194,7 +194,7 @@ def histogram_add(bins: npt.NDArray[np.unsignedinteger[Any]], vectors: U64, out:
                 out[f, k, v] += vectors[i, v]
 
 
-@_compiled((_read(_u8, 2), _read(_u8, 3), _i64, _write(_u8, 2)))
+@compiled((reads(_u8, 2), reads(_u8, 3), _i64, writes(_u8, 2)))
 def digit_terms(digits: U8, tables: U8, constant: int, out: U8) -> None:
     """Write one role's share of t_i = 2 sum_{j above i} (1 - eq_j) + lt_i for every digit, modulo 256.
 
@@ -213,7 +213,7 @@ def digit_terms(digits: U8, tables: U8, constant: int, out: U8) -> None:
             above = np.uint8(above + constant - tables[i, j, d])
 
 
-@_compiled((_read(_u8, 2), _read(_i64, 2), _write(_u8, 1)))
+@compiled((reads(_u8, 2), reads(_i64, 2), writes(_u8, 1)))
 def look_up_bits(tables: U8, places: I64, out: U8) -> None:
     """Write the XOR of the bits of each packed table at the given places: tables (n, W/8), places (n, D), out (n)."""
     for i in range(places.shape[0]):
@@ -224,7 +224,7 @@ def look_up_bits(tables: U8, places: I64, out: U8) -> None:
         out[i] = bit
 
 
-@_compiled((_write(_u8, 2), _read(_i64, 2)))
+@compiled((writes(_u8, 2), reads(_i64, 2)))
 def flip_bits(tables: U8, places: I64) -> None:
     """Flip the bits of each packed table at the given places, in place: tables (n, W/8), places (n, D)."""
     for i in range(places.shape[0]):
@@ -233,7 +233,7 @@ def flip_bits(tables: U8, places: I64) -> None:
             tables[i, place >> 3] ^= np.uint8(1) << np.uint8(place & 7)
 
 
-@_compiled((_read(_u8, 2), _R2, _R2, _R3, _R3, _W2))
+@compiled((reads(_u8, 2), _R2, _R2, _R3, _R3, _W2))
 def gate(bits: U8, masked: U64, plain: U64, alone: U64, with_mask: U64, out: U64) -> None:
     """Write one role's share of (product of bits) * value, for bits b_i = m_i + (1 - 2 m_i) rho_i, modulo 2^(64 L).
 
@@ -277,7 +277,7 @@ def gate(bits: U8, masked: U64, plain: U64, alone: U64, with_mask: U64, out: U64
         wide_add(out[e : e + 1], term, out[e : e + 1])
 
 
-@_compiled((_read(_i64, 2), _R3, _R3, _i64, _W3))
+@compiled((reads(_i64, 2), _R3, _R3, _i64, _W3))
 def cross_differences(pairs: I64, masked: U64, mask: U64, constant: int, out: U64) -> None:
     """Write one role's local part of A_i B_j - A_j B_i for all pairs (i, j) of every group, modulo 2^(64 L).
 
