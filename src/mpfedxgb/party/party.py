@@ -22,7 +22,7 @@ from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import unpack_data
-from mpfedxgb.ring.prg import Source
+from mpfedxgb.ring.prg import Source, draw
 from mpfedxgb.ring.ring import BIT, Ring, Shape
 from mpfedxgb.transport.frame import Kind
 
@@ -99,11 +99,11 @@ class Party:
         self._sources.clear()
         self._openings = 0
 
-    def number_opening(self) -> None:
+    def number_opening(self, what: str = "") -> None:
         """Tell the openings of one step apart: from the second on, each is a step to the peers, under the same keys."""
         self._openings += 1
         if self._openings > 1:
-            self.communicator.advance(f"{self._label} #{self._openings}")
+            self.communicator.advance(f"{self._label} #{self._openings}{' ' + what if what else ''}")
 
     def _step_label(self) -> str:
         return f"{self.communicator.step}:{self.communicator.label}"
@@ -156,6 +156,29 @@ class Party:
         if self.is_active:
             return self.receive(COORDINATOR, specs)
         return [self._source(self.role).elements(ring, shape) for ring, shape in specs]
+
+    def prepare(
+        self, fresh: Sequence[Spec], dealt: Sequence[Spec], compute: Callable[[list[RingArray]], Sequence[RingArray]]
+    ) -> tuple[list[RingArray], list[RingArray]]:
+        """Return fresh masks, and shares of what the coordinator computes from them: all that a step needs, at once.
+
+        As `fresh` for each and then `deal`, with one expansion of every stream and one message to P_1.
+        """
+        if not self.is_coordinator:
+            specs = fresh if self.is_active else [*fresh, *dealt]
+            own = draw(self._source(self.role), specs)
+            return own[: len(fresh)], self.receive(COORDINATOR, dealt) if self.is_active else own[len(fresh) :]
+        masks = draw(self._source(ACTIVE), fresh)
+        theirs = [draw(self._source(m), [*fresh, *dealt]) for m in self.others]
+        for drawn in theirs:
+            masks = [whole + one for whole, one in zip(masks, drawn, strict=False)]
+        values = list(compute(masks))
+        assert [(value.ring, value.shape) for value in values] == list(dealt), (values, dealt)
+        rest = values
+        for drawn in theirs:
+            rest = [value - one for value, one in zip(rest, drawn[len(fresh) :], strict=True)]
+        self.send([ACTIVE], rest)
+        return masks, values
 
     def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
         """Send ring elements to peers, in one message each."""

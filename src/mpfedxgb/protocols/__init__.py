@@ -3,7 +3,7 @@
 Everything that the rooms above use is here, and what a program of one's own may want besides.
 """
 
-from mpfedxgb.protocols.argmax import Fractions, argmax, fractions
+from mpfedxgb.protocols.argmax import Fractions, argmax, fractions, winning_tags
 from mpfedxgb.protocols.bits import (
     Bit,
     BitProduct,
@@ -23,6 +23,7 @@ from mpfedxgb.protocols.divide import ITERATIONS, divide, reciprocal
 from mpfedxgb.protocols.lift import lift, lift_opened, lift_secret, lifting
 from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
 from mpfedxgb.protocols.opening import Pending, masking, open_groups, open_masked, open_pending
+from mpfedxgb.protocols.plan import Plan, plan
 from mpfedxgb.protocols.private_matrix import BitMatrix, Matrix, PrivateMatrix, matrix_times, publish_matrix
 from mpfedxgb.protocols.reveal import reveal
 from mpfedxgb.protocols.secret import (
@@ -36,6 +37,7 @@ from mpfedxgb.protocols.secret import (
     to_shares,
 )
 from mpfedxgb.protocols.share import share, share_each, share_together
+from mpfedxgb.protocols.stages import Layout, Stage
 from mpfedxgb.protocols.tag import NOBODY, OWN_SPLIT, Opened, Tags, make_tags, open_tags
 from mpfedxgb.protocols.truncate import truncate
 
@@ -47,13 +49,16 @@ __all__ = [
     "BitMatrix",
     "BitProduct",
     "Fractions",
+    "Layout",
     "Matrix",
     "Opened",
     "Pending",
+    "Plan",
     "PrivateMatrix",
     "Product",
     "Secret",
     "Shares",
+    "Stage",
     "Tags",
     "argmax",
     "bit_times",
@@ -83,6 +88,7 @@ __all__ = [
     "open_pending",
     "open_tags",
     "opening_bit",
+    "plan",
     "public_secret",
     "public_shares",
     "publish_matrix",
@@ -100,4 +106,5 @@ __all__ = [
     "sums_of_products",
     "to_shares",
     "truncate",
+    "winning_tags",
 ]

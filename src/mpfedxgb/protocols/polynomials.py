@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpfedxgb.ring.kernels import I64, U8, U64
-from mpfedxgb.ring.planes import as_words, evaluate_planes, multiply_planes
+from mpfedxgb.ring.kernels import I64, U8
+from mpfedxgb.ring.planes import as_octets, as_words, evaluate_planes, multiply_planes, words_of
 
 Terms = Sequence[int]
-"""A sum of products: each product is the set of its variables, as a number with their bits set (0 is the constant 1)."""
+"""A sum of products: each is the set of its variables, as a number with their bits set (0 is the constant 1)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,12 +37,14 @@ class Polynomials:
         """Number of products of masks, in planes."""
         return len(self.recipe)
 
-    def products(self, masks: U64, out: U64) -> None:
-        """Write what the coordinator deals, from the masks (variables, W) to (dealt, W)."""
-        multiply_planes(masks, self.recipe, out)
+    def products(self, masks: U8) -> U8:
+        """Return what the coordinator deals, from the masks (variables, B) to (dealt, B)."""
+        out = np.empty((self.dealt, words_of(masks.shape[1])), np.uint64)
+        multiply_planes(as_words(masks), self.recipe, out)
+        return as_octets(out, masks.shape[1])
 
-    def evaluate(self, constant: int, masks: U8, dealt: U8, opened: U8) -> U64:
-        """Return one role's shares of the sums (outputs, W); constant 1 for the role that adds public terms.
+    def evaluate(self, constant: int, masks: U8, dealt: U8, opened: U8) -> U8:
+        """Return one role's shares of the sums (outputs, B); constant 1 for the role that adds public terms.
 
         masks (variables, B), dealt (dealt, B) and opened (variables, B) as they come from streams and frames.
         """
@@ -50,7 +52,7 @@ class Polynomials:
         rows = as_words(first, masks, dealt)
         out = np.zeros((self.outputs, rows.shape[1]), np.uint64)
         evaluate_planes(rows, as_words(opened), self.program, self.sums, out)
-        return out
+        return as_octets(out, masks.shape[1])
 
 
 def polynomials(variables: int, outputs: Sequence[Terms]) -> Polynomials:

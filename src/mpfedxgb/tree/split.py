@@ -6,10 +6,11 @@ import numpy as np
 
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.protocols.argmax import argmax
+from mpfedxgb.protocols.argmax import winning_tags
 from mpfedxgb.protocols.bits import Bit, BitProduct, multiplying_by_bits
 from mpfedxgb.protocols.multiply import Product, multiplying
 from mpfedxgb.protocols.opening import open_groups, open_pending
+from mpfedxgb.protocols.plan import plan
 from mpfedxgb.protocols.secret import Secret, concatenate
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.protocols.tag import NOBODY, Opened, make_tags, open_tags
@@ -19,6 +20,7 @@ from mpfedxgb.ring.ring import PACKED
 from mpfedxgb.tree.gain import gains
 from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules
 from mpfedxgb.tree.nodes import GrownTree
+from mpfedxgb.tree.weightless import weightless_gains
 
 Chosen = tuple[int, int]
 """Owner of a split and, at the owner, its candidate."""
@@ -46,10 +48,20 @@ def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rule
     nobody = [(NOBODY, 1)]
     tags = make_tags(party, (n,), nobody + counts if rules.no_split_first else counts + nobody)
     totals = level.gh.sum()  # 3
-    candidates = gains(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
-    winner = argmax(party, candidates)
+    score = weightless_gains if rules.weightless_wins else gains
+    candidates = score(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
+    planned = plan(
+        n,
+        candidates.tag.shape[-1],
+        rules.bits or rules.ring.bits,
+        party.roster.size,
+        rules.topology,
+        rules.link,
+        candidates.valid is not None,
+    )
+    winner = winning_tags(party, candidates, planned.stages)
     with party.phase("open split"):
-        return open_tags(party, tags, winner.tag, TREE_SHAPE)  # 19-20
+        return open_tags(party, tags, winner, TREE_SHAPE)  # 19-20
 
 
 def children(
