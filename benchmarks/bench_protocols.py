@@ -28,6 +28,7 @@ from mpfedxgb.protocols import (
     BitMatrix,
     Product,
     Secret,
+    Stage,
     argmax,
     bit_times,
     both,
@@ -43,6 +44,7 @@ from mpfedxgb.protocols import (
     open_bit,
     open_masked,
     open_tags,
+    plan,
     publish_matrix,
     reciprocal,
     reveal,
@@ -52,6 +54,7 @@ from mpfedxgb.protocols import (
     sum_of_products,
     to_shares,
     truncate,
+    winning_tags,
 )
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray
 from plain_table import scaled, table
@@ -62,6 +65,12 @@ SECOND = 2
 
 CANDIDATES = 91
 """Ten features with nine thresholds each, and "no split"."""
+
+PAIRS = [Stage(2, 1)] * 7
+"""Stages of pairs, compared on bytes."""
+
+FOURS = [Stage(4, 1), Stage(4, 1), Stage(6, 1)]
+"""Stages of four, and of the six that are left."""
 
 PATIENCE = 300.0
 """Seconds after which roles that wait for each other at the start of a repetition give up."""
@@ -217,15 +226,18 @@ def prepare_reciprocal(party: Party, n: int) -> Job:
     return lambda: reciprocal(party, x, 1 << 30, 40)
 
 
-def prepare_argmax(party: Party, n: int, fan_in: int) -> Job:
-    """Prepare tournaments of 91 fractions, all at once, with n candidates altogether."""
+def prepare_argmax(party: Party, n: int, stages: Sequence[Stage] = ()) -> Job:
+    """Prepare tournaments of 91 fractions, all at once, with n candidates altogether; without stages, as planned."""
     shape = (n // CANDIDATES, CANDIDATES)
     candidates = fractions(
         secret(party, WIDE, *shape, bits=60, low=0),
         secret(party, WIDE, *shape, bits=60, low=1),
         make_tags(party, shape[:1], [(0, 1), (ACTIVE, CANDIDATES - 1)]).secret,
     )
-    return lambda: argmax(party, candidates, fan_in)
+    if stages:
+        return lambda: argmax(party, candidates, stages)
+    planned = plan(*shape, WIDE.bits, party.roster.size)
+    return lambda: winning_tags(party, candidates, planned.stages)
 
 
 def matrix_of_second(party: Party, rows: int) -> BitMatrix | None:
@@ -268,8 +280,9 @@ CASES = [
     Case("tags", "winner", (1, 32), prepare_tags),
     Case("reveal", "element, 64 bits", (1_000, 200_000), prepare_reveal),
     Case("reciprocal", "reciprocal, 192 bits", (10, 500), prepare_reciprocal),
-    Case("argmax91_binary", "candidate", (91, 32 * 91), lambda p, n: prepare_argmax(p, n, 2)),
-    Case("argmax91_fan4", "candidate", (91, 32 * 91), lambda p, n: prepare_argmax(p, n, 4)),
+    Case("argmax91_binary", "candidate", (91, 32 * 91), lambda p, n: prepare_argmax(p, n, PAIRS)),
+    Case("argmax91_fan4", "candidate", (91, 32 * 91), lambda p, n: prepare_argmax(p, n, FOURS)),
+    Case("argmax91_planned", "candidate", (91, 32 * 91), prepare_argmax),
     Case("matrix_setup", "matrix entry", (90 * 1_000, 90 * 20_000), prepare_matrix_setup),
     Case("private_matrix", "multiply-add", (180 * 1_000, 180 * 20_000), prepare_private_matrix),
 ]

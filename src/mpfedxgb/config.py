@@ -70,6 +70,8 @@ class SessionSettings:
         Largest frame; longer messages are cut. The smallest of all roles' counts.
     max_queued_bytes : int
         Back-pressure: how many bytes may wait for one receiver before the sender has to wait.
+    link : Link
+        What lies between the roles. The active participant's counts, who announces it: all roles plan for it.
     insecure_seed : int or None
         Makes a demonstration repeatable. Whoever knows it knows every mask: never for real data.
     """
@@ -80,6 +82,7 @@ class SessionSettings:
     deadline: float = 600.0
     max_frame_bytes: int = 1 << 30
     max_queued_bytes: int = 1 << 28
+    link: Link = LINKS["local"]
     insecure_seed: int | None = None
 
     def __post_init__(self) -> None:

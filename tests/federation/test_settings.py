@@ -59,13 +59,14 @@ class TestGood:
         assert (session.session, session.attempt, session.deadline) == ("trial/spring-2025", 3, 30.0)
         assert session.parameters == settings.training.to_json()
         assert session.max_frame_bytes == 64 << 20
+        assert session.link == Link(35.0, 50.0)
 
     def test_defaults(self, tmp_path: Path) -> None:
         """What may be left out has the documented values."""
         settings = RoleSettings.from_toml(write(tmp_path, least("telecom")))
         network = settings.network
         assert (network.deadline, network.connect_timeout, network.reconnect) == (600.0, 300.0, False)
-        assert (network.max_frame_mb, network.transport) == (1024, "grpc")
+        assert (network.max_frame_mb, network.transport, network.link) == (1024, "grpc", LINKS["lan"])
         assert settings.session.name == "training"
         assert settings.training == TrainParams(num_class=2)
         assert (settings.log.level, settings.log.file, settings.log.json) == ("info", None, False)
@@ -388,6 +389,7 @@ KINDS = {
         "reconnect": "flag",
         "max_frame_mb": "integer",
         "transport": "choice",
+        "link": "choice",
     },
     "tls": {"ca": "path", "certificate": "path", "key": "path", "passphrase_env": "text"},
     "session": {"name": "text"},

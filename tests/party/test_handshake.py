@@ -175,7 +175,7 @@ def run_with_protocols(monkeypatch: pytest.MonkeyPatch, spoken: list[list[int]])
         settled[comm.role] = agreed(comm, blob)["protocol"]
         return agreed(comm, blob)
 
-    monkeypatch.setattr(handshake, "PROTOCOLS", (2, 3, 4))
+    monkeypatch.setattr(handshake, "PROTOCOLS", (3, 4, 5))
     monkeypatch.setattr(handshake, "_greeting", greeting)
     monkeypatch.setattr(handshake, "_read_agreement", read)
 
@@ -420,7 +420,7 @@ def greet_coordinator(communicators: list[Communicator], greetings: list[bytes])
 
 def agreement(**changes: Any) -> bytes:
     """Return what the active participant settles, written by hand."""
-    return json.dumps({"protocol": PROTOCOLS[-1], "attempt": 1, "max_frame_bytes": 1 << 30, **changes}).encode()
+    return json.dumps({"protocol": PROTOCOLS[-1], "attempt": 1, "max_frame_bytes": 1 << 30, "link": [1, 10], **changes}).encode()
 
 
 UNREADABLE, NEVER = "P1 sent an agreement that cannot be read", "P1 settled on a protocol, an attempt or a frame that"

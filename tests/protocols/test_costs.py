@@ -23,6 +23,7 @@ from mpfedxgb.protocols import (
     Product,
     Secret,
     Shares,
+    Stage,
     argmax,
     bit_times,
     both,
@@ -59,6 +60,7 @@ from mpfedxgb.protocols import (
     sums_of_products,
     to_shares,
     truncate,
+    winning_tags,
 )
 from mpfedxgb.protocols.opening import masking
 from mpfedxgb.protocols.share import publish
@@ -189,11 +191,20 @@ def prepared_matrix_times(party: Party, xs: list[Secret]) -> list[Shares]:
     return [matrix_times(party, matrix, xs[0])]
 
 
-def tournament(fan_in: int) -> Compute:
+def tournament(*stages: Stage) -> Compute:
     """Play four candidates in each of three tournaments."""
 
     def compute(party: Party, xs: list[Secret]) -> list[Secret]:
-        return [argmax(party, fractions(xs[0], xs[1], xs[2]), fan_in).tag]
+        return [argmax(party, fractions(xs[0], xs[1], xs[2]), stages).tag]
+
+    return compute
+
+
+def tags_won(*stages: Stage) -> Compute:
+    """Play four candidates in each of three tournaments, up to shares of the winners' tags."""
+
+    def compute(party: Party, xs: list[Secret]) -> list[Shares]:
+        return [winning_tags(party, fractions(xs[0], xs[1], xs[2]), stages)]
 
     return compute
 
@@ -261,7 +272,7 @@ SIZE = "size elements by each auxiliary"
 RESULT = "one element per result by each auxiliary"
 DIGIT = "one byte per digit by each auxiliary"
 BITS = "the bits of the result by each auxiliary"
-STAGES = "4 per stage, ceil(log_fan_in n) stages"
+STAGES = "3 and those of the comparison per stage, and 1 more where groups have more than two"
 
 CASES = {
     "share, P_1": Case(share_together, [], owned(VECTOR, 1), ("1", 1), (SHARED, from_active(8 * N))),
@@ -380,8 +391,11 @@ CASES = {
         ("8 n + 4", 8 * 2 + 4),
         (None, None),
     ),
-    "argmax, by pairs": Case(argmax, [WX, WY, X], tournament(2), (STAGES, 4 * 2), (None, None)),
-    "argmax, by fours": Case(argmax, [WX, WY, X], tournament(4), (STAGES, 4 * 1), (None, None)),
+    "argmax, by pairs": Case(argmax, [WX, WY, X], tournament(Stage(2, 1), Stage(2, 3)), (STAGES, 4 + 6), (None, None)),
+    "argmax, by fours": Case(argmax, [WX, WY, X], tournament(Stage(4, 2)), (STAGES, 6), (None, None)),
+    "winning_tags": Case(
+        winning_tags, [WX, WY, X], tags_won(Stage(2, 2), Stage(2, 1)), ("as `argmax`, less 1", 5 + 3), (None, None)
+    ),
     "publish_matrix": Case(publish_matrix, [], published_matrix, ("1 per tile", 1), (MATRIX, from_second(8 * 5 * 4))),
     "matrix_times": Case(matrix_times, [X], prepared_matrix_times, ("0", 0), ("nothing", nothing)),
     "open_tags": Case(

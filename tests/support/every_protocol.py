@@ -17,6 +17,7 @@ from mpfedxgb.protocols import (
     Product,
     Secret,
     Shares,
+    Stage,
     argmax,
     bit_times,
     both,
@@ -43,12 +44,21 @@ from mpfedxgb.protocols import (
     sums_of_products,
     to_shares,
     truncate,
+    winning_tags,
 )
 from mpfedxgb.protocols.secret import stack
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 
 WIDE = wide(3)
+TOURNAMENTS = {
+    "pairs on bytes": [Stage(2, 1)] * 3,
+    "pairs on bits": [Stage(2, 2)] * 3,
+    "fours on bytes": [Stage(4, 1)] * 2,
+    "all at once on bits": [Stage(5, 3)],
+}
+"""Ways to play five candidates."""
+
 COLUMNS = 24
 """Columns of the private matrix."""
 
@@ -193,13 +203,32 @@ def _tournament(party: Party, out: Everything, batch: Batch) -> None:
         stack([denominators[0], denominators[0], denominators[1], denominators[1], nobody + 1], 1),
         make_tags(party, (batch.runs,), [(NOBODY, 5)]).secret,
     )
-    for fan_in in (2, 4):
-        tags = make_tags(party, (batch.runs,), counts)
-        winner = argmax(party, Fractions(candidates.value, tags.secret), fan_in)
-        opened = open_tags(party, tags, winner.tag, f"owner {fan_in}")
+    for name, stages in TOURNAMENTS.items():
+        with party.phase(name):  # two tournaments do not share their labels
+            tags = make_tags(party, (batch.runs,), counts)
+            winner = argmax(party, Fractions(candidates.value, tags.secret), stages)
+            opened = open_tags(party, tags, winner.tag, f"owner {name}")
         out.opened.append(opened)
         out.announced.append(opened.owner)
         out.secrets += [winner.value, winner.tag, tags.secret]
+    _planned_tournament(party, out, batch, candidates)
+
+
+def _planned_tournament(party: Party, out: Everything, batch: Batch, candidates: Fractions) -> None:
+    """Play absolute values among valid and invalid candidates, up to shares of the tags, and reveal these."""
+    bits = [batch.share(owner, BIT, "bit") for owner in (ACTIVE, party.roster.size)]
+    always = bits[0] + bits[0] + 1
+    valid = to_shares(party, stack([bits[0], bits[1], bits[0] + 1, bits[1] + 1, always], 1))
+    with party.phase("planned"):
+        tags = make_tags(party, (batch.runs,), [(ACTIVE, 2), (party.roster.size, 2), (NOBODY, 1)])
+        value = stack([candidates.value[0] * 0 + 1, candidates.value[1]])
+        field = Fractions(value, tags.secret, WIDE.bits, valid)
+        won = winning_tags(party, field, [Stage(2, 3), Stage(3, 2)])
+        opened = open_tags(party, tags, won, "owner planned")
+    out.opened.append(opened)
+    out.announced.append(opened.owner)
+    out.secrets += [tags.secret]
+    out.shares += [won, valid]
 
 
 def _reveals(party: Party, out: Everything, batch: Batch) -> None:

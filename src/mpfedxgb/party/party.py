@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.config import Link
 from mpfedxgb.errors import FrameError
 from mpfedxgb.party.communicator import Array, Communicator
 from mpfedxgb.party.keys import Keyring
@@ -75,6 +76,16 @@ class Party:
     def is_active(self) -> bool:
         """Whether this is P_1, who adds the public terms."""
         return self.role == ACTIVE
+
+    @property
+    def topology(self) -> str:
+        """How the participants are connected: over the active one."""
+        return "star"
+
+    @property
+    def link(self) -> Link:
+        """What lies between the roles, as the active participant has announced it."""
+        return self.communicator.settings.link
 
     @property
     def others(self) -> range:

@@ -25,6 +25,7 @@ from mpfedxgb.ring.planes import plane_bits
 from mpfedxgb.ring.ring import BIT, PACKED
 from mpfedxgb.ring.selection import choose_members, chosen_masks, cross_differences
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Fractions:
     """Candidates: numerators and positive denominators as one secret (2, ..., n), and tags (..., n).
@@ -244,7 +245,10 @@ class _Play:
         (value_mask,), (tag_mask,) = self.masks["value"], self.masks["tag"]
         if bits is None:
             open_shares(party, [])
-            value, tag = RingArray.hidden(self.value.ring, value_mask.shape), RingArray.hidden(self.tag.ring, tag_mask.shape)
+            value, tag = (
+                RingArray.hidden(self.value.ring, value_mask.shape),
+                RingArray.hidden(self.tag.ring, tag_mask.shape),
+            )
         else:
             parts = [self._chosen(bits, self.value, self.dealt["value"][0], (-1, 1), value_mask)]
             parts.append(self._chosen(bits, self.tag, self.dealt["tag"][0], (0,), tag_mask))

@@ -1,6 +1,6 @@
 """How a tournament is played: the cheapest stages for a link, by dynamic programming over public sizes.
 
-Where thousands of candidates meet, bytes decide: pairs, compared on bits. Where a dozen is left, rounds do: all pairs at
+Where thousands of candidates meet, bytes decide: pairs, compared on bits. Where a dozen is left, rounds do: all at
 once, compared on bytes. All roles plan from the same numbers, and so alike.
 """
 
@@ -76,20 +76,23 @@ def plan(
             layout = _layout(nodes * left, size, rounds, ring, bits, valid, left > 1)
             if layout is None:
                 continue
-            whole = _added(_cost(layout, participants, topology, link), rest, Stage(size, rounds))
+            whole = _added(cost(layout, participants, topology, link), rest, Stage(size, rounds))
             if best is None or whole.seconds < best.seconds:
                 best = whole
     assert best is not None
     return best
 
 
-def _layout(groups: int, size: int, rounds: int, ring: Ring, bits: int, valid: bool, keeps_value: bool) -> Layout | None:
+def _layout(
+    groups: int, size: int, rounds: int, ring: Ring, bits: int, valid: bool, keeps_value: bool
+) -> Layout | None:
     """Return a stage's layout; None where its comparison takes fewer rounds anyway, or more."""
     layout = Layout(groups, size, rounds, ring, VECTOR, bits, valid, keeps_value)
     return layout if layout.signs.rounds == rounds else None
 
 
-def _cost(layout: Layout, participants: int, topology: str, link: Link) -> Plan:
+def cost(layout: Layout, participants: int, topology: str, link: Link) -> Plan:
+    """Return what one stage costs, without its name."""
     hops, dealt, sent = HOPS[topology], layout.dealt_bytes, layout.sent_bytes
     carried = dealt + hops * (participants - 1) * sent
     seconds = layout.openings * (ROUND_SECONDS + hops * link.latency / 1e3)

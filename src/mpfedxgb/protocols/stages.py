@@ -42,8 +42,8 @@ class Stage:
 class Layout:
     """The sizes of one stage: groups of `size`, numbers of so many bits in their ring, tags in another.
 
-    With `valid` there are invalid candidates among them; without `keeps_value` the winners' tags are all that is wanted,
-    as shares.
+    With `valid` there are invalid candidates among them; without `keeps_value` only the winners' tags are wanted, as
+    shares.
     """
 
     groups: int

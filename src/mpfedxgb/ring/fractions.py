@@ -33,7 +33,7 @@ def lift_words(y: U64, r: U64, wrap: U64, constant: int, offset: int, out: U64) 
             wide_sub(total, less, total)
 
 
-@numba.njit(nogil=True, cache=False, inline="always")
+@compiled((_R4, _R2, _i64, _i64, _W2))
 def _sides(values: U64, lam: U64, node: int, column: int, sides: U64) -> None:
     """Write G_L, G_R, H_L + lambda and H_R + lambda of a candidate, from sums (n, 2, columns + 1, L), totals last."""
     last = values.shape[2] - 1
@@ -76,9 +76,7 @@ def fraction_masks(mask: U64, lam: U64, gam: U64, pairs: U64, out: U64, whole: U
 
 
 @compiled((_R4, _R4, _R3, _R3, _R4, _i64, _W4, _W2))
-def fraction_parts(
-    masked: U64, mask: U64, lam: U64, gam: U64, pairs: U64, constant: int, out: U64, whole: U64
-) -> None:
+def fraction_parts(masked: U64, mask: U64, lam: U64, gam: U64, pairs: U64, constant: int, out: U64, whole: U64) -> None:
     """Add one participant's local part of A and B of all candidates to out, and of "no split" to whole.
 
     A = G_L^2 H_R + G_R^2 H_L and B = H_L H_R, with lambda in H; "no split" has A = G^2 + gamma H. lam and gam
@@ -95,7 +93,7 @@ def fraction_parts(
             _sides(mask, lam[1], n, c, s)
             total = out[0, n, c : c + 1]
             for side in range(2):
-                # g^2 h = m_g^2 (m_h - s_h) + m_g (2 [s_g s_h] - 2 m_h s_g) + m_h [s_g^2] - [s_g^2 s_h]; the last is in out.
+                # g^2 h = m_g^2 (m_h - s_h) + 2 m_g ([s_g s_h] - m_h s_g) + m_h [s_g^2] - [s_g^2 s_h], the last in out.
                 mg, mh = m[side : side + 1], m[3 - side : 4 - side]
                 sg, sh = s[side : side + 1], s[3 - side : 4 - side]
                 wide_mul(mh, sg, term)

@@ -86,10 +86,8 @@ def choose_members(
                     wide_sub(mask[c, member : member + 1], mask[c, zero : zero + 1], hidden)
                 else:
                     wide_sub(masked[c, member : member + 1], base, public)
-                    for k in range(limbs):
-                        hidden[0, k] = mask[c, member, k]
-                for k in range(limbs):
-                    rho[0, k] = alone[g, j, k]
+                    hidden[0] = mask[c, member]
+                rho[0] = alone[g, j, :limbs]
                 wide_mul(rho, public, term)
                 wide_sub(term, with_mask[c, g, j : j + 1], term)
                 if bits[j, g]:
@@ -107,7 +105,7 @@ def chosen_masks(bits: U8, mask: U64, out: U64) -> None:
 
     bits (w, groups), mask (c, groups * size, L), out (c, groups, w, L).
     """
-    count, groups, chosen, limbs = out.shape
+    count, groups, chosen, _ = out.shape
     size = mask.shape[1] // max(1, groups)
     first = size - chosen
     for c in range(count):
@@ -115,11 +113,9 @@ def chosen_masks(bits: U8, mask: U64, out: U64) -> None:
             zero = g * size
             for j in range(chosen):
                 if not bits[j, g]:
-                    for k in range(limbs):
-                        out[c, g, j, k] = _ZERO
+                    out[c, g, j] = _ZERO
                 elif first:
                     member = zero + first + j
                     wide_sub(mask[c, member : member + 1], mask[c, zero : zero + 1], out[c, g, j : j + 1])
                 else:
-                    for k in range(limbs):
-                        out[c, g, j, k] = mask[c, zero + j, k]
+                    out[c, g, j] = mask[c, zero + j]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.config import LINKS, Link
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.protocols.bits import Bit
@@ -47,7 +46,6 @@ class TreeRules:
 
     `weightless_wins`: a split with a side of no hessian may win, and then ends the node, as in XGBoost. `bits` bounds
     what comparing two candidates meets, and `weight_bits` a side's hessian, signs included; 0 stands for the ring's.
-    Tournaments are planned for the `link` and the `topology`.
     """
 
     max_depth: int
@@ -59,8 +57,6 @@ class TreeRules:
     weightless_wins: bool = False
     bits: int = 0
     weight_bits: int = 0
-    link: Link = LINKS["local"]
-    topology: str = "star"
 
     def masks_layer(self, depth: int) -> bool:
         """Whether only the active participant's columns take part in a layer (First-Layer-Mask, section 5.2)."""

@@ -6,11 +6,11 @@ import numpy as np
 
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.protocols.argmax import winning_tags
+from mpfedxgb.protocols.argmax import Fractions, winning_tags
 from mpfedxgb.protocols.bits import Bit, BitProduct, multiplying_by_bits
 from mpfedxgb.protocols.multiply import Product, multiplying
 from mpfedxgb.protocols.opening import open_groups, open_pending
-from mpfedxgb.protocols.plan import plan
+from mpfedxgb.protocols.plan import Plan, plan
 from mpfedxgb.protocols.secret import Secret, concatenate
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.protocols.tag import NOBODY, Opened, make_tags, open_tags
@@ -50,18 +50,20 @@ def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rule
     totals = level.gh.sum()  # 3
     score = weightless_gains if rules.weightless_wins else gains
     candidates = score(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
-    planned = plan(
-        n,
-        candidates.tag.shape[-1],
-        rules.bits or rules.ring.bits,
-        party.roster.size,
-        rules.topology,
-        rules.link,
-        candidates.valid is not None,
-    )
-    winner = winning_tags(party, candidates, planned.stages)
+    winner = winning_tags(party, candidates, _planned(party, candidates, n).stages)
     with party.phase("open split"):
         return open_tags(party, tags, winner, TREE_SHAPE)  # 19-20
+
+
+def _planned(party: Party, candidates: Fractions, nodes: int) -> Plan:
+    """Return how the tournaments of a level are played, which all roles plan alike; the record of a run tells."""
+    field = candidates.tag.shape[-1]
+    bits = candidates.bits or candidates.value.ring.bits
+    planned = plan(
+        nodes, field, bits, party.roster.size, party.topology, party.link, valid=candidates.valid is not None
+    )
+    party.meter.plans[f"{nodes} x {field}"] = str(planned)
+    return planned
 
 
 def children(

@@ -16,6 +16,7 @@ from mpfedxgb.protocols.secret import Secret, Shares, concatenate, stack
 from mpfedxgb.tree.gain import OFFSET, shifted
 from mpfedxgb.tree.level import Constants, TreeRules
 
+
 def weightless_gains(
     party: Party,
     sums: Shares,
