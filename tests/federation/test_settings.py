@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import LINKS, Link
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.role import TABLES, RoleSettings
@@ -221,6 +222,8 @@ class TestMessages:
             ("bank", "network", "coordinator", "0.0.0.0:7701", "cannot be dialled"),
             ("bank", "network", "listen", "https://x:1", "leave the scheme out"),
             ("bank", "network", "listen", ":7701", "0.0.0.0:7701 to listen on all interfaces"),
+            ("telecom", "network", "link", "lan", "the active participant announces it"),
+            ("bank", "network", "link", "moon", "it is one of local, lan, wan"),
             ("bank", "network", "deadline", 0, "deadline = 0 is out of range; it is above 0 and at most"),
             ("bank", "network", "deadline", "600", 'deadline = "600" is not a number; give a number'),
             ("bank", "network", "reconnect", "yes", 'reconnect = "yes" is not true or false, without quotes'),

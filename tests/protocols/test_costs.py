@@ -43,6 +43,7 @@ from mpfedxgb.protocols import (
     open_groups,
     open_masked,
     open_pending,
+    open_shares,
     open_tags,
     public_secret,
     public_shares,
@@ -163,6 +164,14 @@ def opened_groups(party: Party, xs: list[Secret]) -> list[Secret]:
     party.step("open")
     first, second = open_groups(party, *([masking(party, to_shares(party, x))] for x in xs))
     return [*first, *second]
+
+
+def opened_shares(party: Party, xs: list[Secret]) -> list[Secret]:
+    """Open shares of two rings under masks of the caller's."""
+    party.step("open")
+    masks = [party.fresh(x.ring, x.shape) for x in xs]
+    parts = [to_shares(party, x).part + mask for x, mask in zip(xs, masks, strict=True)]
+    return [Secret(total, mask) for total, mask in zip(open_shares(party, parts), masks, strict=True)]
 
 
 def published(party: Party, xs: list[Secret]) -> list[Secret]:
@@ -303,6 +312,14 @@ CASES = {
     "open_masked": opens(open_masked, f"{SIZE}, and as many to each of them", 8 * N, [X], opened_masked),
     "open_groups": opens(
         open_groups, "the elements of all of them by each auxiliary", (8 + 24) * N, [X, WX], opened_groups
+    ),
+    "open_shares": Case(
+        open_shares,
+        [X, WX],
+        opened_shares,
+        ("1", 1),
+        ("the elements of all parts by each auxiliary", opening((8 + 24) * N)),
+        ("nothing, since the caller has masked it", no_reveal),
     ),
     "multiply": opens(multiply, SIZE, 8 * N, [X, Y], lambda party, xs: [multiply(party, xs[0], xs[1])]),
     "multiply, wide": opens(multiply, SIZE, 24 * N, [WX, WY], lambda party, xs: [multiply(party, xs[0], xs[1])]),

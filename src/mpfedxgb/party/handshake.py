@@ -56,9 +56,7 @@ def shake_hands(comm: Communicator, make_source: MakeSource | None = None, priva
     else:
         agreed, nonces, commitments, seed = _participant(comm, nonce, private)
         seeds = {comm.role: seed}
-    comm.settings = replace(
-        comm.settings, **{key: agreed[key] for key in ("attempt", "max_frame_bytes", "link")}
-    )
+    comm.settings = replace(comm.settings, **{key: agreed[key] for key in ("attempt", "max_frame_bytes", "link")})
     context = context_digest(comm.settings, comm.roster, nonces)
     comm.begin(context)
     session, parameters = comm.settings.session.encode(), comm.settings.parameters.encode()

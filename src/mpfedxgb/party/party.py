@@ -320,7 +320,7 @@ def _wire_bytes(ring: Ring, shape: Shape) -> int:
 
 
 def _from_wire(array: Array, ring: Ring, shape: Shape) -> RingArray:
-    size = int(np.prod(shape, dtype=np.int64))
+    size = math.prod(shape)
     expected = (-(-size // 8),) if ring == BIT else shape + ring.tail
     if array.dtype != ring.dtype or array.shape != expected:
         raise FrameError(f"an array of {array.dtype}{list(array.shape)} came where {ring}{list(shape)} was expected")

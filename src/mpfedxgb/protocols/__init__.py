@@ -18,11 +18,11 @@ from mpfedxgb.protocols.bits import (
     sums_of_bit_products,
 )
 from mpfedxgb.protocols.compare import comparing_with_zero, less_than, negative
-from mpfedxgb.protocols.compare_bits import negative_by_bits
+from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs, negative_by_bits
 from mpfedxgb.protocols.divide import ITERATIONS, divide, reciprocal
 from mpfedxgb.protocols.lift import lift, lift_opened, lift_secret, lifting
 from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
-from mpfedxgb.protocols.opening import Pending, masking, open_groups, open_masked, open_pending
+from mpfedxgb.protocols.opening import Pending, Steps, masking, open_groups, open_masked, open_pending, open_shares
 from mpfedxgb.protocols.plan import Plan, plan
 from mpfedxgb.protocols.private_matrix import BitMatrix, Matrix, PrivateMatrix, matrix_times, publish_matrix
 from mpfedxgb.protocols.reveal import reveal
@@ -48,6 +48,8 @@ __all__ = [
     "Bit",
     "BitMatrix",
     "BitProduct",
+    "BitSigns",
+    "Ending",
     "Fractions",
     "Layout",
     "Matrix",
@@ -59,8 +61,10 @@ __all__ = [
     "Secret",
     "Shares",
     "Stage",
+    "Steps",
     "Tags",
     "argmax",
+    "bit_signs",
     "bit_times",
     "both",
     "comparing_with_zero",
@@ -86,6 +90,7 @@ __all__ = [
     "open_groups",
     "open_masked",
     "open_pending",
+    "open_shares",
     "open_tags",
     "opening_bit",
     "plan",

@@ -104,6 +104,8 @@ def open_shares(
 
     The caller has masked every part with a share of a mask that is uniform in the same ring, or in the width that its
     clip reduces it to. Each opening of a step has a number, so that none is taken for another.
+
+    Rounds: 1. Sent: the elements of all parts by each auxiliary. Reveals: nothing, since the caller has masked it.
     """
     party.number_opening(what)
     if party.is_coordinator:
