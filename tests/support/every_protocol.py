@@ -215,19 +215,18 @@ def _tournament(party: Party, out: Everything, batch: Batch) -> None:
 
 
 def _planned_tournament(party: Party, out: Everything, batch: Batch, candidates: Fractions) -> None:
-    """Play absolute values among valid and invalid candidates, up to shares of the tags, and reveal these."""
-    bits = [batch.share(owner, BIT, "bit") for owner in (ACTIVE, party.roster.size)]
-    always = bits[0] + bits[0] + 1
-    valid = to_shares(party, stack([bits[0], bits[1], bits[0] + 1, bits[1] + 1, always], 1))
-    with party.phase("planned"):
+    """Play once more with a secret that says who is valid (all are), up to shares of the tags, and reveal these."""
+    shape = candidates.tag.shape
+    ones = RingArray(BIT, np.ones(shape, np.uint8)) if party.is_active else None
+    valid = to_shares(party, share(party, ACTIVE, BIT, shape, ones))
+    with party.phase("with valid ones"):
         tags = make_tags(party, (batch.runs,), [(ACTIVE, 2), (party.roster.size, 2), (NOBODY, 1)])
-        value = stack([candidates.value[0] * 0 + 1, candidates.value[1]])
-        field = Fractions(value, tags.secret, WIDE.bits, valid)
+        field = Fractions(candidates.value, tags.secret, WIDE.bits, valid)
         won = winning_tags(party, field, [Stage(2, 3), Stage(3, 2)])
-        opened = open_tags(party, tags, won, "owner planned")
+        opened = open_tags(party, tags, won, "owner with valid ones")
     out.opened.append(opened)
     out.announced.append(opened.owner)
-    out.secrets += [tags.secret]
+    out.secrets.append(tags.secret)
     out.shares += [won, valid]
 
 

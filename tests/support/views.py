@@ -202,8 +202,11 @@ class EnumeratedSource:
 
 
 def draws_of(case: Case, participants: int) -> list[Draw]:
-    """Return everything that is drawn in a run, in a fixed order."""
-    randomness = Randomness()
+    """Return everything that is drawn in a run, in a fixed order.
+
+    The batch has a size that nothing else has, so that planes of bits are told from arrays over the batch.
+    """
+    randomness = Randomness(samples=61)
     _run(case, participants, randomness, case.assignments()[:1])
     return [randomness.registry[key] for key in sorted(randomness.registry)]
 

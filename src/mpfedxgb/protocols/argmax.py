@@ -169,7 +169,7 @@ class _Play:
         words = mask.ring.words
         out = np.empty((count, self.groups, self.layout.chosen, words), np.uint64)
         chosen_masks(bits, mask.words().reshape(count, self.groups * self.size, words), out)
-        return RingArray.from_words(mask.ring, out.shape[:3], out)
+        return RingArray.from_words(mask.ring, out.shape[:3] if count > 1 else out.shape[1:3], out)
 
     def _of_pairs(self, valid: U8) -> U8:
         """Return, as two planes over all pairs, the bits of the first and the second of each pair."""
@@ -230,7 +230,7 @@ class _Play:
                     return self._of_pairs(self.masks["valid"][0].data), self._of_pairs(known)
 
             steps = signs.steps(active, differences.reshape(1, self.layout.comparisons), fresh, dealt, gates)
-        return open_steps(self.party, signs.rounds, steps)
+        return open_steps(self.party, signs.rounds, steps, signs.opens)
 
     def _by_group(self, signs: U8) -> U8:
         """Return answers over all pairs (outputs, B) as one plane over the groups for each pair and output."""

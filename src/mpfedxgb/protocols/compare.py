@@ -143,6 +143,7 @@ class ByteSigns:
 
     bits: int
     rounds: int = 1
+    opens: str = "digits"
 
     @property
     def _sizes(self) -> _Plan:

@@ -106,6 +106,7 @@ class BitSigns:
     ending: Ending
     levels: tuple[Polynomials, ...]
     tables: int
+    opens: str = "bits"
 
     @property
     def rounds(self) -> int:

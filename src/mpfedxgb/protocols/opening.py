@@ -75,7 +75,7 @@ def open_masked(party: Party, shares: Shares) -> Secret:
     return open_pending(party, [masking(party, shares)])[0]
 
 
-def open_steps(party: Party, rounds: int, steps: Steps | None) -> U8:
+def open_steps(party: Party, rounds: int, steps: Steps | None, what: str = "") -> U8:
     """Open what the steps of a protocol yield, one round each, and return what they come to.
 
     The coordinator has no steps to take; it follows the rounds, and gets an empty array.
@@ -87,7 +87,7 @@ def open_steps(party: Party, rounds: int, steps: Steps | None) -> U8:
     try:
         part, clip = next(steps)
         while True:
-            (total,) = open_shares(party, [part], [clip])
+            (total,) = open_shares(party, [part], [clip], what)
             part, clip = steps.send(total)
     except StopIteration as end:
         shares: U8 = end.value

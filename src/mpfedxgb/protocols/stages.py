@@ -117,7 +117,7 @@ class Layout:
         specs: Named = [("differences", (self.ring, (self.comparisons,))), ("alone", (self.gate_ring, gates))]
         if self.keeps_value:
             specs.append(("value", (self.ring, (2, *gates))))
-        specs.append(("tag", (self.tag_ring, (1, *gates))))
+        specs.append(("tag", (self.tag_ring, gates)))
         specs += [("signs", spec) for spec in self.signs.dealt(self.comparisons)]
         if self.has_winner_bits:
             specs.append(("winners", (PACKED, (winner_products(self.size, self.valid), octets_of(self.groups)))))

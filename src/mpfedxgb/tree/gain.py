@@ -107,7 +107,7 @@ class _Gains:
         pairs, lacking = np.empty((4, n, columns, words), np.uint64), np.empty((2, n, columns, words), np.uint64)
         whole = np.empty((n, words), np.uint64)
         lam, gam = (x.mask.words().reshape(1, words) for x in (self.constants.lam, self.constants.gam))
-        fraction_masks(value_mask.data, lam, gam, pairs, lacking, whole)
+        fraction_masks(_cells(value_mask), lam, gam, pairs, lacking, whole)
         dealt = [RingArray(self.ring, array) for array in (r, wrap, pairs, lacking, whole)]
         if self.signs is not None:
             hidden = Secret(RingArray.hidden(VECTOR, y_mask.shape), y_mask)
@@ -141,10 +141,10 @@ class _Gains:
         (total,) = open_shares(party, [part + OFFSET if active else part])
         y = Secret(total, self.y_mask)
         signs = _Rounds(None if self.signs is None else self._compare(active, y))
-        lifted = np.array(self.value_mask.data).reshape(-1, self.ring.words)
+        lifted = np.array(self.value_mask.words())
         narrow = self._with_totals(y.masked, (self.totals + OFFSET).masked)
         lift_words(narrow.reshape(-1), self.r.words(), self.wrap.words(), active, OFFSET, lifted)
-        lifted = lifted.reshape(self.value_mask.data.shape)
+        lifted = lifted.reshape(*self.value_mask.shape, self.ring.words)
         values, *more = open_shares(party, [RingArray(self.ring, lifted), *signs.parts], what="lift")
         signs.take(more)
         out, whole = (self.fraction_mask + self.lacking).data, (self.whole_mask + self.lacking_whole).data
@@ -152,7 +152,7 @@ class _Gains:
             np.stack([x.masked.words().reshape(1, -1), x.mask.words().reshape(1, -1)])
             for x in (self.constants.lam, self.constants.gam)
         )
-        fraction_parts(values.data, self.value_mask.data, lam, gam, self.pairs.data, active, out, whole)
+        fraction_parts(_cells(values), _cells(self.value_mask), lam, gam, _cells(self.pairs), active, out, whole)
         fractions, none, *more = open_shares(
             party, [RingArray(self.ring, out), RingArray(self.ring, whole), *signs.parts], what="fractions"
         )
@@ -215,6 +215,11 @@ class _Rounds:
             self.parts = [self.steps.send(opened[0])[0]]
         except StopIteration as end:
             self.parts, self.answer = [], end.value
+
+
+def _cells(x: RingArray) -> U64:
+    """Return wide elements as words, contiguous, in their shape."""
+    return x.words().reshape(*x.shape, x.ring.words)
 
 
 def _plane(bits: RingArray) -> U8:
