@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from call_counts import calls_per_round
 from kernel_rates import COLUMNS, VECTORS, WIDE, Job, kernel_rows, kernel_table, limits_line
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.protocols import (
@@ -381,14 +382,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for size in (case.sizes[:1] if options.quick else case.sizes)
         for participants in PARTICIPANTS
     ]
+    calls = calls_per_round(lambda party: prepare_argmax(party, 4 * CANDIDATES), PARTICIPANTS[-1])
     if options.json:
         rows = {"protocols": [asdict(row) for row in protocols], "kernels": [asdict(row) for row in kernels]}
-        print(json.dumps({**rows, "machine": before}, indent=1))
+        print(json.dumps({**rows, "argmax_calls_per_round": calls, "machine": before}, indent=1))
     else:
         print(f"{before['cores']} cores, load {before['load']:.2f} before the run; NumPy {before['numpy']}.")
         print(limits_line(kernels), end="\n\n")
         print(kernel_table(kernels), end="\n\n")
-        print(protocol_table(protocols))
+        print(protocol_table(protocols), end="\n\n")
+        told = ", ".join(f"{name} {count:.0f}" for name, count in calls.items())
+        print(f"Calls into ring/ and NumPy per round of a planned tournament: {told}.")
 
 
 if __name__ == "__main__":

@@ -87,6 +87,13 @@ def test_a_tournament_of_91_keeps_to_its_rounds(report: Report, name: str, most:
         assert row["rounds"] <= most
 
 
+def test_python_between_the_rounds_of_a_tournament_is_counted(report: Any) -> None:
+    """About sixty calls into ring/ and NumPy per role and round; some compiled work for each of them."""
+    calls = report["argmax_calls_per_round"]
+    assert calls.keys() == {"coordinator", "active", "auxiliary"}
+    assert all(10 < count < 70 for count in calls.values()), calls
+
+
 def test_a_matrix_product_takes_no_round(report: Report) -> None:
     """After setup nobody but the dealer sends anything."""
     for row in rows(report, "private_matrix"):
