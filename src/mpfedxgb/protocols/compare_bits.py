@@ -247,7 +247,7 @@ def grouping(digits: int, rounds: int, ending: Ending = Ending.SIGN) -> Grouping
 def _products_of_level(level: tuple[int, ...]) -> int:
     """Return the products dealt for groups of so many digits; the lowest has no "equal" to pass on."""
     *upper, last = level
-    return sum(2 * (2**g - 1 - g) for g in upper) + 2**last - 1 - last + 2 ** (last - 1) - last
+    return sum(2 * ((1 << g) - 1 - g) for g in upper) + (1 << last) - 1 - last + (1 << (last - 1)) - last
 
 
 def _products_at_last(digits: int, ending: Ending) -> float:

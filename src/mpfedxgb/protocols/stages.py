@@ -136,7 +136,7 @@ class Layout:
 
 def winner_products(size: int, valid: bool) -> int:
     """Return how many products of masks are dealt for the winner bits of a group (see `winner_bits`)."""
-    return (size - 1) * (2 ** (size - 1) - size) + (2**size - 1 - size if valid else 0)
+    return (size - 1) * ((1 << (size - 1)) - size) + ((1 << size) - 1 - size if valid else 0)
 
 
 @lru_cache(maxsize=16)
