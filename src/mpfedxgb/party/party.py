@@ -53,6 +53,7 @@ class Party:
         self._label = ""
         self._sources: dict[int, Source] = {}
         self._openings = 0
+        self._key_label = self._step_label()
 
     def __repr__(self) -> str:
         return f"Party({self.name}, step {self.communicator.step})"
@@ -107,6 +108,7 @@ class Party:
         """Begin the next step of the program: new label, new keys."""
         self._label = "/".join((*self._scope, operation))
         self.communicator.advance(self._label)
+        self._key_label = self._step_label()
         self._sources.clear()
         self._openings = 0
 
@@ -122,9 +124,7 @@ class Party:
     def _source(self, participant: int) -> Source:
         source = self._sources.get(participant)
         if source is None:
-            source = self._sources[participant] = self.keys.source(
-                participant, f"{self.communicator.step}:{self.communicator.label}"
-            )
+            source = self._sources[participant] = self.keys.source(participant, self._key_label)
         return source
 
     def fresh(self, ring: Ring, shape: Shape) -> RingArray:
@@ -145,7 +145,7 @@ class Party:
     def source_of(self, owner: int, label: str) -> Source | None:
         """Return a stream that a participant has in common with the coordinator, for those two; None for the others."""
         if self.role in (owner, COORDINATOR):
-            return self.keys.source(owner, f"{self._step_label()}/{label}")
+            return self.keys.source(owner, f"{self._key_label}/{label}")
         return None
 
     def deal(self, specs: Sequence[Spec], compute: Callable[[], Sequence[RingArray]]) -> list[RingArray]:

@@ -280,8 +280,8 @@ def _level(sizes: tuple[int, ...]) -> Polynomials:
 def _last(digits: int, ending: Ending) -> Polynomials:
     """Return what the last group comes to: the answer l, or what is made of it.
 
-    A pair's second wins if b (l or not a) = b ^ ab ^ abl, its first if a (not l or not b) = a ^ abl. Where none of two
-    numbers is negative: (1 ^ l)(1 ^ l').
+    A pair's second wins if b (l or not a) = b ^ a b ^ a b l, its first if a (not l or not b) = a ^ a b l. Where none of
+    two numbers is negative: (1 ^ l)(1 ^ l').
     """
     variables, less = 2 * digits - 1, _less(range(digits))
     if ending is Ending.SIGN:
