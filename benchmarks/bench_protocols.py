@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from call_counts import calls_per_round
 from kernel_rates import COLUMNS, VECTORS, WIDE, Job, kernel_rows, kernel_table, limits_line
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.protocols import (
@@ -28,6 +29,7 @@ from mpfedxgb.protocols import (
     BitMatrix,
     Product,
     Secret,
+    Stage,
     argmax,
     bit_times,
     both,
@@ -39,9 +41,11 @@ from mpfedxgb.protocols import (
     matrices_times,
     multiply,
     negative,
+    negative_by_bits,
     open_bit,
     open_masked,
     open_tags,
+    plan,
     publish_matrix,
     reciprocal,
     reveal,
@@ -52,6 +56,7 @@ from mpfedxgb.protocols import (
     sum_of_products,
     to_shares,
     truncate,
+    winning_tags,
 )
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray
 from plain_table import scaled, table
@@ -62,6 +67,12 @@ SECOND = 2
 
 CANDIDATES = 91
 """Ten features with nine thresholds each, and "no split"."""
+
+PAIRS = [Stage(2, 1)] * 7
+"""Stages of pairs, compared on bytes."""
+
+FOURS = [Stage(4, 1), Stage(4, 1), Stage(6, 1)]
+"""Stages of four, and of the six that are left."""
 
 PATIENCE = 300.0
 """Seconds after which roles that wait for each other at the start of a repetition give up."""
@@ -146,13 +157,17 @@ def prepare_less_than(party: Party, n: int) -> Job:
     return lambda: less_than(party, x, 63)
 
 
-def prepare_sign192(party: Party, n: int) -> Job:
-    """Prepare signs: from plain shares of 192 bits to an opened bit, 1 where the secret is negative."""
+def prepare_sign192(party: Party, n: int, rounds: int = 1) -> Job:
+    """Prepare signs: from plain shares of 192 bits to an opened bit, 1 where the secret is negative.
+
+    In one round on bytes, or in two or three on bits.
+    """
     shares = to_shares(party, secret(party, WIDE, n))
 
     def job() -> Bit:
         party.step("sign")
-        return open_bit(party, negative(party, open_masked(party, shares)))
+        masked = open_masked(party, shares)
+        return open_bit(party, negative(party, masked) if rounds == 1 else negative_by_bits(party, masked, 192, rounds))
 
     return job
 
@@ -213,15 +228,18 @@ def prepare_reciprocal(party: Party, n: int) -> Job:
     return lambda: reciprocal(party, x, 1 << 30, 40)
 
 
-def prepare_argmax(party: Party, n: int, fan_in: int) -> Job:
-    """Prepare tournaments of 91 fractions, all at once, with n candidates altogether."""
+def prepare_argmax(party: Party, n: int, stages: Sequence[Stage] = ()) -> Job:
+    """Prepare tournaments of 91 fractions, all at once, with n candidates altogether; without stages, as planned."""
     shape = (n // CANDIDATES, CANDIDATES)
     candidates = fractions(
         secret(party, WIDE, *shape, bits=60, low=0),
         secret(party, WIDE, *shape, bits=60, low=1),
         make_tags(party, shape[:1], [(0, 1), (ACTIVE, CANDIDATES - 1)]).secret,
     )
-    return lambda: argmax(party, candidates, fan_in)
+    if stages:
+        return lambda: argmax(party, candidates, stages)
+    planned = plan(*shape, WIDE.bits, party.roster.size)
+    return lambda: winning_tags(party, candidates, planned.stages)
 
 
 def matrix_of_second(party: Party, rows: int) -> BitMatrix | None:
@@ -266,6 +284,8 @@ CASES = [
     Case("sum_of_products3", "numerator, 192 bits", (90, 10_000), prepare_sum_of_products3),
     Case("less_than", "comparison, 63 bits", (90, 5_000), prepare_less_than),
     Case("sign192", "sign, 192 bits", (90, 5_000), prepare_sign192),
+    Case("sign192_bits2", "sign, 192 bits", (90, 5_000), lambda p, n: prepare_sign192(p, n, 2)),
+    Case("sign192_bits3", "sign, 192 bits", (90, 5_000), lambda p, n: prepare_sign192(p, n, 3)),
     Case("select", "choice, 64 bits", (1_000, 100_000), prepare_select),
     Case("bit_times", "row of g and h", (1_000, 100_000), prepare_bit_times),
     Case("split_rows", "row of g and h", (1_000, 100_000), prepare_split_rows),
@@ -275,8 +295,9 @@ CASES = [
     Case("tags", "winner", (1, 32), prepare_tags),
     Case("reveal", "element, 64 bits", (1_000, 200_000), prepare_reveal),
     Case("reciprocal", "reciprocal, 192 bits", (10, 500), prepare_reciprocal),
-    Case("argmax91_binary", "candidate", (91, 32 * 91), lambda p, n: prepare_argmax(p, n, 2)),
-    Case("argmax91_fan4", "candidate", (91, 32 * 91), lambda p, n: prepare_argmax(p, n, 4)),
+    Case("argmax91_binary", "candidate", (91, 32 * 91), lambda p, n: prepare_argmax(p, n, PAIRS)),
+    Case("argmax91_fan4", "candidate", (91, 32 * 91), lambda p, n: prepare_argmax(p, n, FOURS)),
+    Case("argmax91_planned", "candidate", (91, 32 * 91), prepare_argmax),
     Case("matrix_setup", "matrix entry", (90 * 1_000, 90 * 20_000), prepare_matrix_setup),
     Case("private_matrix", "multiply-add", (180 * 1_000, 180 * 20_000), prepare_private_matrix),
 ]
@@ -375,14 +396,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for size in (case.sizes[:1] if options.quick else case.sizes)
         for participants in PARTICIPANTS
     ]
+    calls = calls_per_round(lambda party: prepare_argmax(party, 4 * CANDIDATES), PARTICIPANTS[-1])
     if options.json:
         rows = {"protocols": [asdict(row) for row in protocols], "kernels": [asdict(row) for row in kernels]}
-        print(json.dumps({**rows, "machine": before}, indent=1))
+        print(json.dumps({**rows, "argmax_calls_per_round": calls, "machine": before}, indent=1))
     else:
         print(f"{before['cores']} cores, load {before['load']:.2f} before the run; NumPy {before['numpy']}.")
         print(limits_line(kernels), end="\n\n")
         print(kernel_table(kernels), end="\n\n")
-        print(protocol_table(protocols))
+        print(protocol_table(protocols), end="\n\n")
+        told = ", ".join(f"{name} {count:.0f}" for name, count in calls.items())
+        print(f"Calls into ring/ and NumPy per round of a planned tournament: {told}.")
 
 
 if __name__ == "__main__":

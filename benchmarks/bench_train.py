@@ -1,7 +1,7 @@
 """What a training costs: seconds cold and warm, rounds, bytes, memory, beside plain xgboost on the same bins.
 
     python benchmarks/bench_train.py [--rows N] [--features J] [--bins K] [--participants M] [--depth D] [--trees T]
-                                     [--security strict] [--repeat R] [--json]
+                                     [--security strict] [--link local] [--repeat R] [--json]
 
 All roles are threads of this process, so seconds are those of all of them on this machine together. `seconds_cold` is
 the first fit of the process, `seconds_warm` the best of R more; both are whole fits, binning included. Bytes per tree
@@ -50,6 +50,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         max_bin=args.bins,
         learning_rate=0.3,
         security=args.security,
+        link=args.link,
     )
     cold = _seconds(lambda: model.fit(X, y))
     calibration = calibration_seconds()
@@ -69,6 +70,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "depth": args.depth,
         "trees": trees,
         "security": args.security,
+        "link": args.link,
+        "plans": run.plans,
         "candidates": candidates,
         "seconds_cold": cold,
         "seconds_warm": min(fits),
@@ -184,6 +187,7 @@ def _arguments() -> argparse.Namespace:
     ):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default {default})")
     parser.add_argument("--security", default="strict", help="strict")
+    parser.add_argument("--link", default="local", help="what tournaments are planned for: local, lan, wan or 20/100")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args()
 

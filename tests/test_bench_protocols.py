@@ -71,11 +71,27 @@ def test_a_sign_takes_at_most_three_rounds(report: Report) -> None:
         assert row["comparisons"] == row["elements"]
 
 
+@pytest.mark.parametrize(("name", "rounds", "most"), [("sign192_bits2", 2, 320), ("sign192_bits3", 3, 145)])
+def test_a_sign_on_bits_takes_few_bytes(report: Report, name: str, rounds: int, most: int) -> None:
+    """Beside the masked opening before and the opened bit after it, the comparison has its rounds and its bytes."""
+    for row in rows(report, name):
+        assert row["rounds"] <= 1 + rounds + 1
+        assert row["dealer_bytes"] <= most * row["elements"]
+        assert row["comparisons"] == row["elements"]
+
+
 @pytest.mark.parametrize(("name", "most"), [("argmax91_binary", 28), ("argmax91_fan4", 18)])
 def test_a_tournament_of_91_keeps_to_its_rounds(report: Report, name: str, most: int) -> None:
     """Rounds grow with the stages, not with the number of tournaments or participants."""
     for row in rows(report, name):
         assert row["rounds"] <= most
+
+
+def test_python_between_the_rounds_of_a_tournament_is_counted(report: Any) -> None:
+    """About sixty calls into ring/ and NumPy per role and round; some compiled work for each of them."""
+    calls = report["argmax_calls_per_round"]
+    assert calls.keys() == {"coordinator", "active", "auxiliary"}
+    assert all(10 < count < 70 for count in calls.values()), calls
 
 
 def test_a_matrix_product_takes_no_round(report: Report) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import LINKS, Link, SessionSettings, link_of
 from mpfedxgb.errors import SettingsError
 
 
@@ -85,3 +85,27 @@ def test_everyone_is_more_patient_than_the_active_participant() -> None:
         settings = SessionSettings(deadline=deadline)
         assert settings.longer_deadline == pytest.approx(1.5 * deadline)
         assert settings.longer_deadline > settings.deadline
+
+
+@pytest.mark.parametrize(
+    ("latency", "bandwidth", "name"),
+    [(-1, 10, "latency"), (float("nan"), 10, "latency"), (1, 0, "bandwidth"), (1, float("inf"), "bandwidth")],
+)
+def test_impossible_links_are_refused_by_name(latency: float, bandwidth: float, name: str) -> None:
+    """A link takes no time less than none, and carries something."""
+    with pytest.raises(SettingsError, match=f"{name}=.* of a link is out of range"):
+        Link(latency, bandwidth)
+
+
+def test_links_have_names_and_numbers() -> None:
+    """One machine, a building, organisations apart; or milliseconds one way and megabits a second."""
+    assert [link_of(name) for name in ("local", "lan", "wan")] == list(LINKS.values())
+    assert link_of("20/100") == LINKS["wan"] == link_of(LINKS["wan"])
+    assert LINKS["local"].latency < LINKS["lan"].latency < LINKS["wan"].latency
+
+
+@pytest.mark.parametrize("value", ["moon", "20", "20/", "a/b", 20, None, "-1/5"])
+def test_unknown_links_are_refused(value: Any) -> None:
+    """The message says what a link may be, or what is wrong with its numbers."""
+    with pytest.raises(SettingsError, match=r"is one of local, lan, wan|out of range"):
+        link_of(value)

@@ -12,6 +12,46 @@ SMALLEST_FRAME = 1024
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """What lies between two roles, as all of them plan for it: milliseconds one way, and megabits a second."""
+
+    latency: float
+    bandwidth: float
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        for name, lowest, most, includes in (("latency", 0.0, 1e5, True), ("bandwidth", 0.0, 1e9, False)):
+            value = getattr(self, name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+            if not number or value > most or value < lowest or (value == lowest and not includes):
+                unit = "milliseconds one way" if name == "latency" else "megabits a second"
+                raise SettingsError(f"{name}={value!r} of a link is out of range; it is a positive number of {unit}")
+
+
+LINKS = {"local": Link(0.0, 10_000.0), "lan": Link(0.3, 1_000.0), "wan": Link(20.0, 100.0)}
+"""One machine, one building, and organisations apart."""
+
+
+def link_of(value: object) -> Link:
+    """Return a link by its name, from "LATENCY/BANDWIDTH" in ms and Mbit/s, or as it is."""
+    if isinstance(value, Link):
+        return value
+    if isinstance(value, str):
+        if value in LINKS:
+            return LINKS[value]
+        latency, slash, bandwidth = value.partition("/")
+        try:
+            if slash:
+                return Link(float(latency), float(bandwidth))
+        except ValueError:
+            pass
+    raise SettingsError(
+        f"link={value!r} is not known; it is one of {', '.join(LINKS)}, or milliseconds one way and megabits a second, "
+        "as in '20/100'"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SessionSettings:
     """What all roles of one session have in common, and how long each of them waits.
 
@@ -30,6 +70,8 @@ class SessionSettings:
         Largest frame; longer messages are cut. The smallest of all roles' counts.
     max_queued_bytes : int
         Back-pressure: how many bytes may wait for one receiver before the sender has to wait.
+    link : Link
+        What lies between the roles. The active participant's counts, who announces it: all roles plan for it.
     insecure_seed : int or None
         Makes a demonstration repeatable. Whoever knows it knows every mask: never for real data.
     """
@@ -40,6 +82,7 @@ class SessionSettings:
     deadline: float = 600.0
     max_frame_bytes: int = 1 << 30
     max_queued_bytes: int = 1 << 28
+    link: Link = LINKS["local"]
     insecure_seed: int | None = None
 
     def __post_init__(self) -> None:

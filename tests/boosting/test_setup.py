@@ -106,8 +106,15 @@ def test_rules_follow_from_the_parameters(name: str) -> None:
     training = replace(training, params=replace(training.params, **changes))
     plan = scales.plan(training.params, ROWS)
     plain = TreeRules(
-        max_depth=2, ring=wide(plan.limbs), checks_children=True, no_split_first=True, first_layer_mask=False
+        max_depth=2,
+        ring=wide(plan.limbs),
+        checks_children=True,
+        no_split_first=True,
+        first_layer_mask=False,
+        bits=scales.bits_needed(ROWS, plan.g_cap, plan.h_cap, plan.lam_cap, plan.gam_cap),
+        weight_bits=(ROWS * plan.h_cap + 1).bit_length() + 1,
     )
+    assert plain.bits <= plain.ring.bits
     for setup in set_up_all(training).results:
         assert setup.plan == plan
         assert setup.rules == replace(plain, **expected)

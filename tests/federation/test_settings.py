@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import LINKS, Link
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.role import TABLES, RoleSettings
@@ -59,13 +60,14 @@ class TestGood:
         assert (session.session, session.attempt, session.deadline) == ("trial/spring-2025", 3, 30.0)
         assert session.parameters == settings.training.to_json()
         assert session.max_frame_bytes == 64 << 20
+        assert session.link == Link(35.0, 50.0)
 
     def test_defaults(self, tmp_path: Path) -> None:
         """What may be left out has the documented values."""
         settings = RoleSettings.from_toml(write(tmp_path, least("telecom")))
         network = settings.network
         assert (network.deadline, network.connect_timeout, network.reconnect) == (600.0, 300.0, False)
-        assert (network.max_frame_mb, network.transport) == (1024, "grpc")
+        assert (network.max_frame_mb, network.transport, network.link) == (1024, "grpc", LINKS["lan"])
         assert settings.session.name == "training"
         assert settings.training == TrainParams(num_class=2)
         assert (settings.log.level, settings.log.file, settings.log.json) == ("info", None, False)
@@ -220,6 +222,8 @@ class TestMessages:
             ("bank", "network", "coordinator", "0.0.0.0:7701", "cannot be dialled"),
             ("bank", "network", "listen", "https://x:1", "leave the scheme out"),
             ("bank", "network", "listen", ":7701", "0.0.0.0:7701 to listen on all interfaces"),
+            ("telecom", "network", "link", "lan", "the active participant announces it"),
+            ("bank", "network", "link", "moon", "it is one of local, lan, wan"),
             ("bank", "network", "deadline", 0, "deadline = 0 is out of range; it is above 0 and at most"),
             ("bank", "network", "deadline", "600", 'deadline = "600" is not a number; give a number'),
             ("bank", "network", "reconnect", "yes", 'reconnect = "yes" is not true or false, without quotes'),
@@ -388,6 +392,7 @@ KINDS = {
         "reconnect": "flag",
         "max_frame_mb": "integer",
         "transport": "choice",
+        "link": "choice",
     },
     "tls": {"ca": "path", "certificate": "path", "key": "path", "passphrase_env": "text"},
     "session": {"name": "text"},

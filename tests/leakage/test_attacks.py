@@ -167,14 +167,23 @@ def test_attacks_on_nothing_fail_loudly(leaks: Any, security: str) -> None:
                 leak.measure(blinded(training))
 
 
-@pytest.mark.parametrize("step", ["differences", "open bit"])
-def test_recording_without_the_frames_to_look_at_fails_loudly(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_recording_without_the_frames_to_look_at_fails_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
     """If steps of the tournament get other names, the error says which one is missed, and which ones are there."""
     begin = Party.step
-    monkeypatch.setattr(Party, "step", lambda party, name: begin(party, "renamed" if name == step else name))
+    monkeypatch.setattr(Party, "step", lambda party, name: begin(party, "renamed" if name == "stage" else name))
     training = training_of("binary", 2)
 
-    with pytest.raises(LookupError, match=f"no frame of a step 'argmax/{step}' among those recorded .*argmax/renamed"):
+    with pytest.raises(LookupError, match=r"no frame of a step 'argmax/stage' among those recorded .*argmax/renamed"):
+        transcripts.record(training.params, training.tables, training.labels, 1)
+
+
+def test_recording_without_the_answers_to_look_at_fails_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same if only the later openings of a stage get other names."""
+    begin = Party.number_opening
+    monkeypatch.setattr(Party, "number_opening", lambda party, what="": begin(party, f"renamed {what}s"))
+    training = training_of("binary", 2)
+
+    with pytest.raises(LookupError, match=r"no frame of a step 'answers' among those recorded .*#\d renamed answerss"):
         transcripts.record(training.params, training.tables, training.labels, 1)
 
 

@@ -14,7 +14,7 @@ from mpfedxgb.party.handshake import COMMITMENT_BYTES, PROTOCOLS
 from mpfedxgb.party.keys import NONCE_BYTES
 from mpfedxgb.ring import RingArray
 from mpfedxgb.transport.frame import Frame, Kind
-from support.every_protocol import COLUMNS, LARGEST, Everything, every_protocol
+from support.every_protocol import COLUMNS, LARGEST, TOURNAMENTS, Everything, every_protocol
 from support.views import Recorder
 
 RUNS = 24
@@ -48,8 +48,7 @@ def test_coordinator_receives_greetings_and_announcements_only(participants: int
         ("announce runs", [[RUNS]]),
         ("announce rounds", [[3]]),
         ("announce columns", [[[COLUMNS]] * participants]),
-        ("announce owner 2", [WINNERS]),
-        ("announce owner 4", [WINNERS]),
+        *((f"{name}/announce owner {name}", [WINNERS]) for name in (*TOURNAMENTS, "with valid ones")),
     ]
     for result in done.results:
         assert all(np.array_equal(a, f.arrays[0]) for a, f in zip(result.announced, announced, strict=True))
@@ -68,6 +67,7 @@ def test_greeting_holds_public_settings_and_a_nonce(participants: int) -> None:
         "protocol": PROTOCOLS[-1],
         "attempt": SETTINGS.attempt,
         "max_frame_bytes": SETTINGS.max_frame_bytes,
+        "link": [SETTINGS.link.latency, SETTINGS.link.bandwidth],
     }
     nonces, commitments = set(), set()
     for frame in frames:

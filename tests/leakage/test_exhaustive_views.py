@@ -26,6 +26,12 @@ CASES: dict[str, Make] = {
     "less than, two digits of the active one's": partial(tiny.comparisons_of_two_digits, owner=1),
     "less than, two digits, dealt shares sampled": tiny.comparisons_seen_by_auxiliaries,
     "negative": tiny.signs,
+    "negative by bits": tiny.signs_by_bits,
+    "negative by bits, in two rounds, an auxiliary's": partial(tiny.signs_in_two_rounds, owner=2),
+    "negative by bits, in two rounds, the active one's": partial(tiny.signs_in_two_rounds, owner=1),
+    "negative by bits, of valid ones": tiny.signs_of_valid_ones,
+    "tournament of an auxiliary's": partial(tiny.tournaments, owner=2),
+    "tournament of the active one's": partial(tiny.tournaments, owner=1),
     "negative and reveal": tiny.revealed_signs,
     "open bit and select": tiny.selections,
     "two gates": tiny.double_gates,
@@ -52,12 +58,17 @@ LEFT_OUT: dict[str, Callable[[int, Coalition], bool]] = {
     "less than, two digits of an auxiliary's": lambda m, coalition: m == 3 and len(coalition) == 1,
     "less than, two digits of the active one's": lambda m, coalition: m == 3 and len(coalition) == 1,
     "less than, two digits, dealt shares sampled": lambda m, coalition: 1 in coalition,
+    "negative by bits": lambda m, coalition: m == 3 and len(coalition) == 1,
+    "negative by bits, in two rounds, an auxiliary's": lambda m, coalition: 1 in coalition or len(coalition) == 1,
+    "negative by bits, in two rounds, the active one's": lambda m, coalition: m == 3 and len(coalition) == 1,
+    "negative by bits, of valid ones": lambda m, coalition: m == 3 and len(coalition) == 1,
+    "tournament of an auxiliary's": lambda m, coalition: m == 3 and len(coalition) == 1,
     "two gates": lambda m, coalition: m == 3 and coalition == {1},
     "lift of an auxiliary's": lambda m, coalition: m == 3 and coalition == {1},
     "truncate an auxiliary's": lambda m, coalition: m == 3 and len(coalition) == 1,
     "truncate the active one's": lambda m, coalition: m == 3 and len(coalition) == 1,
 }
-"""Where two honest participants draw more than can be enumerated (with one, all rows are covered), and the one case
+"""Where honest participants draw more than can be enumerated (with one, nearly all rows are covered), and the one case
 that is meant for auxiliaries, to whom nothing is dealt."""
 
 

@@ -65,6 +65,7 @@ SPARSE: dict[str, Callable[[int], Case]] = {
     "less than": tiny.comparisons,
     "less than, digit of two bits": tiny.comparisons_of_wide_digits,
     "negative": tiny.signs,
+    "negative by bits": tiny.signs_by_bits,
     "lift of an auxiliary's": partial(tiny.lifts_of_secrets, owner=2),
     "lift of the active one's": partial(tiny.lifts_of_secrets, owner=1),
 }

@@ -95,7 +95,7 @@ def test_no_mask_hides_two_values(monkeypatch: pytest.MonkeyPatch, participants:
     assert len(everything.inboxes[0].tags) > 4
     for inbox in everything.inboxes:
         assert inbox.arrays.keys() >= {WORDS, BYTES}
-        assert sum(array.size for _, array in inbox.arrays[WORDS]) > 20_000
+        assert sum(array.size for _, array in inbox.arrays[WORDS]) > 15_000
 
 
 @dataclass(slots=True)
@@ -203,9 +203,9 @@ def test_blinding_of_tags_cached_between_nodes_is_found(stream: Callable[[str, S
     assert {place.partition(":")[0] for place in found(training)} == {"opened tags"}
 
 
-@pytest.mark.parametrize("step", ["open bucket sums", "differences", "less than", "select winners", "child update"])
+@pytest.mark.parametrize("step", ["gain/gains", "argmax/stage", "child update"])
 def test_mask_cached_between_nodes_is_found(step: str) -> None:
-    """Negative control: sums, differences of gains, digits, winners or rows of all nodes of a level under one mask.
+    """Negative control: sums, all that a stage opens, or rows of all nodes of a level under one mask.
 
     P_2's part of a masked sum hides its mask; it is P_1's sum that tells.
     """

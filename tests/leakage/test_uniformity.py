@@ -12,7 +12,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR, run_locally
 from mpfedxgb.transport.frame import Frame, Kind
 from support.chance import THRESHOLD, Words, joint, p_bytes_uniform, p_uniform
-from support.every_protocol import LARGEST, SMALLEST, ZEROS, Private, every_protocol
+from support.every_protocol import LARGEST, SMALLEST, TOURNAMENTS, ZEROS, Private, every_protocol
 from support.received import is_on_ledger, operation, symbols
 from support.views import Recorder
 
@@ -81,7 +81,7 @@ def test_opened_tags_are_uniform_above_the_owner(participants: int) -> None:
         for frame in recorder.received(frozenset({2}), [Kind.DATA])
         if operation(frame).startswith("reveal owner")
     ]
-    assert len(opened) == 2
+    assert len(opened) == 1 + len(TOURNAMENTS)
     for tags in opened:
         octets = tags.astype("<u8").view(np.uint8).reshape(RUNS, 8)
         assert (octets[:, 0] == ACTIVE).all()

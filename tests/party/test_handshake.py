@@ -12,7 +12,7 @@ import pytest
 
 from contracts.transport_contract import Call
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import (
     FederationError,
     HandshakeError,
@@ -409,6 +409,7 @@ def test_the_greeting_by_hand_is_a_good_one() -> None:
     communicators[1].send([0], [octets(agreement(attempt=5))], Kind.HELLO)
     assert repr(shake_hands(communicators[0])) == "Keyring(participants=[1, 2])"
     assert communicators[0].settings.attempt == 5
+    assert communicators[0].settings.link == Link(1, 10)
 
 
 def greet_coordinator(communicators: list[Communicator], greetings: list[bytes]) -> None:
@@ -420,7 +421,8 @@ def greet_coordinator(communicators: list[Communicator], greetings: list[bytes])
 
 def agreement(**changes: Any) -> bytes:
     """Return what the active participant settles, written by hand."""
-    return json.dumps({"protocol": PROTOCOLS[-1], "attempt": 1, "max_frame_bytes": 1 << 30, **changes}).encode()
+    settled = {"protocol": PROTOCOLS[-1], "attempt": 1, "max_frame_bytes": 1 << 30, "link": [1, 10]}
+    return json.dumps(settled | changes).encode()
 
 
 UNREADABLE, NEVER = "P1 sent an agreement that cannot be read", "P1 settled on a protocol, an attempt or a frame that"
@@ -442,6 +444,10 @@ AGREEMENTS = [
     (agreement(attempt=None), NEVER),
     (agreement(attempt=True), NEVER),
     (agreement(max_frame_bytes=0), NEVER),
+    (agreement(link=None), UNREADABLE),
+    (agreement(link=[1]), UNREADABLE),
+    (agreement(link=[-1, 10]), UNREADABLE),
+    (agreement(link=["1", 10]), UNREADABLE),
     (agreement(max_frame_bytes="4096"), NEVER),
     (agreement(max_frame_bytes=(1 << 30) + 1), NEVER),
 ]

@@ -14,7 +14,7 @@ from mpfedxgb.errors import FrameError
 from mpfedxgb.party import ACTIVE, ALL, COORDINATOR, Meter, Party, Roster, run_locally
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.keys import Keyring
-from mpfedxgb.protocols import multiply, reveal, share
+from mpfedxgb.protocols import multiply, open_shares, reveal, share
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 from mpfedxgb.ring.prg import Source, Stream
 from mpfedxgb.ring.ring import Shape
@@ -287,3 +287,54 @@ def test_announcements_are_integers() -> None:
     party.communicator.send([0], [np.zeros(1, np.uint64)], Kind.ANNOUNCE)
     with pytest.raises(FrameError, match="P1 announced owners as uint64 instead of int64"):
         coordinator.announce("owners", None)
+
+
+@pytest.mark.parametrize("participants", [2, 3, 5])
+def test_all_that_a_step_needs_is_prepared_at_once(participants: int) -> None:
+    """`prepare` draws masks and deals what the coordinator makes of them: shares that add up, in one message."""
+    fresh = [(ring, (5, 3)) for ring in RINGS if ring != BIT]
+    dealt = [(PACKED, (7,)), (wide(3), (2, 2)), (VECTOR, (0,)), (Ring(3), (9,))]
+    known = [RingArray(ring, ring.reduce(np.full(shape + ring.tail, 5, ring.dtype))) for ring, shape in dealt]
+
+    def program(party: Party) -> tuple[list[RingArray], list[RingArray]]:
+        party.step("prepare")
+
+        def compute(masks: list[RingArray]) -> list[RingArray]:
+            assert [(mask.ring, mask.shape) for mask in masks] == fresh
+            return known
+
+        return party.prepare(fresh, dealt, compute)
+
+    run = run_locally(program, participants)
+
+    (whole, values), *parts = run.results
+    for i, mask in enumerate(whole):
+        assert total([masks[i] for masks, _ in parts]) == total([mask])
+    for i, value in enumerate(values):
+        assert total([shares[i] for _, shares in parts]) == total([value]) == total([known[i]])
+    assert run.meters[COORDINATOR].total("").messages["P1"] == 2  # a greeting, and all that was dealt
+
+
+def test_openings_of_a_step_are_numbered_under_its_keys() -> None:
+    """From the second on an opening has a number and a name; masks come from the step's own stream all the while."""
+    labels: list[tuple[int, int, str]] = []
+
+    def program(party: Party) -> list[RingArray]:
+        party.step("several")
+        first = party.fresh(VECTOR, (4,))
+        opened = [*open_shares(party, [first])]
+        second = party.fresh(VECTOR, (4,))
+        opened += open_shares(party, [second], what="again")
+        return opened if not party.is_coordinator else [first, second]
+
+    def tap(sender: int, receiver: int, block: bytes) -> None:
+        frame = decode(block, len(block))
+        if (sender, frame.kind) == (ACTIVE, Kind.DATA):
+            labels.append((receiver, frame.step, frame.label))
+
+    whole, one, two = run_locally(program, 2, tap=tap).results
+
+    assert [label for _, _, label in labels] == ["several", "several #2 again"]
+    assert labels[1][1] == labels[0][1] + 1
+    for place in (0, 1):
+        assert total([whole[place]]) == total([one[place]]) == total([two[place]])

@@ -11,8 +11,21 @@ from hypothesis import strategies as st
 
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import Party
-from mpfedxgb.protocols import Secret, argmax, fractions, make_tags, open_tags, public_secret
-from mpfedxgb.ring import VECTOR, Ring, wide
+from mpfedxgb.protocols import (
+    Fractions,
+    Secret,
+    Shares,
+    Stage,
+    argmax,
+    fractions,
+    make_tags,
+    open_tags,
+    public_secret,
+    stack,
+    to_shares,
+    winning_tags,
+)
+from mpfedxgb.ring import BIT, VECTOR, Ring, wide
 from mpfedxgb.ring.ring import Shape
 from support.evaluation import (
     DRAWN,
@@ -29,7 +42,11 @@ from support.evaluation import (
     same,
 )
 
-FAN_IN = pytest.mark.parametrize("fan_in", [2, 4])
+STAGES = pytest.mark.parametrize(
+    "stages",
+    [[Stage(2, 1)] * 7, [Stage(2, 2)] * 7, [Stage(4, 1)] * 4, [Stage(3, 3), Stage(4, 2), Stage(10, 1), Stage(2, 3)]],
+    ids=["pairs on bytes", "pairs on bits", "fours on bytes", "mixed"],
+)
 
 
 def winners(A: Integers, B: Integers) -> Integers:
@@ -42,7 +59,7 @@ def winners(A: Integers, B: Integers) -> Integers:
     return integers(best, A.shape[:-1])
 
 
-def play(participants: int, ring: Ring, tables: list[tuple[Integers, Integers]], fan_in: int) -> None:
+def play(participants: int, ring: Ring, tables: list[tuple[Integers, Integers]], stages: list[Stage]) -> None:
     """Run one tournament per table of numerators and denominators, and compare winner and value."""
 
     def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
@@ -50,7 +67,7 @@ def play(participants: int, ring: Ring, tables: list[tuple[Integers, Integers]],
         for i in range(0, len(secrets), 2):
             A, B = secrets[i : i + 2]
             tag = public_secret(party, VECTOR, np.arange(A.shape[-1])).broadcast_to(A.shape)
-            best = argmax(party, fractions(A, B, tag), fan_in)
+            best = argmax(party, fractions(A, B, tag), stages)
             results += [best.tag, best.numerator, best.denominator]
         return results
 
@@ -75,49 +92,49 @@ def small_table(rng: np.random.Generator, shape: Shape) -> tuple[Integers, Integ
     return integers(rng.integers(-2, 3, shape), shape), integers(rng.integers(1, 5, shape), shape)
 
 
-@FAN_IN
+@STAGES
 @pytest.mark.parametrize("participants", PARTICIPANTS)
-def test_every_number_of_candidates(participants: int, fan_in: int) -> None:
+def test_every_number_of_candidates(participants: int, stages: list[Stage]) -> None:
     """1 to 20 and 91 candidates, in batches, full of ties: the lowest index of the largest fraction."""
     rng = np.random.default_rng(participants)
 
-    play(participants, wide(3), [small_table(rng, (6, n)) for n in (*range(1, 21), 91)], fan_in)
+    play(participants, wide(3), [small_table(rng, (6, n)) for n in (*range(1, 21), 91)], stages)
 
 
-@FAN_IN
+@STAGES
 @pytest.mark.parametrize("ring", [Ring(13), VECTOR, wide(2), wide(3), wide(4)], ids=str)
 @given(seed=SEEDS, n=st.integers(2, 20))
 @PROPERTY
-def test_large_fractions(fan_in: int, ring: Ring, seed: int, n: int) -> None:
+def test_large_fractions(stages: list[Stage], ring: Ring, seed: int, n: int) -> None:
     """Numbers as large as the ring allows, of either sign, in batches of any shape."""
     rng = np.random.default_rng(seed)
     bits = (ring.bits - 3) // 2
 
-    play(3, ring, [table(rng, (*shape, n), bits) for shape in ((), (0,), (5,), (2, 3))], fan_in)
+    play(3, ring, [table(rng, (*shape, n), bits) for shape in ((), (0,), (5,), (2, 3))], stages)
 
 
-@FAN_IN
+@STAGES
 @given(values=st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 4), st.integers(1, 50)), min_size=1, max_size=25))
 @DRAWN
-def test_equal_fractions_of_different_terms(fan_in: int, values: list[tuple[int, int, int]]) -> None:
+def test_equal_fractions_of_different_terms(stages: list[Stage], values: list[tuple[int, int, int]]) -> None:
     """A/B and cA/cB tie, whatever c is; the lower index wins, and keeps its own terms."""
     A, B = (integers([row[i] * row[2] for row in values]) for i in (0, 1))
 
-    play(2, VECTOR, [(A, B)], fan_in)
+    play(2, VECTOR, [(A, B)], stages)
 
 
-@FAN_IN
+@STAGES
 @pytest.mark.parametrize("winner", range(9))
-def test_ties_go_to_the_lower_index(winner: int, fan_in: int) -> None:
+def test_ties_go_to_the_lower_index(winner: int, stages: list[Stage]) -> None:
     """Of equal best candidates at every place from `winner` on, the first wins, however the groups fall."""
     A, B = integers([-1] * winner + [5 * k for k in range(1, 10 - winner)]), integers([1] * 9)
     B[winner:] = A[winner:] // 5
 
-    play(3, wide(2), [(A, B)], fan_in)
+    play(3, wide(2), [(A, B)], stages)
 
 
-@FAN_IN
-def test_negative_numerators_and_neighbours(fan_in: int) -> None:
+@STAGES
+def test_negative_numerators_and_neighbours(stages: list[Stage]) -> None:
     """The largest of negative fractions, and fractions that differ by one unit in a product of 2^188."""
     big = 1 << 94
     tables = [
@@ -127,45 +144,56 @@ def test_negative_numerators_and_neighbours(fan_in: int) -> None:
         ([0, 0, -1, 0], [7, 9, 1, 1]),
     ]
 
-    play(3, wide(3), [(integers(A), integers(B)) for A, B in tables], fan_in)
+    play(3, wide(3), [(integers(A), integers(B)) for A, B in tables], stages)
 
 
-@pytest.mark.parametrize(("fan_in", "most"), [(2, 28), (4, 18)])
+@STAGES
 @pytest.mark.parametrize("participants", PARTICIPANTS)
-def test_rounds_of_91_candidates(participants: int, fan_in: int, most: int) -> None:
-    """A tournament of 91 takes at most 28 rounds by pairs and 18 by fours, and reveals nothing."""
+def test_a_tournament_reveals_nothing(participants: int, stages: list[Stage]) -> None:
+    """A tournament of 91 names nothing in the ledger, and finds its winner."""
     A, B = small_table(np.random.default_rng(1), (91,))
 
     def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
         tag = public_secret(party, VECTOR, np.arange(91))
-        return [argmax(party, fractions(secrets[0], secrets[1], tag), fan_in).tag]
+        return [argmax(party, fractions(secrets[0], secrets[1], tag), stages).tag]
 
     evaluation = evaluate(participants, [Operand(wide(3), A), Operand(wide(3), B)], compute)
 
-    assert all(counts.rounds <= most for counts in evaluation.costs)
     assert evaluation.reveals == [()] * (participants + 1)
     same(evaluation.values[0], VECTOR, winners(A, B))
 
 
-@FAN_IN
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 16, 17, 64, 65])
-def test_four_rounds_a_stage(n: int, fan_in: int) -> None:
-    """As many stages as the logarithm says, four rounds each."""
-    A, B = small_table(np.random.default_rng(n), (n,))
-
-    def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
-        tag = public_secret(party, VECTOR, np.arange(n))
-        return [argmax(party, fractions(secrets[0], secrets[1], tag), fan_in).tag]
-
-    evaluation = evaluate(2, [Operand(VECTOR, A), Operand(VECTOR, B)], compute)
-
-    stages = next(k for k in range(10) if fan_in**k >= n)
-    assert [counts.rounds for counts in evaluation.costs] == [0, 4 * stages, 4 * stages]
-
-
-@FAN_IN
 @pytest.mark.parametrize("participants", PARTICIPANTS)
-def test_the_winner_names_its_owner(participants: int, fan_in: int) -> None:
+@given(seed=SEEDS, n=st.integers(1, 30), pairs=st.booleans())
+@PROPERTY
+def test_invalid_candidates_do_not_win(participants: int, seed: int, n: int, pairs: bool) -> None:
+    """Among those that a hidden bit calls valid the best wins, whatever the others are worth; as shares, too."""
+    rng = np.random.default_rng(seed)
+    stages = [Stage(2, 2)] * 5 if pairs else [Stage(3, 3), Stage(4, 1), Stage(3, 2)]
+    A, B = integers(rng.integers(0, 3, (20, n)), (20, n)), integers(rng.integers(1, 5, (20, n)), (20, n))
+    valid = rng.integers(0, 2, (20, n))
+    valid[np.arange(20), rng.integers(0, n, 20)] = 1
+    A[valid == 0], B[valid == 0] = 99, -7
+
+    def compute(party: Party, secrets: list[Secret]) -> list[Secret | Shares]:
+        tag = public_secret(party, VECTOR, np.arange(n)).broadcast_to((20, n))
+        field = Fractions(stack(secrets[:2]), tag, 20, to_shares(party, secrets[2]))
+        best = argmax(party, field, stages)
+        return [best.tag, best.numerator, best.denominator, winning_tags(party, field, stages)]
+
+    found = evaluate(participants, [Operand(wide(2), A), Operand(wide(2), B), operand(BIT, valid)], compute).values
+
+    right = winners(integers(np.where(valid, A, -1)), integers(np.where(valid, B, 1)))
+    places = right.astype(np.int64)[..., None]
+    same(found[0], VECTOR, right)
+    same(found[1], wide(2), np.take_along_axis(A, places, -1)[..., 0])
+    same(found[2], wide(2), np.take_along_axis(B, places, -1)[..., 0])
+    same(found[3], VECTOR, right)
+
+
+@STAGES
+@pytest.mark.parametrize("participants", PARTICIPANTS)
+def test_the_winner_names_its_owner(participants: int, stages: list[Stage]) -> None:
     """With blinded tags, each participant learns of its own winners only."""
     rng = np.random.default_rng(participants)
     counts = [(0, 1), *((m, 3) for m in range(1, participants + 1))]
@@ -176,7 +204,7 @@ def test_the_winner_names_its_owner(participants: int, fan_in: int) -> None:
     def program(party: Party) -> tuple[list[int], list[int]]:
         tags = make_tags(party, (8,), counts)
         A_, B_ = (public_secret(party, wide(2), values) for values in (A, B))
-        opened = open_tags(party, tags, argmax(party, fractions(A_, B_, tags.secret), fan_in).tag, "winner")
+        opened = open_tags(party, tags, argmax(party, fractions(A_, B_, tags.secret), stages).tag, "winner")
         return opened.owner.tolist(), opened.local.tolist()
 
     for role, (owners, locals_) in enumerate(run_patiently(program, participants).results):
@@ -185,12 +213,21 @@ def test_the_winner_names_its_owner(participants: int, fan_in: int) -> None:
 
 
 def test_impossible_tournaments_are_refused() -> None:
-    """Other fan-ins, and tournaments without a candidate, are refused by name."""
+    """Groups of one or too many, tournaments without a candidate or without an end, are refused by name."""
 
-    def compute(party: Party, secrets: list[Secret], fan_in: int) -> list[Secret]:
-        return [argmax(party, fractions(secrets[0], secrets[0], secrets[0]), fan_in).tag]
+    def compute(party: Party, secrets: list[Secret], stages: list[Stage]) -> list[Secret]:
+        x = secrets[0]
+        valid = None if stages[0].rounds > 1 else to_shares(party, public_secret(party, BIT, [1, 1, 1]))
+        return [argmax(party, Fractions(stack([x, x]), x, valid=valid), stages).tag]
 
-    with pytest.raises(UserError, match="fan-in 2 or 4, not 3"):
-        evaluate(2, [operand(VECTOR, [1, 2, 3])], lambda party, xs: compute(party, xs, 3))
+    for size in (1, 11):
+        with pytest.raises(UserError, match=f"2 to 10 candidates, not {size}"):
+            Stage(size, 2)
+    with pytest.raises(UserError, match="at least one round, not 0"):
+        Stage(2, 0)
     with pytest.raises(UserError, match="at least one candidate"):
-        evaluate(2, [operand(VECTOR, [])], lambda party, xs: compute(party, xs, 4))
+        evaluate(2, [operand(VECTOR, [])], lambda party, xs: compute(party, xs, [Stage(2, 2)]))
+    with pytest.raises(UserError, match="3 candidates are not played out"):
+        evaluate(2, [operand(VECTOR, [1, 2, 3])], lambda party, xs: compute(party, xs, [Stage(2, 2)]))
+    with pytest.raises(UserError, match="two rounds or more in the first stage"):
+        evaluate(2, [operand(VECTOR, [1, 2, 3])], lambda party, xs: compute(party, xs, [Stage(3, 1)]))

@@ -23,6 +23,7 @@ from mpfedxgb.protocols import (
     Product,
     Secret,
     Shares,
+    Stage,
     argmax,
     bit_times,
     both,
@@ -38,10 +39,12 @@ from mpfedxgb.protocols import (
     matrices_times,
     multiply,
     negative,
+    negative_by_bits,
     open_bit,
     open_groups,
     open_masked,
     open_pending,
+    open_shares,
     open_tags,
     public_secret,
     public_shares,
@@ -60,6 +63,7 @@ from mpfedxgb.protocols import (
     sums_of_products,
     to_shares,
     truncate,
+    winning_tags,
 )
 from mpfedxgb.protocols.opening import masking
 from mpfedxgb.protocols.share import publish
@@ -166,6 +170,14 @@ def opened_groups(party: Party, xs: list[Secret]) -> list[Secret]:
     return [*first, *second]
 
 
+def opened_shares(party: Party, xs: list[Secret]) -> list[Secret]:
+    """Open shares of two rings under masks of the caller's."""
+    party.step("open")
+    masks = [party.fresh(x.ring, x.shape) for x in xs]
+    parts = [to_shares(party, x).part + mask for x, mask in zip(xs, masks, strict=True)]
+    return [Secret(total, mask) for total, mask in zip(open_shares(party, parts), masks, strict=True)]
+
+
 def published(party: Party, xs: list[Secret]) -> list[Secret]:
     """Publish what P_2 has masked."""
     party.step("publish")
@@ -198,11 +210,20 @@ def split_in_two(party: Party, xs: list[Secret]) -> list[Secret]:
     return [split_rows(party, xs[0].reshape(3, 1), xs[1].reshape(3, 2, 4)).both]
 
 
-def tournament(fan_in: int) -> Compute:
+def tournament(*stages: Stage) -> Compute:
     """Play four candidates in each of three tournaments."""
 
     def compute(party: Party, xs: list[Secret]) -> list[Secret]:
-        return [argmax(party, fractions(xs[0], xs[1], xs[2]), fan_in).tag]
+        return [argmax(party, fractions(xs[0], xs[1], xs[2]), stages).tag]
+
+    return compute
+
+
+def tags_won(*stages: Stage) -> Compute:
+    """Play four candidates in each of three tournaments, up to shares of the winners' tags."""
+
+    def compute(party: Party, xs: list[Secret]) -> list[Shares]:
+        return [winning_tags(party, fractions(xs[0], xs[1], xs[2]), stages)]
 
     return compute
 
@@ -248,6 +269,17 @@ def cubes(party: Party, xs: list[Secret]) -> list[Secret]:
     return sums_of_products(party, [[Product((x, x, x)), Product((x,))] for x in xs], axis=0)
 
 
+def by_bits(bits: int, rounds: int, planes: int, ring: Ring = VECTOR) -> Case:
+    """Return the case of a comparison on bits, in which so many bits are sent for each number: two bytes hold N."""
+    return Case(
+        negative_by_bits,
+        [Operand(ring, X.values)],
+        lambda party, xs: [negative_by_bits(party, xs[0], bits, rounds)],
+        ("`rounds`, and fewer where so many are not needed", rounds),
+        ("two bits per digit, and then per group of digits, by each auxiliary", opening(2 * planes)),
+    )
+
+
 SHARED = (
     "size elements by the owner (and, if the owner is an auxiliary, by the active participant to each of the others)"
 )
@@ -259,7 +291,7 @@ SIZE = "size elements by each auxiliary"
 RESULT = "one element per result by each auxiliary"
 DIGIT = "one byte per digit by each auxiliary"
 BITS = "the bits of the result by each auxiliary"
-STAGES = "4 per stage, ceil(log_fan_in n) stages"
+STAGES = "3 and those of the comparison per stage, and 1 more where groups have more than two"
 
 CASES = {
     "share, P_1": Case(share_together, [], owned(VECTOR, 1), ("1", 1), (SHARED, from_active(8 * N))),
@@ -291,6 +323,14 @@ CASES = {
     "open_groups": opens(
         open_groups, "the elements of all of them by each auxiliary", (8 + 24) * N, [X, WX], opened_groups
     ),
+    "open_shares": Case(
+        open_shares,
+        [X, WX],
+        opened_shares,
+        ("1", 1),
+        ("the elements of all parts by each auxiliary", opening((8 + 24) * N)),
+        ("nothing, since the caller has masked it", no_reveal),
+    ),
     "multiply": opens(multiply, SIZE, 8 * N, [X, Y], lambda party, xs: [multiply(party, xs[0], xs[1])]),
     "multiply, wide": opens(multiply, SIZE, 24 * N, [WX, WY], lambda party, xs: [multiply(party, xs[0], xs[1])]),
     "inner_product": opens(
@@ -304,6 +344,10 @@ CASES = {
     "negative": opens(negative, DIGIT, 16 * N, [X], lambda party, xs: [negative(party, xs[0])]),
     "negative, wide": opens(negative, DIGIT, 48 * N, [WX], lambda party, xs: [negative(party, xs[0])]),
     "negative, by two bits": opens(negative, DIGIT, 32 * N, [X], lambda party, xs: [negative(party, xs[0], digit=2)]),
+    "negative_by_bits, two rounds": by_bits(64, 2, 32 - 1 + 2 * 5 - 1),
+    "negative_by_bits, three rounds": by_bits(64, 3, 32 - 1 + 2 * 8 - 1 + 2 * 3 - 1),
+    "negative_by_bits, wide": by_bits(192, 2, 96 - 1 + 2 * 8 - 1, wide(3)),
+    "negative_by_bits, wide, three rounds": by_bits(192, 3, 96 - 1 + 2 * 16 - 1 + 2 * 5 - 1, wide(3)),
     "less_than": opens(less_than, DIGIT, 6 * N, [WX], lambda party, xs: [less_than(party, xs[0], 21)]),
     "open_bit": opens(
         open_bit,
@@ -374,8 +418,11 @@ CASES = {
         ("8 n + 4", 8 * 2 + 4),
         (None, None),
     ),
-    "argmax, by pairs": Case(argmax, [WX, WY, X], tournament(2), (STAGES, 4 * 2), (None, None)),
-    "argmax, by fours": Case(argmax, [WX, WY, X], tournament(4), (STAGES, 4 * 1), (None, None)),
+    "argmax, by pairs": Case(argmax, [WX, WY, X], tournament(Stage(2, 1), Stage(2, 3)), (STAGES, 4 + 6), (None, None)),
+    "argmax, by fours": Case(argmax, [WX, WY, X], tournament(Stage(4, 2)), (STAGES, 6), (None, None)),
+    "winning_tags": Case(
+        winning_tags, [WX, WY, X], tags_won(Stage(2, 2), Stage(2, 1)), ("as `argmax`, less 1", 5 + 3), (None, None)
+    ),
     "publish_matrix": Case(publish_matrix, [], published_matrix, ("1 per tile", 1), (MATRIX, from_second(8 * 5 * 4))),
     "matrices_times": Case(matrices_times, [X], prepared_matrices_times, ("0", 0), ("nothing", nothing)),
     "split_rows": opens(
@@ -554,6 +601,18 @@ def test_the_sign_of_a_192_bit_secret(participants: int) -> None:
 
     assert [counts.rounds for counts in costs[1:]] == [3] * participants
     assert costs[1].dealer_bytes <= 1500
+
+
+@pytest.mark.parametrize(("rounds", "most"), [(2, 320), (3, 145)])
+@PARTICIPANTS
+def test_the_sign_of_a_192_bit_secret_on_bits(participants: int, rounds: int, most: int) -> None:
+    """Two or three rounds instead of one, for a quarter or a tenth of the dealer's bytes."""
+    values = operand(wide(3), np.arange(80) - 40)
+
+    costs = evaluate(participants, [values], lambda party, xs: [negative_by_bits(party, xs[0], 192, rounds)]).costs
+
+    assert [counts.rounds for counts in costs[1:]] == [rounds] * participants
+    assert costs[1].dealer_bytes <= 80 * most
 
 
 def test_auxiliaries_meet_the_coordinator_at_the_handshake_only() -> None:

@@ -17,6 +17,7 @@ from mpfedxgb.protocols import (
     Product,
     Secret,
     Shares,
+    Stage,
     argmax,
     bit_times,
     both,
@@ -30,6 +31,7 @@ from mpfedxgb.protocols import (
     matrices_times,
     multiply,
     negative,
+    negative_by_bits,
     open_bit,
     open_tags,
     publish_matrix,
@@ -42,6 +44,7 @@ from mpfedxgb.protocols import (
     sums_of_products,
     to_shares,
     truncate,
+    winning_tags,
 )
 from mpfedxgb.protocols.secret import stack
 from mpfedxgb.protocols.share import share_each
@@ -49,6 +52,14 @@ from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 from support.row_vectors import mask_in_parts
 
 WIDE = wide(3)
+TOURNAMENTS = {
+    "pairs on bytes": [Stage(2, 1)] * 3,
+    "pairs on bits": [Stage(2, 2)] * 3,
+    "fours on bytes": [Stage(4, 1)] * 2,
+    "all at once on bits": [Stage(5, 3)],
+}
+"""Ways to play five candidates."""
+
 COLUMNS = 24
 """Columns of the private matrix."""
 
@@ -144,6 +155,7 @@ def _bits(party: Party, out: Everything, batch: Batch, values: Sequence[Secret])
     member = batch.share(ACTIVE, BIT, "bit")
     packed = batch.share(ACTIVE, PACKED, "bit"), batch.share(party.roster.size, PACKED, "bit")
     signs = [negative(party, x), negative(party, v), less_than(party, u, 192), less_than(party, y, 7, digit=2)]
+    signs += [negative_by_bits(party, x, 64, 2), negative_by_bits(party, v, 192, 3)]
     first, second = open_bit(party, signs[0]), open_bit(party, signs[1])
     out.secrets += select(party, first, [(x, y), (u, v)])
     out.secrets += sums_of_bit_products(party, [BitProduct((first, second), u, v), BitProduct((goes_left, ~second), x)])
@@ -193,13 +205,31 @@ def _tournament(party: Party, out: Everything, batch: Batch) -> None:
         stack([denominators[0], denominators[0], denominators[1], denominators[1], nobody + 1], 1),
         make_tags(party, (batch.runs,), [(NOBODY, 5)]).secret,
     )
-    for fan_in in (2, 4):
-        tags = make_tags(party, (batch.runs,), counts)
-        winner = argmax(party, Fractions(candidates.value, tags.secret), fan_in)
-        opened = open_tags(party, tags, winner.tag, f"owner {fan_in}")
+    for name, stages in TOURNAMENTS.items():
+        with party.phase(name):  # two tournaments do not share their labels
+            tags = make_tags(party, (batch.runs,), counts)
+            winner = argmax(party, Fractions(candidates.value, tags.secret), stages)
+            opened = open_tags(party, tags, winner.tag, f"owner {name}")
         out.opened.append(opened)
         out.announced.append(opened.owner)
         out.secrets += [winner.value, winner.tag, tags.secret]
+    _planned_tournament(party, out, batch, candidates)
+
+
+def _planned_tournament(party: Party, out: Everything, batch: Batch, candidates: Fractions) -> None:
+    """Play once more with a secret that says who is valid (all are), up to shares of the tags, and reveal these."""
+    shape = candidates.tag.shape
+    ones = RingArray(BIT, np.ones(shape, np.uint8)) if party.is_active else None
+    valid = to_shares(party, share(party, ACTIVE, BIT, shape, ones))
+    with party.phase("with valid ones"):
+        tags = make_tags(party, (batch.runs,), [(ACTIVE, 2), (party.roster.size, 2), (NOBODY, 1)])
+        field = Fractions(candidates.value, tags.secret, WIDE.bits, valid)
+        won = winning_tags(party, field, [Stage(2, 3), Stage(3, 2)])
+        opened = open_tags(party, tags, won, "owner with valid ones")
+    out.opened.append(opened)
+    out.announced.append(opened.owner)
+    out.secrets.append(tags.secret)
+    out.shares += [won, valid]
 
 
 def _reveals(party: Party, out: Everything, batch: Batch) -> None:

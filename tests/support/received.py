@@ -37,10 +37,12 @@ def symbols(frame: Frame, place: int) -> Iterator[tuple[Symbols, int]]:
     """Yield what should be uniform in an array: symbols, and the size of their alphabet."""
     array = frame.arrays[place]
     comparing = operation(frame) == "less than" and array.dtype == np.uint8
-    if comparing and frame.sender != COORDINATOR:  # tau: one table size per digit; a lift may share its round
+    staged = "argmax/stage" in frame.label and array.dtype == np.uint8
+    tau = operation(frame).endswith(" digits") if staged else comparing and frame.sender != COORDINATOR
+    if tau:  # one table size per digit; a lift may share its round
         for digit in range(array.shape[-1]):
             yield array[..., digit].ravel(), 1 << (2 * digit + 1).bit_length()
-    elif comparing and place == 0:  # one-hot digits, modulo the largest table
+    elif (comparing and place == 0) or (staged and array.ndim == 3):  # one-hot digits, modulo the largest table
         yield array.ravel(), 1 << (2 * array.shape[-2] - 1).bit_length()
     elif array.dtype == np.uint8 and array.ndim == 1:  # single bits come packed; the last byte may be filled up
         yield array[:-1], 256

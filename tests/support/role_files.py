@@ -45,6 +45,8 @@ _WAITING: dict[str, Any] = {
     "transport": "grpc",
 }
 
+_PLANNED: Content = {"coordinator": {}, "bank": {"link": "35/50"}, "telecom": {}}
+
 _NETWORK: Content = {
     "coordinator": {"listen": "0.0.0.0:7701"},
     "bank": {"listen": "127.0.0.1:7702", "coordinator": "deals.example.org:7701"},
@@ -76,7 +78,7 @@ _LABEL: dict[str, Any] = {
 def full(role: str) -> Content:
     """Return everything that a role's file may hold; [role], without which nothing works, comes last."""
     content = copy.deepcopy(_COMMON)
-    content["network"] = {**_NETWORK[role], **_WAITING}
+    content["network"] = {**_NETWORK[role], **_WAITING, **_PLANNED[role]}
     if role != "coordinator":
         content["data"] = copy.deepcopy(_DATA)
     if role == "bank":

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
+import numpy as np
+
 from mpfedxgb.party import ACTIVE, ALL, COORDINATOR, Party
 from mpfedxgb.protocols import (
     NOBODY,
     BitProduct,
+    Ending,
+    Fractions,
     Product,
     Secret,
     Shares,
+    Stage,
+    bit_signs,
     both,
     inner_product,
     less_than,
@@ -22,6 +28,7 @@ from mpfedxgb.protocols import (
     make_tags,
     multiply,
     negative,
+    negative_by_bits,
     open_bit,
     open_tags,
     reveal,
@@ -31,11 +38,14 @@ from mpfedxgb.protocols import (
     sums_of_bit_products,
     to_shares,
     truncate,
+    winning_tags,
 )
 from mpfedxgb.protocols.bits import shares_of_bit_products
+from mpfedxgb.protocols.opening import open_steps
 from mpfedxgb.protocols.secret import stack
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.ring import BIT, PACKED, Ring, RingArray
+from mpfedxgb.ring.kernels import U8
 from support.views import DEALT, Case, Coalition, Draw, Given, Inputs, Output, Values, every_bit
 
 Z2, Z4, Z8, Z16 = Ring(1), Ring(2), Ring(3), Ring(4)
@@ -177,6 +187,74 @@ def signs(participants: int) -> Case:
 
     values = range(4) if participants == 2 else (0, 1)
     return Case(program, of_everyone(participants, Z4, values), lambda v: [sign(v)], enumerated=no_padding(2))
+
+
+def signs_by_bits(participants: int) -> Case:
+    """Return whether x1 + ... + xM is negative, on bits: two digits of one bit become one."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [negative_by_bits(party, total(shared(party, inputs)), 3, 1, digit=1)]
+
+    values = range(8) if participants == 2 else (0, 5)
+    return Case(program, of_everyone(participants, Z8, values), lambda v: [sum(v.values()) % 8 >> 2])
+
+
+def signs_in_two_rounds(participants: int, owner: int) -> Case:
+    """Return whether one participant's x is negative, on bits: three digits of one bit become two, and these one."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [negative_by_bits(party, inputs.share(party, "x"), 4, 2, digit=1)]
+
+    return Case(program, {"x": Given(owner, Z16, (0, 11))}, lambda v: [v["x"] >> 3])
+
+
+def signs_of_valid_ones(participants: int) -> Case:
+    """Return who of a pair wins, the second and the first: by a sign, and by who is valid."""
+    signs = bit_signs(2, 1, digit=1, ending=Ending.BEATS)
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        x, valid = total(shared(party, inputs)[:2]), [inputs.share(party, name) for name in ("a", "b")]
+        count, flat = inputs.batch, x.reshape(1, inputs.batch)
+        party.step("signs")
+
+        def planes(bits: Sequence[RingArray]) -> U8:
+            return np.packbits(np.stack([b.data for b in bits]), axis=1, bitorder="little")
+
+        def deal(masks: list[RingArray]) -> list[RingArray]:
+            return signs.deal(flat.mask, masks, planes([bit.mask for bit in valid]))
+
+        fresh, dealt = party.prepare(signs.fresh(count), signs.dealt(count), deal)
+        if party.is_coordinator:
+            open_steps(party, signs.rounds, None)
+            return [Shares(RingArray.hidden(BIT, (count,)))] * 2
+        steps = signs.steps(
+            int(party.is_active),
+            flat.masked,
+            fresh,
+            dealt,
+            lambda: (planes([bit.mask for bit in valid]), planes([bit.masked for bit in valid])),
+        )
+        won = np.unpackbits(open_steps(party, signs.rounds, steps), axis=1, count=count, bitorder="little")
+        return [Shares(RingArray(BIT, bits)) for bits in won]
+
+    def expect(v: Values) -> list[int]:
+        less = (v["x1"] + v["x2"]) % 4 >> 1
+        return [v["b"] & (less | 1 - v["a"]), v["a"] & (1 - (less & v["b"]))]
+
+    given = {"x1": Given(1, Z4, range(4)), "x2": Given(participants, Z4, range(4))}
+    return Case(program, given | {"a": Given(1, BIT, (0, 1)), "b": Given(participants, BIT, (0, 1))}, expect)
+
+
+def tournaments(participants: int, owner: int) -> Case:
+    """Return shares of the tag of the larger of two fractions x / 1 and 0 / 1: one pair, by its sign."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        x = inputs.share(party, "x")
+        value = stack([stack([x * 0, x], 1), stack([x * 0 + 1, x * 0 + 1], 1)])
+        tag = stack([x * 0 + 1, x * 0 + 2], 1)
+        return [winning_tags(party, Fractions(value, tag), [Stage(2, 2)])]
+
+    return Case(program, {"x": Given(owner, Z4, (3, 0, 1))}, lambda v: [2 if v["x"] == 1 else 1])
 
 
 def sign(v: Values) -> int:

@@ -22,7 +22,7 @@ import pytest
 
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.protocols import Bit, Secret, Shares, rows, share, share_bit
-from mpfedxgb.ring import Ring, RingArray
+from mpfedxgb.ring import BIT, PACKED, Ring, RingArray
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport.frame import Frame, Kind, decode
 
@@ -170,6 +170,11 @@ class Randomness:
         return RingArray(draw.ring, whole.astype(draw.ring.dtype).reshape(self.batch, *draw.shape))
 
 
+def is_planes(ring: Ring, shape: Shape, batch: int) -> bool:
+    """Tell whether an array holds bit planes over the batch, (planes, ceil(batch / 8))."""
+    return ring == PACKED and len(shape) == 2 and shape[0] != batch and shape[1] == -(-batch // 8)
+
+
 @dataclass(slots=True)
 class EnumeratedSource:
     """A `Source` whose elements are bits of the batch index."""
@@ -180,7 +185,13 @@ class EnumeratedSource:
     drawn: int = 0
 
     def elements(self, ring: Ring, shape: Shape) -> RingArray:
-        """Return the next elements, for all runs of the batch."""
+        """Return the next elements, for all runs of the batch; of bit planes, each has one bit of every run."""
+        batch = self.randomness.batch
+        if is_planes(ring, shape, batch):
+            draw = Draw(self.participant, self.label, self.drawn, BIT, shape[:1])
+            self.drawn += 1
+            bits = self.randomness.elements(draw).data.reshape(batch, shape[0])
+            return RingArray(PACKED, np.packbits(bits.T, axis=1, bitorder="little"))
         assert shape[:1] == (self.randomness.batch,), f"{self.label} draws {shape}, without the batch in front"
         draw = Draw(self.participant, self.label, self.drawn, ring, shape[1:])
         self.drawn += 1
@@ -192,8 +203,11 @@ class EnumeratedSource:
 
 
 def draws_of(case: Case, participants: int) -> list[Draw]:
-    """Return everything that is drawn in a run, in a fixed order."""
-    randomness = Randomness()
+    """Return everything that is drawn in a run, in a fixed order.
+
+    The batch has a size that nothing else has, so that planes of bits are told from arrays over the batch.
+    """
+    randomness = Randomness(samples=61)
     _run(case, participants, randomness, case.assignments()[:1])
     return [randomness.registry[key] for key in sorted(randomness.registry)]
 
@@ -341,6 +355,8 @@ def _columns(array: npt.NDArray[Any], batch: int) -> Iterable[Column]:
     """Return what one array of a frame says, by element and run; single bits come packed over the whole batch."""
     if array.ndim == 2 and array.shape[1] == batch:  # several runs' arrays stacked in front of the batch
         array = array.T
+    if array.dtype == np.uint8 and is_planes(PACKED, array.shape, batch):
+        return np.unpackbits(array, axis=1, count=batch, bitorder="little")
     if array.shape[:1] == (batch,):
         return array.reshape(batch, -1).T
     inner = 8 * array.size // batch

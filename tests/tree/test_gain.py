@@ -13,6 +13,7 @@ from mpfedxgb.protocols import Bit, Secret, Shares, public_secret, to_shares
 from mpfedxgb.ring import BIT, VECTOR, wide
 from mpfedxgb.tree import Constants, TreeRules
 from mpfedxgb.tree.gain import gains
+from mpfedxgb.tree.weightless import weightless_gains
 from support.evaluation import PROPERTY, SEEDS, Evaluation, Integers, bulk, evaluate, integers, operand, same
 
 NODES, COLUMNS = 3, 5
@@ -36,7 +37,7 @@ def secure_gains(
     rules: TreeRules,
     allowed: Integers | None,
 ) -> Evaluation:
-    """Run the protocol on shared sums; returns A and B as one array (2, nodes, columns + 1), and the tags."""
+    """Run the protocol on shared sums; returns A and B as one array (2, nodes, columns + 1), the tags, who is valid."""
     lam, gam, mcw = constants
     operands = [operand(VECTOR, sums), operand(VECTOR, totals), operand(VECTOR, mcw)]
     operands += [operand(rules.ring, lam), operand(rules.ring, gam)]
@@ -46,8 +47,9 @@ def secure_gains(
         left, total, mcw_, lam_, gam_ = secrets[:5]
         permitted = None if allowed is None else Bit(secrets[5])
         tags = public_secret(party, VECTOR, np.arange(COLUMNS + 1)).broadcast_to((NODES, COLUMNS + 1))
-        fractions = gains(party, to_shares(party, left), total, Constants(lam_, gam_, mcw_), rules, permitted, tags)
-        return [fractions.value, fractions.tag]
+        score = weightless_gains if rules.weightless_wins else gains
+        fractions = score(party, to_shares(party, left), total, Constants(lam_, gam_, mcw_), rules, permitted, tags)
+        return [fractions.value, fractions.tag, *([] if fractions.valid is None else [fractions.valid])]
 
     return evaluate(participants, operands, compute)
 
@@ -55,7 +57,7 @@ def secure_gains(
 def plain_gains(
     sums: Integers, totals: Integers, constants: tuple[int, int, int], rules: TreeRules, allowed: Integers | None
 ) -> Integers:
-    """Return what A and B should be, in Python integers."""
+    """Return what A and B should be, in Python integers; where weightless sides may win, of invalid ones 0 and 1."""
     lam, gam, mcw = constants
     out = np.empty((2, NODES, COLUMNS + 1), object)
     first = 1 if rules.no_split_first else 0
@@ -65,20 +67,30 @@ def plain_gains(
             GL, HL = sums[i, :, j]
             GR, HR = G - GL, H - HL
             fraction = GL**2 * (HR + lam) + GR**2 * (HL + lam), (HL + lam) * (HR + lam)
-            light = rules.checks_children and min(HL, HR) < mcw
-            left_out = allowed is not None and not allowed[i, j]
-            if light and rules.weightless_wins and not left_out:
+            light = rules.weightless_wins and min(HL, HR) < mcw
+            left_out = rules.weightless_wins and allowed is not None and not allowed[i, j]
+            if light and not left_out:
                 out[:, i, first + j] = (GR**2 if HL == 0 else GL**2), H + lam
             else:
                 out[:, i, first + j] = (0, 1) if light or left_out else fraction
     return out
 
 
+def valid_ones(sums: Integers, totals: Integers, mcw: int, rules: TreeRules, allowed: Integers | None) -> Integers:
+    """Return which candidates are neither too light on a side nor left out; "no split" always takes part."""
+    valid = np.ones((NODES, COLUMNS), int) if allowed is None else allowed.astype(int)
+    if rules.checks_children:
+        lighter = np.minimum(sums[:, 1], totals[:, 1:] - sums[:, 1])
+        valid = valid * (lighter >= mcw).astype(int)
+    always = np.ones((NODES, 1), int)
+    return integers(np.concatenate([always, valid] if rules.no_split_first else [valid, always], axis=1))
+
+
 @pytest.mark.parametrize(("checks", "samples", "first"), list(product([False, True], repeat=3)))
 @given(seed=SEEDS)
 @PROPERTY
 def test_gains_are_exact_fractions(checks: bool, samples: bool, first: bool, seed: int) -> None:
-    """Sums of up to 61 bits, any constants: A and B to the last bit; invalid candidates are 0 / 1."""
+    """Sums of up to 61 bits, any constants: A and B to the last bit; which candidates are valid, if some may not be."""
     rng = np.random.default_rng(seed)
     sums, totals = node_sums(rng, int(rng.integers(3, 62)))
     middle = int(np.sort(sums[:, 1].ravel())[sums[:, 1].size // 2])
@@ -90,6 +102,9 @@ def test_gains_are_exact_fractions(checks: bool, samples: bool, first: bool, see
 
     same(found[0], rules.ring, plain_gains(sums, totals, constants, rules, allowed))
     same(found[1], VECTOR, np.broadcast_to(np.arange(COLUMNS + 1), (NODES, COLUMNS + 1)))
+    assert len(found) == 2 + (checks or samples)
+    for valid in found[2:]:
+        same(valid, BIT, valid_ones(sums, totals, constants[2], rules, allowed))
 
 
 @pytest.mark.parametrize(("samples", "first"), list(product([False, True], repeat=2)))
@@ -128,19 +143,21 @@ def test_weight_of_a_child_at_the_limit(mcw: int) -> None:
     """Just heavy enough is enough, on either side; lambda does not count."""
     left = integers([[[1, 1, 1, 1, 1], [0, 4, 5, 6, 10]]] * NODES)
     totals = integers([[3, 10]] * NODES)
-    rules = TreeRules(max_depth=3, ring=wide(3), checks_children=True, no_split_first=True, first_layer_mask=False)
-    value = secure_gains(2, left, totals, (7, 1, mcw), rules, None).values[0]
+    rules = TreeRules(
+        max_depth=3, ring=wide(3), checks_children=True, no_split_first=True, first_layer_mask=False, weight_bits=5
+    )
+    valid = secure_gains(2, left, totals, (7, 1, mcw), rules, None).values[2]
 
-    assert (value[1][0][1:] != 1).tolist() == [min(h, 10 - h) >= mcw for h in (0, 4, 5, 6, 10)]
+    assert valid[0][1:].tolist() == [min(h, 10 - h) >= mcw for h in (0, 4, 5, 6, 10)]
 
 
 @pytest.mark.parametrize(
     ("checks", "samples", "weightless", "rounds"),
     [
         (False, False, False, 3),
-        (False, True, False, 4),
-        (True, False, False, 4),
-        (True, True, False, 4),
+        (False, True, False, 3),
+        (True, False, False, 3),
+        (True, True, False, 3),
         (True, False, True, 4),
         (True, True, True, 4),
     ],

@@ -35,7 +35,7 @@ from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import Link, SessionSettings, link_of
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError, UnknownParameterError
 from mpfedxgb.party.local import run_locally
@@ -105,6 +105,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         random_state: int | None = None,
         insecure_seed: int | None = None,
         deadline: float = 600.0,
+        link: str | Link = "local",
         verbosity: int = 0,
     ) -> None:
         self.participants = participants
@@ -130,6 +131,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.random_state = random_state
         self.insecure_seed = insecure_seed
         self.deadline = deadline
+        self.link = link
         self.verbosity = verbosity
 
     def set_params(self, **params: Any) -> Self:
@@ -166,6 +168,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             parameters="" if params is None else params.to_json(),
             deadline=plain(self.deadline),
             insecure_seed=plain(self.insecure_seed),
+            link=link_of(self.link),
         )
 
     def _fit(

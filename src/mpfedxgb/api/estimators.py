@@ -56,6 +56,8 @@ base_score, eval_metric, early_stopping_rounds
         Makes whole runs repeat for demonstrations. Never for real data.
     deadline : float
         Seconds a role waits for another.
+    link : "local", "lan", "wan", or milliseconds one way and megabits a second, as in "20/100"
+        What lies between the roles, for which tournaments are planned: rounds or bytes. It changes no model.
     verbosity : int
         1 shows a progress bar.
 

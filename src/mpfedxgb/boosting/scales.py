@@ -69,6 +69,11 @@ def bits_needed(rows: int, g_cap: int, h_cap: int, lam: int, gam: int) -> int:
     return 1 + max(a * b, a * b0, a0 * b).bit_length()
 
 
+def weight_bits(public: Plan, rows: int) -> int:
+    """Return the width of a side's hessian less min_child_weight, which is at most one more than all of them."""
+    return (rows * public.h_cap + 1).bit_length() + 1
+
+
 def plan(params: TrainParams, rows: int) -> Plan:
     """Return the public widths of a training; raises DoesNotFitError for tables that no wide ring holds."""
     policy = params.scale_policy

@@ -83,6 +83,8 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None) -> Setup:
         first_layer_mask=params.first_layer_mask,
         is_paper=params.is_paper,
         weightless_wins=scales.weightless_wins(params),
+        bits=scales.bits_needed(rows, plan.g_cap, plan.h_cap, plan.lam_cap, plan.gam_cap),
+        weight_bits=scales.weight_bits(plan, rows),
     )
     active = None
     if mine is not None and mine.labels is not None:

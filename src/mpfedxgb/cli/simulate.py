@@ -71,6 +71,7 @@ def simulate(
     binning: Annotated[
         str, typer.Option(help="quantile (at most max-bin bins), or paper: the sketch of the paper's code.")
     ] = "quantile",
+    link: Annotated[str, typer.Option(help="What to plan for: local, lan, wan, or ms/Mbit/s as in 20/100.")] = "local",
     insecure_seed: Annotated[int | None, typer.Option(help="Makes the run repeat. Never for real data.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON.")] = False,
 ) -> None:
@@ -97,6 +98,7 @@ def simulate(
         first_layer_mask=first_layer_mask,
         security=security,
         binning=binning,
+        link=link,
         insecure_seed=insecure_seed,
         verbosity=0 if as_json else 1,
     )

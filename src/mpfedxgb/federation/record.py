@@ -78,7 +78,9 @@ class AttemptRecord:
         """Write down how the attempt ended."""
         how = {"how": "done"} if error is None else {"how": kind_of(error), "why": printable(public_reason(error))}
         phases = {name: counts.to_dict() for name, counts in self._party.meter.phases.items()}
-        self.note({**how, "phases": phases})
+        link, plans = self._party.link, self._party.meter.plans
+        planned = {"link": {"latency": link.latency, "bandwidth": link.bandwidth}, "plans": plans} if plans else {}
+        self.note({**how, "phases": phases, **planned})
 
     def _write(self, content: Mapping[str, Any]) -> None:
         try:

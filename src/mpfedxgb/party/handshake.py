@@ -3,8 +3,8 @@
 1. Every participant sends its greeting and a fresh nonce to the coordinator and to the active participant.
 2. The coordinator compares the greetings, and hands each participant its own greeting and that participant's seed.
 3. The active participant compares the greetings too. It settles what may differ - the newest protocol that all speak,
-   the highest number of an attempt that anyone has reached, the smallest limit of a frame - and passes this and all
-   nonces on.
+   the highest number of an attempt that anyone has reached, the smallest limit of a frame, and for what link its own
+   settings say to plan - and passes this and all nonces on.
 
 After this the coordinator receives announcements only.
 """
@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from mpfedxgb.config import SMALLEST_FRAME
-from mpfedxgb.errors import HandshakeError, printable
+from mpfedxgb.config import SMALLEST_FRAME, Link
+from mpfedxgb.errors import HandshakeError, SettingsError, printable
 from mpfedxgb.party.communicator import Array, Communicator
 from mpfedxgb.party.keys import NONCE_BYTES, Keyring, MakeSource, context_digest, entropy_of
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.ring.prg import SEED_BYTES, digest
 from mpfedxgb.transport.frame import Kind
 
-PROTOCOLS = (3,)
+PROTOCOLS = (4,)
 """Versions of the program that this release can run; a new one for every change after which old and new roles could
 not finish a run together."""
 
@@ -56,7 +56,7 @@ def shake_hands(comm: Communicator, make_source: MakeSource | None = None, priva
     else:
         agreed, nonces, commitments, seed = _participant(comm, nonce, private)
         seeds = {comm.role: seed}
-    comm.settings = replace(comm.settings, attempt=agreed["attempt"], max_frame_bytes=agreed["max_frame_bytes"])
+    comm.settings = replace(comm.settings, **{key: agreed[key] for key in ("attempt", "max_frame_bytes", "link")})
     context = context_digest(comm.settings, comm.roster, nonces)
     comm.begin(context)
     session, parameters = comm.settings.session.encode(), comm.settings.parameters.encode()
@@ -184,6 +184,7 @@ def _settle(comm: Communicator, greetings: dict[int, dict[str, Any]]) -> bytes:
         "protocol": max(common),
         "attempt": max(g["attempt"] for g in greetings.values()),
         "max_frame_bytes": min(g["max_frame_bytes"] for g in greetings.values()),
+        "link": [comm.settings.link.latency, comm.settings.link.bandwidth],
     }
     return json.dumps(agreed).encode()
 
@@ -193,7 +194,8 @@ def _read_agreement(comm: Communicator, blob: bytes) -> dict[str, Any]:
     try:
         agreed: dict[str, Any] = dict(json.loads(blob))
         protocol, attempt, limit = agreed["protocol"], agreed["attempt"], agreed["max_frame_bytes"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        agreed["link"] = Link(*agreed["link"])
+    except (ValueError, TypeError, KeyError, RecursionError, SettingsError):
         raise HandshakeError(f"{name} sent an agreement that cannot be read") from None
     mine = comm.settings
     sound = protocol in PROTOCOLS and _is_attempt(attempt) and _is_limit(limit)

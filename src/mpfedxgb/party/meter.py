@@ -60,10 +60,11 @@ class Counts:
 
 
 class Meter:
-    """Counts of one role, by phase; the phase is a path such as "tree/histogram"."""
+    """Counts of one role, by phase; the phase is a path such as "tree/histogram". And how tournaments were planned."""
 
     def __init__(self) -> None:
         self.phases: dict[str, Counts] = {}
+        self.plans: dict[str, str] = {}
         self._path: tuple[str, ...] = ()
         self._since = time.perf_counter()
         self.now = self._enter(())

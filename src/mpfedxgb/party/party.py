@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.config import Link
 from mpfedxgb.errors import FrameError
 from mpfedxgb.party.communicator import Array, Communicator
 from mpfedxgb.party.keys import Keyring
@@ -22,7 +23,7 @@ from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import unpack_data
-from mpfedxgb.ring.prg import Source
+from mpfedxgb.ring.prg import Source, draw
 from mpfedxgb.ring.ring import BIT, Ring, Shape
 from mpfedxgb.transport.frame import Kind
 
@@ -49,7 +50,10 @@ class Party:
         self.on_reveal: Callable[[str, Any], None] = _look_away
         self.on_milestone: Callable[[Mapping[str, Any]], None] = _keep_nothing
         self._scope: tuple[str, ...] = ()
+        self._label = ""
         self._sources: dict[int, Source] = {}
+        self._openings = 0
+        self._key_label = self._step_label()
 
     def __repr__(self) -> str:
         return f"Party({self.name}, step {self.communicator.step})"
@@ -75,6 +79,16 @@ class Party:
         return self.role == ACTIVE
 
     @property
+    def topology(self) -> str:
+        """How the participants are connected: over the active one."""
+        return "star"
+
+    @property
+    def link(self) -> Link:
+        """What lies between the roles, as the active participant has announced it."""
+        return self.communicator.settings.link
+
+    @property
     def others(self) -> range:
         """The auxiliary participants, as P_1 addresses them."""
         return self.roster.auxiliaries
@@ -92,8 +106,17 @@ class Party:
 
     def step(self, operation: str) -> None:
         """Begin the next step of the program: new label, new keys."""
-        self.communicator.advance("/".join((*self._scope, operation)))
+        self._label = "/".join((*self._scope, operation))
+        self.communicator.advance(self._label)
+        self._key_label = self._step_label()
         self._sources.clear()
+        self._openings = 0
+
+    def number_opening(self, what: str = "") -> None:
+        """Tell the openings of one step apart: from the second on, each is a step to the peers, under the same keys."""
+        self._openings += 1
+        if self._openings > 1:
+            self.communicator.advance(f"{self._label} #{self._openings}{' ' + what if what else ''}")
 
     def _step_label(self) -> str:
         return f"{self.communicator.step}:{self.communicator.label}"
@@ -101,9 +124,7 @@ class Party:
     def _source(self, participant: int) -> Source:
         source = self._sources.get(participant)
         if source is None:
-            source = self._sources[participant] = self.keys.source(
-                participant, f"{self.communicator.step}:{self.communicator.label}"
-            )
+            source = self._sources[participant] = self.keys.source(participant, self._key_label)
         return source
 
     def fresh(self, ring: Ring, shape: Shape) -> RingArray:
@@ -124,7 +145,7 @@ class Party:
     def source_of(self, owner: int, label: str) -> Source | None:
         """Return a stream that a participant has in common with the coordinator, for those two; None for the others."""
         if self.role in (owner, COORDINATOR):
-            return self.keys.source(owner, f"{self._step_label()}/{label}")
+            return self.keys.source(owner, f"{self._key_label}/{label}")
         return None
 
     def deal(self, specs: Sequence[Spec], compute: Callable[[], Sequence[RingArray]]) -> list[RingArray]:
@@ -146,6 +167,29 @@ class Party:
         if self.is_active:
             return self.receive(COORDINATOR, specs)
         return [self._source(self.role).elements(ring, shape) for ring, shape in specs]
+
+    def prepare(
+        self, fresh: Sequence[Spec], dealt: Sequence[Spec], compute: Callable[[list[RingArray]], Sequence[RingArray]]
+    ) -> tuple[list[RingArray], list[RingArray]]:
+        """Return fresh masks, and shares of what the coordinator computes from them: all that a step needs, at once.
+
+        As `fresh` for each and then `deal`, with one expansion of every stream and one message to P_1.
+        """
+        if not self.is_coordinator:
+            specs = fresh if self.is_active else [*fresh, *dealt]
+            own = draw(self._source(self.role), specs)
+            return own[: len(fresh)], self.receive(COORDINATOR, dealt) if self.is_active else own[len(fresh) :]
+        masks = draw(self._source(ACTIVE), fresh)
+        theirs = [draw(self._source(m), [*fresh, *dealt]) for m in self.others]
+        for drawn in theirs:
+            masks = [whole + one for whole, one in zip(masks, drawn, strict=False)]
+        values = list(compute(masks))
+        assert [(value.ring, value.shape) for value in values] == list(dealt), (values, dealt)
+        rest = values
+        for drawn in theirs:
+            rest = [value - one for value, one in zip(rest, drawn[len(fresh) :], strict=True)]
+        self.send([ACTIVE], rest)
+        return masks, values
 
     def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
         """Send ring elements to peers, in one message each."""
@@ -276,7 +320,7 @@ def _wire_bytes(ring: Ring, shape: Shape) -> int:
 
 
 def _from_wire(array: Array, ring: Ring, shape: Shape) -> RingArray:
-    size = int(np.prod(shape, dtype=np.int64))
+    size = math.prod(shape)
     expected = (-(-size // 8),) if ring == BIT else shape + ring.tail
     if array.dtype != ring.dtype or array.shape != expected:
         raise FrameError(f"an array of {array.dtype}{list(array.shape)} came where {ring}{list(shape)} was expected")

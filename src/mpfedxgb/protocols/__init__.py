@@ -3,7 +3,7 @@
 Everything that the rooms above use is here, and what a program of one's own may want besides.
 """
 
-from mpfedxgb.protocols.argmax import Fractions, argmax, fractions
+from mpfedxgb.protocols.argmax import Fractions, argmax, fractions, winning_tags
 from mpfedxgb.protocols.bits import (
     Bit,
     BitProduct,
@@ -18,10 +18,12 @@ from mpfedxgb.protocols.bits import (
     sums_of_bit_products,
 )
 from mpfedxgb.protocols.compare import comparing_with_zero, less_than, negative
+from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs, negative_by_bits
 from mpfedxgb.protocols.divide import ITERATIONS, divide, reciprocal
 from mpfedxgb.protocols.lift import lift, lift_opened, lift_secret, lifting
 from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
-from mpfedxgb.protocols.opening import Pending, masking, open_groups, open_masked, open_pending
+from mpfedxgb.protocols.opening import Pending, Steps, masking, open_groups, open_masked, open_pending, open_shares
+from mpfedxgb.protocols.plan import Plan, plan
 from mpfedxgb.protocols.private_matrix import (
     KEPT_BYTES,
     BitMatrix,
@@ -43,6 +45,7 @@ from mpfedxgb.protocols.secret import (
     to_shares,
 )
 from mpfedxgb.protocols.share import share, share_each, share_together
+from mpfedxgb.protocols.stages import Layout, Stage
 from mpfedxgb.protocols.tag import NOBODY, OWN_SPLIT, Opened, Tags, make_tags, open_tags
 from mpfedxgb.protocols.truncate import truncate
 
@@ -54,18 +57,25 @@ __all__ = [
     "Bit",
     "BitMatrix",
     "BitProduct",
+    "BitSigns",
+    "Ending",
     "Fractions",
+    "Layout",
     "Matrix",
     "Opened",
     "Pending",
+    "Plan",
     "PrivateMatrix",
     "Product",
     "RowVectors",
     "Secret",
     "Shares",
     "Sides",
+    "Stage",
+    "Steps",
     "Tags",
     "argmax",
+    "bit_signs",
     "bit_times",
     "both",
     "comparing_with_zero",
@@ -87,12 +97,15 @@ __all__ = [
     "multiplying",
     "multiplying_by_bits",
     "negative",
+    "negative_by_bits",
     "open_bit",
     "open_groups",
     "open_masked",
     "open_pending",
+    "open_shares",
     "open_tags",
     "opening_bit",
+    "plan",
     "public_secret",
     "public_shares",
     "publish_matrix",
@@ -112,4 +125,5 @@ __all__ = [
     "sums_of_products",
     "to_shares",
     "truncate",
+    "winning_tags",
 ]

@@ -1,35 +1,44 @@
 """SecureArgmax without division: an oblivious tournament over fractions A / B (section 4.3, Eq. 6-7 by one sign).
 
 Candidate 2 beats candidate 1 if A_1 B_2 - A_2 B_1 < 0, for positive B; a tie goes to the lower index. Winners stay
-secret: their A, B and tag are selected by hidden bits.
+secret: their A, B and tag are selected by hidden bits. A candidate may be invalid, which a hidden bit tells: it wins
+against nobody, and where a group has no other, nobody's -1 / 1 goes on in its place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from math import prod
 
 import numpy as np
 
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.bits import Bit, BitProduct, open_bit, sums_of_bit_products
-from mpfedxgb.protocols.compare import negative
-from mpfedxgb.protocols.opening import open_masked
-from mpfedxgb.protocols.secret import Secret, Shares, concatenate, stack
-from mpfedxgb.ring import kernels
+from mpfedxgb.protocols.compare import ByteSigns
+from mpfedxgb.protocols.opening import open_shares, open_steps
+from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, stack, to_shares
+from mpfedxgb.protocols.stages import Layout, Named, Stage, winner_bits
 from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.kernels import I64
-from mpfedxgb.ring.ring import BIT
+from mpfedxgb.ring.kernels import U8
+from mpfedxgb.ring.planes import plane_bits
+from mpfedxgb.ring.ring import BIT, PACKED
+from mpfedxgb.ring.selection import choose_members, chosen_masks, cross_differences
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fractions:
-    """Candidates: numerators and positive denominators as one secret (2, ..., n), and tags (..., n)."""
+    """Candidates: numerators and positive denominators as one secret (2, ..., n), and tags (..., n).
+
+    `bits` bounds A_1 B_2 - A_2 B_1 of any two, sign included; None stands for the ring's. `valid` are shared bits
+    (..., n), or None where all are; where some may not be, numerators of valid ones, of which every tournament has one,
+    are not negative.
+    """
 
     value: Secret
     tag: Secret
+    bits: int | None = None
+    valid: Shares | None = None
 
     @property
     def numerator(self) -> Secret:
@@ -47,77 +56,236 @@ def fractions(numerator: Secret, denominator: Secret, tag: Secret) -> Fractions:
     return Fractions(stack([numerator, denominator]), tag)
 
 
-def argmax(party: Party, candidates: Fractions, fan_in: int = 4) -> Fractions:
+def argmax(party: Party, candidates: Fractions, stages: Sequence[Stage]) -> Fractions:
     """Return the largest of the candidates (..., n) for each tournament of the batch: (...), the lower index at a tie.
 
-    Per stage, in groups of `fan_in` neighbours (2 or 4):
+    Per stage, in groups of neighbours; the coordinator deals all that the stage needs at once:
 
-    1. For all pairs of a group, open A_1 B_2 - A_2 B_1 under a mask.
-    2. Compare; 3. open the answers as bits.
-    4. Select A, B and tag of the candidate that wins all its pairs.
+    1. For all pairs of a group, open A_1 B_2 - A_2 B_1 under a mask, and in the first stage who is valid.
+    2. Compare. On bits, who is valid is taken into account by the last round of the comparison.
+    3. Open the answers under masks; in groups of more than two, also their products, of which one is 1: the winner's.
+    4. Select A, B and tag of the winner.
 
-    Rounds: 4 per stage, ceil(log_fan_in n) stages. Reveals: nothing.
+    Rounds: 3 and those of the comparison per stage, and 1 more where groups have more than two. Reveals: nothing.
     """
-    if fan_in not in (2, 4):
-        raise UserError(f"a tournament has fan-in 2 or 4, not {fan_in}")
-    if candidates.tag.shape[-1] < 1:
-        raise UserError("a tournament needs at least one candidate")
-    value, tag = candidates.value, candidates.tag
     with party.phase("argmax"):
-        while tag.shape[-1] > 1:
-            value, tag = _stage(party, value, tag, fan_in if tag.shape[-1] > 2 else 2)
-    return Fractions(value[..., 0], tag[..., 0])
+        rest = _play(party, candidates, _needed(candidates, stages))
+    return Fractions(rest.value[..., 0], rest.tag[..., 0], rest.bits)
 
 
-def _stage(party: Party, value: Secret, tag: Secret, size: int) -> tuple[Secret, Secret]:
-    """Play one stage: n candidates become ceil(n / size)."""
-    value, tag = _grouped(value, size), _grouped(tag, size)
-    pairs = np.array(list(combinations(range(size), 2)), np.int64)
-    later_wins = open_bit(party, negative(party, _differences(party, value, pairs))).secret
-    bits = _winning_bits(later_wins, pairs.tolist(), size)
-    value, tag = sums_of_bit_products(
-        party,
-        [BitProduct(bits, x[..., 1:] - x[..., :1], x[..., 0], axis=-1) for x in (value, tag)],
-        name="select winners",
-    )
-    return value, tag
+def winning_tags(party: Party, candidates: Fractions, stages: Sequence[Stage]) -> Shares:
+    """Return shares of the winners' tags (...), to be revealed: as `argmax`, whose last selection is not opened.
 
-
-def _differences(party: Party, value: Secret, pairs: I64) -> Secret:
-    """Return A_i B_j - A_j B_i for all pairs (i, j) of every group: (2, ..., groups, size) to (..., groups, pairs).
-
-    A sum of two products (see `sum_of_products`), whose local part one kernel computes for all pairs at once.
+    Rounds: as `argmax`, less 1. Reveals: nothing.
     """
-    party.step("differences")
-    shape = (*value.shape[1:-1], len(pairs))
-    party.meter.now.products += 2 * prod(shape)
+    with party.phase("argmax"):
+        needed = _needed(candidates, stages)
+        if not needed:
+            return to_shares(party, candidates.tag[..., 0])
+        rest = _play(party, candidates, needed[:-1])
+        last = _Play(party, rest, needed[-1], keeps_value=False)
+        return last.select_shares(last.winners())
 
-    def local(masked: RingArray, constant: int) -> RingArray:
-        words = value.ring.words
-        out = np.empty((prod(shape[:-1]), len(pairs), words), np.uint64)
-        members = (2, prod(value.shape[1:]), words)
-        kernels.cross_differences(
-            pairs, masked.words().reshape(members), value.mask.words().reshape(members), constant, out
+
+def _play(party: Party, candidates: Fractions, stages: Sequence[Stage]) -> Fractions:
+    """Return what is left after some stages."""
+    for stage in stages:
+        play = _Play(party, candidates, stage)
+        value, tag = play.select(play.winners())
+        candidates = Fractions(value, tag, candidates.bits)
+    return candidates
+
+
+def _needed(candidates: Fractions, stages: Sequence[Stage]) -> list[Stage]:
+    """Return the stages that are needed to leave one candidate; refuse a tournament that they do not finish."""
+    left, needed = candidates.tag.shape[-1], list[Stage]()
+    if left < 1:
+        raise UserError("a tournament needs at least one candidate")
+    if candidates.valid is not None and stages and stages[0].rounds == 1:
+        raise UserError("who is valid is taken into account on bits; compare in two rounds or more in the first stage")
+    for stage in stages:
+        if left > 1:
+            needed.append(stage)
+            left = -(-left // stage.size)
+    if left > 1:
+        raise UserError(f"{candidates.tag.shape[-1]} candidates are not played out in these stages; add some")
+    return needed
+
+
+class _Play:
+    """One stage in the making: its layout, what was drawn and dealt for it, and its rounds."""
+
+    def __init__(self, party: Party, candidates: Fractions, stage: Stage, keeps_value: bool = True) -> None:
+        value, tag, valid = candidates.value, candidates.tag, candidates.valid
+        size = min(stage.size, tag.shape[-1])
+        self.party = party
+        self.value, self.tag = _grouped(value, size), _grouped(tag, size)
+        self.valid = None if valid is None else _grouped_shares(valid, size)
+        self.shape = self.tag.shape[:-1]
+        bits = value.ring.bits if candidates.bits is None else candidates.bits
+        self.layout = Layout(
+            prod(self.shape), size, stage.rounds, value.ring, tag.ring, bits, valid is not None, keeps_value
         )
-        return RingArray.from_words(value.ring, shape, out)
+        self.pairs = np.array(self.layout.pairs, np.int64)
+        self.groups, self.size = self.layout.groups, size
+        party.step("stage")
+        fresh, dealt = self.layout.fresh(), self.layout.dealt()
+        masks, shares = party.prepare([spec for _, spec in fresh], [spec for _, spec in dealt], self._deal)
+        self.masks, self.dealt = _named(fresh, masks), _named(dealt, shares)
+        party.meter.now.products += 2 * self.layout.comparisons
+        party.meter.now.comparisons += self.layout.comparisons
 
-    (full,) = party.deal([(value.ring, shape)], lambda: [local(value.mask, -1)])
-    if party.is_coordinator:
-        return open_masked(party, Shares(RingArray.hidden(value.ring, shape)))
-    return open_masked(party, Shares(local(value.masked, int(party.is_active)) + full))
+    def _deal(self, drawn: list[RingArray]) -> list[RingArray]:
+        """Return what the coordinator deals, from the masks of the candidates and the fresh ones."""
+        masks = _named(self.layout.fresh(), drawn)
+        (differences,), count = masks["differences"], self.layout.comparisons
+        dealt = [self._differences(self.value.mask, -1, RingArray.zeros(self.value.ring, (count,)))]
+        winners = masks["winners" if self.layout.has_winner_bits else "answers"]
+        bits = plane_bits(winners[0].data, self.groups)
+        dealt.append(RingArray(BIT, np.ascontiguousarray(bits.T)).cast(self.layout.gate_ring))
+        if self.layout.keeps_value:
+            dealt.append(self._chosen_masks(bits, self.value.mask, 2))
+        dealt.append(self._chosen_masks(bits, self.tag.mask, 1))
+        if isinstance(signs := self.layout.signs, ByteSigns):
+            dealt += signs.deal(differences, masks["signs"])
+        else:
+            gates = None if self.valid is None else self._of_pairs(masks["valid"][0].data)
+            dealt += signs.deal(differences.reshape(1, count), masks["signs"], gates)
+        if self.layout.has_winner_bits:
+            products = winner_bits(self.size, self.valid is not None)
+            dealt.append(RingArray(PACKED, products.products(np.concatenate(self._mask_factors(masks)))))
+        return dealt
 
+    def _differences(self, masked: RingArray, constant: int, start: RingArray) -> RingArray:
+        words = self.value.ring.words
+        members = (2, self.groups * self.size, words)
+        out = start.words().reshape(self.groups, len(self.pairs), words)
+        out = np.array(out) if not out.flags.writeable else out
+        mask = self.value.mask.words().reshape(members)
+        cross_differences(self.pairs, masked.words().reshape(members), mask, constant, out)
+        return RingArray.from_words(self.value.ring, (self.layout.comparisons,), out)
 
-def _winning_bits(later_wins: Secret, pairs: list[list[int]], size: int) -> tuple[Bit, ...]:
-    """Return, along the last axis, for each member but the first its size - 1 bits, all 1 if it wins the group."""
-    bits = []
-    for rival in range(size - 1):
-        places, flips = [], []
-        for member in range(1, size):
-            other = rival if rival < member else rival + 1
-            places.append(pairs.index(sorted([member, other])))
-            flips.append(int(other > member))  # the member is the earlier of the pair: it wins where the later does not
-        bits.append(Bit(later_wins[..., np.array(places)] + RingArray.encode(BIT, flips)))
-    return tuple(bits)
+    def _chosen_masks(self, bits: U8, mask: RingArray, count: int) -> RingArray:
+        words = mask.ring.words
+        out = np.empty((count, self.groups, self.layout.chosen, words), np.uint64)
+        chosen_masks(bits, mask.words().reshape(count, self.groups * self.size, words), out)
+        return RingArray.from_words(mask.ring, out.shape[:3] if count > 1 else out.shape[1:3], out)
+
+    def _of_pairs(self, valid: U8) -> U8:
+        """Return, as two planes over all pairs, the bits of the first and the second of each pair."""
+        bits = plane_bits(valid[0], self.groups * self.size).reshape(self.groups, self.size)
+        both = np.stack([bits[:, self.pairs[:, side]].reshape(-1) for side in (0, 1)])
+        return np.packbits(both, axis=1, bitorder="little")
+
+    def _factors(self, answers: U8, turned: U8, valid: U8 | None) -> tuple[U8, ...]:
+        """Return the variables of the winners' products: answers, the same turned over, whether the first is valid."""
+        if valid is None:
+            return answers, turned
+        first = plane_bits(valid[0], self.groups * self.size).reshape(self.groups, self.size)[:, 0]
+        return answers, turned, np.packbits(first, bitorder="little").reshape(1, -1)
+
+    def _mask_factors(self, masks: dict[str, list[RingArray]]) -> tuple[U8, ...]:
+        """Return the masks of these variables; turning a bit over changes what is public, not its mask."""
+        (answers,) = masks["answers"]
+        return self._factors(answers.data, answers.data, None if self.valid is None else masks["valid"][0].data)
+
+    def winners(self) -> U8 | None:
+        """Play up to the opened bits (w, groups) of the winners; None at the coordinator.
+
+        Rounds: 2 and those of the comparison, and 1 more in groups of more than two.
+        """
+        party, active = self.party, int(self.party.is_active)
+        if party.is_coordinator:
+            for _ in range(self.layout.openings - self.layout.keeps_value):
+                open_shares(party, [])
+            return None
+        (mask,), (dealt,) = self.masks["differences"], self.dealt["differences"]
+        parts = [self._differences(self.value.masked, active, dealt + mask)]
+        if self.valid is not None:
+            packed = np.packbits(self.valid.part.data.reshape(1, -1), axis=1, bitorder="little")
+            parts.append(RingArray(PACKED, packed) + self.masks["valid"][0])
+        opened = open_shares(party, parts)
+        valid = opened[1].data if self.valid is not None else None
+        signs = self._signs(active, opened[0], valid)
+        shares = self._by_group(signs)
+        (answers,) = open_shares(party, [RingArray(PACKED, shares) + self.masks["answers"][0]], what="answers")
+        if not self.layout.has_winner_bits:
+            return plane_bits(answers.data, self.groups)
+        masks = np.concatenate(self._mask_factors(self.masks))
+        bits = np.concatenate(self._factors(answers.data, answers.data ^ np.uint8(255), valid))
+        won = winner_bits(self.size, valid is not None).evaluate(active, masks, self.dealt["winners"][0].data, bits)
+        (winners,) = open_shares(party, [RingArray(PACKED, won) + self.masks["winners"][0]], what="winners")
+        return plane_bits(winners.data, self.groups)
+
+    def _signs(self, active: int, differences: RingArray, valid: U8 | None) -> U8:
+        fresh, dealt = self.masks["signs"], self.dealt["signs"]
+        if isinstance(signs := self.layout.signs, ByteSigns):
+            steps = signs.steps(active, differences, fresh, dealt)
+        else:
+            gates = None
+            if valid is not None:
+                known = valid
+
+                def gates() -> tuple[U8, U8]:
+                    return self._of_pairs(self.masks["valid"][0].data), self._of_pairs(known)
+
+            steps = signs.steps(active, differences.reshape(1, self.layout.comparisons), fresh, dealt, gates)
+        return open_steps(self.party, signs.rounds, steps, signs.opens)
+
+    def _by_group(self, signs: U8) -> U8:
+        """Return answers over all pairs (outputs, B) as one plane over the groups for each pair and output."""
+        if self.size == 2:
+            return signs if self.valid is None else signs[::-1]  # of the first member, and of the second
+        bits = plane_bits(signs[0], self.layout.comparisons).reshape(self.groups, len(self.pairs))
+        return np.packbits(bits.T, axis=1, bitorder="little")
+
+    def select(self, bits: U8 | None) -> tuple[Secret, Secret]:
+        """Return A and B (2, ..., groups) and the tags of the winners. Rounds: 1."""
+        party, shape = self.party, self.shape
+        (value_mask,), (tag_mask,) = self.masks["value"], self.masks["tag"]
+        if bits is None:
+            open_shares(party, [])
+            value, tag = (
+                RingArray.hidden(self.value.ring, value_mask.shape),
+                RingArray.hidden(self.tag.ring, tag_mask.shape),
+            )
+        else:
+            parts = [self._chosen(bits, self.value, self.dealt["value"][0], (-1, 1), value_mask)]
+            parts.append(self._chosen(bits, self.tag, self.dealt["tag"][0], (0,), tag_mask))
+            value, tag = open_shares(party, parts, what="selected")
+        party.meter.now.products += 3 * self.groups * self.layout.chosen
+        return (
+            Secret(value.reshape(2, *shape), value_mask.reshape(2, *shape)),
+            Secret(tag.reshape(*shape), tag_mask.reshape(*shape)),
+        )
+
+    def select_shares(self, bits: U8 | None) -> Shares:
+        """Return shares of the winners' tags (...), of which each tournament has one left. Rounds: 0."""
+        self.party.meter.now.products += self.groups * self.layout.chosen
+        start = RingArray.zeros(self.tag.ring, (self.groups,))
+        if bits is None:
+            return Shares(RingArray.hidden(self.tag.ring, self.shape[:-1]))
+        return Shares(self._chosen(bits, self.tag, self.dealt["tag"][0], (0,), start).reshape(*self.shape[:-1]))
+
+    def _chosen(
+        self, bits: U8, x: Secret, with_mask: RingArray, neutral: tuple[int, ...], start: RingArray
+    ) -> RingArray:
+        """Return this participant's share of the chosen members of x, added to `start`."""
+        words, count = x.ring.words, len(neutral)
+        members = (count, self.groups * self.size, words)
+        out = np.array(start.words()).reshape(count, self.groups, words)
+        (alone,) = self.dealt["alone"]
+        choose_members(
+            bits,
+            x.masked.words().reshape(members),
+            x.mask.words().reshape(members),
+            alone.words().reshape(self.groups, self.layout.chosen, alone.ring.words),
+            with_mask.words().reshape(count, self.groups, self.layout.chosen, words),
+            int(self.party.is_active),
+            np.array(neutral, np.int64),
+            out,
+        )
+        return RingArray.from_words(x.ring, start.shape, out)
 
 
 def _grouped(x: Secret, size: int) -> Secret:
@@ -129,3 +297,19 @@ def _grouped(x: Secret, size: int) -> Secret:
     if missing:
         x = concatenate([x, *[x[..., -1:]] * missing])
     return x.reshape(*x.shape[:-1], x.shape[-1] // size, size)
+
+
+def _grouped_shares(x: Shares, size: int) -> Shares:
+    """Return shares (..., n) as (..., groups, size), filled up alike."""
+    missing = -x.shape[-1] % size
+    if missing:
+        x = concatenate_shares([x, *[x[..., -1:]] * missing])
+    return x.reshape(*x.shape[:-1], x.shape[-1] // size, size)
+
+
+def _named(specs: Named, arrays: Sequence[RingArray]) -> dict[str, list[RingArray]]:
+    """Return arrays by the names of their specs; those of one name stand together."""
+    found: dict[str, list[RingArray]] = {}
+    for (name, _), array in zip(specs, arrays, strict=True):
+        found.setdefault(name, []).append(array)
+    return found

@@ -11,6 +11,7 @@ Randomness in Secure Computation" (TCC 2013).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -18,12 +19,12 @@ from math import prod
 import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.opening import Pending, open_pending
+from mpfedxgb.party.party import Party, Spec
+from mpfedxgb.protocols.opening import Pending, Steps, open_pending
 from mpfedxgb.protocols.secret import Secret, Shares, public_shares
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.bits import low_digits, top_bit
+from mpfedxgb.ring.bits import bit_at, low_digits
 from mpfedxgb.ring.kernels import I64, U8
 from mpfedxgb.ring.ring import BIT, PACKED, Ring, Shape
 
@@ -63,20 +64,21 @@ def _plan(bits: int, digit: int) -> _Plan:
     return _Plan(count, 1 << digit, modulus, sizes.astype(np.uint8), places, -(-int(sizes.sum()) // 8))
 
 
-def negative(party: Party, x: Secret, digit: int = DIGIT) -> Shares:
-    """Return shared bits, 1 where x < 0, for |x| < 2^(k-1).
+def negative(party: Party, x: Secret, digit: int = DIGIT, bits: int | None = None) -> Shares:
+    """Return shared bits, 1 where x < 0, for |x| < 2^(bits - 1); without `bits`, those of the ring.
 
     With m = x + r: the top bit of x is top(m) ^ top(r) ^ [low(m) < low(r)]. The mask of any secret serves as r.
 
     Rounds: 1. Sent: one byte per digit by each auxiliary. Reveals: nothing.
     """
-    return open_pending(party, [comparing_with_zero(party, x, digit)])[0]
+    return open_pending(party, [comparing_with_zero(party, x, digit, bits)])[0]
 
 
-def comparing_with_zero(party: Party, x: Secret, digit: int = DIGIT) -> Pending[Shares]:
+def comparing_with_zero(party: Party, x: Secret, digit: int = DIGIT, bits: int | None = None) -> Pending[Shares]:
     """Prepare `negative` up to its opening. Rounds: 0."""
-    flip = top_bit(x.mask) if party.is_coordinator else RingArray.hidden(BIT, x.shape)
-    less, top = _comparing(party, x, x.ring.bits - 1, flip, digit), public_shares(party, top_bit(x.masked))
+    low = (x.ring.bits if bits is None else bits) - 1
+    flip = bit_at(x.mask, low) if party.is_coordinator else RingArray.hidden(BIT, x.shape)
+    less, top = _comparing(party, x, low, flip, digit), public_shares(party, bit_at(x.masked, low))
     return Pending(less.part, lambda tau: less.finish(tau) + top, less.clip)
 
 
@@ -110,19 +112,67 @@ def _comparing(party: Party, x: Secret, bits: int, flip: RingArray | None, digit
     if party.is_coordinator:
         answer = Shares(RingArray.hidden(BIT, shape))
         return Pending(RingArray.hidden(plan.ring, rho.shape), lambda _: answer)
-    digits = low_digits(x.masked, bits, digit).reshape(-1, plan.digits)
-    t = np.empty(digits.shape, np.uint8)
+    part = _masked_terms(plan, low_digits(x.masked, bits, digit), one_hot, rho, int(party.is_active))
+    return Pending(
+        part,
+        lambda tau: Shares(RingArray(BIT, _look_up(plan, look_up, tau).reshape(shape))),
+        lambda total: _clipped(total, plan),
+    )
+
+
+def _masked_terms(plan: _Plan, digits: U8, one_hot: RingArray, rho: RingArray, constant: int) -> RingArray:
+    """Return one participant's share of t_i + rho_i of every digit, reduced to the size of its table."""
+    t = np.empty((rho.size // plan.digits, plan.digits), np.uint8)
     tables = np.ascontiguousarray(one_hot.data).reshape(-1, plan.digits, plan.base)
-    kernels.digit_terms(digits, tables, int(party.is_active), t)
-    part = RingArray(plan.ring, (t + rho.data.reshape(t.shape)).reshape(rho.shape))
+    kernels.digit_terms(digits.reshape(t.shape), tables, constant, t)
+    return _clipped(RingArray(plan.ring, (t + rho.data.reshape(t.shape)).reshape(rho.shape)), plan)
 
-    def look_up_answer(tau: RingArray) -> Shares:
-        places = ((tau.data.reshape(t.shape) - np.uint8(1)) & plan.clip).astype(np.int64) + plan.places
-        bit = np.empty(len(t), np.uint8)
-        kernels.look_up_bits(np.ascontiguousarray(look_up.data).reshape(-1, plan.packed), places, bit)
-        return Shares(RingArray(BIT, bit.reshape(shape)))
 
-    return Pending(_clipped(part, plan), look_up_answer, lambda total: _clipped(total, plan))
+def _look_up(plan: _Plan, table: RingArray, tau: RingArray) -> U8:
+    """Return one participant's share of [rho_i = tau_i - 1], added over the digits."""
+    digits = tau.data.reshape(-1, plan.digits)
+    places = ((digits - np.uint8(1)) & plan.clip).astype(np.int64) + plan.places
+    bit = np.empty(len(digits), np.uint8)
+    kernels.look_up_bits(np.ascontiguousarray(table.data).reshape(-1, plan.packed), places, bit)
+    return bit
+
+
+@dataclass(frozen=True, slots=True)
+class ByteSigns:
+    """The signs of numbers of so many bits, as a part of a larger step: the comparison above, in one round."""
+
+    bits: int
+    rounds: int = 1
+    opens: str = "digits"
+
+    @property
+    def _sizes(self) -> _Plan:
+        return _plan(self.bits - 1, DIGIT)
+
+    def fresh(self, count: int) -> list[Spec]:
+        """Return what is drawn for so many signs."""
+        return [(self._sizes.ring, (count, self._sizes.digits))]
+
+    def dealt(self, count: int) -> list[Spec]:
+        """Return what is dealt for so many signs."""
+        plan = self._sizes
+        return [(plan.ring, (count, plan.digits, plan.base)), (PACKED, (count, plan.packed))]
+
+    def deal(self, mask: RingArray, fresh: Sequence[RingArray]) -> list[RingArray]:
+        """Return what the coordinator deals, from the masks of the numbers (count)."""
+        plan = self._sizes
+        one_hot = _one_hot_digits(mask, self.bits - 1, DIGIT, plan)
+        return [one_hot, _one_hot_masks(fresh[0], bit_at(mask, self.bits - 1), plan)]
+
+    def steps(self, active: int, masked: RingArray, fresh: Sequence[RingArray], dealt: Sequence[RingArray]) -> Steps:
+        """Yield what has to be opened, take it opened, and return this participant's shares as a plane (1, B)."""
+        plan = self._sizes
+        part = _masked_terms(plan, low_digits(masked, self.bits - 1, DIGIT), dealt[0], fresh[0], active)
+        tau = yield part, lambda total: _clipped(total, plan)
+        answer = _look_up(plan, dealt[1], tau)
+        if active:
+            answer ^= bit_at(masked, self.bits - 1).data
+        return np.packbits(answer, bitorder="little").reshape(1, -1)
 
 
 def _clipped(digits: RingArray, plan: _Plan) -> RingArray:

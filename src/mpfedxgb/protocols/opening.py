@@ -6,17 +6,26 @@ the caller has put there; values that mean something go through `reveal`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.kernels import U8
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+Clip = Callable[[RingArray], RingArray]
+"""Reduces a sum to the width of its mask, where that is narrower than its ring."""
+
+Steps = Generator[tuple[RingArray, Clip | None], RingArray, U8]
+"""The local parts of a protocol of several rounds: yields what has to be opened, takes the sum, returns shares."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +37,7 @@ class Pending(Generic[T]):
 
     part: RingArray
     finish: Callable[[RingArray], T]
-    clip: Callable[[RingArray], RingArray] | None = None
+    clip: Clip | None = None
 
 
 def open_groups(party: Party, first: Sequence[Pending[T]], second: Sequence[Pending[U]]) -> tuple[list[T], list[U]]:
@@ -66,16 +75,39 @@ def open_masked(party: Party, shares: Shares) -> Secret:
     return open_pending(party, [masking(party, shares)])[0]
 
 
+def open_steps(party: Party, rounds: int, steps: Steps | None, what: str = "") -> U8:
+    """Open what the steps of a protocol yield, one round each, and return what they come to.
+
+    The coordinator has no steps to take; it follows the rounds, and gets an empty array.
+    """
+    if steps is None:
+        for _ in range(rounds):
+            open_shares(party, [])
+        return np.empty((0, 0), np.uint8)
+    try:
+        part, clip = next(steps)
+        while True:
+            (total,) = open_shares(party, [part], [clip], what)
+            part, clip = steps.send(total)
+    except StopIteration as end:
+        shares: U8 = end.value
+        return shares
+
+
 def open_shares(
     party: Party,
     parts: Sequence[RingArray],
-    clips: Sequence[Callable[[RingArray], RingArray] | None] | None = None,
+    clips: Sequence[Clip | None] | None = None,
+    what: str = "",
 ) -> list[RingArray]:
     """Return the sums of what the participants hold, to all participants; hidden at the coordinator.
 
     The caller has masked every part with a share of a mask that is uniform in the same ring, or in the width that its
-    clip reduces it to.
+    clip reduces it to. Each opening of a step has a number, so that none is taken for another.
+
+    Rounds: 1. Sent: the elements of all parts by each auxiliary. Reveals: nothing, since the caller has masked it.
     """
+    party.number_opening(what)
     if party.is_coordinator:
         return [RingArray.hidden(part.ring, part.shape) for part in parts]
     specs = [(part.ring, part.shape) for part in parts]

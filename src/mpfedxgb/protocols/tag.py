@@ -17,7 +17,7 @@ from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.reveal import reveal
-from mpfedxgb.protocols.secret import Secret, concatenate
+from mpfedxgb.protocols.secret import Secret, Shares, concatenate
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import VECTOR, Ring, Shape
 
@@ -69,7 +69,7 @@ def make_tags(party: Party, batch: Shape, counts: Sequence[tuple[int, int]], rin
     return Tags(concatenate(pieces), kappa)
 
 
-def open_tags(party: Party, tags: Tags, winner: Secret, name: str) -> Opened:
+def open_tags(party: Party, tags: Tags, winner: Secret | Shares, name: str) -> Opened:
     """Reveal the winning tags (...) to all participants, and the owners to the coordinator too.
 
     Rounds: 1, and an announcement to the coordinator. Sent: one element per winner by each auxiliary. Reveals: `name`,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts, Meter
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
@@ -18,7 +18,8 @@ class RunRecord:
     """One training or scoring run.
 
     `roles` holds each role's totals, `setup` what of them was spent once before the first tree, `phases` the active
-    participant's counts by phase, `ledger` every reveal.
+    participant's counts by phase, `ledger` every reveal. `plans` says how tournaments of so many nodes x candidates
+    were played, planned for the `link`.
     """
 
     kind: str
@@ -32,6 +33,8 @@ class RunRecord:
     ledger: tuple[Reveal, ...]
     coordinator: str
     active: str
+    link: Link
+    plans: dict[str, str]
 
     @property
     def rounds(self) -> int:
@@ -56,6 +59,8 @@ class RunRecord:
             "seconds": self.seconds,
             "trees": self.trees,
             "insecure_seed": self.insecure_seed,
+            "link": {"latency": self.link.latency, "bandwidth": self.link.bandwidth},
+            "plans": self.plans,
             "rounds": self.rounds,
             "messages": {name: sum(c.messages.values()) for name, c in self.roles.items()},
             "bytes_sent": {name: c.bytes_sent for name, c in self.roles.items()},
@@ -88,6 +93,10 @@ class RunRecord:
         lines += ["", f"{'phase':32}{'seconds':>10}{'rounds':>8}{'products':>12}{'comparisons':>13}"]
         for path, c in self.phases.items():
             lines.append(f"{path or '(between)':32}{c.seconds:>10.3f}{c.rounds:>8}{c.products:>12}{c.comparisons:>13}")
+        if self.plans:
+            link = f"{self.link.latency:g} ms, {self.link.bandwidth:g} Mbit/s"
+            lines += ["", f"{'tournaments':16}planned for {link}: groups and rounds of their comparisons"]
+            lines += [f"{size:16}{planned}" for size, planned in self.plans.items()]
         lines += ["", f"{'revealed':46}{'to':16}{'values':>10}"]
         lines += [f"{r.name:46}{r.receiver:16}{r.count:>10}" for r in self.ledger]
         return "\n".join(lines)
@@ -120,4 +129,6 @@ def record_run(
         ledger=tuple(ledger),
         coordinator=roster.name(COORDINATOR),
         active=roster.name(ACTIVE),
+        link=settings.link,
+        plans=dict(meters[ACTIVE].plans),
     )

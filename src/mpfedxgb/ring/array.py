@@ -7,6 +7,7 @@ Arithmetic with something hidden is hidden; asking for the content is an error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,7 +85,7 @@ class RingArray:
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def ndim(self) -> int:
@@ -203,13 +204,16 @@ class RingArray:
 
     def words(self) -> npt.NDArray[np.uint64]:
         """Return the elements as contiguous rows of 64-bit words, (size, words), for a kernel."""
-        data = self.data.astype(np.uint64, copy=False)
-        return np.ascontiguousarray(data).reshape(self.size, self.ring.words)
+        data = self.data
+        if data.dtype != np.uint64 or not data.flags.c_contiguous:
+            data = np.ascontiguousarray(data, np.uint64)
+        return data.reshape(self.size, self.ring.words)
 
     @staticmethod
     def from_words(ring: Ring, shape: Shape, words: npt.NDArray[np.uint64]) -> RingArray:
         """Return what a kernel has written, (size, words), reduced into the ring."""
-        return RingArray(ring, ring.reduce(words.reshape(shape + ring.tail).astype(ring.dtype, copy=False)))
+        data = words.reshape(shape + ring.tail)
+        return RingArray(ring, data if ring.bits >= 64 else ring.reduce(data.astype(ring.dtype)))
 
     def decode(self) -> Integers:
         """Return the elements as signed integers in [-2^(k-1), 2^(k-1)) (bits as 0 and 1).

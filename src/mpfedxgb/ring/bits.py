@@ -15,11 +15,15 @@ from mpfedxgb.ring.ring import BIT, PACKED, Data
 
 def top_bit(x: RingArray) -> RingArray:
     """Return the most significant bit of every element."""
+    return bit_at(x, x.ring.bits - 1)
+
+
+def bit_at(x: RingArray, place: int) -> RingArray:
+    """Return one bit of every element; the lowest is at place 0."""
     if x.is_hidden:
         return RingArray.hidden(BIT, x.shape)
-    word = x.data[..., -1] if x.ring.limbs else x.data
-    place = word.dtype.type(63 if x.ring.limbs else x.ring.bits - 1)
-    return RingArray(BIT, np.asarray((word >> place).astype(np.uint8)))
+    word = x.data[..., place // 64] if x.ring.limbs else x.data
+    return RingArray(BIT, np.asarray((word >> word.dtype.type(place % 64) & word.dtype.type(1)).astype(np.uint8)))
 
 
 def signs(x: RingArray) -> npt.NDArray[np.int64]:

@@ -320,42 +320,6 @@ def gate(bits: U8, masked: U64, plain: U64, alone: U64, with_mask: U64, out: U64
         wide_add(out[e : e + 1], term, out[e : e + 1])
 
 
-@compiled((reads(_i64, 2), _R3, _R3, _i64, _W3))
-def cross_differences(pairs: I64, masked: U64, mask: U64, constant: int, out: U64) -> None:
-    """Write one role's local part of A_i B_j - A_j B_i for all pairs (i, j) of every group, modulo 2^(64 L).
-
-    pairs (p, 2); masked and mask (2, groups * size, L) hold numerators and denominators; out (groups, p, L). With
-    constant 1 the product of the masked values is included, with -1 nothing but the product of the masks is written.
-    """
-    members = masked.shape[1] // max(1, out.shape[0])
-    limbs = out.shape[2]
-    plain = np.empty((1, limbs), np.uint64)
-    product = np.empty((1, limbs), np.uint64)
-    for group in range(out.shape[0]):
-        for p in range(pairs.shape[0]):
-            total = out[group, p : p + 1]
-            for j in range(limbs):
-                total[0, j] = _ZERO
-            for side in range(2):
-                a = group * members + pairs[p, side]
-                b = group * members + pairs[p, 1 - side]
-                # (m_A - lam_A)(m_B - lam_B) without lam_A lam_B is (m_A - lam_A) m_B - m_A lam_B; auxiliaries lack m m.
-                if constant < 0:
-                    wide_mul(mask[0, a : a + 1], mask[1, b : b + 1], product)
-                else:
-                    if constant:
-                        wide_sub(masked[0, a : a + 1], mask[0, a : a + 1], plain)
-                    else:
-                        wide_neg(mask[0, a : a + 1], plain)
-                    wide_mul(plain, masked[1, b : b + 1], product)
-                    wide_mul(masked[0, a : a + 1], mask[1, b : b + 1], plain)
-                    wide_sub(product, plain, product)
-                if side:
-                    wide_sub(total, product, total)
-                else:
-                    wide_add(total, product, total)
-
-
 _warm = threading.Lock()
 _is_warm = False
 

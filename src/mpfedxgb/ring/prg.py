@@ -6,6 +6,8 @@ import hashlib
 import hmac
 import math
 import os
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
@@ -67,6 +69,19 @@ class Stream:
             return RingArray(BIT, unpack_data(self.octets(-(-size // 8)), size).reshape(shape))
         raw = self.octets(size * ring.element_bytes)
         return RingArray(ring, ring.reduce_in_place(raw.view(ring.dtype).reshape(shape + ring.tail)))
+
+
+def draw(source: Source, specs: Sequence[tuple[Ring, Shape]]) -> list[RingArray]:
+    """Return the next elements of several rings and shapes; of a key stream, in one expansion."""
+    if not isinstance(source, Stream) or any(ring == BIT for ring, _ in specs):
+        return [source.elements(ring, shape) for ring, shape in specs]
+    sizes = [math.prod(shape) * ring.element_bytes for ring, shape in specs]
+    ends = list(accumulate((size + -size % 8 for size in sizes), initial=0))  # words begin at multiples of their size
+    raw = source.octets(ends[-1])
+    return [
+        RingArray(ring, ring.reduce_in_place(raw[at : at + size].view(ring.dtype).reshape(shape + ring.tail)))
+        for (ring, shape), at, size in zip(specs, ends, sizes, strict=False)
+    ]
 
 
 def os_entropy(count: int) -> bytes:

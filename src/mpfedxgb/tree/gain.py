@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpfedxgb.party.party import Party
+from mpfedxgb.party.party import Party, Spec
 from mpfedxgb.protocols.argmax import Fractions
-from mpfedxgb.protocols.bits import Bit, BitProduct, opening_bit, shares_of_bit_products, sums_of_bit_products
-from mpfedxgb.protocols.compare import comparing_with_zero
-from mpfedxgb.protocols.lift import lifting
-from mpfedxgb.protocols.multiply import Product, multiplying
-from mpfedxgb.protocols.opening import Pending, masking, open_groups, open_masked, open_pending
-from mpfedxgb.protocols.secret import Secret, Shares, concatenate, public_shares, stack
+from mpfedxgb.protocols.bits import Bit
+from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs
+from mpfedxgb.protocols.opening import Steps, open_shares
+from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, public_shares, stack, to_shares
 from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.ring import VECTOR
+from mpfedxgb.ring.fractions import fraction_masks, fraction_parts, lift_words
+from mpfedxgb.ring.kernels import U8, U64
+from mpfedxgb.ring.planes import plane_bits
+from mpfedxgb.ring.ring import BIT, VECTOR
 from mpfedxgb.tree.level import Constants, TreeRules
 
 OFFSET = 1 << 62
 """What makes bucket sums, |x| < 2^62, positive before they are lifted."""
+
+WEIGHT_ROUNDS = 2
+"""Rounds in which the sides are compared with the least weight: those of the lift and of the products."""
 
 
 def gains(
@@ -31,95 +35,196 @@ def gains(
 ) -> Fractions:
     """Return the candidates of every node, "no split" among them, as fractions ready for the tournament.
 
-    1. Lift the left sums and the node's totals to the wide ring; right = total - left.
-    2. A = G_L^2 (H_R + lambda) + G_R^2 (H_L + lambda), B = (H_L + lambda)(H_R + lambda); "no split" is
-       A = G^2 + gamma (H + lambda), B = H + lambda.
-    3. Where a side may be too light or a column is left out, such candidates become A = 0, B = 1, after the product.
-       With `weightless_wins` a side is too light if H = 0; its candidate then scores as XGBoost has it, by the other
-       side alone, and wears the tag 0 of "no split".
+    The coordinator deals all that is needed at once.
 
-    The sides are compared with the least weight in the rounds of the lift and of the products. sums (n, 2, columns),
-    totals (n, 2), tags (n, columns + 1) to n tournaments. Rounds: 3, or 4 where candidates may be invalid. Reveals:
-    nothing.
+    1. Open the left sums under a mask.
+    2. Lift them and the node's totals to the wide ring; right = total - left.
+    3. A = G_L^2 (H_R + lambda) + G_R^2 (H_L + lambda), B = (H_L + lambda)(H_R + lambda); "no split" is
+       A = G^2 + gamma (H + lambda), B = H + lambda.
+
+    Where a side may be too light or a column is left out, a shared bit tells which candidates are valid. The sides are
+    compared with the least weight, both of a candidate in one answer, in the rounds of the lift and of the products.
+
+    sums (n, 2, columns), totals (n, 2), tags (n, columns + 1) to n tournaments. Rounds: 3. Reveals: nothing.
     """
     with party.phase("gain"):
-        party.step("open bucket sums")
-        y = open_masked(party, shifted(party, sums))
-        both = concatenate([y, (totals + OFFSET).reshape(*totals.shape, 1)])
-        sides = [_above_minimum(y[:, 1] - OFFSET, totals[:, 1:], constants.mcw)] if rules.checks_children else []
-        (values,), light = open_groups(
-            party, [lifting(party, both, OFFSET, rules.ring)], [comparing_with_zero(party, x) for x in sides]
-        )
-        B0, products = _products(party, values, constants)
-        squares = _squares(party, values) if rules.weightless_wins else []
-        (A, B, A0, *alone), too_light = open_groups(party, products + squares, [opening_bit(party, x) for x in light])
-        permitted = () if allowed is None else (allowed,)
-        checks = (*permitted, *(~bit[side] for bit in too_light for side in (0, 1)))
-        if rules.weightless_wins:
-            first = int(rules.no_split_first)
-            own = tags[..., first : first + A.shape[-1]]
-            weightless = [(*permitted, bit[side]) for bit in too_light for side in (0, 1)]
-            A, B, own = _score_weightless(party, checks, weightless, (A, B, B0, own), alone)
-            rest = tags[..., :1] if first else tags[..., -1:]
-            tags = concatenate([rest, own] if first else [own, rest])
-        elif checks:
-            one = B * 0 + 1
-            A, B = sums_of_bit_products(
-                party,
-                [BitProduct(checks, A), BitProduct(checks, B - one, one)],
-                name="invalidate candidates",
+        work = _Gains(party, sums, totals, constants, rules, allowed)
+        return work.fractions(tags)
+
+
+class _Gains:
+    """The gains of a level in the making: what was drawn and dealt for them, and their three rounds."""
+
+    def __init__(
+        self,
+        party: Party,
+        sums: Shares,
+        totals: Secret,
+        constants: Constants,
+        rules: TreeRules,
+        allowed: Bit | None,
+    ) -> None:
+        self.party, self.sums, self.totals, self.constants, self.rules = party, sums, totals, constants, rules
+        self.allowed, self.ring = allowed, rules.ring
+        self.nodes, _, self.columns = sums.shape
+        self.signs: BitSigns | None = None
+        if rules.checks_children:
+            ending = Ending.NEITHER if allowed is None else Ending.NEITHER_AND
+            self.signs = bit_signs(rules.weight_bits or VECTOR.bits, WEIGHT_ROUNDS, ending=ending)
+        party.step("gains")
+        masks, dealt = party.prepare(self._fresh(), self._dealt(), self._deal)
+        self.y_mask, self.value_mask, self.fraction_mask, self.whole_mask, *self.sign_masks = masks
+        self.r, self.wrap, self.pairs, self.lacking, self.lacking_whole, *self.sign_shares = dealt
+        party.meter.now.products += 5 * self.nodes * self.columns + 2 * self.nodes
+        party.meter.now.mul_calls += 7
+        if self.signs is not None:
+            party.meter.now.comparisons += 2 * self.nodes * self.columns
+
+    def _fresh(self) -> list[Spec]:
+        n, columns = self.nodes, self.columns
+        signs = [] if self.signs is None else self.signs.fresh(n * columns)
+        return [
+            (VECTOR, (n, 2, columns)),
+            (self.ring, (n, 2, columns + 1)),
+            (self.ring, (2, n, columns)),
+            (self.ring, (n,)),
+            *signs,
+        ]
+
+    def _dealt(self) -> list[Spec]:
+        n, columns, ring = self.nodes, self.columns, self.ring
+        signs = [] if self.signs is None else self.signs.dealt(n * columns)
+        lifted, fractions = (ring, (n, 2, columns + 1)), (ring, (2, n, columns))
+        return [lifted, lifted, (ring, (4, n, columns)), fractions, (ring, (n,)), *signs]
+
+    def _deal(self, masks: list[RingArray]) -> list[RingArray]:
+        """Return what the coordinator deals, from the masks of the sums and of all that is opened."""
+        y_mask, value_mask, _, _, *sign_masks = masks
+        n, columns, words = self.nodes, self.columns, self.ring.words
+        narrow = self._with_totals(y_mask, self.totals.mask)
+        r, wrap = np.zeros((2, *narrow.shape, words), np.uint64)
+        r[..., 0], wrap[..., 1] = narrow, narrow >> np.uint64(63)
+        pairs, lacking = np.empty((4, n, columns, words), np.uint64), np.empty((2, n, columns, words), np.uint64)
+        whole = np.empty((n, words), np.uint64)
+        lam, gam = (x.mask.words().reshape(1, words) for x in (self.constants.lam, self.constants.gam))
+        fraction_masks(_cells(value_mask), lam, gam, pairs, lacking, whole)
+        dealt = [RingArray(self.ring, array) for array in (r, wrap, pairs, lacking, whole)]
+        if self.signs is not None:
+            hidden = Secret(RingArray.hidden(VECTOR, y_mask.shape), y_mask)
+            gates = None if self.allowed is None else _plane(self.allowed.secret.mask)
+            dealt += self.signs.deal(self._above_minimum(hidden).mask, sign_masks, gates)
+        return dealt
+
+    def fractions(self, tags: Secret) -> Fractions:
+        """Play the three rounds."""
+        party, first = self.party, self.rules.no_split_first
+        if party.is_coordinator:
+            for _ in range(3):
+                open_shares(party, [])
+            values, fractions, whole = (
+                Secret(RingArray.hidden(self.ring, mask.shape), mask)
+                for mask in (self.value_mask, self.fraction_mask, self.whole_mask)
             )
-        columns = ([A0, A], [B0, B]) if rules.no_split_first else ([A, A0], [B, B0])
-        return Fractions(stack([concatenate(column) for column in columns]), tags)
+            heavy = None if self.signs is None else RingArray.hidden(BIT, (self.nodes, self.columns))
+        else:
+            values, fractions, whole, heavy = self._rounds()
+        A, B = fractions[0], fractions[1]
+        A0, B0 = whole.reshape(self.nodes, 1), values[:, 1, -1:] + self.constants.lam
+        columns = ([A0, A], [B0, B]) if first else ([A, A0], [B, B0])
+        valid = self._valid(heavy)
+        return Fractions(stack([concatenate(column) for column in columns]), tags, self.rules.bits or None, valid)
+
+    def _rounds(self) -> tuple[Secret, Secret, Secret, RingArray | None]:
+        """Return a participant's lifted sums, fractions and "no split", and its shares of "both sides are heavy"."""
+        party, active, n = self.party, int(self.party.is_active), self.nodes
+        part = self.sums.part + self.y_mask
+        (total,) = open_shares(party, [part + OFFSET if active else part])
+        y = Secret(total, self.y_mask)
+        signs = _Rounds(None if self.signs is None else self._compare(active, y))
+        lifted = np.array(self.value_mask.words())
+        narrow = self._with_totals(y.masked, (self.totals + OFFSET).masked)
+        lift_words(narrow.reshape(-1), self.r.words(), self.wrap.words(), active, OFFSET, lifted)
+        lifted = lifted.reshape(*self.value_mask.shape, self.ring.words)
+        values, *more = open_shares(party, [RingArray(self.ring, lifted), *signs.parts], what="lift")
+        signs.take(more)
+        out, whole = (self.fraction_mask + self.lacking).data, (self.whole_mask + self.lacking_whole).data
+        lam, gam = (
+            np.stack([x.masked.words().reshape(1, -1), x.mask.words().reshape(1, -1)])
+            for x in (self.constants.lam, self.constants.gam)
+        )
+        fraction_parts(_cells(values), _cells(self.value_mask), lam, gam, _cells(self.pairs), active, out, whole)
+        fractions, none, *more = open_shares(
+            party, [RingArray(self.ring, out), RingArray(self.ring, whole), *signs.parts], what="fractions"
+        )
+        signs.take(more)
+        heavy = None if signs.answer is None else plane_bits(signs.answer[0], n * self.columns).reshape(n, -1)
+        return (
+            Secret(values, self.value_mask),
+            Secret(fractions, self.fraction_mask),
+            Secret(none, self.whole_mask),
+            None if heavy is None else RingArray(BIT, heavy),
+        )
+
+    def _with_totals(self, y: RingArray, totals: RingArray) -> U64:
+        """Return sums (n, 2, columns) with the node's totals behind them."""
+        return np.concatenate([y.data, np.broadcast_to(totals.data, (self.nodes, 2))[..., None]], axis=-1)
+
+    def _compare(self, active: int, y: Secret) -> Steps:
+        assert self.signs is not None
+        gates = None
+        if self.allowed is not None:
+            allowed = self.allowed.secret
+
+            def gates() -> tuple[U8, U8]:
+                return _plane(allowed.mask), _plane(allowed.masked)
+
+        numbers = self._above_minimum(y).masked
+        return self.signs.steps(active, numbers, self.sign_masks, self.sign_shares, gates)
+
+    def _above_minimum(self, y: Secret) -> Secret:
+        """Return H_L and H_R, without lambda, less min_child_weight, from y = sums + OFFSET: (2, n columns)."""
+        left, total, mcw = y[:, 1] - OFFSET, self.totals[:, 1:], self.constants.mcw
+        return stack([left - mcw, total - left - mcw]).reshape(2, self.nodes * self.columns)
+
+    def _valid(self, heavy: RingArray | None) -> Shares | None:
+        """Return which candidates take part, shared; "no split" always does."""
+        if heavy is not None:
+            valid = Shares(heavy)
+        elif self.allowed is not None:
+            valid = to_shares(self.party, self.allowed.secret)
+        else:
+            return None
+        one = RingArray(BIT, np.ones((self.nodes, 1), np.uint8))
+        always = public_shares(self.party, RingArray.hidden(BIT, one.shape) if self.party.is_coordinator else one)
+        return concatenate_shares([always, valid] if self.rules.no_split_first else [valid, always])
 
 
-def _products(party: Party, values: Secret, constants: Constants) -> tuple[Secret, list[Pending[Secret]]]:
-    """Return B0 and, pending, A, B and A0, from wide sums (n, 2, columns + 1), the node's totals last."""
-    G, H = values[:, 0, -1:], values[:, 1, -1:]
-    GL, HL = values[:, 0, :-1], values[:, 1, :-1]
-    GR, HR = G - GL, H - HL  # 14
-    HL, HR, B0 = (x + constants.lam for x in (HL, HR, H))  # 16, 8
-    batch = [
-        [Product((GL, GL, HR)), Product((GR, GR, HL))],  # 15, over one denominator
-        [Product((HL, HR))],
-        [Product((G, G)), Product((constants.gam.reshape(1, 1), B0))],  # 8
-    ]
-    return B0, multiplying(party, batch, name="gains")
+class _Rounds:
+    """A comparison whose openings travel with others: what it wants opened next, and in the end its answer."""
+
+    def __init__(self, steps: Steps | None) -> None:
+        self.steps = steps
+        self.parts = [] if steps is None else [next(steps)[0]]
+        self.answer: U8 | None = None
+
+    def take(self, opened: list[RingArray]) -> None:
+        """Take what was opened, if something was."""
+        if self.steps is None or not opened:
+            return
+        try:
+            self.parts = [self.steps.send(opened[0])[0]]
+        except StopIteration as end:
+            self.parts, self.answer = [], end.value
 
 
-def _squares(party: Party, values: Secret) -> list[Pending[Secret]]:
-    """Return G_R^2 and G_L^2, pending: what candidates score by if their left or right side weighs nothing."""
-    GL = values[:, 0, :-1]
-    GR = values[:, 0, -1:] - GL
-    return multiplying(party, [[Product((GR, GR))], [Product((GL, GL))]], name="squares")
+def _cells(x: RingArray) -> U64:
+    """Return wide elements as words, contiguous, in their shape."""
+    return x.words().reshape(*x.shape, x.ring.words)
 
 
-def _score_weightless(
-    party: Party,
-    checks: tuple[Bit, ...],
-    weightless: list[tuple[Bit, ...]],
-    scores: tuple[Secret, Secret, Secret, Secret],
-    alone: list[Secret],
-) -> tuple[Secret, Secret, Secret]:
-    """Return A, B and tags where candidates with a weightless side score by the other one and are nobody's.
-
-    XGBoost lets such a split win, and then does not split the node. Where both sides are weightless the score has no
-    meaning, and needs none: all candidates of such a node are nobody's. Rounds: 1.
-    """
-    A, B, B0, tags = scores
-    one = B * 0 + 1
-    gated = [BitProduct(checks, A), BitProduct(checks, B - one, one), BitProduct(checks, tags)]
-    gated += [BitProduct(bits, square) for bits, square in zip(weightless, alone, strict=True)]
-    gated += [BitProduct(bits, B0 - one) for bits in weightless]
-    a, b, own, a_left, a_right, b_left, b_right = shares_of_bit_products(party, gated, name="weightless sides")
-    pending = [masking(party, shares) for shares in (a + a_left + a_right, b + b_left + b_right, own)]
-    A, B, tags = open_pending(party, pending)
-    return A, B, tags
-
-
-def _above_minimum(left: Secret, total: Secret, mcw: Secret) -> Secret:
-    """Return H_L and H_R, without lambda, less min_child_weight: (2, n, columns)."""
-    return stack([left - mcw, total - left - mcw])
+def _plane(bits: RingArray) -> U8:
+    """Return bits of any shape as one plane."""
+    return np.packbits(bits.data.reshape(1, -1), axis=1, bitorder="little")
 
 
 def shifted(party: Party, sums: Shares) -> Shares:

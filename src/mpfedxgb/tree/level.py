@@ -45,7 +45,8 @@ class TableSizes:
 class TreeRules:
     """How trees grow, the same for every tree of a training.
 
-    `weightless_wins`: a split with a side of no hessian may win, and then ends the node, as in XGBoost.
+    `weightless_wins`: a split with a side of no hessian may win, and then ends the node, as in XGBoost. `bits` bounds
+    what comparing two candidates meets, and `weight_bits` a side's hessian, signs included; 0 stands for the ring's.
     """
 
     max_depth: int
@@ -55,6 +56,8 @@ class TreeRules:
     first_layer_mask: bool
     is_paper: bool = False
     weightless_wins: bool = False
+    bits: int = 0
+    weight_bits: int = 0
 
     def masks_layer(self, depth: int) -> bool:
         """Whether only the active participant's columns take part in a layer (First-Layer-Mask, section 5.2)."""

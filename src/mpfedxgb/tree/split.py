@@ -6,9 +6,10 @@ import numpy as np
 
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.protocols.argmax import argmax
+from mpfedxgb.protocols.argmax import Fractions, winning_tags
 from mpfedxgb.protocols.multiply import Product, multiplying
 from mpfedxgb.protocols.opening import open_groups, open_pending
+from mpfedxgb.protocols.plan import Plan, plan
 from mpfedxgb.protocols.rows import splitting_rows
 from mpfedxgb.protocols.secret import Secret, concatenate
 from mpfedxgb.protocols.share import share_each
@@ -18,6 +19,7 @@ from mpfedxgb.ring.ring import PACKED
 from mpfedxgb.tree.gain import gains
 from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules
 from mpfedxgb.tree.nodes import GrownTree
+from mpfedxgb.tree.weightless import weightless_gains
 
 Chosen = tuple[int, int]
 """Owner of a split and, at the owner, its candidate."""
@@ -45,10 +47,22 @@ def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rule
     nobody = [(NOBODY, 1)]
     tags = make_tags(party, (n,), nobody + counts if rules.no_split_first else counts + nobody)
     totals = level.gh.sum()  # 3
-    candidates = gains(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
-    winner = argmax(party, candidates)
+    score = weightless_gains if rules.weightless_wins else gains
+    candidates = score(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
+    winner = winning_tags(party, candidates, _planned(party, candidates, n).stages)
     with party.phase("open split"):
-        return open_tags(party, tags, winner.tag, TREE_SHAPE)  # 19-20
+        return open_tags(party, tags, winner, TREE_SHAPE)  # 19-20
+
+
+def _planned(party: Party, candidates: Fractions, nodes: int) -> Plan:
+    """Return how the tournaments of a level are played, which all roles plan alike; the record of a run tells."""
+    field = candidates.tag.shape[-1]
+    bits = candidates.bits or candidates.value.ring.bits
+    planned = plan(
+        nodes, field, bits, party.roster.size, party.topology, party.link, valid=candidates.valid is not None
+    )
+    party.meter.plans[f"{nodes} x {field}"] = str(planned)
+    return planned
 
 
 def children(

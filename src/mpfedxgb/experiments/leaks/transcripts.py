@@ -38,8 +38,8 @@ Rows = npt.NDArray[np.bool_]
 Place = tuple[int, int]
 """A tree and a node of it."""
 
-_DIFFERENCES, _ANSWERS = "argmax/differences", "argmax/open bit"
-"""How the labels end of the steps of a strict tournament that open masked numbers and masked bits."""
+_DIFFERENCES, _ANSWERS = "argmax/stage", "answers"
+"""How the labels of a strict tournament end where masked numbers are opened, and then masked bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,16 +149,21 @@ def _masked(opened: Sequence[Frame]) -> tuple[list[int], list[int]]:
     """Return the masked differences A_1 B_2 - A_2 B_1 of strict tournaments, and the masked answers."""
     numbers: list[int] = []
     bits: list[int] = []
+    compared = 0
     for frame in opened:
-        (*_, words) = frame.arrays
         if frame.label.endswith(_DIFFERENCES):
+            words = frame.arrays[0]
             numbers += RingArray(wide(words.shape[-1]), words).decode().ravel().tolist()
-        elif frame.label.endswith(_ANSWERS):  # one for each number; the last byte is filled up
-            bits += np.unpackbits(words, count=len(numbers) - len(bits), bitorder="little").tolist()
+            compared = len(words)
+        elif f"{_DIFFERENCES} #" in frame.label and frame.label.endswith(_ANSWERS):
+            planes = frame.arrays[0][-1:] if len(frame.arrays[0]) <= 2 else frame.arrays[0]  # of pairs, the second's
+            answers = np.unpackbits(planes, axis=1, count=compared // len(planes), bitorder="little")
+            bits += answers.T.ravel().tolist()  # a plane has one pair of every group
     for step, found in ((_DIFFERENCES, numbers), (_ANSWERS, bits)):
         if not found:
             steps = ", ".join(sorted({frame.label for frame in opened})) or "none"
             raise LookupError(f"no frame of a step {step!r} among those recorded ({steps}); follow the new name")
+    assert len(numbers) == len(bits), "every masked number has its masked answer"
     return numbers, bits
 
 

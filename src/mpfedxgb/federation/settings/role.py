@@ -141,6 +141,7 @@ class RoleSettings:
             parameters=self.training.to_json(),
             deadline=self.network.deadline,
             max_frame_bytes=self.network.max_frame_mb << 20,
+            link=self.network.link,
         )
 
     def connection_settings(self, timeout: float, capacity: int) -> ConnectionSettings:

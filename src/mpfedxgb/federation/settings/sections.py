@@ -11,6 +11,7 @@ from typing import Any
 from mpfedxgb.boosting.metrics import check_metrics
 from mpfedxgb.boosting.objectives import CUSTOM, OBJECTIVES
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import Link, link_of
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.settings.toml import REQUIRED, Section, shown, suggestion
@@ -20,6 +21,9 @@ from mpfedxgb.transport.transports import TRANSPORTS, Credentials
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 OUTPUTS = (".csv", ".parquet")
+
+DEFAULT_LINK = "lan"
+"""What organisations plan for if they do not say otherwise: a wrong guess costs time, never the result."""
 
 PASSPHRASES = dict.fromkeys(
     ("passphrase", "password", "key_passphrase", "key_password", "secret"),
@@ -87,6 +91,7 @@ class Network:
     reconnect: bool
     max_frame_mb: int
     transport: str
+    link: Link
 
     @classmethod
     def read(cls, table: Section, number: int) -> Network:
@@ -104,6 +109,12 @@ class Network:
             if key != "listen" and address is not None and address.is_anywhere:
                 raise table.error(key, "cannot be dialled", "give the name or address of that role's machine")
             addresses[key] = address
+        if "link" in table and number != ACTIVE:
+            raise table.error("link", "does not belong here", "the active participant announces it; take the key out")
+        try:
+            link = link_of(table.text("link", DEFAULT_LINK))
+        except SettingsError as error:
+            raise table.error("link", "cannot work", str(error)) from None
         return cls(
             **addresses,
             deadline=table.number("deadline", 0.0, 1e6, 600.0, above=True),
@@ -111,6 +122,7 @@ class Network:
             reconnect=table.flag("reconnect", False),
             max_frame_mb=table.integer("max_frame_mb", 1, 65_536, 1024),
             transport=transport,
+            link=link,
         )
 
 

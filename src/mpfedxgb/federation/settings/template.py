@@ -10,6 +10,7 @@ from typing import Any
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, PER_CLASS, for_classes
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.federation.samples import ID, LABEL
+from mpfedxgb.federation.settings.sections import DEFAULT_LINK
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
 from mpfedxgb.transport.transports import TRANSPORTS
@@ -159,8 +160,10 @@ def _network(roster: Roster, role: int, places: Mapping[int, Place]) -> list[_Li
         )
     if role not in (COORDINATOR, ACTIVE):
         lines.append(_Line("active", str(places[ACTIVE].dial), f"where {roster.name(ACTIVE)} is reached from here"))
+    planned = [_Line("link", DEFAULT_LINK, "what lies between the roles: lan, wan, or ms/Mbit/s as in 20/100", True)]
     return [
         *lines,
+        *(planned if role == ACTIVE else []),
         _Line("deadline", 600.0, "seconds to wait for a peer's next message", True),
         _Line("connect_timeout", 300.0, "seconds to wait for peers at the start", True),
         _Line("reconnect", False, "wait for a peer that was lost, and go on", True),

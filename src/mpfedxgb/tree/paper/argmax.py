@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.protocols.argmax import argmax, fractions
+from mpfedxgb.protocols.argmax import fractions, winning_tags
 from mpfedxgb.protocols.divide import ITERATIONS, divide
 from mpfedxgb.protocols.multiply import Product, sums_of_products
+from mpfedxgb.protocols.plan import plan
 from mpfedxgb.protocols.reveal import reveal
 from mpfedxgb.protocols.secret import Secret, public_secret
 from mpfedxgb.ring.bits import signs
@@ -130,5 +131,6 @@ def argmax_by_division(
     gain = left + right
     one = public_secret(party, gain.ring, np.ones(gain.shape, np.int64))
     index = public_secret(party, VECTOR, np.tile(np.arange(gain.shape[1]), (gain.shape[0], 1)))
-    best = reveal(party, argmax(party, fractions(gain, one, index)).tag, ALL, BEST)
+    stages = plan(*gain.shape, gain.ring.bits, party.roster.size, party.topology, party.link).stages
+    best = reveal(party, winning_tags(party, fractions(gain, one, index), stages), ALL, BEST)
     return np.zeros(gain.shape[0], np.int64) if party.is_coordinator else best.decode().astype(np.int64)

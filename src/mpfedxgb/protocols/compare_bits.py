@@ -1,0 +1,296 @@
+"""Comparisons on bits: as `compare`, a few rounds more and a fraction of the bytes.
+
+Both numbers are cut into digits of four bits. The coordinator deals each digit of its number as one-hot *bits*, XOR
+shared, in which everyone looks up its shares of "equal" and "less" at the public digit. Neighbouring digits then become
+one: less = XOR_i less_i prod_{j above i} equal_j, equal = prod_i equal_i, polynomials of bits opened under fresh masks.
+When one digit is left, its "less" is the answer. All of it is computed on planes, 64 comparisons and more at a time.
+
+The last group may go on: what is wanted is often a product of the answer with other bits, or of two answers, and a
+polynomial of more variables takes no more rounds.
+
+One-hot tables: Ishai, Kushilevitz, Meldgaard, Orlandi, Paskin-Cherniavsky, "On the Power of Correlated Randomness in
+Secure Computation" (TCC 2013).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from itertools import accumulate
+from math import prod
+
+import numpy as np
+
+from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.party.party import Party, Spec
+from mpfedxgb.protocols.opening import Steps, open_steps
+from mpfedxgb.protocols.polynomials import Polynomials, polynomials
+from mpfedxgb.protocols.secret import Secret, Shares
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.kernels import U8, U64
+from mpfedxgb.ring.planes import as_octets, as_words, look_up_digits, octets_of, one_hot_planes, plane_bits, planes_of
+from mpfedxgb.ring.ring import BIT, PACKED
+
+DIGIT = 4
+"""Bits per digit: with three, the tables shrink by less than the groups grow."""
+
+MOST_IN_A_GROUP = 10
+"""Digits that become one at a time; what is dealt for a group doubles with every digit."""
+
+
+class Ending(Enum):
+    """What the last group makes of the answer l = [x < 0] (see `_last`): number of numbers, and of other bits."""
+
+    SIGN = (1, 0)
+    """l itself."""
+
+    BEATS = (1, 2)
+    """With a, b = "the first, the second of a pair is valid": whether the second wins, and whether the first does."""
+
+    NEITHER = (2, 0)
+    """Of two numbers, whether none is negative."""
+
+    NEITHER_AND = (2, 1)
+    """The same, times another bit."""
+
+    @property
+    def sides(self) -> int:
+        """Numbers that are compared."""
+        return int(self.value[0])
+
+    @property
+    def gates(self) -> int:
+        """Other bits, opened before."""
+        return int(self.value[1])
+
+
+def negative_by_bits(party: Party, x: Secret, bits: int, rounds: int = 2, digit: int = DIGIT) -> Shares:
+    """Return shared bits, 1 where x < 0, for |x| < 2^(bits - 1): only the lowest `bits` bits are looked at.
+
+    1. The coordinator deals the one-hot digits of the mask's lowest bits - 1 bits, its next bit, and for every group of
+       digits the products of the group's fresh masks. Everyone looks up its shares at the public digits.
+    2. In every round, all "less" and "equal" that are left are opened under their masks, and groups become one.
+
+    With m = x + r: the top bit of x is top(m) ^ top(r) ^ [low(m) < low(r)]; the tops are added to the first "less".
+
+    Rounds: `rounds`, and fewer where so many are not needed. Sent: two bits per digit, and then per group of digits, by
+    each auxiliary. Reveals: nothing.
+    """
+    if not 2 <= bits <= x.ring.bits:
+        raise DoesNotFitError(f"a sign is one of 2 to {x.ring.bits} bits of {x.ring}, not of {bits}")
+    party.step("negative by bits")
+    count = prod(x.shape)
+    party.meter.now.comparisons += count
+    signs, flat = bit_signs(bits, rounds, digit), x.reshape(1, count)
+    fresh, dealt = party.prepare(signs.fresh(count), signs.dealt(count), lambda masks: signs.deal(flat.mask, masks))
+    if party.is_coordinator:
+        open_steps(party, signs.rounds, None)
+        return Shares(RingArray.hidden(BIT, x.shape))
+    steps = signs.steps(int(party.is_active), flat.masked, fresh, dealt)
+    plane = open_steps(party, signs.rounds, steps)
+    return Shares(RingArray(BIT, plane_bits(plane[0], count).reshape(x.shape)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BitSigns:
+    """The signs of numbers of so many bits, as a part of a larger step: sizes, and local parts.
+
+    Dealt are the tables, the flip of the answer and the products of each level; those of the last level, in which
+    several numbers may meet, by themselves.
+    """
+
+    bits: int
+    digit: int
+    ending: Ending
+    levels: tuple[Polynomials, ...]
+    tables: int
+    opens: str = "bits"
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that it takes."""
+        return len(self.levels)
+
+    @property
+    def mask_places(self) -> list[int]:
+        """Where each level's masks begin; the last level's are those of one number."""
+        counts = [level.variables for level in self.levels[:-1]]
+        counts += [(level.variables - self.ending.gates) // self.ending.sides for level in self.levels[-1:]]
+        return list(accumulate(counts, initial=0))
+
+    @property
+    def dealt_places(self) -> list[int]:
+        """Where each level's products begin, but for the last."""
+        return list(accumulate((level.dealt for level in self.levels[:-1]), initial=self.tables + 1))
+
+    def fresh(self, count: int) -> list[Spec]:
+        """Return what is drawn for so many answers."""
+        return [(PACKED, (self.mask_places[-1], self.ending.sides * octets_of(count)))]
+
+    def dealt(self, count: int) -> list[Spec]:
+        """Return what is dealt for so many answers."""
+        octets = octets_of(count)
+        specs = [(PACKED, (self.dealt_places[-1], self.ending.sides * octets))]
+        return [*specs, *((PACKED, (level.dealt, octets)) for level in self.levels[-1:])]
+
+    def deal(self, mask: RingArray, fresh: Sequence[RingArray], gates: U8 | None = None) -> list[RingArray]:
+        """Return what the coordinator deals, from the masks of the numbers (sides, count), and of the other bits."""
+        number, masks, places = self._planes(mask), fresh[0].data, self.mask_places
+        out = np.empty((self.tables + 1, number.shape[1]), np.uint64)
+        one_hot_planes(number[: self.bits - 1], self.digit, out[: self.tables])
+        out[self.tables] = number[self.bits - 1]
+        parts, last = [as_octets(out, masks.shape[1])], []
+        for k, level in enumerate(self.levels):
+            factors = masks[places[k] : places[k + 1]]
+            if k < len(self.levels) - 1:
+                parts.append(level.products(factors))
+            else:
+                last.append(RingArray(PACKED, level.products(self._meeting(factors, gates))))
+        return [RingArray(PACKED, np.concatenate(parts)), *last]
+
+    def steps(
+        self,
+        active: int,
+        masked: RingArray,
+        fresh: Sequence[RingArray],
+        dealt: Sequence[RingArray],
+        gates: Callable[[], tuple[U8, U8]] | None = None,
+    ) -> Steps:
+        """Yield what has to be opened, take it opened, and return this participant's shares as planes (outputs, B).
+
+        `gates` gives the shares of the other bits' masks, and these bits as they were opened, when they are needed.
+        """
+        masks, products, places = fresh[0].data, dealt[0].data, self.mask_places
+        shares = as_octets(self._look_up(active, self._planes(masked), products), masks.shape[1])
+        for k, level in enumerate(self.levels):
+            mask = masks[places[k] : places[k + 1]]
+            total = yield RingArray(PACKED, shares ^ mask), None
+            opened = total.data
+            if k < len(self.levels) - 1:
+                low, high = self.dealt_places[k : k + 2]
+                shares = level.evaluate(active, mask, products[low:high], opened)
+                continue
+            gate_masks, gate_bits = (None, None) if gates is None else gates()
+            mask, opened = self._meeting(mask, gate_masks), self._meeting(opened, gate_bits)
+            shares = level.evaluate(active, mask, dealt[1].data, opened)
+        return shares
+
+    def _planes(self, numbers: RingArray) -> U64:
+        """Return the numbers (sides, count) as planes of their bits, the sides one after the other in every plane."""
+        if self.ending.sides == 1:
+            return planes_of(numbers, self.bits)
+        octets = octets_of(numbers.shape[1])
+        sides = [as_octets(planes_of(numbers[i], self.bits), octets) for i in range(self.ending.sides)]
+        return as_words(np.concatenate(sides, axis=1))
+
+    def _look_up(self, active: int, number: U64, dealt: U8) -> U64:
+        """Return shares of "less" and "equal" at the digits of the public number, the first "less" flipped."""
+        out = np.empty((2 * -(-(self.bits - 1) // self.digit) - 1, number.shape[1]), np.uint64)
+        tables = as_words(dealt[: self.tables + 1])
+        look_up_digits(number[: self.bits - 1], tables[: self.tables], self.digit, out)
+        out[0] ^= tables[self.tables]
+        if active:
+            out[0] ^= number[self.bits - 1]
+        return out
+
+    def _meeting(self, planes: U8, gates: U8 | None) -> U8:
+        """Return the planes of the last level: those of one number below the other's, and then the other bits."""
+        octets = planes.shape[1] // self.ending.sides
+        sides = [planes[:, i * octets : (i + 1) * octets] for i in range(self.ending.sides)]
+        return np.concatenate(sides if gates is None else [*sides, gates])
+
+
+@lru_cache(maxsize=256)
+def bit_signs(bits: int, rounds: int, digit: int = DIGIT, ending: Ending = Ending.SIGN) -> BitSigns:
+    """Return the cheapest layout for the signs of numbers of so many bits in so many rounds, or fewer."""
+    if bits < 2 or rounds < 1:
+        raise DoesNotFitError(f"a sign has 2 bits and 1 round or more, not {bits} and {rounds}")
+    sizes = grouping(-(-(bits - 1) // digit), rounds, ending)
+    if sizes is None:
+        raise DoesNotFitError(
+            f"numbers of {bits} bits are not compared in {rounds} rounds, with {MOST_IN_A_GROUP} digits to a group; "
+            "give more rounds"
+        )
+    levels = tuple(_level(level) for level in sizes[:-1]) + tuple(_last(level[0], ending) for level in sizes[-1:])
+    tables = sum(1 << min(digit, bits - 1 - low) for low in range(0, bits - 1, digit))
+    return BitSigns(bits, digit, ending, levels, tables)
+
+
+Grouping = tuple[tuple[int, ...], ...]
+"""Per round, how many digits each group has, from the top."""
+
+
+@lru_cache(maxsize=4096)
+def grouping(digits: int, rounds: int, ending: Ending = Ending.SIGN) -> Grouping | None:
+    """Return the groups for which least is dealt; None where so few rounds are not enough."""
+    if digits == 1 and ending is Ending.SIGN:
+        return ()
+    if rounds == 0 or digits > MOST_IN_A_GROUP**rounds:
+        return None
+    best: tuple[float, Grouping] | None = None
+    for groups in range(1, digits + 1):
+        size, larger = divmod(digits, groups)
+        level = (size,) * (groups - larger) + (size + 1,) * larger
+        if max(level) > MOST_IN_A_GROUP or (groups == digits > 1):
+            continue
+        rest = grouping(groups, rounds - 1, ending) if groups > 1 else ()
+        if rest is not None:
+            whole = (level, *rest)
+            cost = sum(_products_of_level(each) for each in whole[:-1]) + _products_at_last(whole[-1][0], ending)
+            if best is None or cost < best[0]:
+                best = cost, whole
+    return None if best is None else best[1]
+
+
+def _products_of_level(level: tuple[int, ...]) -> int:
+    """Return the products dealt for groups of so many digits; the lowest has no "equal" to pass on."""
+    *upper, last = level
+    return sum(2 * ((1 << g) - 1 - g) for g in upper) + (1 << last) - 1 - last + (1 << (last - 1)) - last
+
+
+def _products_at_last(digits: int, ending: Ending) -> float:
+    """Return about how many products are dealt for the last group, for each number that is compared."""
+    subsets: int = 2 ** (digits - 1) + 2**digits - 1  # sets of masks whose product the answer needs
+    return float(subsets**ending.sides * 2**ending.gates / ending.sides)
+
+
+def _less(digits: range) -> list[int]:
+    """Return "less" of neighbouring digits as terms; variable 2 i is "less" of digit i, and 2 i + 1 its "equal"."""
+    terms, above = [], 0
+    for i in digits:
+        terms.append(above | 1 << (2 * i))
+        above |= 1 << (2 * i + 1)
+    return terms
+
+
+def _level(sizes: tuple[int, ...]) -> Polynomials:
+    """Return "less" and "equal" of groups of digits."""
+    outputs, first, digits = [], 0, sum(sizes)
+    for size in sizes:
+        group = range(first, first + size)
+        outputs.append(_less(group))
+        first += size
+        if first < digits:
+            outputs.append([sum(1 << (2 * i + 1) for i in group)])
+    return polynomials(2 * digits - 1, outputs)
+
+
+def _last(digits: int, ending: Ending) -> Polynomials:
+    """Return what the last group comes to: the answer l, or what is made of it.
+
+    A pair's second wins if b (l or not a) = b ^ a b ^ a b l, its first if a (not l or not b) = a ^ a b l. Where none of
+    two numbers is negative: (1 ^ l)(1 ^ l').
+    """
+    variables, less = 2 * digits - 1, _less(range(digits))
+    if ending is Ending.SIGN:
+        return polynomials(variables, [less])
+    if ending is Ending.BEATS:
+        a, b = 1 << variables, 2 << variables
+        larger = [a | b | term for term in less]
+        return polynomials(variables + 2, [[b, a | b, *larger], [a, *larger]])
+    other = [term << variables for term in less]
+    gate = 1 << (2 * variables) if ending is Ending.NEITHER_AND else 0
+    neither = [one | two | gate for one in (0, *less) for two in (0, *other)]
+    return polynomials(2 * variables + ending.gates, [neither])

@@ -1,0 +1,111 @@
+"""How a tournament is played: the cheapest stages for a link, by dynamic programming over public sizes.
+
+Where thousands of candidates meet, bytes decide: pairs, compared on bits. Where a dozen is left, rounds do: all at
+once, compared on bytes. All roles plan from the same numbers, and so alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mpfedxgb.config import LINKS, Link
+from mpfedxgb.errors import UserError
+from mpfedxgb.protocols.stages import MOST_IN_A_GROUP, Layout, Stage
+from mpfedxgb.ring.ring import VECTOR, Ring, wide
+
+HOPS = {"star": 2, "mesh": 1}
+"""Messages, one after the other, that an opening takes: to P_1 and back, or from everyone to everyone."""
+
+ROUND_SECONDS = 1.8e-4
+"""What an opening costs without any link: the Python of all roles in one process."""
+
+STEP_SECONDS = 1.0e-4
+"""What a step costs besides its openings: keys, masks and one message of the coordinator."""
+
+BYTE_SECONDS = 6.0e-9
+"""What a dealt byte costs without any link: it is expanded and combined by every role."""
+
+COMPARISONS = (1, 2, 3)
+"""Rounds of a comparison: one on bytes, two or three on bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The stages of a tournament, and what they come to: seconds, rounds, hops, bytes."""
+
+    stages: tuple[Stage, ...]
+    seconds: float = 0.0
+    rounds: int = 0
+    hops: int = 0
+    dealt_bytes: int = 0
+    sent_bytes: int = 0
+
+    def __str__(self) -> str:
+        played = ", ".join(f"{s.size}s in {s.rounds}" for s in self.stages) or "nothing to play"
+        return f"{played}: {self.rounds} rounds, {self.hops} hops, {self.dealt_bytes} bytes dealt"
+
+
+@lru_cache(maxsize=4096)
+def plan(
+    nodes: int,
+    candidates: int,
+    bits: int,
+    participants: int,
+    topology: str = "star",
+    link: Link = LINKS["local"],
+    valid: bool = False,
+) -> Plan:
+    """Return the cheapest stages for so many tournaments at once, up to shares of the winners' tags.
+
+    `bits` is the width of what is compared; with `valid` there may be invalid candidates among them. The cost is
+    rounds x (hops x latency + a round's own) + steps + bytes / bandwidth, of the busiest participant, P_1.
+    """
+    if topology not in HOPS:
+        raise UserError(f"topology={topology!r} is not known; it is one of {', '.join(HOPS)}")
+    if candidates == 1:
+        return Plan(())
+    ring = next((wide(limbs) for limbs in (2, 3, 4) if bits <= 64 * limbs), wide(4))
+    best: Plan | None = None
+    for size in range(2, min(candidates, MOST_IN_A_GROUP) + 1):
+        left = -(-candidates // size)
+        if left == -(-candidates // (size - 1)) and size > 2:
+            continue  # as many groups as with fewer to a group
+        rest = plan(nodes, left, bits, participants, topology, link)
+        for rounds in COMPARISONS[1 if valid else 0 :]:
+            layout = _layout(nodes * left, size, rounds, ring, bits, valid, left > 1)
+            if layout is None:
+                continue
+            whole = _added(cost(layout, participants, topology, link), rest, Stage(size, rounds))
+            if best is None or whole.seconds < best.seconds:
+                best = whole
+    assert best is not None
+    return best
+
+
+def _layout(
+    groups: int, size: int, rounds: int, ring: Ring, bits: int, valid: bool, keeps_value: bool
+) -> Layout | None:
+    """Return a stage's layout; None where its comparison takes fewer rounds anyway, or more."""
+    layout = Layout(groups, size, rounds, ring, VECTOR, bits, valid, keeps_value)
+    return layout if layout.signs.rounds == rounds else None
+
+
+def cost(layout: Layout, participants: int, topology: str, link: Link) -> Plan:
+    """Return what one stage costs, without its name."""
+    hops, dealt, sent = HOPS[topology], layout.dealt_bytes, layout.sent_bytes
+    carried = dealt + hops * (participants - 1) * sent
+    seconds = layout.openings * (ROUND_SECONDS + hops * link.latency / 1e3)
+    seconds += STEP_SECONDS + BYTE_SECONDS * dealt + 8 * carried / (link.bandwidth * 1e6)
+    return Plan((), seconds, layout.openings, hops * layout.openings, dealt, sent)
+
+
+def _added(one: Plan, rest: Plan, stage: Stage) -> Plan:
+    return Plan(
+        (stage, *rest.stages),
+        one.seconds + rest.seconds,
+        one.rounds + rest.rounds,
+        one.hops + rest.hops,
+        one.dealt_bytes + rest.dealt_bytes,
+        one.sent_bytes + rest.sent_bytes,
+    )

@@ -1,0 +1,152 @@
+"""Comparisons on bits against Python integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.party import Party
+from mpfedxgb.protocols import Secret, Shares, negative_by_bits
+from mpfedxgb.protocols.compare_bits import MOST_IN_A_GROUP, bit_signs, grouping
+from mpfedxgb.ring import BIT, VECTOR, Ring, wide
+from support.evaluation import (
+    DRAWN,
+    PARTICIPANTS,
+    PROPERTY,
+    RINGS,
+    SEEDS,
+    TINY,
+    Integers,
+    Operand,
+    bulk,
+    cases,
+    evaluate,
+    evaluate_each,
+    extremes,
+    integers,
+    numbers,
+    operand,
+    same,
+)
+
+ROUNDS = pytest.mark.parametrize("rounds", [2, 3])
+
+
+def signs(values: Integers) -> Integers:
+    """Return 1 where an integer is negative, else 0."""
+    return integers([int(v < 0) for v in values.flat], values.shape)
+
+
+def dealt_bits(bits: int, rounds: int) -> int:
+    """Return how many bits are dealt for one sign."""
+    return sum(planes for _, (planes, _) in bit_signs(bits, rounds).dealt(8))
+
+
+@ROUNDS
+@pytest.mark.parametrize("participants", PARTICIPANTS)
+@given(seed=SEEDS)
+@PROPERTY
+def test_signs_in_all_rings_and_shapes(participants: int, rounds: int, seed: int) -> None:
+    """The sign of every secret is right, scalars and empty arrays included."""
+    batch = cases(seed, (*RINGS, *TINY))
+
+    def sign(party: Party, x: Secret) -> Shares:
+        return negative_by_bits(party, x, x.ring.bits, rounds)
+
+    for (x,), found in zip(batch, evaluate_each(participants, batch, sign), strict=True):
+        same(found, BIT, signs(x.values))
+
+
+@ROUNDS
+@pytest.mark.parametrize("participants", [2, 3, 5])
+def test_every_width_from_two_bits_to_the_whole_ring(participants: int, rounds: int) -> None:
+    """Numbers of any width below the ring's: zero, one, minus one, the ends and numbers of any length between."""
+    rng = np.random.default_rng(participants)
+    values = [integers([*extremes(w - 1), *bulk(rng, w - 1, (8,))]) for w in range(2, 193)]
+
+    def compute(party: Party, secrets: list[Secret]) -> list[Shares]:
+        return [negative_by_bits(party, x, w, rounds) for w, x in enumerate(secrets, 2)]
+
+    found = evaluate(participants, [Operand(wide(3), v) for v in values], compute).values
+
+    for some, answer in zip(values, found, strict=True):
+        same(answer, BIT, signs(some))
+
+
+@pytest.mark.parametrize("digit", [1, 2, 4])
+@pytest.mark.parametrize("bits", range(2, 9))
+def test_signs_of_a_whole_tiny_ring(bits: int, digit: int) -> None:
+    """Every element of a tiny ring, under many masks, has its sign, whatever the digits."""
+    values = integers(list(range(-(1 << (bits - 1)), 1 << (bits - 1))) * 40)
+
+    (sign,) = evaluate(
+        3, [Operand(Ring(bits), values)], lambda party, xs: [negative_by_bits(party, xs[0], bits, 2, digit)]
+    ).values
+
+    same(sign, BIT, signs(values))
+
+
+@ROUNDS
+@given(ring=st.sampled_from(RINGS), data=st.data())
+@DRAWN
+def test_signs_of_drawn_integers(rounds: int, ring: Ring, data: st.DataObject) -> None:
+    """Whatever width and integers are drawn, their signs are found."""
+    bits = data.draw(st.integers(2, ring.bits))
+    values = integers(data.draw(st.lists(numbers(bits - 1), min_size=1, max_size=150)))
+
+    (sign,) = evaluate(
+        3, [Operand(ring, values)], lambda party, xs: [negative_by_bits(party, xs[0], bits, rounds)]
+    ).values
+
+    same(sign, BIT, signs(values))
+
+
+def test_higher_bits_are_not_looked_at() -> None:
+    """Of numbers wider than they were said to be, the lowest bits decide, read as a signed number."""
+    values = integers([5 + (7 << 20), (1 << 19) + (3 << 30), -1 - (1 << 40)])
+
+    (sign,) = evaluate(2, [Operand(VECTOR, values)], lambda party, xs: [negative_by_bits(party, xs[0], 20)]).values
+
+    same(sign, BIT, [0, 1, 1])
+
+
+def test_comparisons_are_counted() -> None:
+    """The meter counts one comparison per element, in every role."""
+    evaluation = evaluate(
+        2, [operand(VECTOR, [[1, 2], [3, 4]])], lambda party, xs: [negative_by_bits(party, xs[0], 64)]
+    )
+
+    assert [counts.comparisons for counts in evaluation.costs] == [4] * 3
+
+
+@pytest.mark.parametrize("digits", range(1, 65))
+@pytest.mark.parametrize("rounds", [2, 3, 4])
+def test_groups_take_all_digits_and_leave_one(digits: int, rounds: int) -> None:
+    """Each level's groups cover what the one before left, no group is too large, and more rounds cost no more."""
+    levels = grouping(digits, rounds)
+
+    assert levels is not None
+    assert len(levels) <= rounds
+    left = digits
+    for level in levels:
+        assert sum(level) == left
+        assert 1 <= min(level) <= max(level) <= MOST_IN_A_GROUP
+        left = len(level)
+    assert left == 1
+    assert dealt_bits(4 * digits + 1, rounds + 1) <= dealt_bits(4 * digits + 1, rounds)
+
+
+@pytest.mark.parametrize(("bits", "rounds", "octets"), [(192, 2, 252), (192, 3, 122), (64, 2, 42), (155, 3, 96)])
+def test_what_is_dealt_for_a_comparison(bits: int, rounds: int, octets: int) -> None:
+    """Bytes per comparison, rounded up, for the widths that trainings meet."""
+    assert -(-dealt_bits(bits, rounds) // 8) == octets
+
+
+@pytest.mark.parametrize(("bits", "rounds"), [(1, 2), (65, 2), (64, 1), (64, 0)])
+def test_impossible_comparisons_are_refused(bits: int, rounds: int) -> None:
+    """Numbers without a sign, wider than their ring, or of more digits than so few rounds take, are refused."""
+    with pytest.raises(DoesNotFitError, match=str(bits if rounds == 2 else rounds)):
+        evaluate(2, [operand(VECTOR, [1])], lambda party, xs: [negative_by_bits(party, xs[0], bits, rounds)])
