@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import PeerFinishedError, StoppedError
-from mpfedxgb.federation.session import stopping_on_signals
+from mpfedxgb.federation.stopping import stopping_on_signals
 from mpfedxgb.party import Meter, Roster
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
@@ -89,3 +92,37 @@ def test_while_it_reads_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(serialization, "load_pem_private_key", read_and_stop)
     with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
         Identity.load("bank", authority.file, pair.certificate, pair.key)
+
+
+WAITING = """
+import signal, threading
+from mpfedxgb.errors import StoppedError
+from mpfedxgb.federation.stopping import stopping_on_signals
+
+def stop():
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+try:
+    with stopping_on_signals(), stopping_on_signals():
+        threading.Timer(0.2, stop).start()
+        threading.Event().wait()
+except StoppedError as error:
+    print(error)
+print(threading.active_count() - sum(isinstance(t, threading.Timer) for t in threading.enumerate()))
+"""
+
+
+def test_a_signal_that_another_thread_gets_wakes_the_main_one() -> None:
+    """Though that waits for ever: the system may hand a signal to any thread. Afterwards no thread is left."""
+    done = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 # our own
+    assert done.stdout.split("\n") == ["stopped by SIGTERM", "1", ""], done.stderr
+
+
+def test_signals_that_are_handled_at_once_leave_nothing_behind() -> None:
+    """Again and again; whoever nudges does not wait for a thread that has gone on."""
+    threads = threading.active_count()
+    for _ in range(200):
+        with pytest.raises(StoppedError), stopping_on_signals():
+            signal.raise_signal(signal.SIGTERM)
+    assert threading.active_count() == threads
+    assert signal.getsignal(signal.SIGURG) is signal.SIG_DFL

@@ -15,9 +15,9 @@ from mpfedxgb.cli.logs import start_logging
 from mpfedxgb.errors import MpfedxgbError, SettingsError, StoppedError, own_reason
 from mpfedxgb.federation import role
 from mpfedxgb.federation.rows import SCORING, read_rows
-from mpfedxgb.federation.session import stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.settings.sections import LOG_LEVELS
+from mpfedxgb.federation.stopping import stopping_on_signals
 
 _log = logging.getLogger("mpfedxgb.role")
 

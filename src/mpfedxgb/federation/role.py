@@ -37,8 +37,9 @@ from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.record import record_path
 from mpfedxgb.federation.rows import SCORING, Rows, arrange_rows, encode_labels, read_rows, with_kinds_of
 from mpfedxgb.federation.scoring import Service
-from mpfedxgb.federation.session import Stopper, run_session, serve, state_folder, stopping_on_signals
+from mpfedxgb.federation.session import Stopper, run_session, serve, state_folder
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.federation.stopping import stopping_on_signals
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.meter import Meter

@@ -7,11 +7,9 @@ own choices, the number of the last attempt, and the checkpoints. The coordinato
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -243,21 +241,3 @@ def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -
             else:
                 _log.error("a session failed: %s", type(outcome.error).__name__, exc_info=outcome.error)
             time.sleep(_PAUSE)
-
-
-@contextmanager
-def stopping_on_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGINT inside into StoppedError, so that peers are told before this role ends."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: object) -> None:
-        raise StoppedError(f"stopped by {signal.Signals(number).name}")
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
