@@ -119,7 +119,7 @@ class Party:
         self._key_label = self._step_label()
         self._sources.clear()
         self._openings = 0
-        self.corrected = ACTIVE + self.communicator.step % self.roster.size
+        self.corrected = turn(self.communicator.step, self.roster.size)
 
     def number_opening(self, what: str = "") -> None:
         """Tell the openings of one step apart: from the second on, each is a step to the peers, under the same keys."""
@@ -324,6 +324,11 @@ class Party:
             raise FrameError(f"{self.roster.name(peer)} told {name} in another form than expected")
         numbers: npt.NDArray[np.int64] = arrays[0]
         return numbers
+
+
+def turn(step: int, participants: int) -> int:
+    """Return the participant whose share of what is dealt in a step the coordinator sends."""
+    return ACTIVE + step % participants
 
 
 def _say_nothing(what: str) -> None:
