@@ -205,13 +205,13 @@ class EnumeratedSource:
         return EnumeratedSource(self.randomness, self.participant, self.label)
 
 
-def draws_of(case: Case, participants: int, way: Way) -> list[Draw]:
+def draws_of(case: Case, participants: int, way: Way | None = None) -> list[Draw]:
     """Return everything that is drawn in a run, in a fixed order.
 
     The batch has a size that nothing else has, so that planes of bits are told from arrays over the batch.
     """
     randomness = Randomness(samples=61)
-    _run(case, participants, randomness, case.assignments()[:1], way)
+    _run(case, participants, randomness, case.assignments()[:1], Way() if way is None else way)
     return [randomness.registry[key] for key in sorted(randomness.registry)]
 
 
