@@ -109,10 +109,10 @@ def _tables(
         ],
     )
     yield "[role]", _role(name, role)
-    yield (
-        "# Only the coordinator and the active participant listen.\n[network]",
-        _network(roster, role, places, topology),
+    who = (
+        "Only the coordinator and the active participant listen" if topology == STAR else "All but the last role listen"
     )
+    yield f"# {who}.\n[network]", _network(roster, role, places, topology)
     yield (
         "# Who this role is to the others: the certificate's DNS name has to be its name above.\n[tls]",
         [
