@@ -68,7 +68,7 @@ class Places:
     def read(cls, octets: U8, shape: Shape) -> Places:
         """Return places from hashes of keys, (n, place_bytes)."""
         words = np.ascontiguousarray(octets).view(np.uint64)
-        bits = np.ascontiguousarray(words[:, 1:])
+        bits = words[:, 1:].copy()
         if shape.columns % 64:
             bits[:, -1] &= np.uint64((1 << shape.columns % 64) - 1)
         return cls((words[:, 0] % np.uint64(shape.bins)).astype(np.int64), bits)

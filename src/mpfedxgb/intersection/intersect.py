@@ -25,7 +25,7 @@ from mpfedxgb.party.communicator import Array
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import U8, U64
-from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.ring.prg import os_entropy, shuffled
 
 SIZES = "rows before the alignment"
 COMMON = "rows that all participants have"
@@ -54,7 +54,8 @@ def intersect(
 
     1. P_1 sends a fresh salt and how many ids it has. Each auxiliary answers with how many it has and, for its pads, a
        fresh public key; P_1 passes the keys on.
-    2. P_1 sends its ids as points under a scalar of its own, some at a time; each auxiliary returns them under its own.
+    2. P_1 shuffles its ids and sends them as points under a scalar of its own, some at a time; each auxiliary returns
+       them under a scalar of its own, which P_1 takes for that auxiliary's function once its own is undone.
     3. Each auxiliary sends its dictionary: mask plus share for every id that it has.
     4. P_1 adds up. It tells each auxiliary the tags of the common ids, which only that one understands, sorted.
 
@@ -83,10 +84,13 @@ def intersect(
         _step(party, "sizes and keys", 1, 3)
         if party.is_active:
             salt, sizes = _hear_sizes(party, len(ids))
-            mine = _Mine(party, ids, group, make_oracles(salt), on_progress)
+            order = shuffled(len(ids))
+            mine = _Mine(party, [ids[i] for i in order], group, make_oracles(salt), on_progress)
             sums, tags = _have_evaluated(mine)
             _add_dictionaries(mine, sizes, sums)
-            return _tell_common(mine, what, sums, tags, least)
+            common = np.empty(len(ids), np.bool_)
+            common[order] = _tell_common(mine, what, sums, tags, least)
+            return common
         salt, asked, agreed = _agree_on_keys(party, len(ids), group)
         mine = _Mine(party, ids, group, make_oracles(salt), on_progress)
         values, own_tags = _evaluate(mine, asked)
@@ -190,11 +194,16 @@ def _evaluate(mine: _Mine, asked: int) -> tuple[U64, U8]:
 def _send_dictionary(mine: _Mine, values: U64, agreed: U8) -> None:
     """Send masks plus shares of zero (3, at an auxiliary): what two auxiliaries both add is gone from the sum."""
     _step(mine.party, "dictionaries", 1, 1)
+    mine.party.communicator.send([ACTIVE], [dictionary_of(mine.oracles, mine.ids, values, agreed)])
+
+
+def dictionary_of(oracles: Oracles, ids: Sequence[str], masks: U64, agreed: U8, fill: U64 | None = None) -> U64:
+    """Return an auxiliary's dictionary: for each id its mask and, with every other auxiliary, a pad (alone)."""
+    values = masks.copy()
     for point in agreed:
-        values = values ^ mine.oracles.pads(point, mine.ids)
-    shape = Shape.of(len(mine.ids))
-    places = Places.read(mine.oracles.places(mine.ids, shape), shape)
-    mine.party.communicator.send([ACTIVE], [write(shape, places, values)])
+        values ^= oracles.pads(point, ids)
+    shape = Shape.of(len(ids))
+    return write(shape, Places.read(oracles.places(ids, shape), shape), values, fill)
 
 
 def _add_dictionaries(mine: _Mine, sizes: dict[int, int], sums: U64) -> None:
