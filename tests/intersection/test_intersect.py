@@ -54,10 +54,12 @@ def test_what_sets_say(participants: int, data: st.DataObject) -> None:
     assert found(lists, least=0) == [[one for one in ids if one in want] for ids in lists]
 
 
+@pytest.mark.parametrize("beat", [0.0, 1.0])
 @pytest.mark.parametrize("participants", [2, 3])
-def test_more_than_one_message(participants: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ids that fill several messages and bins, and lists of very different lengths, either of them longer."""
+def test_more_than_one_message(participants: int, beat: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of several messages and very different lengths, either longer; P_1 may say often that it is there."""
     monkeypatch.setattr(module, "CHUNK", 16)
+    monkeypatch.setattr(module, "_BEAT", beat)
     few, many = [str(i) for i in range(40, 60)], [str(i) for i in range(90)]
     for lists in ([few] + [many] * (participants - 1), [many] + [few] * (participants - 1)):
         assert found(lists) == [few] * participants
@@ -71,12 +73,12 @@ def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_locally(program, Roster(NAMES[:3]), [((),), *((ids,) for ids in lists)], SETTINGS, recorder)
     common = 5
     for meter in run.meters[1:]:
-        assert meter.total("align training").rounds == 3 + 3
+        assert meter.total("align training").rounds == 4 + 3
     for m in (1, 2):
         columns = Shape.of(len(lists[m])).bins * Shape.of(len(lists[m])).columns
         sent = run.meters[m + 1].total("align training").payload_sent
         assert sent == {"bank": 40 + 32 * 10 + 16 * columns}
-        assert run.meters[1].total("align training").payload_sent[NAMES[m]] == 40 + 32 * 2 + 32 * 10 + 16 * common
+        assert run.meters[1].total("align training").payload_sent[NAMES[m]] == 48 + 32 * 2 + 32 * 10 + 16 * common
     assert [(r.name, r.receiver, r.count) for r in run.ledgers[1]] == [
         (SIZES, "participants", 1),
         (SIZES, "bank", 2),

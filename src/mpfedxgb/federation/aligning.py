@@ -99,6 +99,7 @@ def find_common(party: Party, what: str, ids: Ids, terms: Terms, tools: Tools) -
             _log.info("%s: %d%% of %d %s rows are compared", party.name, 100 * steps // of, len(ids), name)
 
     marks = intersect(party, name, ids.keys, tools.group, terms.min_rows, progress)
+    party.on_milestone({})
     _log.info("%s: %d of %d %s rows are in common", party.name, marks.sum(), len(ids), name)
     return marks
 

@@ -10,6 +10,7 @@ do not show (zero-sharing of Kolesnikov et al., CCS 2017, in its form for augmen
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +34,9 @@ COMMON = "rows that all participants have"
 CHUNK = 8192
 """Ids in one message: both sides compute while the other's next ones are on their way, and none waits for long."""
 
+_BEAT = 1 / 3
+"""Of a deadline: how often P_1 says that it is still there."""
+
 _ROWS = ("rows to align", 0, MOST_ROWS)
 _OTHER_FORM = "{} sent something of another form than the intersection has"
 
@@ -55,12 +59,13 @@ def intersect(
     1. P_1 sends a fresh salt and how many ids it has. Each auxiliary answers with how many it has and, for its pads, a
        fresh public key; P_1 passes the keys on.
     2. P_1 shuffles its ids and sends them as points under a scalar of its own, some at a time; each auxiliary returns
-       them under a scalar of its own, which P_1 takes for that auxiliary's function once its own is undone.
+       them under a scalar of its own, which P_1 takes for that auxiliary's function once its own is undone. Whoever is
+       at work on more says so in between: the auxiliary by an empty answer, P_1 by a 0, and by a 1 when all are done.
     3. Each auxiliary sends its dictionary: mask plus share for every id that it has.
     4. P_1 adds up. It tells each auxiliary the tags of the common ids, which only that one understands, sorted.
 
-    Rounds: 3, and 1 per CHUNK ids of P_1. Sent: 40 bytes, 32 per id of P_1 and 16 per column of its dictionary by each
-    auxiliary; by P_1 to each 40 + 32 (M - 1) bytes, 32 per id and 16 per common id.
+    Rounds: 4, and 1 per CHUNK ids of P_1. Sent: 40 bytes, 32 per id of P_1 and 16 per column of its dictionary by each
+    auxiliary; by P_1 to each 48 + 32 (M - 1) bytes, 32 per id, 16 per common id, and 8 each third of a deadline.
     Reveals: SIZES, of P_1 to all and of each auxiliary to P_1; COMMON to all participants, unless they are fewer than
     `least`: then only that.
 
@@ -86,7 +91,7 @@ def intersect(
             salt, sizes = _hear_sizes(party, len(ids))
             order = shuffled(len(ids))
             mine = _Mine(party, [ids[i] for i in order], group, make_oracles(salt), on_progress)
-            sums, tags = _have_evaluated(mine)
+            sums, tags = _have_evaluated(mine, sizes)
             _add_dictionaries(mine, sizes, sums)
             common = np.empty(len(ids), np.bool_)
             common[order] = _tell_common(mine, what, sums, tags, least)
@@ -144,13 +149,13 @@ def _agree_on_keys(party: Party, size: int, group: Group) -> tuple[bytes, int, U
     return salt.tobytes(), int(asked[0]), group.multiply(secret, others, active) if len(others) else others
 
 
-def _have_evaluated(mine: _Mine) -> tuple[U64, dict[int, U8]]:
+def _have_evaluated(mine: _Mine, sizes: dict[int, int]) -> tuple[U64, dict[int, U8]]:
     """Return the masks of all ids, added up over the auxiliaries, and their tags by auxiliary (2, at P_1).
 
     The next ids go out before the last come back.
     """
     party, group, chunks = mine.party, mine.group, _chunks(len(mine.ids))
-    _step(party, "points", len(chunks), 2 * len(chunks))
+    _step(party, "points", len(chunks) + 1, 2 * len(chunks) + 1)
     scalar = group.scalar()
     back = group.inverse(scalar)
     sums = np.zeros((len(mine.ids), 2), np.uint64)
@@ -167,14 +172,27 @@ def _have_evaluated(mine: _Mine) -> tuple[U64, dict[int, U8]]:
                 masks, tags[m][coming] = mine.oracles.masks(some, points)
                 sums[coming] ^= masks
         mine.done(steps, len(chunks) + 1)
+    _wait_for_others(party, len(chunks), {m: len(_chunks(size)) for m, size in sizes.items()})
     return sums, tags
+
+
+def _wait_for_others(party: Party, done: int, chunks: dict[int, int]) -> None:
+    """Hear from auxiliaries with longer lists that they are at work, and tell all of them, until the last is done."""
+    told, pause = time.monotonic(), _BEAT * party.communicator.settings.deadline
+    for i in range(done, max(chunks.values())):
+        for m in (m for m, count in chunks.items() if i < count):
+            _take(party, m, (np.uint8, (0, POINT_BYTES)))
+            if time.monotonic() - told >= pause:
+                party.communicator.send(party.others, [np.zeros(1, np.int64)])
+                told = time.monotonic()
+    party.communicator.send(party.others, [np.ones(1, np.int64)])
 
 
 def _evaluate(mine: _Mine, asked: int) -> tuple[U64, U8]:
     """Return masks and tags of this auxiliary's own ids, having evaluated P_1's in between, as they came (2)."""
     party, group = mine.party, mine.group
     theirs, own = _chunks(asked), _chunks(len(mine.ids))
-    _step(party, "points", len(theirs), 2 * len(theirs))
+    _step(party, "points", len(theirs) + 1, 2 * len(theirs) + 1)
     key, active = group.scalar(), party.roster.name(ACTIVE)
     values = np.zeros((len(mine.ids), 2), np.uint64)
     tags = np.empty((len(mine.ids), TAG_BYTES), np.uint8)
@@ -187,7 +205,11 @@ def _evaluate(mine: _Mine, asked: int) -> tuple[U64, U8]:
             some = mine.ids[own[i]]
             points = group.multiply(key, group.from_hashes(mine.oracles.hashes(some)), party.name)
             values[own[i]], tags[own[i]] = mine.oracles.masks(some, points)
+        if i >= len(theirs):
+            party.communicator.send([ACTIVE], [np.empty((0, POINT_BYTES), np.uint8)])
         mine.done(i + 1, total + 1)
+    while not _take(party, ACTIVE, (np.int64, (1,)))[0].any():
+        pass  # others are still at work
     return values, tags
 
 
