@@ -193,12 +193,12 @@ class TestRule:
     """What counts as the same id among those who agree on it, because their lists differ."""
 
     @staticmethod
-    def keys(ids: Any, **rule: str) -> list[str]:
+    def keys(written: Any, **rule: str) -> list[str]:
         """Return the ids in the common spelling."""
-        return list(sort_by_id(pd.DataFrame({"id": ids}), "id", "bank", IdRule(**rule))[1].keys)
+        return list(sort_by_id(pd.DataFrame({"id": written}), "id", "bank", IdRule(**rule))[1].keys)
 
     def test_the_type_does_not_depend_on_the_list(self) -> None:
-        """Whole numbers among themselves are texts where texts were agreed, and the other way round they are numbers."""
+        """Whole numbers are texts where texts were agreed, and numbers where numbers were."""
         assert self.keys(["007", "10", "9"]) == ["007", "10", "9"]
         assert self.keys([9, 10, 7]) == ["10", "7", "9"]
         assert self.keys(["007", "10", "9.0", " +11"], ids="integer") == ["7", "9", "10", "11"]
@@ -224,7 +224,7 @@ class TestRule:
         ],
     )
     def test_one_spelling(self, rule: dict[str, str], same: list[str], others: list[str]) -> None:
-        """What a rule takes for one id has one spelling, what it does not has another; spelling again changes nothing."""
+        """What a rule takes for one id has one spelling, and nothing else has it; spelling again changes nothing."""
         keys = [self.keys([one], **rule)[0] for one in (*same, *others)]
         assert keys[0] == keys[1]
         assert keys[0] not in keys[2:]
