@@ -6,11 +6,13 @@ No driver and no package is needed. Where no Chromium is installed, `find_chromi
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -129,17 +131,31 @@ class Page:
             self.complaints.append(str(told["args"]))
 
 
+_LAUNCH = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
+)
+"""The protocol wants descriptors 3 and 4."""
+
+
+def _high_pipe() -> tuple[int, int]:
+    """Return a pipe whose descriptors are none of the first few."""
+    low = os.pipe()
+    high = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in low)
+    for end in low:
+        os.close(end)
+    return high[0], high[1]
+
+
 @contextmanager
 def browser(folder: Path) -> Iterator[Page]:
     """Start a browser with a profile of its own and yield a tab; afterwards it has ended."""
     program = find_chromium()
     assert program is not None
-    to_child, to_browser = os.pipe()
-    from_browser, from_child = os.pipe()
+    to_child, to_browser = _high_pipe()
+    from_browser, from_child = _high_pipe()
     pipes = (to_child, from_child)
-    script = f'exec "$0" "$@" 3<&{to_child} 4>&{from_child}'  # the protocol wants descriptors 3 and 4
     process = subprocess.Popen(  # noqa: S603 # the browser of this machine
-        ["/bin/sh", "-c", script, program, *_FLAGS, f"--user-data-dir={folder / 'profile'}"],
+        [sys.executable, "-c", _LAUNCH, *map(str, pipes), program, *_FLAGS, f"--user-data-dir={folder / 'profile'}"],
         pass_fds=pipes,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

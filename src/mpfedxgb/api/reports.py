@@ -18,8 +18,13 @@ def write_report(
     models: Sequence[PartialModel], run: RunRecord | None, metrics: Metrics, path: Path, participant: str | None
 ) -> Path:
     """Write the page of one participant, the active one if none is named, and return its path."""
+    return write_page(_facts(models, run, metrics, participant), path)
+
+
+def write_page(facts: Facts, path: Path) -> Path:
+    """Write a page, for its owner only, and return its path."""
     try:
-        write_file(path, page_html(_facts(models, run, metrics, participant)))
+        write_file(path, page_html(facts))
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; give a file in a folder that exists") from None
     return path

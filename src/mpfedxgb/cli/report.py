@@ -68,6 +68,9 @@ def _of_models(folder: Path) -> Iterator[tuple[str, str]]:
     path = folder / RECORD
     run = _read_run(path)
     for part in load_parts(folder):
+        if run is not None and run.get("trees", len(part.trees)) != len(part.trees):
+            told = f"{path} tells of {run['trees']} trees, and {part.name} has {len(part.trees)}"
+            raise UserError(f"{told}; it is of another training, so {_WITHOUT}")
         own = part_paths(folder, part.participants)[part.participant - 1]
         try:
             yield own.name.removesuffix(SUFFIX), page_html(of_simulation(part, run, versions=versions()))

@@ -7,7 +7,7 @@ from typing import Any
 
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.report.html.bars import Bar, bars
-from mpfedxgb.report.html.facts import Facts
+from mpfedxgb.report.html.facts import Facts, counts_of
 from mpfedxgb.report.html.markup import Content, Markup, element
 from mpfedxgb.report.html.numbers import count, duration, size
 from mpfedxgb.report.html.tables import table
@@ -118,22 +118,29 @@ def _peer_table(facts: Facts) -> Markup | None:
 
 
 def _actual(facts: Facts) -> dict[str, float]:
-    total, spent = facts.spent.total, facts.spent
+    spent = facts.spent
+    known = {"seconds": spent.seconds, "rounds": spent.rounds, "bytes_sent": spent.bytes_sent}
+    return {**_quantities(spent.total), **known}
+
+
+def _quantities(counts: Counts) -> dict[str, float]:
     return {
-        "seconds": spent.seconds,
-        "rounds": spent.rounds,
-        "bytes_sent": spent.bytes_sent,
-        "hops": total.hops,
-        "messages": sum(total.messages.values()),
-        "dealer_bytes": total.dealer_bytes,
-        "products": total.products,
-        "comparisons": total.comparisons,
+        "rounds": counts.rounds,
+        "hops": counts.hops,
+        "messages": sum(counts.messages.values()),
+        "bytes_sent": counts.bytes_sent,
+        "dealer_bytes": counts.dealer_bytes,
+        "products": counts.products,
+        "comparisons": counts.comparisons,
     }
 
 
 def _forecast_of(facts: Facts, key: str) -> float | None:
     """Return what was forecast for the reader: of numbers that are given for every role, its own."""
-    value: Any = (facts.forecast or {}).get(key)
+    told = facts.forecast or {}
+    value: Any = told.get(key)
     if isinstance(value, Mapping):
         value = value.get(facts.role)
+    if value is None and isinstance(told.get("roles"), Mapping) and facts.role in told["roles"]:
+        value = _quantities(counts_of(told["roles"][facts.role])).get(key)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
