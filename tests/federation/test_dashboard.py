@@ -25,6 +25,8 @@ from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation import dashboard
 from mpfedxgb.federation.dashboard import HEADERS, LINK, Dashboard, live_view, read_address
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.report.html.facts import Facts
+from mpfedxgb.report.html.page import Live
 from mpfedxgb.transport.address import Address
 from support.chromium import browser, find_chromium
 from support.commands import Shell
@@ -304,10 +306,16 @@ def test_a_page_that_cannot_be_made(settings: RoleSettings, caplog: pytest.LogCa
 
 def test_a_page_is_made_once_a_second_at_most(settings: RoleSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many look at it."""
-    view, made = Dashboard(settings), []
-    monkeypatch.setattr(dashboard, "page_html", lambda facts, live: made.append(live) or f"page {len(made)}")
+    view = Dashboard(settings)
+    made: list[Live] = []
     now = [100.0]
-    monkeypatch.setattr(dashboard.time, "monotonic", lambda: now[0])
+
+    def make(facts: Facts, live: Live) -> str:
+        made.append(live)
+        return f"page {len(made)}"
+
+    monkeypatch.setattr(dashboard, "page_html", make)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     assert [view.page(), view.page()] == ["page 1", "page 1"]
     now[0] += dashboard._FRESH
     view.note("a line")
