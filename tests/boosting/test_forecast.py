@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,8 @@ from mpfedxgb.boosting.forecast import Forecast, assumed_owners, forecast
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import LINKS, SessionSettings
 from mpfedxgb.data import Candidates, Table, bin_table
-from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
 from mpfedxgb.party.meter import Counts
-from mpfedxgb.party.roster import Roster
 from mpfedxgb.protocols.tag import NOBODY
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.split import TREE_SHAPE
@@ -57,7 +54,7 @@ SHAPES = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.int64]]]:
     """Return a run of a shape, its sizes, and whose splits there were, level by level."""
     shape, rng = SHAPES[name], np.random.default_rng(7)
@@ -75,7 +72,7 @@ def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.i
     labels = Labels(y[:rows], weight, eval_y=[y[rows:]] if later else [])
     private: list[tuple[Any, ...]] = [(None,)]
     private += [
-        (TrainData(t, o, labels if i == 0 else None),) for i, (t, o) in enumerate(zip(tables, others, strict=True))
+        (TrainData(t, o, labels if i == 0 else None, "samples"),) for i, (t, o) in enumerate(zip(tables, others, strict=True))
     ]
     owners: list[npt.NDArray[np.int64]] = []
 

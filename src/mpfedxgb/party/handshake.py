@@ -27,7 +27,7 @@ from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.ring.prg import SEED_BYTES, digest
 from mpfedxgb.transport.frame import Kind
 
-PROTOCOLS = (4,)
+PROTOCOLS = (5,)
 """Versions of the program that this release can run; a new one for every change after which old and new roles could
 not finish a run together."""
 

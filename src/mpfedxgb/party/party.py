@@ -50,6 +50,7 @@ class Party:
         self.on_progress: Callable[[str], None] = _say_nothing
         self.on_reveal: Callable[[str, Any], None] = _look_away
         self.on_milestone: Callable[[Mapping[str, Any]], None] = _keep_nothing
+        self.on_sizes: Callable[[Any], None] = _go_on
         self._scope: tuple[str, ...] = ()
         self._label = ""
         self._sources: dict[int, Source] = {}
@@ -298,6 +299,25 @@ class Party:
         self.ledger.record(name, "participants", everyone.size)
         return everyone
 
+    def meet(self, what: str) -> None:
+        """Go on when all roles have come this far, the coordinator too. Whoever cannot stops, and so everybody does.
+
+        Rounds: 1. Sent: an empty message by each auxiliary. Reveals: nothing.
+        """
+        self.step(what)
+        if not self.is_coordinator:
+            self.meter.now.rounds += 1
+            self.meter.now.hops += 2
+        if self.is_active:
+            for role in (COORDINATOR, *self.others):
+                self.receive(role, [])
+            self.send(self.others, [])
+        else:
+            self.send([ACTIVE], [])
+            if not self.is_coordinator:
+                self.receive(ACTIVE, [])
+        self.announce(what, np.zeros(0, np.int64), (0,))
+
     def _numbers(self, peer: int, name: str, shape: Shape) -> npt.NDArray[np.int64]:
         arrays = self.communicator.receive(peer, expected=8 * math.prod(shape))
         if len(arrays) != 1 or arrays[0].dtype != np.int64 or arrays[0].shape != shape:
@@ -311,6 +331,10 @@ def _say_nothing(what: str) -> None:
 
 def _look_away(name: str, value: Any) -> None:
     """Make nothing of a value that was revealed to this role (whoever studies what a role can learn looks here)."""
+
+
+def _go_on(sizes: Any) -> None:
+    """Let a training of any size begin; whoever has a machine to think of refuses here what it has no room for."""
 
 
 def _keep_nothing(more: Mapping[str, Any]) -> None:

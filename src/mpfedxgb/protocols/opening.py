@@ -90,7 +90,7 @@ def open_steps(party: Party, steps: Steps, what: str = "") -> U8:
 
 
 def follow_openings(party: Party, openings: Sequence[Opening]) -> None:
-    """Go through the openings of a step without values (see `Party.follows_shapes`)."""
+    """Go through openings round by round, where a role follows shapes (see `open_shares`)."""
     for what, specs in openings:
         open_shares(party, [RingArray.hidden(*spec) for spec in specs], what=what)
 
