@@ -68,7 +68,7 @@ class DoesNotFitError(UserError):
 class NoRoomError(UserError):
     """A training would need more memory or disk than this machine has; `needed` is what other roles may read."""
 
-    def __init__(self, needed: str, there: str) -> None:
+    def __init__(self, needed: str, there: str = "") -> None:
         self.needed = needed
         super().__init__(f"{needed}{there}")
 

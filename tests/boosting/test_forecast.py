@@ -72,7 +72,8 @@ def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.i
     labels = Labels(y[:rows], weight, eval_y=[y[rows:]] if later else [])
     private: list[tuple[Any, ...]] = [(None,)]
     private += [
-        (TrainData(t, o, labels if i == 0 else None, "samples"),) for i, (t, o) in enumerate(zip(tables, others, strict=True))
+        (TrainData(t, o, labels if i == 0 else None, "samples"),)
+        for i, (t, o) in enumerate(zip(tables, others, strict=True))
     ]
     owners: list[npt.NDArray[np.int64]] = []
 

@@ -5,13 +5,17 @@ All of it follows from public sizes. What Python and its libraries take to begin
 
 from __future__ import annotations
 
+from mpfedxgb.boosting.checkpoint import KEPT
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.party.roster import COORDINATOR
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.protocols.private_matrix import KEPT_BYTES
 from mpfedxgb.tree.level import TableSizes
 
 BASE = 150_000_000
 """Bytes of a process that has imported everything and compiled its kernels."""
+
+_NODE = 120
+"""Bytes of a kept node, as text."""
 
 _PAIR = 16
 """Bytes of g and h of one row, or of their masks."""
@@ -32,6 +36,15 @@ def simulation_bytes(params: TrainParams, sizes: TableSizes) -> int:
     copies = [1 if m == 1 or len(sizes.columns) == 2 else 2 for m in range(1, len(sizes.columns) + 1)]
     shared = sum(8 * sizes.rows * count * copy for count, copy in zip(sizes.columns, copies, strict=True))
     return BASE + alone + shared + _matrices(COORDINATOR, sizes)
+
+
+def disk_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
+    """Return about how much a role's checkpoints and model take on disk: margins at P_1, and everybody's trees."""
+    if role == COORDINATOR:
+        return 0
+    margins = (KEPT + 1) * 8 * sizes.all_rows * params.trees_per_round if role == ACTIVE else 0
+    nodes = params.n_estimators * params.trees_per_round << (params.max_depth + 1)
+    return margins + 2 * _NODE * nodes
 
 
 def _vectors(role: int, params: TrainParams, sizes: TableSizes) -> int:

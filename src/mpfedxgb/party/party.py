@@ -308,15 +308,13 @@ class Party:
         if not self.is_coordinator:
             self.meter.now.rounds += 1
             self.meter.now.hops += 2
-        if self.is_active:
-            for role in (COORDINATOR, *self.others):
-                self.receive(role, [])
-            self.send(self.others, [])
-        else:
+        if not self.is_active:
             self.send([ACTIVE], [])
-            if not self.is_coordinator:
-                self.receive(ACTIVE, [])
-        self.announce(what, np.zeros(0, np.int64), (0,))
+            self.communicator.receive(ACTIVE, Kind.ANNOUNCE)
+            return
+        for role in (COORDINATOR, *self.others):
+            self.receive(role, [])
+        self.communicator.send([COORDINATOR, *self.others], [], Kind.ANNOUNCE)
 
     def _numbers(self, peer: int, name: str, shape: Shape) -> npt.NDArray[np.int64]:
         arrays = self.communicator.receive(peer, expected=8 * math.prod(shape))

@@ -146,6 +146,11 @@ class Rehearsal(Party):
         self._said = None
         return everyone
 
+    def meet(self, what: str) -> None:
+        """Meet (see Party): nothing is told."""
+        self._mute.coming = None
+        super().meet(what)
+
     def _numbers(self, peer: int, name: str, shape: Shape) -> Numbers:
         said = np.zeros(shape, np.int64) if self._said is None else self._said
         self._mute.coming = said if said.shape == shape else said[peer - 1]
@@ -157,15 +162,16 @@ class _Mute(Communicator):
 
     def __init__(self, roster: Roster, role: int, settings: SessionSettings) -> None:
         super().__init__(_NoTransport(), roster, role, settings, Meter())
-        self.coming: Array = np.zeros(0, np.int64)
+        self.coming: Array | None = None
 
     def send(self, peers: Any, arrays: Sequence[Array], kind: Kind = Kind.DATA) -> None:
         for peer in peers:
             self.count_sent(peer, kind, *self._sizes(arrays))
 
     def receive(self, peer: int, kind: Kind = Kind.DATA, expected: int = 0) -> tuple[Array, ...]:
-        self.count_received(peer, kind, *self._sizes([self.coming]))
-        return (self.coming,)
+        arrays = () if self.coming is None else (self.coming,)
+        self.count_received(peer, kind, *self._sizes(arrays))
+        return arrays
 
     def _sizes(self, arrays: Sequence[Array]) -> tuple[int, int]:
         return sum(a.nbytes for a in arrays), frame_bytes(self.label, [(a.shape, a.nbytes) for a in arrays])
