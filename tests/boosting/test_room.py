@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from mpfedxgb.boosting import room
-from mpfedxgb.boosting.memory import disk_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.room import check_role, check_simulation
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
@@ -96,15 +95,3 @@ def test_nothing_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, memory=200_000_000)
 
     assert "max_bin" not in str(refusal(check_simulation, PARAMS, replace(MILLION, columns=(40, 40))))
-
-
-def test_needs_grow_with_the_sizes() -> None:
-    """More rows, columns of others, depth or classes take more; a simulation takes less than its roles apart."""
-    for role in (0, 1, 2):
-        small, large = peak_bytes(role, PARAMS, SMALL), peak_bytes(role, PARAMS, MILLION)
-        assert small < large
-        assert peak_bytes(role, replace(PARAMS, max_depth=7), MILLION) > large
-    assert peak_bytes(1, PARAMS, MILLION) > 8 * 1_000_000 * 434
-    apart = sum(peak_bytes(role, PARAMS, replace(MILLION, columns=(217,) * 4)) for role in range(5))
-    assert simulation_bytes(PARAMS, replace(MILLION, columns=(217,) * 4)) < apart
-    assert disk_bytes(0, PARAMS, MILLION) == 0
