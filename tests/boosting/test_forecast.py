@@ -33,7 +33,7 @@ BASE = TrainParams(n_estimators=3, max_depth=2, max_bin=8, min_child_weight=0.0)
 
 def case(participants: int, features: int = 5, rows: int = 203, **changes: Any) -> dict[str, Any]:
     """Return a shape: how many there are, columns and rows of all together, evaluation rows, link, parameters."""
-    rest = {name: changes.pop(name) for name in ("eval_rows", "link", "weights") if name in changes}
+    rest: dict[str, Any] = {name: changes.pop(name) for name in ("eval_rows", "link", "weights") if name in changes}
     params = replace(BASE, **changes)
     return {"participants": participants, "features": features, "rows": rows, "params": params, **rest}
 

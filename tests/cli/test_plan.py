@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,7 +65,7 @@ def test_from_a_table(shell: Shell, tmp_path: Path) -> None:
     """The forecast of a table is that of the estimator, and the run of full trees then equals it."""
     table = frame()
     table.to_csv(tmp_path / "t.csv", index=False)
-    options = {"n_estimators": 2, "max_depth": 2, "max_bin": 8, "min_child_weight": 0.0}
+    options: dict[str, Any] = {"n_estimators": 2, "max_depth": 2, "max_bin": 8, "min_child_weight": 0.0}
     words = ("--trees", 2, "--depth", 2, "--bins", 8, "--min-child-weight", 0)
     assert shell.run("plan", "--table", tmp_path / "t.csv", "--label", "y", "--participants", 3, *words, "--json") == 0
     told = json.loads(shell.out)
