@@ -55,7 +55,7 @@ def reserved_ports(count: int) -> Iterator[list[int]]:
 
 @dataclass
 class Loopback:
-    """A federation's authority and two ports; `call` connects one role as others would."""
+    """A federation's authority and a port for each role; `call` connects one role as others would."""
 
     authority: Authority
     ports: Sequence[int]
@@ -110,7 +110,7 @@ class Loopback:
 @contextmanager
 def loopback(folder: Path, roles: int = 4) -> Iterator[Loopback]:
     """Prepare a federation."""
-    with reserved_ports(2) as ports:
+    with reserved_ports(roles) as ports:
         yield Loopback(Authority(folder), ports, NAMES[:roles])
 
 

@@ -20,7 +20,7 @@ class RunRecord:
 
     `roles` holds each role's totals, `setup` what of them was spent once before the first tree, `phases` the active
     participant's counts by phase, `ledger` every reveal. `plans` says how tournaments of so many nodes x candidates
-    were played, planned for the `link`. `basis` is what the forecast of a training is made of.
+    were played, planned for the `link` and the `topology`. `basis` is what the forecast of a training is made of.
     """
 
     kind: str
@@ -35,6 +35,7 @@ class RunRecord:
     coordinator: str
     active: str
     link: Link
+    topology: str
     plans: dict[str, str]
     basis: Basis | None = None
 
@@ -50,8 +51,8 @@ class RunRecord:
 
     @property
     def dealer_bytes(self) -> int:
-        """Bytes that the coordinator sent to the active participant."""
-        return self.roles[self.active].dealer_bytes
+        """Bytes of what the coordinator dealt; the participants take turns in receiving it."""
+        return self.roles[self.coordinator].dealer_bytes
 
     @property
     def auxiliaries(self) -> list[str]:
@@ -67,6 +68,7 @@ class RunRecord:
             "trees": self.trees,
             "insecure_seed": self.insecure_seed,
             "link": {"latency": self.link.latency, "bandwidth": self.link.bandwidth},
+            "topology": self.topology,
             "plans": self.plans,
             "rounds": self.rounds,
             "forecast": None if self.forecast is None else self.forecast.to_dict(),
@@ -104,7 +106,7 @@ class RunRecord:
         if self.forecast is not None:
             lines += ["", f"forecast from the sizes: {self.forecast.summary}"]
         if self.plans:
-            link = f"{self.link.latency:g} ms, {self.link.bandwidth:g} Mbit/s"
+            link = f"a {self.topology}, {self.link.latency:g} ms, {self.link.bandwidth:g} Mbit/s"
             lines += ["", f"{'tournaments':16}planned for {link}: groups and rounds of their comparisons"]
             lines += [f"{size:16}{planned}" for size, planned in self.plans.items()]
         lines += ["", f"{'revealed':46}{'to':16}{'values':>10}"]
@@ -141,6 +143,7 @@ def record_run(
         coordinator=roster.name(COORDINATOR),
         active=roster.name(ACTIVE),
         link=settings.link,
+        topology=settings.topology,
         plans=dict(meters[ACTIVE].plans),
         basis=basis,
     )

@@ -142,6 +142,7 @@ class RoleSettings:
             deadline=self.network.deadline,
             max_frame_bytes=self.network.max_frame_mb << 20,
             link=self.network.link,
+            topology=self.network.topology,
         )
 
     def connection_settings(self, timeout: float, capacity: int) -> ConnectionSettings:
@@ -157,6 +158,7 @@ class RoleSettings:
             timeout=timeout,
             capacity=capacity,
             max_block=self.network.max_frame_mb << 20,
+            topology=self.network.topology,
         )
 
     def peers(self) -> dict[str, Address]:
@@ -165,6 +167,7 @@ class RoleSettings:
 
     def _dialled(self) -> dict[int, Address]:
         addresses = {COORDINATOR: self.network.coordinator, ACTIVE: self.network.active}
+        addresses |= {_number(self.roster, name): address for name, address in self.network.peers.items()}
         return {role: address for role, address in addresses.items() if address is not None}
 
     def file_of(self, purpose: str) -> Path:
@@ -246,7 +249,8 @@ def _read(file: _Reader) -> RoleSettings:
     federation = Membership.read(file.section("federation", "it names the federation and its participants"))
     role = Role.read(file.section("role", "it says which role this file is for"), federation.roster)
     number = _number(federation.roster, role.name)
-    network = Network.read(file.section("network", "it says where to listen and whom to dial"), number)
+    told = file.section("network", "it says where to listen and whom to dial")
+    network = Network.read(told, federation.roster, number)
     tls = None
     if TRANSPORTS[network.transport].has_certificates or "tls" in file.content:
         tls = Tls.read(file.section("tls", "roles know each other by their certificates"))

@@ -13,6 +13,7 @@ from mpfedxgb.federation.samples import ID, LABEL
 from mpfedxgb.federation.settings.sections import DEFAULT_LINK
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
+from mpfedxgb.transport.topology import MESH, STAR
 from mpfedxgb.transport.transports import TRANSPORTS
 
 TRAINING: dict[str, Any] = {
@@ -70,7 +71,7 @@ class _Line:
         return f"{text.ljust(_WIDTH)}{' ' * _INDENT}# {self.meaning}"
 
 
-def settings_text(federation: str, roster: Roster, role: int, places: Mapping[int, Place]) -> str:
+def settings_text(federation: str, roster: Roster, role: int, places: Mapping[int, Place], topology: str = STAR) -> str:
     """Return a settings file for a role of a trial.
 
     Parameters
@@ -81,20 +82,22 @@ def settings_text(federation: str, roster: Roster, role: int, places: Mapping[in
     role : int
         The role's number.
     places : mapping of int to Place
-        Of the coordinator and the active participant.
+        Of those who listen.
+    topology : str
+        How participants are connected.
     """
     name = roster.name(role)
     blocks = [
         f'# Settings of {name} in the federation "{federation}". Relative paths begin at the folder of this file.\n'
         "# Keys behind a # are optional and show their defaults, or examples where it says so.\n"
     ]
-    for title, lines in _tables(federation, roster, role, places):
+    for title, lines in _tables(federation, roster, role, places, topology):
         blocks.append("\n".join([title, *map(str, lines)]) + "\n")
     return "\n".join(blocks)
 
 
 def _tables(
-    federation: str, roster: Roster, role: int, places: Mapping[int, Place]
+    federation: str, roster: Roster, role: int, places: Mapping[int, Place], topology: str
 ) -> Iterator[tuple[str, list[_Line]]]:
     name = roster.name(role)
     yield (
@@ -106,7 +109,10 @@ def _tables(
         ],
     )
     yield "[role]", _role(name, role)
-    yield "# Only the coordinator and the active participant listen.\n[network]", _network(roster, role, places)
+    who = (
+        "Only the coordinator and the active participant listen" if topology == STAR else "All but the last role listen"
+    )
+    yield f"# {who}.\n[network]", _network(roster, role, places, topology)
     yield (
         "# Who this role is to the others: the certificate's DNS name has to be its name above.\n[tls]",
         [
@@ -150,8 +156,9 @@ def _role(name: str, role: int) -> list[_Line]:
     return lines
 
 
-def _network(roster: Roster, role: int, places: Mapping[int, Place]) -> list[_Line]:
-    lines = []
+def _network(roster: Roster, role: int, places: Mapping[int, Place], topology: str) -> list[_Line]:
+    how = "star: over the active one; mesh: each with each; the same at all roles"
+    lines = [_Line("topology", topology, how, topology == STAR)]
     if role in places:
         lines.append(_Line("listen", str(places[role].listen), "where the others reach this role; open this port"))
     if role != COORDINATOR:
@@ -160,6 +167,12 @@ def _network(roster: Roster, role: int, places: Mapping[int, Place]) -> list[_Li
         )
     if role not in (COORDINATOR, ACTIVE):
         lines.append(_Line("active", str(places[ACTIVE].dial), f"where {roster.name(ACTIVE)} is reached from here"))
+    for m in roster.auxiliaries:
+        if m < role and topology == MESH:
+            lines.append(_Line(f"peers.{roster.name(m)}", str(places[m].dial), f"where {roster.name(m)} is reached"))
+        elif m < role:
+            example = "example: where it is reached from here, in a mesh"
+            lines.append(_Line(f"peers.{roster.name(m)}", f"{roster.name(m)}.example.org:7703", example, True))
     planned = [_Line("link", DEFAULT_LINK, "what lies between the roles: lan, wan, or ms/Mbit/s as in 20/100", True)]
     return [
         *lines,
