@@ -13,9 +13,11 @@ from typing import Any
 
 from mpfedxgb.boosting.params import ALIASES, REFUSED, TrainParams
 from mpfedxgb.config import SessionSettings
+from mpfedxgb.data.ids import IdRule
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.sections import (
     PASSPHRASES,
+    Align,
     Data,
     Label,
     Log,
@@ -45,6 +47,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "session": _keys(Session),
     "training": _keys(TrainParams),
     "data": _keys(Data),
+    "align": _keys(Align),
     "label": _keys(Label),
     "scoring": _keys(Scoring),
     "log": _keys(Log),
@@ -67,6 +70,7 @@ class RoleSettings:
     session: Session
     training: TrainParams
     data: Data | None
+    align: Align
     label: Label | None
     scoring: Scoring
     log: Log
@@ -127,6 +131,11 @@ class RoleSettings:
     def is_active(self) -> bool:
         """Whether this role holds the label."""
         return self.number == ACTIVE
+
+    @property
+    def id_rule(self) -> IdRule | None:
+        """What counts as the same id, if the participants find out which they have in common."""
+        return self.align.rule if self.data is not None and self.data.align else None
 
     @property
     def session_name(self) -> str:
@@ -258,6 +267,7 @@ def _read(file: _Reader) -> RoleSettings:
     data = label = None
     if number == COORDINATOR:
         file.refuse("data", f"{role.name} is the coordinator, which holds no data")
+        file.refuse("align", f"{role.name} is the coordinator, which has no part in that")
     else:
         data = Data.read(file.section("data", "it names the files and the id column"), number)
     if number == ACTIVE:
@@ -268,8 +278,10 @@ def _read(file: _Reader) -> RoleSettings:
     if number in (COORDINATOR, ACTIVE):
         file.refuse("scoring", "only auxiliary participants are asked for rows, and can limit that")
     session, log = Session.read(file.section("session")), Log.read(file.section("log"))
-    scoring = Scoring.read(file.section("scoring"))
-    return RoleSettings(file.source, federation, role, network, tls, session, training, data, label, scoring, log)
+    scoring, align = Scoring.read(file.section("scoring")), Align.read(file.section("align"))
+    return RoleSettings(
+        file.source, federation, role, network, tls, session, training, data, align, label, scoring, log
+    )
 
 
 def _number(roster: Roster, name: str) -> int:

@@ -14,6 +14,7 @@ from mpfedxgb.boosting.objectives import CUSTOM, OBJECTIVES
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import TOPOLOGIES, Link, link_of
 from mpfedxgb.data.csv_format import CsvFormat
+from mpfedxgb.data.ids import RULES, IdRule
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.settings.toml import REQUIRED, Section, shown, suggestion
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
@@ -26,6 +27,9 @@ OUTPUTS = (".csv", ".parquet")
 
 DEFAULT_LINK = "lan"
 """What organisations plan for if they do not say otherwise: a wrong guess costs time, never the result."""
+
+LEAST_ROWS = 20
+"""Rows that participants have in common, unless they agree on another number, or else nothing is kept."""
 
 PASSPHRASES = dict.fromkeys(
     ("passphrase", "password", "key_passphrase", "key_password", "secret"),
@@ -284,6 +288,7 @@ class Data:
     predict: Path | None
     predictions: Path | None
     id: str
+    align: bool
     features: tuple[str, ...] | None
     drop: tuple[str, ...]
     categorical: tuple[str, ...]
@@ -304,6 +309,7 @@ class Data:
             predict=table.path("predict", None),
             predictions=table.path("predictions", None),
             id=table.text("id"),
+            align=table.flag("align", False),
             features=table.texts("features", None),
             drop=table.texts("drop"),
             categorical=table.texts("categorical"),
@@ -339,6 +345,33 @@ class Data:
             for name in getattr(self, key):
                 if name in self.drop or (self.features is not None and name not in self.features):
                     raise table.error(key, f"names {shown(name)}, which is not among the features", "take it out")
+
+
+@dataclass(frozen=True, slots=True)
+class Align:
+    """[align]: how the participants find the rows that they have in common; the same at all, but for `n_jobs`."""
+
+    ids: str
+    case: str
+    spaces: str
+    unicode: str
+    min_rows: int
+    n_jobs: int | None
+
+    @classmethod
+    def read(cls, table: Section) -> Align:
+        """Return the table, checked."""
+        words = {key: table.choice(key, choices, choices[0]) for key, choices in RULES.items()}
+        return cls(
+            **words,
+            min_rows=table.integer("min_rows", 1, 1 << 26, LEAST_ROWS),
+            n_jobs=table.integer("n_jobs", 1, 1024, None),
+        )
+
+    @property
+    def rule(self) -> IdRule:
+        """What counts as the same id."""
+        return IdRule(self.ids, self.case, self.spaces, self.unicode)
 
 
 @dataclass(frozen=True, slots=True)

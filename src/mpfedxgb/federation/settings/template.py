@@ -10,7 +10,7 @@ from typing import Any
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, PER_CLASS, for_classes
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.federation.samples import ID, LABEL
-from mpfedxgb.federation.settings.sections import DEFAULT_LINK
+from mpfedxgb.federation.settings.sections import DEFAULT_LINK, LEAST_ROWS
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
 from mpfedxgb.transport.topology import MESH, STAR
@@ -129,6 +129,7 @@ def _tables(
     yield "# What all roles know of the training. The same at all roles.\n[training]", _training()
     if role != COORDINATOR:
         yield "# This participant's rows: CSV (also .csv.gz) or Parquet. Rows are sorted by id.\n[data]", _data(role)
+        yield "# How the rows in common are found, with align = true. The same at all participants.\n[align]", _align()
     if role == ACTIVE:
         yield "# Only the active participant has these.\n[label]", _label()
     if role not in (COORDINATOR, ACTIVE):
@@ -201,6 +202,7 @@ def _training() -> list[_Line]:
 def _data(role: int) -> list[_Line]:
     lines = [
         _Line("id", ID, "the column that says which row is whose; the same people at all participants"),
+        _Line("align", False, "find the people that all have before a training; needs mpfedxgb[align]", True),
         _Line("train", "train.csv", "rows to learn from"),
         _Line("evaluate", "evaluate.csv", "rows to watch progress on; at all participants or at none"),
         _Line("predict", "score.csv", "rows to score with the model"),
@@ -216,6 +218,17 @@ def _data(role: int) -> list[_Line]:
         _Line("delimiter", ";", "example: what parts the values of CSV files, if it is not found out; or tab", True),
         _Line("encoding", "cp1252", "example: the encoding of CSV files, if it is not UTF-8", True),
         _Line("decimal", ",", "example: the decimal mark in CSV files, if it is not found out", True),
+    ]
+
+
+def _align() -> list[_Line]:
+    return [
+        _Line("ids", "text", "text, or integer: then 007, 7 and 7.0 are one id", True),
+        _Line("case", "exact", "exact, or ignore: whether capitals count", True),
+        _Line("spaces", "trim", "trim those around an id, or remove them all", True),
+        _Line("unicode", "NFC", "NFC, or NFKC: then letters that look alike in other widths are one", True),
+        _Line("min_rows", LEAST_ROWS, "with fewer in common, nobody learns which", True),
+        _Line("n_jobs", 1, "example: threads to compute with here, instead of one per core", True),
     ]
 
 
