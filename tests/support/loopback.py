@@ -86,11 +86,11 @@ class Loopback:
         }
         return connect(role, **settings)
 
-    def wait_for_port(self) -> None:
-        """Wait until the coordinator listens."""
+    def wait_for_port(self, role: int = 0) -> None:
+        """Wait until the coordinator, or another role, listens."""
         until = time.monotonic() + LONG
         while time.monotonic() < until:
-            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.ports[0])):
+            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.ports[role])):
                 return
             time.sleep(0.01)
         raise AssertionError("nobody listens")
