@@ -45,7 +45,7 @@ class Facts:
 
     `number` is its number in the roster: 0 the coordinator, 1 the active participant. `federation` is empty in a
     simulation. `is_whole` if the trees are those of a finished training. `spent` is about the training, `ledger` and
-    `attempts` about everything that the role took part in.
+    `history` about everything that the role took part in. `notes` say what could not be read.
     """
 
     role: str
@@ -67,6 +67,7 @@ class Facts:
     history: History | None = None
     forecast: Mapping[str, Any] | None = None
     is_insecure: bool = False
+    notes: Sequence[str] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property

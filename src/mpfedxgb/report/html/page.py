@@ -168,6 +168,7 @@ def _warnings(facts: Facts, is_live: bool) -> list[Markup]:
     if facts.history is not None and facts.history.damaged:
         lines = ", ".join(map(str, facts.history.damaged))
         told.append(f"The record has damaged lines, which are left out here: {lines}.")
+    told += facts.notes
     attempts = () if facts.history is None else facts.history.attempts
     open_ = sum(not a.has_ended for a in (attempts[:-1] if is_live else attempts))
     if open_:
@@ -232,16 +233,18 @@ def _attempts(facts: Facts) -> list[Content]:
     shown = table(
         ["begun", "session", "kind", "how it ended", "time", "rounds", "sent"], rows[:_SHOWN], words=(1, 2, 3)
     )
-    older = rows[_SHOWN:]
+    older = rows[_SHOWN:_MOST]
     folded = None
     if older:
         head = ["begun", "session", "kind", "how it ended", "time", "rounds", "sent"]
-        title = element("summary", f"{counted(len(older), 'older attempt')}")
+        more = f" of {count(len(rows) - _SHOWN)}; mpfedxgb record prints all" if len(rows) > _MOST else ""
+        title = element("summary", f"{counted(len(older), 'older attempt')}{more}")
         folded = element("details", title, table(head, older, words=(1, 2, 3)), id="older-attempts")
     return [element("p", told), shown, folded]
 
 
-_SHOWN = 12
+_SHOWN, _MOST = 12, 200
+"""Attempts that are shown at once, and in all; `mpfedxgb record` prints every one."""
 
 
 def _attempt(attempt: Attempt) -> list[Content]:
