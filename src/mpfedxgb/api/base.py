@@ -33,6 +33,7 @@ from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
+from mpfedxgb.boosting.plain import plain_train
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Link, SessionSettings, link_of
@@ -203,9 +204,10 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 custom=self.objective if callable(self.objective) else None,
                 callbacks=[watcher.round_done, *callbacks],
             )
-            private: list[tuple[Any, ...]] = [(None,)]
-            for i, (name, table) in enumerate(tables.items()):
-                private.append((TrainData(table, matched[name], labels if i == 0 else None, key),))
+            data = [
+                TrainData(table, matched[name], labels if i == 0 else None, key)
+                for i, (name, table) in enumerate(tables.items())
+            ]
 
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
@@ -213,7 +215,11 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 return secure_train(party, params, data)
 
             started = time.perf_counter()
-            run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
+            if params.is_unprotected:
+                run = plain_train(params, roster, data, settings, watcher.on_progress)
+            else:
+                private = [(None,), *((mine,) for mine in data)]
+                run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
             seconds = time.perf_counter() - started
         results = [result for result in run.results[1:] if result is not None]
         self.partial_models_ = [result.model for result in results]
