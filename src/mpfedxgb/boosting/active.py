@@ -158,7 +158,8 @@ class Active:
             for number, node in reversed(list(enumerate(tree.nodes))):  # children follow their parents
                 if isinstance(node, GrownLeaf):
                     inside = rows[node.place]
-                    G, H = (int(v) for v in self._gh[k][:, inside[inside < self.sizes.rows]].sum(axis=1))
+                    own = inside[inside < self.sizes.rows] if self.sizes.eval_rows else inside
+                    G, H = self._gh[k, 0].take(own).sum().item(), self._gh[k, 1].take(own).sum().item()
                     w = leaf_weight(G, H, f_g, f_h, lam, self.params.learning_rate, self.scale.mcw)
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")

@@ -68,7 +68,7 @@ class Keyring:
         private: bytes = b"",
         training: str = "",
     ) -> None:
-        self._private = private or os_entropy(KEY_BYTES)
+        self._private = Expander(private or os_entropy(KEY_BYTES))
         # HKDF-Extract (RFC 5869, section 2.2): the seed is the keying material, the context its salt.
         self._keys = {participant: Expander(extract(context, seed)) for participant, seed in seeds.items()}
         self._make_source = make_source
@@ -89,7 +89,7 @@ class Keyring:
         For choices, such as coins and samples, that a resumed run has to repeat; never for masks. They depend on the
         training too: the coins of two trainings, side by side, would tell which sides are alike.
         """
-        return Stream(expand(self._private, digest(b"private choice", self.training.encode(), label.encode())))
+        return Stream(self._private(digest(b"private choice", self.training.encode(), label.encode())))
 
     def source(self, participant: int, label: str) -> Source:
         """Return the stream of a step; a label serves once per participant, a second request raises KeyReuseError."""

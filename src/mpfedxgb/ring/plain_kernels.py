@@ -20,6 +20,9 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 FEATURE, LOW, HIGH, MISSING_LEFT, CATEGORY = range(5)
 """What a row of `items` says of a candidate, as `data.candidates.Candidate` does."""
 
+LANES = 4
+"""Histograms that rows take turns in: with few bins, one addition would wait for the last one to the same bin."""
+
 NOT_ALLOWED = -1.0
 """The score of a candidate that does not take part."""
 
@@ -28,6 +31,28 @@ _KINDS = (numba.uint8, numba.uint16, numba.uint32)
 _R1, _R2, _W1, _W2, _W3 = reads(_i64, 1), reads(_i64, 2), writes(_i64, 1), writes(_i64, 2), writes(_i64, 3)
 _NUMBERS = (reads(_u8, 1), _f64, _i64, _i64)
 _OUT = (_W3, _W2, writes(_f64, 2))
+
+
+@compiled(*((reads(kind, 1), _R1, _R2, _i64, _i64, _i64, _W3, _W2) for kind in _KINDS))
+def _add_up(codes: Codes, order: I64, gh: I64, start: int, stop: int, count: int, lanes: I64, bins: I64) -> None:
+    """Write the sums of gh over the rows of each bin, of which there are count + 1; lanes (LANES, K, 2) are for use."""
+    used = LANES if stop - start > LANES * count else 1
+    lanes[:used, : count + 1] = 0
+    if used == 1:
+        for i in range(start, stop):
+            k = codes[order[i]]
+            lanes[0, k, 0] += gh[i, 0]
+            lanes[0, k, 1] += gh[i, 1]
+    else:
+        for i in range(start, stop):
+            k, lane = codes[order[i]], i % LANES
+            lanes[lane, k, 0] += gh[i, 0]
+            lanes[lane, k, 1] += gh[i, 1]
+    for k in range(count + 1):
+        bins[k, 0], bins[k, 1] = lanes[0, k, 0], lanes[0, k, 1]
+        for lane in range(1, used):
+            bins[k, 0] += lanes[lane, k, 0]
+            bins[k, 1] += lanes[lane, k, 1]
 
 
 @compiled(*((reads(kind, 2), _R1, _R2, _R2, _R2, _R1, *_NUMBERS, *_OUT) for kind in _KINDS))
@@ -52,8 +77,9 @@ def score_candidates(
     nodes (n, 2) where each begins and ends. items (C, 5), by feature ascending. A side lighter than mcw has no score,
     or with `weightless` that of the other side. left (n, C, 2), of all rows totals (n, 2), scores (n, C).
     """
-    bins = np.empty((counts.max() + 1 if len(counts) else 1, 2), np.int64)
-    prefix = np.zeros((len(bins) + 1, 2), np.int64)
+    most = counts.max() + 1 if len(counts) else 1
+    bins, prefix = np.empty((most, 2), np.int64), np.zeros((most + 1, 2), np.int64)
+    lanes = np.empty((LANES, most, 2), np.int64)
     for n in range(nodes.shape[0]):
         start, stop = nodes[n, 0], nodes[n, 1]
         G, H = 0, 0
@@ -69,11 +95,7 @@ def score_candidates(
             if items[c, FEATURE] != feature:
                 feature = items[c, FEATURE]
                 count = counts[feature]
-                bins[: count + 1] = 0
-                for i in range(start, stop):
-                    k = codes[feature, order[i]]
-                    bins[k, 0] += gh[i, 0]
-                    bins[k, 1] += gh[i, 1]
+                _add_up(codes[feature], order, gh, start, stop, count, lanes, bins)
                 for k in range(count):
                     prefix[k + 1, 0] = prefix[k, 0] + bins[k, 0]
                     prefix[k + 1, 1] = prefix[k, 1] + bins[k, 1]
@@ -107,16 +129,18 @@ def part_rows(codes: Codes, items: I64, counts: I64, splits: I64, order: I64, gh
     for n in range(splits.shape[0]):
         start, stop, c = splits[n, 0], splits[n, 1], splits[n, 2]
         feature, low, high = items[c, FEATURE], items[c, LOW], items[c, HIGH]
-        missing_left, category, count = items[c, MISSING_LEFT], items[c, CATEGORY], counts[feature]
+        missing_left, category, count = items[c, MISSING_LEFT] != 0, items[c, CATEGORY] != 0, counts[feature]
         here, aside = start, 0
         for i in range(start, stop):
             k = np.int64(codes[feature, order[i]])
-            if (missing_left != 0) if k == count else ((low <= k < high) != (category != 0)):
-                order[here], gh[here, 0], gh[here, 1] = order[i], gh[i, 0], gh[i, 1]
-                here += 1
-            else:
-                rows[aside], sums[aside, 0], sums[aside, 1] = order[i], gh[i, 0], gh[i, 1]
-                aside += 1
+            present = k < count
+            goes_left = (present & ((low <= k) & (k < high) ^ category)) | (~present & missing_left)
+            row, g, h = order[i], gh[i, 0], gh[i, 1]
+            # Written to both sides, and counted on one: a branch would be guessed wrongly half the time.
+            order[here], gh[here, 0], gh[here, 1] = row, g, h
+            rows[aside], sums[aside, 0], sums[aside, 1] = row, g, h
+            here += goes_left
+            aside += 1 - goes_left
         middles[n] = here
         order[here:stop] = rows[:aside]
         gh[here:stop] = sums[:aside]
