@@ -167,7 +167,7 @@ class TestSimulate:
             (["--max-depth", "0"], "max_depth=0"),
             (["--reg-lambda", "-1"], "reg_lambda=-1.0"),
             (["--objective", "rank:pairwise"], "objective='rank:pairwise'"),
-            (["--security", "none"], "security='none'"),
+            (["--security", "some"], "security='some'"),
             (["--label", "visits"], "y holds nan"),
         ],
     )

@@ -157,6 +157,15 @@ class TrainParams:
         """Whether everything is computed in the open."""
         return self.security == UNPROTECTED
 
+    def check_protected(self, what: str = "a federation") -> None:
+        """Raise SettingsError if everything would be computed in the open, for which no federation is needed."""
+        if self.is_unprotected:
+            raise SettingsError(
+                f"security='none' protects nothing, so it is not for {what}: one process computes in the open, from "
+                "everybody's tables; use security='strict', or for experiments with tables that are in one place "
+                "mpfedxgb simulate --security none"
+            )
+
     @property
     def loss(self) -> Objective:
         """All that is known of the objective."""

@@ -41,6 +41,7 @@ def secure_train(
     With `progress`, at all roles or at none, each role keeps its state after every round, and training goes on from the
     last round that all participants have.
     """
+    params.check_protected("a protocol")
     setup = set_up(party, params, data)  # 2, 4
     update = UPDATES[params.security]
     state = _first_state(party, setup, progress)
