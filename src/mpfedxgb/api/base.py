@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpfedxgb.api.importance import mean_cover, mean_gain, split_counts
 from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
+from mpfedxgb.api.planning import forecast_tables
 from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import check_start, plain, read_callbacks, read_metrics, read_patience, sample_key
 from mpfedxgb.api.tables import (
@@ -29,11 +30,13 @@ from mpfedxgb.api.tables import (
     row_order,
 )
 from mpfedxgb.boosting.active import Labels, RoundReport
+from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
-from mpfedxgb.boosting.plain import plain_train
+from mpfedxgb.boosting.plain import plain_train, strict_basis
+from mpfedxgb.boosting.room import check_simulation
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Link, SessionSettings, link_of
@@ -44,9 +47,16 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord, record_run
+from mpfedxgb.tree.level import TableSizes
 
 _SMALL = 1 << 24
 """Rows times columns times bins up to which a simulation keeps to one core."""
+
+Evaluation = tuple[dict[str, Table], Floats, Floats | None]
+"""An evaluation set, checked: everybody's table, labels, weights."""
+
+FitInput = tuple[dict[str, Table], Floats, TrainParams, Floats | None, list[Evaluation]]
+"""What `fit` was given, checked: everybody's table, labels, parameters, weights, evaluation sets."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -172,13 +182,33 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             link=link_of(self.link),
         )
 
+    def _read(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> FitInput:
+        """Return what `fit` takes, checked."""
+        raise NotImplementedError
+
+    def forecast(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Forecast:
+        """Return what `fit` on these tables would cost with full trees, without training.
+
+        Rounds, hops, bytes and reveals are those that a run of full trees has; memory and disk are by role; seconds are
+        an estimate from half a second of measuring. The estimator stays as it was.
+        """
+        before = dict(vars(self))
+        try:
+            tables, _, params, _, evaluation = self._read(X, y, sample_weight, eval_set, None)
+        finally:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+        later = sum(next(iter(e[0].values())).rows for e in evaluation)
+        roster = Roster(tuple(tables), coordinator=free_name(tables))
+        return forecast_tables(tables, later, params, roster, self._settings(params))
+
     def _fit(
         self,
         tables: dict[str, Table],
         y: Floats,
         params: TrainParams,
         weight: Floats | None,
-        evaluation: list[tuple[dict[str, Table], Floats, Floats | None]],
+        evaluation: list[Evaluation],
     ) -> None:
         """Train on checked input and keep everything a fitted estimator has."""
         metrics = read_metrics(self.eval_metric, params.objective)
@@ -191,7 +221,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             for name, table in tables.items()
         }
         roster = Roster(tuple(tables), coordinator=free_name(tables))
-        settings = self._settings(params)
+        settings, basis = self._settings(params), None
         with watch(self.verbosity, params.n_estimators) as watcher:
             labels = Labels(
                 y=y,
@@ -209,9 +239,15 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 for i, (name, table) in enumerate(tables.items())
             ]
 
+            def on_sizes(sizes: TableSizes) -> None:
+                nonlocal basis
+                check_simulation(params, sizes)
+                basis = Basis(params, sizes, roster, settings)
+                watcher.on_forecast(lambda: foretold(basis))
+
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
-                    party.on_progress = watcher.on_progress
+                    party.on_progress, party.on_sizes = watcher.on_progress, on_sizes
                 return secure_train(party, params, data)
 
             started = time.perf_counter()
@@ -222,6 +258,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
             seconds = time.perf_counter() - started
         results = [result for result in run.results[1:] if result is not None]
+        if params.is_unprotected:
+            basis = strict_basis(params, settings, roster, results, sum(len(e[1]) for e in evaluation))
         self.partial_models_ = [result.model for result in results]
         self.cut_points_ = {
             name: {c.name: r.candidates.bins.edges[j] for j, c in enumerate(table.columns) if not c.is_categorical}
@@ -238,11 +276,12 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             roster,
             run.meters,
             run.ledgers[0],
+            basis,
         )
 
     def _evaluation(
         self, eval_set: Any, weights: Any, names: Iterable[str], encode: Callable[[Any, int, str], Floats]
-    ) -> list[tuple[dict[str, Table], Floats, Floats | None]]:
+    ) -> list[Evaluation]:
         """Return checked evaluation sets of the participants with these names."""
         if eval_set is None:
             return []

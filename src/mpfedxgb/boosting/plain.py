@@ -6,7 +6,7 @@ and coins, without a protocol. It is for experiments: nothing is hidden from any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active
+from mpfedxgb.boosting.forecast import Basis
 from mpfedxgb.boosting.model import PartialModel, keep_trees
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import SECURITY, TrainParams
 from mpfedxgb.boosting.sampling import column_sample
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, trained
@@ -28,9 +29,10 @@ from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import LocalRun
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.roster import ACTIVE, Roster
+from mpfedxgb.protocols.tag import NOBODY
 from mpfedxgb.ring import kernels
 from mpfedxgb.tree.level import TableSizes
-from mpfedxgb.tree.nodes import Leaf, Split, Tree
+from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
 from mpfedxgb.tree.plain import PlainRules, PlainTable, grow_plain
 from mpfedxgb.tree.reachable import goes_first
 from mpfedxgb.tree.split import toss
@@ -57,8 +59,7 @@ def plain_train(
     Their coins and samples are those of a training with security="strict" and the same `insecure_seed`, if one is set.
     """
     kernels.warm_up()
-    as_strict = replace(settings, parameters=replace(params, security="strict").to_json())
-    keys = keys_of_choices(roster, as_strict)
+    keys = keys_of_choices(roster, _as_strict(params, settings))
     people = [_Participant(name, own) for name, own in zip(roster.participants, keys, strict=True)]
     forest = _Forest(params, people, data)
     for t in range(params.n_estimators):
@@ -72,6 +73,42 @@ def plain_train(
         results.append(trained(keys[0].training, roster, m, params, forest.candidates[m - 1], trees, active))
     nothing = [Ledger() for _ in roster.roles]
     return LocalRun(roster, results, [Meter(), *(person.meter for person in people)], nothing)
+
+
+def _as_strict(params: TrainParams, settings: SessionSettings) -> SessionSettings:
+    """Return the settings of the session that would give the same model under secret sharing."""
+    return replace(settings, parameters=replace(params, security=SECURITY[0]).to_json())
+
+
+def strict_basis(
+    params: TrainParams, settings: SessionSettings, roster: Roster, results: Sequence[TrainResult], eval_rows: int
+) -> Basis:
+    """Return what the cost of the same training with security="strict" is computed of: its sizes, and whose splits."""
+    trees, per_round = results[0].model.trees, params.trees_per_round
+    sizes = TableSizes(results[0].candidates.bins.table.rows, eval_rows, tuple(len(r.candidates) for r in results))
+    owners: list[tuple[int, ...]] = []
+    if any(sizes.columns):
+        for first in range(0, len(trees), per_round):
+            owners += _levels(trees[first : first + per_round], params.max_depth)
+    as_trained = replace(params, security=SECURITY[0], n_estimators=len(trees) // per_round)
+    return Basis(as_trained, sizes, roster, _as_strict(params, settings), owners=tuple(owners))
+
+
+def _levels(trees: Sequence[Tree], max_depth: int) -> Iterator[tuple[int, ...]]:
+    """Yield whose the splits are among the nodes of a round's trees, level by level in the order of the batch.
+
+    `trees` are the active participant's; all left children of a level come before the right ones.
+    """
+    batch = [(tree, 0) for tree in trees]
+    for _ in range(max_depth):
+        nodes = [(tree, tree[number]) for tree, number in batch]
+        yield tuple(
+            NOBODY if isinstance(node, Leaf) else node.owner if isinstance(node, Dummy) else ACTIVE for _, node in nodes
+        )
+        splits = [(tree, node) for tree, node in nodes if not isinstance(node, Leaf)]
+        if not splits:
+            return
+        batch = [(tree, node.left) for tree, node in splits] + [(tree, node.right) for tree, node in splits]
 
 
 class _Forest:

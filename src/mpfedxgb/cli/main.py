@@ -19,6 +19,7 @@ COMMANDS = {
     "show": "simulate:show",
     "init": "init:init",
     "doctor": "doctor:doctor",
+    "plan": "plan:plan",
     "coordinator": "roles:coordinator",
     "participant": "roles:participant",
     "mpi-run": "roles:mpi_run",

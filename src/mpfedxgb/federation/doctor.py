@@ -21,14 +21,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mpfedxgb.boosting.memory import peak_bytes
 from mpfedxgb.boosting.model import Feature, PartialModel
+from mpfedxgb.boosting.room import check_role, in_units
+from mpfedxgb.data.binning import bin_table
+from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import CheckpointError, DataError, FederationError, SettingsError, UserError
+from mpfedxgb.errors import CheckpointError, DataError, FederationError, NoRoomError, SettingsError, UserError
 from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.rows import Rows, encode_labels, read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.report.versions import version_of
 from mpfedxgb.transport.address import Address
+from mpfedxgb.tree.level import TableSizes
 
 if TYPE_CHECKING:
     from mpfedxgb.transport.grpc.tls import Identity
@@ -135,8 +140,23 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
             continue
         yield _ok("data", _described(rows, purpose, file, classes))
         if purpose == "train":
+            yield _room(settings, rows.table)
             known = [Feature(column.name, column.categories) for column in rows.table.columns]
             yield from _columns(rows.table)
+
+
+def _room(settings: RoleSettings, table: Table) -> Finding:
+    """Return whether this machine has room for a training, if the others bring as many candidates as this role."""
+    params = settings.training
+    own = len(Candidates(bin_table(table, params.max_bin, params.binning)))
+    sizes = TableSizes(table.rows, 0, (own,) * settings.roster.size)
+    assumed = f"for {own} candidate columns here and as many at each of the others"
+    try:
+        check_role(settings.role.name, settings.number, params, sizes, settings.role.state)
+    except NoRoomError as error:
+        return _warning("room", f"{assumed}: {error}")
+    needed = peak_bytes(settings.number, params, sizes)
+    return _ok("room", f"{assumed}, a training takes {in_units(needed)} of memory, which is there")
 
 
 def _described(rows: Rows, purpose: str, file: Path, classes: tuple[object, ...] | None) -> str:

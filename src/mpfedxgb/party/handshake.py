@@ -35,7 +35,7 @@ from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.ring.prg import SEED_BYTES
 from mpfedxgb.transport.frame import Kind
 
-PROTOCOLS = (4,)
+PROTOCOLS = (5,)
 """Versions of the program that this release can run; a new one for every change after which old and new roles could
 not finish a run together."""
 
@@ -68,6 +68,19 @@ def shake_hands(comm: Communicator, make_source: MakeSource | None = None, priva
     context = context_digest(comm.settings, comm.roster, nonces)
     comm.begin(context)
     return Keyring(seeds, context, make_source, private, training_name(comm.settings, commitments))
+
+
+def handshake_messages(comm: Communicator) -> list[tuple[Sequence[int], Sequence[int], list[int]]]:
+    """Return what `shake_hands` sends, on paper: from whom to whom, and the bytes of each array."""
+    size, greeting, agreement = comm.roster.size, len(_greeting(comm, b"")), len(_settle(comm, {}))
+    everyone, others = range(ACTIVE, size + 1), comm.roster.auxiliaries
+    return [
+        (everyone, [COORDINATOR], [greeting, NONCE_BYTES]),  # 1
+        (others, [ACTIVE], [greeting, NONCE_BYTES]),
+        ([COORDINATOR], everyone, [greeting, SEED_BYTES]),  # 2
+        ([ACTIVE], [COORDINATOR], [agreement]),  # 3
+        ([ACTIVE], others, [agreement, size * NONCE_BYTES, size * COMMITMENT_BYTES]),
+    ]
 
 
 def _participant(
@@ -183,8 +196,10 @@ def _settle(comm: Communicator, greetings: dict[int, dict[str, Any]]) -> bytes:
         )
     agreed = {
         "protocol": max(common),
-        "attempt": max(g["attempt"] for g in greetings.values()),
-        "max_frame_bytes": min(g["max_frame_bytes"] for g in greetings.values()),
+        "attempt": max((g["attempt"] for g in greetings.values()), default=comm.settings.attempt),
+        "max_frame_bytes": min(
+            (g["max_frame_bytes"] for g in greetings.values()), default=comm.settings.max_frame_bytes
+        ),
         "link": [comm.settings.link.latency, comm.settings.link.bandwidth],
     }
     return json.dumps(agreed).encode()

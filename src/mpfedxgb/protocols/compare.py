@@ -109,7 +109,7 @@ def _comparing(party: Party, x: Secret, bits: int, flip: RingArray | None, digit
     one_hot, look_up = party.deal(  # one-time truth tables (Ishai et al. 2013), of single digits
         [(plan.ring, (*shape, plan.digits, plan.base)), (PACKED, (*shape, plan.packed))], deal_tables
     )
-    if party.is_coordinator:
+    if party.follows_shapes:
         answer = Shares(RingArray.hidden(BIT, shape))
         return Pending(RingArray.hidden(plan.ring, rho.shape), lambda _: answer)
     part = _masked_terms(plan, low_digits(x.masked, bits, digit), one_hot, rho, int(party.is_active))
@@ -152,6 +152,10 @@ class ByteSigns:
     def fresh(self, count: int) -> list[Spec]:
         """Return what is drawn for so many signs."""
         return [(self._sizes.ring, (count, self._sizes.digits))]
+
+    def opened(self, count: int) -> list[list[Spec]]:
+        """Return what each round opens for so many signs."""
+        return [self.fresh(count)]
 
     def dealt(self, count: int) -> list[Spec]:
         """Return what is dealt for so many signs."""

@@ -132,10 +132,10 @@ def publish_matrix(
     step = f"matrix of {party.roster.name(owner)}"
     party.step(step)
     source = party.source_of(owner, "A")
-    if party.role == owner and plain is None:
+    if party.role == owner and plain is None and not party.follows_shapes:
         raise DoesNotFitError(f"{party.name} has to bring a matrix of {columns} columns and {rows} rows")
     difference = []
-    for place in _places(columns, rows):
+    for place in party.alike(_places(columns, rows), lambda place: place.shape):
         party.step(step)
         tile = RingArray.hidden(VECTOR, place.shape)
         if plain is not None and source is not None and party.role == owner:
@@ -144,7 +144,7 @@ def publish_matrix(
                 raise DoesNotFitError(f"{party.name} brought a tile of {bits.shape} instead of {tile.shape}")
             tile = RingArray(VECTOR, bits.astype(np.uint64)) - source.elements(VECTOR, tile.shape)
         (tile,) = publish(party, owner, [tile])
-        if party.role != owner and not party.is_coordinator:
+        if party.role != owner and not party.follows_shapes:
             # Kept as it came in its frame: where participants share a process, those who got one frame share it.
             difference.append(np.asarray(tile.data, np.uint64))
     mask = MatrixMask(source, keep) if party.is_coordinator and source is not None else None
@@ -176,7 +176,7 @@ def matrices_times(party: Party, matrices: Sequence[PrivateMatrix], x: RowVector
     pieces = []
     for matrix, rest in zip(matrices, others, strict=True):
         part = next(dealt) if rest else RingArray.zeros(VECTOR, (count, matrix.columns))
-        if party.is_coordinator:
+        if party.follows_shapes:
             part = RingArray.hidden(VECTOR, part.shape)
         elif party.role == matrix.owner:
             part = part + _owned_times(party, matrix, x)

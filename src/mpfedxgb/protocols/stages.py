@@ -12,6 +12,7 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Spec
 from mpfedxgb.protocols.compare import ByteSigns
 from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs
+from mpfedxgb.protocols.opening import Opening
 from mpfedxgb.protocols.polynomials import Polynomials, polynomials
 from mpfedxgb.ring.planes import octets_of
 from mpfedxgb.ring.ring import PACKED, Ring
@@ -110,6 +111,15 @@ class Layout:
         if self.has_winner_bits:
             specs.append(("winners", (PACKED, (self.chosen, octets))))
         return specs
+
+    def opened(self) -> list[Opening]:
+        """Return the openings up to the bits that choose: differences, comparison, answers, winners."""
+        masks: dict[str, list[Spec]] = {}
+        for name, spec in self.fresh():
+            masks.setdefault(name, []).append(spec)
+        signs, first = self.signs, masks["differences"] + masks.get("valid", [])
+        compared = [(signs.opens, specs) for specs in signs.opened(self.comparisons)]
+        return [("", first), *compared, *((name, masks[name]) for name in ("answers", "winners") if name in masks)]
 
     def dealt(self) -> Named:
         """Return what the coordinator deals."""

@@ -1,0 +1,142 @@
+"""The forecast against the meter: what a training of full trees will cost, computed from sizes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+
+from mpfedxgb.boosting import Labels, TrainData, secure_train
+from mpfedxgb.boosting.forecast import Forecast, assumed_owners, forecast
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import LINKS, SessionSettings
+from mpfedxgb.data import Candidates, Table, bin_table
+from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
+from mpfedxgb.party.meter import Counts
+from mpfedxgb.protocols.tag import NOBODY
+from mpfedxgb.tree.level import TableSizes
+from mpfedxgb.tree.split import TREE_SHAPE
+
+BASE = TrainParams(n_estimators=3, max_depth=2, max_bin=8, min_child_weight=0.0)
+
+
+def case(participants: int, features: int = 5, rows: int = 203, **changes: Any) -> dict[str, Any]:
+    """Return a shape: how many there are, columns and rows of all together, evaluation rows, link, parameters."""
+    rest = {name: changes.pop(name) for name in ("eval_rows", "link", "weights") if name in changes}
+    params = replace(BASE, **changes)
+    return {"participants": participants, "features": features, "rows": rows, "params": params, **rest}
+
+
+SHAPES = {
+    "two": case(2),
+    "three, deep": case(3, max_depth=4, rows=611),
+    "four, a wide link": case(4, features=9, link="wan", n_estimators=5),
+    "five, one without a column": case(5, features=4, n_estimators=7),
+    "many rows": case(2, rows=9001, n_estimators=1),
+    "classes": case(3, objective="multi:softprob", num_class=3),
+    "gamma": case(2, gamma=0.01),
+    "no lambda": case(3, reg_lambda=0.0),
+    "least weight": case(2, min_child_weight=0.5),
+    "columns sampled": case(3, colsample_bytree=0.6),
+    "columns sampled, least weight": case(2, colsample_bytree=0.6, min_child_weight=0.5),
+    "rows sampled": case(2, subsample=0.7),
+    "weights": case(3, weighted=True, weights=True),
+    "regression": case(2, objective="reg:squarederror"),
+    "counts": case(3, objective="count:poisson"),
+    "evaluation rows, may stop": case(4, eval_rows=37, may_stop_early=True),
+    "first layer": case(3, first_layer_mask=True),
+}
+
+
+@cache
+def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.int64]]]:
+    """Return a run of a shape, its sizes, and whose splits there were, level by level."""
+    shape, rng = SHAPES[name], np.random.default_rng(7)
+    params: TrainParams = shape["params"]
+    participants, rows, later = shape["participants"], shape["rows"], shape.get("eval_rows", 0)
+    X = rng.normal(size=(rows + later, shape["features"]))
+    score = X.sum(axis=1) + rng.normal(size=rows + later)
+    borders = np.quantile(score, np.arange(1, max(2, params.num_class)) / max(2, params.num_class))
+    numbers = {"reg:squarederror": score, "count:poisson": np.floor(np.exp(score / 4)).clip(0, 30)}
+    y = numbers.get(params.objective, np.digitize(score, borders).astype(np.float64))
+    cut = [pd.DataFrame(X[:, i::participants]).add_prefix("c") for i in range(participants)]
+    tables = [Table.read(frame[:rows], "somebody") for frame in cut]
+    others = [[Table.read(frame[rows:], "somebody")] if later else [] for frame in cut]
+    weight = rng.uniform(0.5, 2.0, rows) if shape.get("weights") else None
+    labels = Labels(y[:rows], weight, eval_y=[y[rows:]] if later else [])
+    private: list[tuple[Any, ...]] = [(None,)]
+    private += [
+        (TrainData(t, o, labels if i == 0 else None, "samples"),)
+        for i, (t, o) in enumerate(zip(tables, others, strict=True))
+    ]
+    owners: list[npt.NDArray[np.int64]] = []
+
+    def program(party: Party, data: TrainData | None) -> Any:
+        if party.is_coordinator:
+            party.on_reveal = lambda name, value: owners.append(value) if name == TREE_SHAPE else None
+        return secure_train(party, params, data)
+
+    run = run_locally(program, participants, private, settings_of(name))
+    columns = tuple(len(Candidates(bin_table(t, params.max_bin))) for t in tables)
+    return run, TableSizes(rows, later, columns), owners
+
+
+def settings_of(name: str) -> SessionSettings:
+    """Return the settings of a shape's session."""
+    link = LINKS[SHAPES[name].get("link", "local")]
+    return SessionSettings(parameters=SHAPES[name]["params"].to_json(), link=link)
+
+
+def foretold(name: str, owners: Sequence[npt.NDArray[np.int64]] | None = None) -> Forecast:
+    """Return the forecast of a shape."""
+    run, sizes, _ = trained(name)
+    return forecast(SHAPES[name]["params"], sizes, run.roster, settings_of(name), owners)
+
+
+def plain(counts: Counts) -> dict[str, Any]:
+    """Return counts without the time that passed."""
+    return {name: value for name, value in counts.to_dict().items() if name != "seconds"}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_full_trees_cost_what_was_forecast(name: str) -> None:
+    """From sizes alone: rounds, all bytes together, dealt and set-up bytes, products and plans are the meter's."""
+    run, sizes, owners = trained(name)
+    assert all((level != NOBODY).all() for level in owners), "the trees of this shape are not full"
+
+    told = foretold(name)
+
+    active = run.meters[ACTIVE].total()
+    assert told.rounds == active.rounds
+    assert told.dealer_bytes == run.meters[0].total().dealer_bytes
+    assert told.plans == run.meters[ACTIVE].plans
+    assert (told.roles["P1"].products, told.roles["P1"].comparisons) == (active.products, active.comparisons)
+    # Splits of the active participant's alone are published in one hop instead of two.
+    assumed = assumed_owners(SHAPES[name]["params"], sizes)
+    alone, assumed_alone = (
+        [(level == ACTIVE).all() for level in levels] for levels in (owners, [assumed(len(o)) for o in owners])
+    )
+    assert told.hops + sum(assumed_alone) == active.hops + sum(alone)
+    for kind in ("payload_sent", "payload_received"):
+        spent = sum(sum(getattr(m.total(), kind).values()) for m in run.meters)
+        assert sum(sum(getattr(c, kind).values()) for c in told.roles.values()) == spent, kind
+    for role, meter in enumerate(run.meters):
+        assert plain(told.setup[run.roster.name(role)]) == plain(meter.total("setup"))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_with_the_owners_every_counter_is_the_meters(name: str) -> None:
+    """Told whose splits there were, the forecast has every counter of every role, peer by peer, and the ledger."""
+    run, _, owners = trained(name)
+
+    told = foretold(name, owners)
+
+    for role, meter in enumerate(run.meters):
+        assert plain(told.roles[run.roster.name(role)]) == plain(meter.total())
+    assert told.ledger == tuple(run.ledgers[0])
