@@ -37,6 +37,9 @@ from mpfedxgb.tree.plain import PlainRules, PlainTable, grow_plain
 from mpfedxgb.tree.reachable import goes_first
 from mpfedxgb.tree.split import toss
 
+MOST_LEVELS = 100
+"""Levels of all trees for which a forecast is made of whose splits there are: a second of rehearsing, or some."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Participant:
@@ -83,7 +86,11 @@ def _as_strict(params: TrainParams, settings: SessionSettings) -> SessionSetting
 def strict_basis(
     params: TrainParams, settings: SessionSettings, roster: Roster, results: Sequence[TrainResult], eval_rows: int
 ) -> Basis:
-    """Return what the cost of the same training with security="strict" is computed of: its sizes, and whose splits."""
+    """Return what the cost of the same training with security="strict" is computed of: its sizes, and whose splits.
+
+    With them the forecast is exact. It takes as long as there are levels, so that long trainings are content with full
+    trees, which cost as much or more.
+    """
     trees, per_round = results[0].model.trees, params.trees_per_round
     sizes = TableSizes(results[0].candidates.bins.table.rows, eval_rows, tuple(len(r.candidates) for r in results))
     owners: list[tuple[int, ...]] = []
@@ -91,7 +98,8 @@ def strict_basis(
         for first in range(0, len(trees), per_round):
             owners += _levels(trees[first : first + per_round], params.max_depth)
     as_trained = replace(params, security=SECURITY[0], n_estimators=len(trees) // per_round)
-    return Basis(as_trained, sizes, roster, _as_strict(params, settings), owners=tuple(owners))
+    known = tuple(owners) if len(owners) <= MOST_LEVELS else None
+    return Basis(as_trained, sizes, roster, _as_strict(params, settings), owners=known)
 
 
 def _levels(trees: Sequence[Tree], max_depth: int) -> Iterator[tuple[int, ...]]:
