@@ -12,11 +12,12 @@ from typing import Any, Self, TypeVar, cast
 
 import pandas as pd
 from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mpfedxgb.api.importance import mean_cover, mean_gain, split_counts
 from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
 from mpfedxgb.api.planning import forecast_tables
+from mpfedxgb.api.reports import summary, write_report
 from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import check_start, plain, read_callbacks, read_metrics, read_patience, sample_key
 from mpfedxgb.api.tables import (
@@ -31,6 +32,7 @@ from mpfedxgb.api.tables import (
 )
 from mpfedxgb.boosting.active import Labels, RoundReport
 from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
+from mpfedxgb.boosting.importance import mean_cover, mean_gain, split_counts
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
@@ -373,6 +375,32 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """
         check_is_fitted(self, "partial_models_")
         return to_booster(join(self.partial_models_))
+
+    def report(self, path: str | Path, participant: str | None = None) -> Path:
+        """Write what one participant may know of the training as a page to look at, and return its path.
+
+        Parameters
+        ----------
+        path : path
+            HTML file that needs nothing else: metric curves, trees as drawings, costs, and what was revealed to whom.
+        participant : str or None
+            Whose page; the active participant's if None.
+        """
+        check_is_fitted(self, "partial_models_")
+        return write_report(self.partial_models_, *self._told(), Path(path), participant)
+
+    def _told(self) -> tuple[RunRecord | None, dict[str, dict[str, list[float]]]]:
+        """Return the record of the training and its metrics, which a loaded model does not have."""
+        return getattr(self, "run_", None), getattr(self, "evals_result_", {})
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: scikit-learn's diagram before `fit`, a summary with drawings after it."""
+        if not hasattr(self, "partial_models_"):
+            return str(estimator_html_repr(self))
+        return summary(self.partial_models_, *self._told())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def save_model(self, folder: str | Path) -> list[Path]:
         """Write one file per participant into a folder and return their paths."""

@@ -24,6 +24,7 @@ COMMANDS = {
     "participant": "roles:participant",
     "mpi-run": "roles:mpi_run",
     "record": "record:record",
+    "report": "report:report",
     "join": "models:join",
     "export-xgboost": "models:export_xgboost",
     "reproduce": "reproduce:reproduce_command",
