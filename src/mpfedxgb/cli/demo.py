@@ -76,7 +76,8 @@ def demo(
     for page in pages:
         console.print(f"  {page.absolute().as_uri()}", soft_wrap=True)
     if parity is None:
-        console.print("\nThe xgboost package is not installed, so nothing was compared with it: pip install xgboost")
+        missing = "The xgboost package is not installed, so nothing was compared with it: pip install xgboost"
+        console.print(f"\n{missing}", soft_wrap=True)
         return
     verdict = "same trees" if parity.same_trees else f"DIFFERENT TREES: {parity.difference}"
     console.print(f"\n[bold]{verdict}[/bold]")
