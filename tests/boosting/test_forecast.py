@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,10 +16,14 @@ import pytest
 from mpfedxgb.boosting import Labels, TrainData, secure_train
 from mpfedxgb.boosting.forecast import Forecast, assumed_owners, forecast
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import LINKS, SessionSettings
 from mpfedxgb.data import Candidates, Table, bin_table
+from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
 from mpfedxgb.party.meter import Counts
+from mpfedxgb.party.rehearsal import Rehearsal
+from mpfedxgb.party.roster import Roster
 from mpfedxgb.protocols.tag import NOBODY
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.split import TREE_SHAPE
@@ -28,7 +33,7 @@ BASE = TrainParams(n_estimators=3, max_depth=2, max_bin=8, min_child_weight=0.0)
 
 def case(participants: int, features: int = 5, rows: int = 203, **changes: Any) -> dict[str, Any]:
     """Return a shape: how many there are, columns and rows of all together, evaluation rows, link, parameters."""
-    rest = {name: changes.pop(name) for name in ("eval_rows", "link", "weights") if name in changes}
+    rest: dict[str, Any] = {name: changes.pop(name) for name in ("eval_rows", "link", "weights") if name in changes}
     params = replace(BASE, **changes)
     return {"participants": participants, "features": features, "rows": rows, "params": params, **rest}
 
@@ -50,6 +55,7 @@ SHAPES = {
     "regression": case(2, objective="reg:squarederror"),
     "counts": case(3, objective="count:poisson"),
     "evaluation rows, may stop": case(4, eval_rows=37, may_stop_early=True),
+    "a loss of one's own": case(2, objective="custom"),
     "first layer": case(3, first_layer_mask=True),
 }
 
@@ -63,13 +69,15 @@ def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.i
     X = rng.normal(size=(rows + later, shape["features"]))
     score = X.sum(axis=1) + rng.normal(size=rows + later)
     borders = np.quantile(score, np.arange(1, max(2, params.num_class)) / max(2, params.num_class))
-    numbers = {"reg:squarederror": score, "count:poisson": np.floor(np.exp(score / 4)).clip(0, 30)}
+    numbers = {"custom": score, "reg:squarederror": score, "count:poisson": np.floor(np.exp(score / 4)).clip(0, 30)}
     y = numbers.get(params.objective, np.digitize(score, borders).astype(np.float64))
     cut = [pd.DataFrame(X[:, i::participants]).add_prefix("c") for i in range(participants)]
     tables = [Table.read(frame[:rows], "somebody") for frame in cut]
     others = [[Table.read(frame[rows:], "somebody")] if later else [] for frame in cut]
     weight = rng.uniform(0.5, 2.0, rows) if shape.get("weights") else None
-    labels = Labels(y[:rows], weight, eval_y=[y[rows:]] if later else [])
+    own = (lambda y, margin: (margin - y, np.ones(len(y)))) if params.objective == "custom" else None
+    start = None if own is None else 0.5
+    labels = Labels(y[:rows], weight, eval_y=[y[rows:]] if later else [], custom=own, base_score=start)
     private: list[tuple[Any, ...]] = [(None,)]
     private += [
         (TrainData(t, o, labels if i == 0 else None, "samples"),)
@@ -140,3 +148,80 @@ def test_with_the_owners_every_counter_is_the_meters(name: str) -> None:
     for role, meter in enumerate(run.meters):
         assert plain(told.roles[run.roster.name(role)]) == plain(meter.total())
     assert told.ledger == tuple(run.ledgers[0])
+
+
+def test_kept_rounds_cost_an_agreement_more() -> None:
+    """Where rounds are kept, the roles agree where to begin: that is told, and counted."""
+    sizes, roster = TableSizes(50, 0, (4, 3)), Roster.numbered(2)
+    plain, kept = (forecast(BASE, sizes, roster, keeps_rounds=keeps) for keeps in (False, True))
+
+    assert kept.rounds == plain.rounds + 2
+    assert {r.name for r in kept.ledger} - {r.name for r in plain.ledger} == {ROUNDS_DONE, NUMBER_OF_TREES}
+    assert plain.disk == {"coordinator": 0, "P1": 0, "P2": 0}
+    assert kept.disk["P1"] > kept.disk["P2"] > kept.disk["coordinator"] == 0
+
+
+def test_rounds_cost_alike() -> None:
+    """Every round costs the same, and a hundred are not rehearsed a hundred times."""
+    sizes, roster = TableSizes(3001, 5, (9, 0, 4)), Roster.numbered(3)
+    settings = SessionSettings()  # the same greeting for all of them
+    few, more, many = (forecast(replace(BASE, n_estimators=n), sizes, roster, settings) for n in (3, 6, 999))
+
+    for name in few.roles:
+        for kind in ("rounds", "bytes_sent", "bytes_received", "dealer_bytes", "products"):
+            a, b, c = (getattr(told.roles[name], kind) for told in (few, more, many))
+            assert c - a == (b - a) * 332, (name, kind)
+    counts = [{(r.name, r.receiver): r.count for r in told.ledger} for told in (few, more, many)]
+    assert all(counts[2][key] - counts[0][key] == (counts[1][key] - counts[0][key]) * 332 for key in counts[0])
+
+
+def test_a_million_rows_are_not_gone_through() -> None:
+    """Tiles and blocks of one size are gone through once: a million rows take hardly more calls than a few."""
+
+    def calls(rows: int) -> int:
+        counted, count = 0, Rehearsal.send
+
+        def send(self: Rehearsal, peers: Any, arrays: Any) -> None:
+            nonlocal counted
+            counted += 1
+            count(self, peers, arrays)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Rehearsal, "send", send)
+            told = forecast(
+                replace(BASE, max_depth=5, n_estimators=2), TableSizes(rows, 0, (434, 434)), Roster.numbered(2)
+            )
+        assert told.roles["P1"].bytes_sent > 8 * rows * 434
+        return counted
+
+    assert calls(1_000_000) <= calls(100_000) + 20
+
+
+def test_what_is_not_forecast_says_so() -> None:
+    """The paper's own way depends on data, and a roster of another size is none: both are refused with a reason."""
+    sizes = TableSizes(50, 0, (4, 3))
+    with pytest.raises(UserError, match="security='strict'"):
+        forecast(replace(BASE, security="paper"), sizes, Roster.numbered(2))
+    with pytest.raises(UserError, match="2 participants in a roster of 3"):
+        forecast(BASE, sizes, Roster.numbered(3))
+
+
+def test_nobody_has_a_candidate() -> None:
+    """Trees without a candidate are leaves: nothing is dealt for splits, and the forecast is there all the same."""
+    told = forecast(BASE, TableSizes(50, 0, (0, 0)), Roster.numbered(2))
+
+    assert not told.plans
+    assert told.rounds > 0
+
+
+def test_as_text_and_as_numbers() -> None:
+    """The page names every role and figure in units for people; the dictionary holds the same as plain numbers."""
+    told = forecast(BASE, TableSizes(100_000, 0, (40, 30)), Roster(("bank", "telecom")))
+    page, numbers = str(replace(told, seconds=100.0)), json.loads(json.dumps(told.to_dict()))
+
+    assert all(word in page for word in ("bank", "telecom", "coordinator", "100.0 s", "MB", "leaf membership"))
+    assert numbers["rounds"] == told.rounds
+    assert numbers["bytes_sent"] == {name: counts.bytes_sent for name, counts in told.roles.items()}
+    assert numbers["candidate_columns"] == {"bank": 40, "telecom": 30}
+    assert numbers["seconds"] is None
+    assert str(told.rounds) in told.summary

@@ -39,12 +39,16 @@ def simulation_bytes(params: TrainParams, sizes: TableSizes) -> int:
 
 
 def disk_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
-    """Return about how much a role's checkpoints and model take on disk: margins at P_1, and everybody's trees."""
+    """Return about how much a role's checkpoints and model take on disk at most: margins, and everybody's trees."""
     if role == COORDINATOR:
         return 0
-    margins = (KEPT + 1) * 8 * sizes.all_rows * params.trees_per_round if role == ACTIVE else 0
     nodes = params.n_estimators * params.trees_per_round << (params.max_depth + 1)
-    return margins + 2 * _NODE * nodes
+    return margin_bytes(role, params, sizes) + 2 * _NODE * nodes
+
+
+def margin_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
+    """Return how much the margins that P_1 keeps take on disk, from the first rounds on, however trees turn out."""
+    return (KEPT + 1) * 8 * sizes.all_rows * params.trees_per_round if role == ACTIVE else 0
 
 
 def _vectors(role: int, params: TrainParams, sizes: TableSizes) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from mpfedxgb.boosting.memory import disk_bytes, peak_bytes, simulation_bytes
+from mpfedxgb.boosting.memory import margin_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import NoRoomError
 from mpfedxgb.machine import free_disk, free_memory, used_memory
@@ -24,9 +24,12 @@ def check_simulation(params: TrainParams, sizes: TableSizes, max_memory: int | N
 def check_role(
     name: str, role: int, params: TrainParams, sizes: TableSizes, folder: Path, max_memory: int | None = None
 ) -> None:
-    """Raise NoRoomError where a role does not fit this process, or what it keeps does not fit its folder's disk."""
+    """Raise NoRoomError where a role does not fit this process, or the margins it keeps do not fit its folder's disk.
+
+    Trees take less, and how much depends on how they grow: a disk that is full of them is met when it is.
+    """
     _check_memory(name, lambda s: peak_bytes(role, params, s), params, sizes, max_memory)
-    needed, free = disk_bytes(role, params, sizes), free_disk(folder)
+    needed, free = margin_bytes(role, params, sizes), free_disk(folder)
     if free is not None and needed > free:
         raise NoRoomError(
             f"{name} would need {in_units(needed)} of disk for {_described(sizes)}",
