@@ -80,6 +80,7 @@ def facts(part: PartialModel | None = None, **changes: Any) -> Facts:
         ),
         "model": part,
         "trees": part.trees,
+        "trees_per_round": part.params.trees_per_round,
         "features": part.features,
         "metrics": {"validation_0": {"auc": [0.7, 0.8], "logloss": [0.6, 0.5]}},
         "history": history,

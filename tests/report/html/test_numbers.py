@@ -30,8 +30,18 @@ def test_durations(value: float, written: str) -> None:
 def test_other_numbers() -> None:
     """Thousands apart, a noun in its number, about four digits, always a sign, a share of a whole."""
     assert (count(1668), counted(1, "tree"), counted(2, "leaf", "leaves")) == ("1,668", "1 tree", "2 leaves")
+    assert (short(43_690.4), short(-2e9)) == ("43,690", "\u22122e+09")
     assert (short(0.123456), short(-5.0), signed(0.5), signed(-0.25)) == ("0.1235", "\u22125", "+0.5", "\u22120.25")
     assert (share(1, 4), share(1, 0)) == ("25 %", "0 %")
+
+
+@given(st.floats(-1e99, 1e99))
+def test_weights_have_room_and_a_sign(value: float) -> None:
+    """Whatever the weight of a leaf is, its box holds it, and it is right to a digit."""
+    written = signed(value)
+    assert len(written) <= 7
+    assert written[0] in "+\u2212"
+    assert float(written.replace("\u2212", "-")) == pytest.approx(value, rel=0.5)
 
 
 @given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e12))

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -106,7 +107,14 @@ def test_a_forecast_by_role_is_understood() -> None:
 def test_a_role_that_has_done_nothing(number: int) -> None:
     """The page is there all the same, for every kind of role."""
     roles = ("dealer", "bank", "telecom")
-    told = {"model": None, "trees": (), "features": (), "metrics": {}, "history": History(()), "ledger": ()}
+    told: dict[str, Any] = {
+        "model": None,
+        "trees": (),
+        "features": (),
+        "metrics": {},
+        "history": History(()),
+        "ledger": (),
+    }
     bare = facts(role=roles[number], number=number, spent=Spent(), **told)
     page = parse(page_html(bare))
     assert page.all("h1")[0].text == roles[number]

@@ -47,7 +47,7 @@ def cost_section(facts: Facts) -> list[Content]:
                 bars("Bytes sent by phase", [Bar(n, c.bytes_sent) for n, c in groups.items() if c.bytes_sent], size),
                 class_="cards",
             ),
-            element("details", element("summary", "Every phase"), _phase_table(phases)),
+            element("details", element("summary", "Every phase"), _phase_table(phases), id="every-phase"),
         ]
     peers = _peer_table(facts)
     return [*parts, element("h3", "By role"), peers] if peers else parts

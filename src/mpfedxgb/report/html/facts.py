@@ -59,6 +59,7 @@ class Facts:
     ledger: tuple[Reveal, ...]
     model: PartialModel | None = None
     trees: Sequence[Tree] = ()
+    trees_per_round: int = 1
     features: Sequence[Feature] = ()
     is_whole: bool = True
     metrics: Metrics = field(default_factory=dict)
@@ -94,11 +95,6 @@ class Facts:
         """What everything that the role took part in has cost, scorings and failed attempts too."""
         return self.spent if self.history is None else cost_of(self.history.attempts)
 
-    @property
-    def trees_per_round(self) -> int:
-        """One, or one per class."""
-        return 1 if self.model is None else self.model.params.trees_per_round
-
 
 def of_simulation(
     model: PartialModel,
@@ -132,6 +128,7 @@ def of_simulation(
         ledger=tuple(ledger),
         model=model,
         trees=model.trees,
+        trees_per_round=model.params.trees_per_round,
         features=model.features,
         metrics=(metrics or _mapping(run.get("metrics"))) if model.is_active else {},
         best_iteration=model.best_iteration,

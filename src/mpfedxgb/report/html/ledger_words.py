@@ -15,6 +15,7 @@ from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.report.html.facts import Facts
 from mpfedxgb.report.html.markup import Content, Markup, element
 from mpfedxgb.report.html.numbers import count, counted, size
+from mpfedxgb.report.html.tables import table
 
 PARTICIPANTS = "participants"
 """The receiver of what all participants learn."""
@@ -152,14 +153,8 @@ def _list(entries: Iterable[tuple[str, int]], otherwise: str) -> Markup:
 
 
 def _table(ledger: Iterable[Reveal]) -> Markup:
-    rows = [
-        element(
-            "tr",
-            element("th", r.name, scope="row"),
-            element("td", r.receiver),
-            element("td", count(r.count), class_="n"),
-        )
-        for r in ledger
-    ]
-    head = element("tr", element("th", "revealed"), element("th", "to"), element("th", "values", class_="n"))
-    return element("div", element("table", element("thead", head), element("tbody", rows)), class_="scroll")
+    receivers: dict[tuple[str, int], list[str]] = {}
+    for entry in ledger:
+        receivers.setdefault((entry.name, entry.count), []).append(entry.receiver)
+    rows = [[name, ", ".join(to), count(values)] for (name, values), to in receivers.items()]
+    return table(["revealed", "to", "values, to each"], rows, words=(1,))

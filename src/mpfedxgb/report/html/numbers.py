@@ -38,12 +38,16 @@ def duration(seconds: float) -> str:
 
 def short(value: float) -> str:
     """Return a number in about four digits, as in a drawing; a minus is as wide as a plus."""
-    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+    written = f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+    return written.replace("-", "\N{MINUS SIGN}")
 
 
 def signed(value: float) -> str:
-    """Return a number in about three digits, always with its sign."""
-    return f"{value:+.3g}".replace("-", "\N{MINUS SIGN}")
+    """Return a number with its sign in at most seven characters, three digits where they have room."""
+    amount = abs(value)
+    form = "+.0e" if amount >= 1e5 else "+.0f" if amount >= 1e3 else "+.3g" if amount >= 0.1 else "+.2g"
+    written = f"{value:{'+.0e' if 0 < amount < 1e-3 else form}}"
+    return written.replace("-", "\N{MINUS SIGN}")
 
 
 def share(part: float, whole: float) -> str:

@@ -29,6 +29,9 @@ from mpfedxgb.report.record import NOTHING_PROTECTED
 Section = tuple[str, str, list[Content]]
 """Anchor, heading and content; a section without content is left out."""
 
+_ABOUT_C = (
+    "The coordinator deals random numbers. It holds no data and no part of the model, so there are no trees here."
+)
 _RENEWED = 10
 """Seconds after which a live page is loaded again where scripts are switched off."""
 
@@ -46,7 +49,7 @@ def page_html(facts: Facts, live: Live | None = None) -> str:
     sections = [found for found in _sections(facts, live) if found[2]]
     body = [
         _head(facts, live),
-        _warnings(facts),
+        _warnings(facts, live is not None),
         _figures(facts),
         _contents(sections),
         [_section(*found) for found in sections],
@@ -95,8 +98,8 @@ def _source(name: str) -> str:
 def _sections(facts: Facts, live: Live | None) -> list[Section]:
     return [
         ("now", "Now", _now(live)),
-        ("metrics", "How good it is", _metrics(facts)),
-        ("trees", "Trees", trees_section(facts)),
+        ("metrics", "How good it is", [] if facts.is_coordinator else _metrics(facts)),
+        ("trees", "Trees", [] if facts.is_coordinator else trees_section(facts)),
         ("importance", "Which columns matter", [] if facts.is_coordinator else importance_section(facts)),
         ("ledger", "What left, what arrived, what was revealed", _ledger(facts)),
         ("cost", "What the training cost", [] if facts.is_unprotected else cost_section(facts)),
@@ -121,6 +124,7 @@ def _head(facts: Facts, live: Live | None) -> Markup:
         element("p", "mpfedxgb ", "live view" if live is not None else "report", class_="eyebrow"),
         element("h1", facts.role),
         element("p", f"The {kind} of {where}, with {_listed(others)}.", class_="lead"),
+        element("p", _ABOUT_C) if facts.is_coordinator else None,
         element("p", live.doing, class_="doing", role="status") if live is not None else None,
     )
 
@@ -154,7 +158,7 @@ def _last_metrics(facts: Facts) -> list[tuple[str, str]]:
     return [(name, short(values[place])) for name, values in last.items() if len(values) > max(place, 0)]
 
 
-def _warnings(facts: Facts) -> list[Markup]:
+def _warnings(facts: Facts, is_live: bool) -> list[Markup]:
     told = []
     if facts.is_unprotected:
         told.append(NOTHING_PROTECTED)
@@ -167,7 +171,8 @@ def _warnings(facts: Facts) -> list[Markup]:
     if facts.history is not None and facts.history.damaged:
         lines = ", ".join(map(str, facts.history.damaged))
         told.append(f"The record has damaged lines, which are left out here: {lines}.")
-    open_ = 0 if facts.history is None else sum(not a.has_ended for a in facts.history.attempts)
+    attempts = () if facts.history is None else facts.history.attempts
+    open_ = sum(not a.has_ended for a in (attempts[:-1] if is_live else attempts))
     if open_:
         told.append(
             f"{counted(open_, 'attempt')} did not end, or still runs: each may have revealed what one more round or "

@@ -129,7 +129,8 @@ def _node(node: Leaf | Split | Dummy, x: float, y: float, names: Names) -> Marku
         return _box("g", x, y, told, drawn)
     feature, rest = condition(node, names)
     missing = "first" if node.missing_left else "second"
-    told = f"{feature} {rest}; missing values go to the {missing} side"
+    exact = f" (exactly {node.threshold!r})" if node.threshold is not None and math.isfinite(node.threshold) else ""
+    told = f"{feature} {rest}{exact}; missing values go to the {missing} side"
     if node.gain is not None:
         told += f"; gain {short(node.gain)}"
     drawn = [_text(shortened(feature, _LETTERS), x, y + 15), _text(shortened(rest, _LETTERS), x, y + 29)]

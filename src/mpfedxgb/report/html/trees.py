@@ -19,8 +19,6 @@ _ROOM = 1_600
 
 def trees_section(facts: Facts) -> list[Content]:
     """Return the trees as the reader knows them."""
-    if facts.is_coordinator:
-        return [element("p", "The coordinator keeps no trees: it deals random numbers and holds no part of the model.")]
     if not facts.trees:
         return [element("p", "There is no tree yet.")]
     drawn = _drawn(facts.trees)
