@@ -27,8 +27,8 @@ from bench_train import make_table
 from mpfedxgb import FedXGBClassifier, join
 from plain_table import table
 
-PAPERS_JOB = {"participants": 4, "n_estimators": 3, "max_depth": 3, "max_bin": 10}
-LARGE_JOB = {"participants": 4, "n_estimators": 10, "max_depth": 5, "max_bin": 32}
+PAPERS_JOB: dict[str, Any] = {"participants": 4, "n_estimators": 3, "max_depth": 3, "max_bin": 10}
+LARGE_JOB: dict[str, Any] = {"participants": 4, "n_estimators": 10, "max_depth": 5, "max_bin": 32}
 LEAST_SPEED_UP, MOST_SLOW_DOWN = 20, 30
 
 

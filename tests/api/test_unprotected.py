@@ -104,6 +104,14 @@ def test_the_model_and_everything_made_of_it_says_so(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.predict_proba(people()), model.predict_proba(people()))
 
 
+def test_it_can_be_planned_too() -> None:
+    """Before anything is trained: what strict would cost with full trees."""
+    X = people()
+    y = labels(X, "binary")
+    told = [FedXGBClassifier(security=s, **QUICK).forecast(X, y) for s in ("strict", "none")]
+    assert (told[0].rounds, told[0].roles, told[0].ledger) == (told[1].rounds, told[1].roles, told[1].ledger)
+
+
 def test_no_role_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither to train nor to score."""
 

@@ -209,6 +209,9 @@ class TestSimulate:
         assert [join(own).trees for own in parts] == [join(parts[1]).trees] * 2
         assert shell.run("show", tmp_path) == 0
         assert shell.out.count("NOTHING WAS PROTECTED") == 2
+        for command, name in (("join", "whole.json"), ("export-xgboost", "theirs.json")):
+            assert shell.run(command, tmp_path, "--out", tmp_path / name) == 0
+            assert shell.err.startswith("mpfedxgb: NOTHING WAS PROTECTED")
         X = people()
         X.to_csv(tmp_path / "people.csv", index=False)
         assert shell.run("predict", tmp_path, tmp_path / "people.csv") == 0

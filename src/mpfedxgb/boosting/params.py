@@ -6,7 +6,7 @@ import difflib
 import json
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from mpfedxgb.boosting.objective import Objective, ScalePolicy
@@ -156,6 +156,10 @@ class TrainParams:
     def is_unprotected(self) -> bool:
         """Whether everything is computed in the open."""
         return self.security == UNPROTECTED
+
+    def as_protected(self) -> TrainParams:
+        """Return the parameters that give the same model under secret sharing."""
+        return replace(self, security=SECURITY[0]) if self.is_unprotected else self
 
     def check_protected(self, what: str = "a federation") -> None:
         """Raise SettingsError if everything would be computed in the open, for which no federation is needed."""

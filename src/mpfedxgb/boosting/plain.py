@@ -16,7 +16,7 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active
 from mpfedxgb.boosting.forecast import Basis
 from mpfedxgb.boosting.model import PartialModel, keep_trees
-from mpfedxgb.boosting.params import SECURITY, TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import column_sample
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, trained
@@ -80,7 +80,7 @@ def plain_train(
 
 def _as_strict(params: TrainParams, settings: SessionSettings) -> SessionSettings:
     """Return the settings of the session that would give the same model under secret sharing."""
-    return replace(settings, parameters=replace(params, security=SECURITY[0]).to_json())
+    return replace(settings, parameters=params.as_protected().to_json())
 
 
 def strict_basis(
@@ -97,7 +97,7 @@ def strict_basis(
     if any(sizes.columns):
         for first in range(0, len(trees), per_round):
             owners += _levels(trees[first : first + per_round], params.max_depth)
-    as_trained = replace(params, security=SECURITY[0], n_estimators=len(trees) // per_round)
+    as_trained = replace(params.as_protected(), n_estimators=len(trees) // per_round)
     known = tuple(owners) if len(owners) <= MOST_LEVELS else None
     return Basis(as_trained, sizes, roster, _as_strict(params, settings), owners=known)
 

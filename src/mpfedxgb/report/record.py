@@ -69,7 +69,7 @@ class RunRecord:
     @property
     def is_protected(self) -> bool:
         """Whether a protocol ran."""
-        return bool(self.params["security"] != UNPROTECTED)
+        return bool(self.params.get("security") != UNPROTECTED)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and dictionaries."""
