@@ -17,7 +17,7 @@ from mpfedxgb.boosting import Labels, TrainData, secure_train
 from mpfedxgb.boosting.forecast import Forecast, assumed_owners, forecast
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
-from mpfedxgb.config import LINKS, SessionSettings
+from mpfedxgb.config import SessionSettings, link_of
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
@@ -33,7 +33,8 @@ BASE = TrainParams(n_estimators=3, max_depth=2, max_bin=8, min_child_weight=0.0)
 
 def case(participants: int, features: int = 5, rows: int = 203, **changes: Any) -> dict[str, Any]:
     """Return a shape: how many there are, columns and rows of all together, evaluation rows, link, parameters."""
-    rest: dict[str, Any] = {name: changes.pop(name) for name in ("eval_rows", "link", "weights") if name in changes}
+    other = ("eval_rows", "link", "topology", "weights")
+    rest: dict[str, Any] = {name: changes.pop(name) for name in other if name in changes}
     params = replace(BASE, **changes)
     return {"participants": participants, "features": features, "rows": rows, "params": params, **rest}
 
@@ -56,6 +57,10 @@ SHAPES = {
     "counts": case(3, objective="count:poisson"),
     "evaluation rows, may stop": case(4, eval_rows=37, may_stop_early=True),
     "a loss of one's own": case(2, objective="custom"),
+    "a mesh": case(2, topology="mesh"),
+    "a mesh of four, in pieces": case(4, topology="mesh", link="0.1/1", rows=2001, max_depth=3, n_estimators=6),
+    "a mesh of three, bytes": case(3, topology="mesh", link="500/0.01", min_child_weight=0.5),
+    "a mesh of five, wide": case(5, topology="mesh", link="wan", features=7, eval_rows=30, may_stop_early=True),
     "first layer": case(3, first_layer_mask=True),
 }
 
@@ -97,8 +102,8 @@ def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.i
 
 def settings_of(name: str) -> SessionSettings:
     """Return the settings of a shape's session."""
-    link = LINKS[SHAPES[name].get("link", "local")]
-    return SessionSettings(parameters=SHAPES[name]["params"].to_json(), link=link)
+    link, topology = link_of(SHAPES[name].get("link", "local")), SHAPES[name].get("topology", "star")
+    return SessionSettings(parameters=SHAPES[name]["params"].to_json(), link=link, topology=topology)
 
 
 def foretold(name: str, owners: Sequence[npt.NDArray[np.int64]] | None = None) -> Forecast:
@@ -125,12 +130,13 @@ def test_full_trees_cost_what_was_forecast(name: str) -> None:
     assert told.dealer_bytes == run.meters[0].total().dealer_bytes
     assert told.plans == run.meters[ACTIVE].plans
     assert (told.roles["P1"].products, told.roles["P1"].comparisons) == (active.products, active.comparisons)
-    # Splits of the active participant's alone are published in one hop instead of two.
+    # In a star, splits of the active participant's alone are published in one hop instead of two.
     assumed = assumed_owners(SHAPES[name]["params"], sizes)
     alone, assumed_alone = (
         [(level == ACTIVE).all() for level in levels] for levels in (owners, [assumed(len(o)) for o in owners])
     )
-    assert told.hops + sum(assumed_alone) == active.hops + sum(alone)
+    spared = 0 if settings_of(name).topology == "mesh" else sum(alone) - sum(assumed_alone)
+    assert told.hops == active.hops + spared
     for kind in ("payload_sent", "payload_received"):
         spent = sum(sum(getattr(m.total(), kind).values()) for m in run.meters)
         assert sum(sum(getattr(c, kind).values()) for c in told.roles.values()) == spent, kind

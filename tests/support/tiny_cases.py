@@ -225,7 +225,7 @@ def signs_of_valid_ones(participants: int) -> Case:
 
         fresh, dealt = party.prepare(signs.fresh(count), signs.dealt(count), deal)
         if party.is_coordinator:
-            follow_openings(party, [("", specs) for specs in signs.opened(count)])
+            follow_openings(party, [("", specs, None) for specs in signs.opened(count)])
             return [Shares(RingArray.hidden(BIT, (count,)))] * 2
         steps = signs.steps(
             int(party.is_active),

@@ -21,6 +21,7 @@ COMMANDS = {
     "init": "init:init",
     "doctor": "doctor:doctor",
     "plan": "plan:plan",
+    "align": "align:align",
     "coordinator": "roles:coordinator",
     "participant": "roles:participant",
     "mpi-run": "roles:mpi_run",

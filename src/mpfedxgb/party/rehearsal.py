@@ -117,9 +117,17 @@ class Rehearsal(Party):
         self._mute.count_received(peer, Kind.DATA, *self._sizes(specs))
         return _hidden(specs)
 
+    def exchange(
+        self, outgoing: Sequence[tuple[Sequence[int], Sequence[RingArray]]], expected: Mapping[int, Sequence[Spec]]
+    ) -> dict[int, list[RingArray]]:
+        """Count what would be sent and come."""
+        for peers, arrays in outgoing:
+            self.send(peers, arrays)
+        return {peer: self.receive(peer, specs) for peer, specs in expected.items()}
+
     def _sizes(self, specs: Sequence[Spec]) -> tuple[int, int]:
         """Return the bytes of some arrays, and of a frame of them."""
-        arrays = [(wire_shape(*spec), wire_bytes(*spec)) for spec in specs]
+        arrays = [(wire_shape(*spec), wire_bytes([spec])) for spec in specs]
         return sum(size for _, size in arrays), frame_bytes(self._mute.label, arrays)
 
     def announce(self, name: str, values: npt.ArrayLike | None, shape: Shape | None = None) -> Numbers:
@@ -141,7 +149,7 @@ class Rehearsal(Party):
         said = self._told.get(name)
         if said is None:
             said = np.tile(np.asarray([0] if mine is None else mine, np.int64), (self.roster.size, 1))
-        self._said = said
+        self._said = self._mute.rows = said
         everyone = super().tell_everyone(name, None if self.is_coordinator else said[self.role - 1])
         self._said = None
         return everyone
@@ -163,10 +171,22 @@ class _Mute(Communicator):
     def __init__(self, roster: Roster, role: int, settings: SessionSettings) -> None:
         super().__init__(_NoTransport(), roster, role, settings, Meter())
         self.coming: Array | None = None
+        self.rows: Array = np.zeros((0, 0), np.int64)
 
     def send(self, peers: Any, arrays: Sequence[Array], kind: Kind = Kind.DATA) -> None:
         for peer in peers:
             self.count_sent(peer, kind, *self._sizes(arrays))
+
+    def exchange(
+        self, outgoing: Sequence[tuple[Sequence[int], Sequence[Array]]], expected: Mapping[int, int]
+    ) -> dict[int, tuple[Array, ...]]:
+        for peers, arrays in outgoing:
+            self.send(peers, arrays)
+        received = {}
+        for peer in expected:
+            self.coming = self.rows[peer - 1]
+            received[peer] = self.receive(peer)
+        return received
 
     def receive(self, peer: int, kind: Kind = Kind.DATA, expected: int = 0) -> tuple[Array, ...]:
         arrays = () if self.coming is None else (self.coming,)

@@ -34,15 +34,9 @@ from mpfedxgb.protocols.opening import (
     open_shares,
 )
 from mpfedxgb.protocols.plan import Plan, plan
-from mpfedxgb.protocols.private_matrix import (
-    KEPT_BYTES,
-    BitMatrix,
-    Matrix,
-    PrivateMatrix,
-    matrices_times,
-    publish_matrix,
-)
+from mpfedxgb.protocols.private_matrix import KEPT_BYTES, PrivateMatrix, matrices_times, publish_matrix
 from mpfedxgb.protocols.reveal import reveal
+from mpfedxgb.protocols.row_blocks import BitMatrix, LocalRows, Matrix, MemoryShelf, RowBlocks, RowLayout
 from mpfedxgb.protocols.rows import RowVectors, Sides, masked_by, split_rows, splitting_rows
 from mpfedxgb.protocols.secret import (
     Secret,
@@ -71,13 +65,17 @@ __all__ = [
     "Ending",
     "Fractions",
     "Layout",
+    "LocalRows",
     "Matrix",
+    "MemoryShelf",
     "Opened",
     "Opening",
     "Pending",
     "Plan",
     "PrivateMatrix",
     "Product",
+    "RowBlocks",
+    "RowLayout",
     "RowVectors",
     "Secret",
     "Shares",

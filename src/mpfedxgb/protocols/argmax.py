@@ -196,7 +196,8 @@ class _Play:
         """
         party, active = self.party, int(self.party.is_active)
         if party.follows_shapes:
-            follow_openings(party, self.layout.opened())
+            openings = self.layout.opened()
+            follow_openings(party, openings[:-1] if self.layout.keeps_value else openings)
             return None
         (mask,), (dealt,) = self.masks["differences"], self.dealt["differences"]
         parts = [self._differences(self.value.masked, active, dealt + mask)]
@@ -243,8 +244,8 @@ class _Play:
         party, shape = self.party, self.shape
         (value_mask,), (tag_mask,) = self.masks["value"], self.masks["tag"]
         if bits is None:
+            follow_openings(party, self.layout.opened()[-1:])
             value, tag = (RingArray.hidden(mask.ring, mask.shape) for mask in (value_mask, tag_mask))
-            open_shares(party, [value, tag], what="selected")
         else:
             parts = [self._chosen(bits, self.value, self.dealt["value"][0], (-1, 1), value_mask)]
             parts.append(self._chosen(bits, self.tag, self.dealt["tag"][0], (0,), tag_mask))

@@ -25,7 +25,7 @@ import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party, Spec
-from mpfedxgb.protocols.opening import Steps, follow_openings, open_steps
+from mpfedxgb.protocols.opening import Clip, Steps, follow_openings, open_steps
 from mpfedxgb.protocols.polynomials import Polynomials, polynomials
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.array import RingArray
@@ -86,7 +86,7 @@ def negative_by_bits(party: Party, x: Secret, bits: int, rounds: int = 2, digit:
     signs, flat = bit_signs(bits, rounds, digit), x.reshape(1, count)
     fresh, dealt = party.prepare(signs.fresh(count), signs.dealt(count), lambda masks: signs.deal(flat.mask, masks))
     if party.follows_shapes:
-        follow_openings(party, [("", specs) for specs in signs.opened(count)])
+        follow_openings(party, [("", specs, None) for specs in signs.opened(count)])
         return Shares(RingArray.hidden(BIT, x.shape))
     steps = signs.steps(int(party.is_active), flat.masked, fresh, dealt)
     plane = open_steps(party, steps)
@@ -107,6 +107,7 @@ class BitSigns:
     levels: tuple[Polynomials, ...]
     tables: int
     opens: str = "bits"
+    clip: Clip | None = None
 
     @property
     def rounds(self) -> int:

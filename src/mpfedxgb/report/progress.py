@@ -69,6 +69,19 @@ class Bar:
 
 
 @contextmanager
+def watch_steps(description: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar that is told how many steps of how many are done; None where nobody looks at a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=40), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(description, total=None)
+        yield lambda steps, of: progress.update(task, completed=steps, total=of)
+
+
+@contextmanager
 def watch(verbosity: int, rounds: int) -> Iterator[Watcher]:
     """Show a bar while a training runs, if `verbosity` is 1 or more; it goes to standard error."""
     if verbosity < 1:

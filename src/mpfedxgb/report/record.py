@@ -27,8 +27,8 @@ class RunRecord:
 
     `roles` holds each role's totals, `setup` what of them was spent once before the first tree, `phases` the active
     participant's counts by phase, `ledger` every reveal. `plans` says how tournaments of so many nodes x candidates
-    were played, planned for the `link`. `basis` is what the forecast of a training is made of. A run with
-    security="none" has spent and revealed nothing, because it protected nothing; its forecast is that of "strict".
+    were played, planned for the `link` and the `topology`. `basis` is what the forecast of a training is made of. A run
+    with security="none" has spent and revealed nothing, because it protected nothing; its forecast is that of "strict".
     """
 
     kind: str
@@ -43,6 +43,7 @@ class RunRecord:
     coordinator: str
     active: str
     link: Link
+    topology: str
     plans: dict[str, str]
     basis: Basis | None = None
 
@@ -58,8 +59,8 @@ class RunRecord:
 
     @property
     def dealer_bytes(self) -> int:
-        """Bytes that the coordinator sent to the active participant."""
-        return self.roles[self.active].dealer_bytes
+        """Bytes of what the coordinator dealt; the participants take turns in receiving it."""
+        return self.roles[self.coordinator].dealer_bytes
 
     @property
     def auxiliaries(self) -> list[str]:
@@ -81,6 +82,7 @@ class RunRecord:
             "trees": self.trees,
             "insecure_seed": self.insecure_seed,
             "link": {"latency": self.link.latency, "bandwidth": self.link.bandwidth},
+            "topology": self.topology,
             "plans": self.plans,
             "rounds": self.rounds,
             "forecast": None if self.forecast is None else self.forecast.to_dict(),
@@ -117,7 +119,7 @@ class RunRecord:
         if self.forecast is not None:
             lines += ["", f"forecast from the sizes: {self.forecast.summary}"]
         if self.plans:
-            link = f"{self.link.latency:g} ms, {self.link.bandwidth:g} Mbit/s"
+            link = f"a {self.topology}, {self.link.latency:g} ms, {self.link.bandwidth:g} Mbit/s"
             lines += ["", f"{'tournaments':16}planned for {link}: groups and rounds of their comparisons"]
             lines += [f"{size:16}{planned}" for size, planned in self.plans.items()]
         return "\n".join([*lines, "", *_reveals("revealed", self.ledger)])
@@ -187,6 +189,7 @@ def record_run(
         coordinator=roster.name(COORDINATOR),
         active=roster.name(ACTIVE),
         link=settings.link,
+        topology=settings.topology,
         plans=dict(meters[ACTIVE].plans),
         basis=basis,
     )

@@ -96,7 +96,8 @@ class _Gains:
         sums, values, fractions, whole, *_ = self._fresh()
         signs = [] if self.signs is None else self.signs.opened(self.nodes * self.columns)
         first, second = [*signs, [], []][:WEIGHT_ROUNDS]
-        return [("", [sums]), ("lift", [values, *first]), ("fractions", [fractions, whole, *second])]
+        rounds = (("", [sums]), ("lift", [values, *first]), ("fractions", [fractions, whole, *second]))
+        return [(what, specs, None) for what, specs in rounds]
 
     def _dealt(self) -> list[Spec]:
         n, columns, ring = self.nodes, self.columns, self.ring

@@ -66,14 +66,16 @@ class PlainTable:
         """Put the participants' candidates together."""
         items, features = [], 0
         for own in candidates:
-            items += [(features + c.feature, c.low, c.high, c.missing_left, c.is_categorical) for c in own.items]
-            features += len(own.bins.counts)
+            r = own.ranges
+            columns = (features + r.feature, r.low, r.high, r.missing_left, r.is_categorical)
+            items.append(np.stack([column.astype(np.int64) for column in columns], axis=1))
+            features += len(r.counts)
         return cls(
             candidates,
             evaluation,
             np.concatenate([own.bins.codes for own in candidates]),
-            np.concatenate([np.array(own.bins.counts, np.int64) for own in candidates]),
-            np.array(items, np.int64).reshape(-1, 5),
+            np.concatenate([own.ranges.counts for own in candidates]),
+            np.concatenate(items),
             np.repeat(np.arange(ACTIVE, len(candidates) + ACTIVE), [len(own) for own in candidates]),
             np.concatenate([np.arange(len(own)) for own in candidates]),
         )

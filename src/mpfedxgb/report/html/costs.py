@@ -21,6 +21,8 @@ _QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
     "dealer_bytes": ("bytes from the coordinator", size),
     "products": ("products of secrets", count),
     "comparisons": ("comparisons of secrets", count),
+    "memory": ("memory", size),
+    "disk": ("disk", size),
     "seconds": ("time", duration),
 }
 """What may be forecast, in words."""
@@ -61,7 +63,7 @@ def forecast_section(facts: Facts) -> list[Content]:
         told = _forecast_of(facts, key)
         if told is None:
             continue
-        was = actual.get(key)
+        was = actual.get(key) or None  # what was not counted here is not told as nothing
         ratio = f"{was / told:.2f}" if was is not None and told else ""
         rows.append([words, written(told), "" if was is None else written(was), ratio])
     if not rows:
@@ -72,7 +74,7 @@ def forecast_section(facts: Facts) -> list[Content]:
     return [
         element(
             "p",
-            "Rounds and bytes follow from public sizes, so they are known before anything runs; time is an estimate.",
+            "Forecast from public sizes alone, before anything ran: for full trees, in one attempt from start to end.",
         ),
         table(["", "forecast", "actual", "actual / forecast"], rows),
     ]

@@ -19,6 +19,8 @@ from mpfedxgb.report.html.tables import table
 
 PARTICIPANTS = "participants"
 """The receiver of what all participants learn."""
+ALIGNED = "rows that all participants have"
+"""What an alignment tells; ids travel in it too, under secret keys."""
 _ALL, _ACTIVE, _AUXILIARIES, _RECEIVER = "all", "the active participant", "the auxiliaries", "the receiver"
 
 
@@ -47,6 +49,8 @@ WORDS = {
     "kind of session": Words("whether a session is for training or for scoring", _ACTIVE),
     "salted digest of the row ids": Words("one salted digest of the whole list of row ids", _AUXILIARIES),
     "last round kept, model written": Words("that each participant has kept the last round and written its model"),
+    "rows before the alignment": Words("how many rows each participant has, before the common ones are found"),
+    ALIGNED: Words("which of its rows all participants have"),
     "size of a batch to score": Words("how many rows the next batch has", _ACTIVE),
     "ids of the rows to score": Words("the ids of the rows to score", _ACTIVE),
     "rows to score that are not found": Words("how many rows of a batch each participant does not have"),
@@ -141,6 +145,8 @@ def _traffic(facts: Facts, is_sent: bool) -> str:
             f"{told}: random numbers, and what corrects them. The coordinator holds no data, so nothing else can leave."
         )
     rest = "only numbers under a random mask" if not facts.is_coordinator else "nothing that was masked"
+    if not facts.is_coordinator and any(entry.name == ALIGNED for entry in facts.ledger):
+        rest += ", and ids under secret keys,"
     return f"{told}. Apart from greetings and what is listed here, {rest} {verb}:"
 
 
