@@ -55,6 +55,9 @@ def test_the_active_participant(places: Organisations) -> None:
     assert facts.spent_ever.rounds == sum(a.content["rounds"] for a in attempts)
     assert facts.spent.total.bytes_sent == facts.spent.bytes_sent
     assert facts.ledger == tuple(read_record(settings).total)
+    assert facts.forecast is not None
+    assert facts.forecast["rounds"] > 0
+    assert 'id="forecast"' in page_html(facts)
 
 
 def test_an_auxiliary(places: Organisations) -> None:
