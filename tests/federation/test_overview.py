@@ -76,12 +76,8 @@ def test_the_coordinator(places: Organisations) -> None:
     assert facts.spent_ever.bytes_sent > 0
     page = parse(page_html(facts))
     assert "no data and no part of the model" in page.words()
-    assert [s.attributes["id"] for s in page.all("section")] == [
-        "ledger",
-        "cost",
-        "attempts",
-        "parameters",
-    ]
+    found = [section.attributes["id"] for section in page.all("section")]
+    assert found == ["ledger", "cost", "forecast", "attempts", "parameters"]
 
 
 def test_in_the_middle_of_a_training(places: Organisations) -> None:
