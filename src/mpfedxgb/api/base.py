@@ -37,6 +37,7 @@ from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
+from mpfedxgb.boosting.plain import plain_train, strict_basis
 from mpfedxgb.boosting.room import check_simulation
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
@@ -194,7 +195,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """Return what `fit` on these tables would cost with full trees, without training.
 
         Rounds, hops, bytes and reveals are those that a run of full trees has; memory and disk are by role; seconds are
-        an estimate from half a second of measuring. The estimator stays as it was.
+        an estimate from half a second of measuring. The estimator stays as it was; with security="none" it is told
+        what "strict" costs.
         """
         before = dict(vars(self))
         try:
@@ -202,6 +204,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         finally:
             self.__dict__.clear()
             self.__dict__.update(before)
+        params = params.as_protected()
         later = sum(next(iter(e[0].values())).rows for e in evaluation)
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         return forecast_tables(tables, later, params, roster, self._settings(params))
@@ -238,9 +241,10 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 custom=self.objective if callable(self.objective) else None,
                 callbacks=[watcher.round_done, *callbacks],
             )
-            private: list[tuple[Any, ...]] = [(None,)]
-            for i, (name, table) in enumerate(tables.items()):
-                private.append((TrainData(table, matched[name], labels if i == 0 else None, key),))
+            data = [
+                TrainData(table, matched[name], labels if i == 0 else None, key)
+                for i, (name, table) in enumerate(tables.items())
+            ]
 
             def on_sizes(sizes: TableSizes) -> None:
                 nonlocal basis
@@ -254,9 +258,15 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 return secure_train(party, params, data)
 
             started = time.perf_counter()
-            run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
+            if params.is_unprotected:
+                run = plain_train(params, roster, data, settings, watcher.on_progress)
+            else:
+                private = [(None,), *((mine,) for mine in data)]
+                run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
             seconds = time.perf_counter() - started
         results = [result for result in run.results[1:] if result is not None]
+        if params.is_unprotected:
+            basis = strict_basis(params, settings, roster, results, sum(len(e[1]) for e in evaluation))
         self.partial_models_ = [result.model for result in results]
         self.cut_points_ = {
             name: {c.name: r.candidates.bins.edges[j] for j, c in enumerate(table.columns) if not c.is_categorical}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mpfedxgb.boosting.model import Feature, PartialModel
+from mpfedxgb.boosting.params import UNPROTECTED
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
@@ -74,6 +75,11 @@ class Facts:
     def is_active(self) -> bool:
         """Whether the role holds the labels."""
         return self.number == ACTIVE
+
+    @property
+    def is_unprotected(self) -> bool:
+        """Whether everything was computed in the open."""
+        return self.parameters.get("security") == UNPROTECTED
 
     @property
     def is_coordinator(self) -> bool:
