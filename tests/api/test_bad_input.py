@@ -189,7 +189,8 @@ SETTINGS = {
     "a metric of classes": Case(
         ("eval_metric='auc'", "reg:squarederror"), params={"eval_metric": "auc"}, y=NUMBERS, kind=FedXGBRegressor
     ),
-    "a metric that is no name": setting("eval_metric", 3, "list of names"),
+    "two metrics of one name": setting("eval_metric", ["auc", "auc"], "two metrics called auc"),
+    "a metric that is no name": setting("eval_metric", 3, "or a list of them"),
     "early stopping blindfold": setting("early_stopping_rounds", 3, "eval_set"),
     "early stopping at once": setting("early_stopping_rounds", 0, "1 or more", fit={"eval_set": [(halves(X), Y)]}),
     "early stopping True": setting("early_stopping_rounds", True, "1 or more", fit={"eval_set": [(halves(X), Y)]}),

@@ -30,6 +30,7 @@ from mpfedxgb.api.tables import (
 )
 from mpfedxgb.boosting.active import Labels, RoundReport
 from mpfedxgb.boosting.join import join
+from mpfedxgb.boosting.metrics import OwnMetric
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
@@ -95,7 +96,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         colsample_bytree: float = 1.0,
         base_score: float | None = None,
         objective: str | Callable[..., Any] | None = None,
-        eval_metric: str | Sequence[str] | None = None,
+        eval_metric: str | OwnMetric | Sequence[str | OwnMetric] | None = None,
         early_stopping_rounds: int | None = None,
         callbacks: Sequence[Callable[[RoundReport], Any]] | None = None,
         first_layer_mask: bool = False,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.checkpoint import EvaluationState
-from mpfedxgb.boosting.metrics import METRICS, is_better
+from mpfedxgb.boosting.metrics import OwnMetric, named_metrics
 from mpfedxgb.boosting.objective import CustomObjective, Floats, unchanged
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
@@ -39,7 +39,7 @@ class Labels:
     weight: Floats | None = None
     eval_y: Sequence[Floats] = ()
     eval_weight: Sequence[Floats | None] = ()
-    eval_metrics: Sequence[str] = ()
+    eval_metrics: Sequence[str | OwnMetric] = ()
     early_stopping_rounds: int | None = None
     base_score: float | None = None
     custom: CustomObjective | None = None
@@ -79,7 +79,7 @@ class Active:
         self.best_iteration: int | None = None
         self._best = float("nan")
         self._gh: npt.NDArray[np.int64] = np.empty((k, 2, 0), np.int64)
-        self.names = list(labels.eval_metrics) or [self.loss.default_metric]
+        self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric])
 
     def _tell_few_digits(self) -> None:
         """Say so where margins are in the units of labels that are small beside the steps of leaf weights."""
@@ -203,13 +203,14 @@ class Active:
             margins = decode_fixed(self.margins[:, rows], WEIGHT_BITS)
             predictions = self.loss.transform(margins)
             weight = self.labels.eval_weight[i] if self.labels.eval_weight else None
-            for name in self.names:
-                value = METRICS[name](y, predictions, np.ones(len(y)) if weight is None else weight)
+            for name, metric in self.judges.items():
+                value = metric(y, predictions, weight)
                 self.metrics.setdefault(f"validation_{i}", {}).setdefault(name, []).append(value)
             first += len(y)
         # As XGBoost does, the last metric of the last evaluation set decides.
         if self.labels.early_stopping_rounds is None:
             return
-        if self.best_iteration is None or is_better(self.names[-1], value, self._best):
-            last = self.metrics[f"validation_{len(self.labels.eval_y) - 1}"][self.names[-1]]
-            self.best_iteration, self._best = len(last) - 1, value
+        last, metric = list(self.judges.items())[-1]
+        if self.best_iteration is None or metric.is_better(value, self._best):
+            values = self.metrics[f"validation_{len(self.labels.eval_y) - 1}"][last]
+            self.best_iteration, self._best = len(values) - 1, value
