@@ -16,7 +16,7 @@ import xgboost
 from sklearn import metrics as sk
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
-from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.boosting.join import Joined, JoinedSplit
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.party.local import LocalRun, run_locally
@@ -195,6 +195,29 @@ class TestFormsOfX:
 
 class TestPredictions:
     """What the fitted models say, by every method that says it."""
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_some_rounds_only(self, fitted: dict[str, Model], kind: str) -> None:
+        """iteration_range takes the rounds that xgboost would; the base score counts in all of them."""
+        X, model = people(), fitted[kind]
+        booster = model.to_xgboost()
+        for chosen in ((0, 1), (1, 3), (2, 3), (0, 0)):
+            theirs = booster.predict(matrix(model, X), output_margin=True, iteration_range=chosen, strict_shape=True)
+            ours = model._margins(halves(X), chosen).T
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+        if isinstance(model, FedXGBClassifier):
+            first = model.predict_proba(halves(X), iteration_range=(0, 1))
+            assert (model.predict(halves(X), iteration_range=(0, 1)) == model.classes_[first.argmax(axis=1)]).all()
+            assert model.decision_function(halves(X), iteration_range=(0, 1)).shape[0] == len(X)
+
+    def test_some_rounds_of_the_papers_way(self) -> None:
+        """Everyone leaves its shares of the others out."""
+        X = numbers()
+        model = FedXGBRegressor(**QUICK, security="paper", min_child_weight=0.0).fit(X, X[:, 0])
+        whole, start = model.predict(X), model.partial_models_[0].base_margin
+        assert start is not None
+        parts = [model.predict(X, iteration_range=(t, t + 1)) - start[0] for t in range(3)]
+        np.testing.assert_allclose(np.sum(parts, axis=0) + start[0], whole, atol=1e-7)
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_margins_are_those_of_the_joined_trees(self, fitted: dict[str, Model], kind: str) -> None:
@@ -453,6 +476,37 @@ class TestCallbacks:
         assert model.best_iteration_ is None
         whole = FedXGBRegressor(**QUICK | {"n_estimators": 2}).fit(X, X[:, 0])
         np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+
+    def test_objects_in_the_form_of_xgboosts(self) -> None:
+        """They see the active participant's part of the model grow, stop the training before or after a round."""
+
+        class Watcher:
+            def __init__(self, stop: int | None = None) -> None:
+                self.stop, self.sizes, self.scores = stop, list[int](), list[list[float]]()
+
+            def before_training(self, model: Any) -> Any:
+                self.sizes.append(len(model.trees))
+                return model
+
+            def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+                return epoch == self.stop
+
+            def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+                assert model.is_active
+                self.sizes.append(len(model.trees))
+                self.scores.append(list(evals_log["validation_0"]["rmse"]))
+                return False
+
+            def after_training(self, model: Any) -> Any:
+                self.sizes.append(len(model.trees))
+                return model
+
+        X = numbers()
+        for watcher, sizes in ((Watcher(), [0, 1, 2, 3, 3]), (Watcher(2), [0, 1, 2, 2])):
+            model = FedXGBRegressor(**QUICK, callbacks=[watcher]).fit(X, X[:, 0], eval_set=[(X, X[:, 0])])
+            assert watcher.sizes == sizes
+            assert watcher.scores[-1] == model.evals_result_["validation_0"]["rmse"]
+            assert {len(part.trees) for part in model.partial_models_} == {sizes[-1]}
 
     def test_an_error_in_a_callback_ends_everything(self) -> None:
         """The caller gets its own error back, and an estimator that is not fitted."""

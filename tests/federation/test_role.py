@@ -20,7 +20,7 @@ import pytest
 
 from contracts.transport_contract import Call
 from mpfedxgb import Federation, FedXGBClassifier, FedXGBRegressor, join
-from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.errors import (
     CheckpointError,

@@ -14,6 +14,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mpfedxgb.api.continuing import check_same_start, go_on
 from mpfedxgb.api.importance import mean_cover, mean_gain, split_counts
 from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
 from mpfedxgb.api.row_order import RowOrder
@@ -28,12 +29,14 @@ from mpfedxgb.api.tables import (
     read_tables,
     row_order,
 )
-from mpfedxgb.boosting.active import Labels, RoundReport
+from mpfedxgb.boosting.active import Labels
+from mpfedxgb.boosting.callbacks import Callbacks
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.metrics import OwnMetric
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
+from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Link, SessionSettings, link_of
@@ -98,7 +101,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         objective: str | Callable[..., Any] | None = None,
         eval_metric: str | OwnMetric | Sequence[str | OwnMetric] | None = None,
         early_stopping_rounds: int | None = None,
-        callbacks: Sequence[Callable[[RoundReport], Any]] | None = None,
+        callbacks: Sequence[Any] | None = None,
         first_layer_mask: bool = False,
         security: str = "strict",
         binning: str = "quantile",
@@ -179,8 +182,13 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         params: TrainParams,
         weight: Floats | None,
         evaluation: list[tuple[dict[str, Table], Floats, Floats | None]],
+        start: Sequence[PartialModel] | None = None,
     ) -> None:
-        """Train on checked input and keep everything a fitted estimator has."""
+        """Train on checked input, from a model if there is one, and keep everything a fitted estimator has."""
+        new_rounds = params.n_estimators
+        if start is not None:
+            check_same_start(start[0], params, y, weight, self.base_score)
+            tables, params = go_on(start, tables, params)
         metrics = read_metrics(self.eval_metric, params.objective)
         patience = read_patience(self.early_stopping_rounds, bool(evaluation))
         callbacks = read_callbacks(self.callbacks)
@@ -192,7 +200,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         }
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         settings = self._settings(params)
-        with watch(self.verbosity, params.n_estimators) as watcher:
+        with watch(self.verbosity, new_rounds) as watcher:
             labels = Labels(
                 y=y,
                 weight=weight,
@@ -202,16 +210,17 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 early_stopping_rounds=patience,
                 base_score=self.base_score,
                 custom=self.objective if callable(self.objective) else None,
-                callbacks=[watcher.round_done, *callbacks],
+                callbacks=Callbacks.read([watcher.round_done, *callbacks]),
             )
             private: list[tuple[Any, ...]] = [(None,)]
             for i, (name, table) in enumerate(tables.items()):
-                private.append((TrainData(table, matched[name], labels if i == 0 else None, key),))
+                part = None if start is None else start[i]
+                private.append((TrainData(table, matched[name], labels if i == 0 else None, key, part),))
 
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
                     party.on_progress = watcher.on_progress
-                return secure_train(party, params, data)
+                return secure_train(party, params, data, continues=start is not None)
 
             started = time.perf_counter()
             run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
@@ -223,7 +232,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             for (name, table), r in zip(tables.items(), results, strict=True)
         }
         self.evals_result_ = results[0].metrics
-        self.best_iteration_ = results[0].best_iteration
+        self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score
         self.run_: RunRecord = record_run(
             "train",
             params.to_dict(),
@@ -269,13 +278,16 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """Score rows jointly and return the record of that run: what it cost and what it revealed."""
         return self._predicted(X)[1]
 
-    def _margins(self, X: Any) -> Floats:
+    def _margins(self, X: Any, iteration_range: Any = None) -> Floats:
         """Return the margins of rows, (trees per round, rows), by secure joint prediction."""
-        return self._predicted(X)[0]
+        return self._predicted(X, iteration_range)[0]
 
-    def _predicted(self, X: Any) -> tuple[Floats, RunRecord]:
+    def _predicted(self, X: Any, iteration_range: Any = None) -> tuple[Floats, RunRecord]:
         check_is_fitted(self, "partial_models_")
         models = self.partial_models_
+        if iteration_range is not None:
+            chosen = read_range(iteration_range, models[0])
+            models = [limited_to(model, chosen) for model in models]
         columns = {model.name: [f.name for f in model.features] for model in models}
         names = [name for own in columns.values() for name in own]
         # Where two participants use one name, only `participants` says whose column is meant.
@@ -289,6 +301,27 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 "give one table for each of them"
             )
         return predict_margins(models, tables, self._settings())
+
+    @property
+    def best_iteration(self) -> int:
+        """XGBoost's name of `best_iteration_`; an AttributeError without early stopping, as there."""
+        return int(self._after_early_stopping("best_iteration"))
+
+    @property
+    def best_score(self) -> float:
+        """XGBoost's name of `best_score_`; an AttributeError without early stopping, as there."""
+        return float(self._after_early_stopping("best_score"))
+
+    def _after_early_stopping(self, name: str) -> Any:
+        value = getattr(self, f"{name}_", None)
+        if value is None:
+            raise AttributeError(f"{name} is there after a fit with early_stopping_rounds only")
+        return value
+
+    def evals_result(self) -> dict[str, dict[str, list[float]]]:
+        """XGBoost's name of `evals_result_`: evaluation set -> metric -> one value per round."""
+        check_is_fitted(self, "evals_result_")
+        return self.evals_result_
 
     @property
     def feature_importances_(self) -> dict[str, pd.Series[float]]:
@@ -348,7 +381,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
 
     def _loaded(self, active: PartialModel) -> None:
         """Take over what a loaded model says of the labels."""
-        self.best_iteration_ = active.best_iteration
+        self.best_iteration_, self.best_score_ = active.best_iteration, None  # the score is in no file
 
 
 @contextmanager

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from mpfedxgb.boosting.active import RoundReport
 from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.federation import role
 from mpfedxgb.federation.role import Scoring, Trained
@@ -44,7 +44,7 @@ class Federation:
         label: str | None = None,
         evaluation: pd.DataFrame | None = None,
         restart: bool = False,
-        callback: Callable[[RoundReport], Any] | None = None,
+        callback: Any = None,
     ) -> Trained:
         """Take part in a training; goes on where an earlier attempt of the same session stopped.
 
@@ -58,8 +58,9 @@ class Federation:
             Rows to evaluate on; the file in [data] evaluate if there is one.
         restart : bool
             Forget earlier attempts.
-        callback : callable or None
-            At the active participant, called with a RoundReport after each round.
+        callback : callable, object in XGBoost's form, or None
+            At the active participant, called with a RoundReport after each round; or by its methods, as in the
+            estimators.
 
         Returns
         -------
@@ -85,14 +86,24 @@ class Federation:
         return role.load_model(self.settings)
 
     @contextmanager
-    def scoring(self) -> Iterator[Scoring]:
-        """Open a scoring session, at the active participant; the auxiliaries call `serve`."""
-        with role.scoring(self.settings, self.model()) as session:
+    def scoring(self, iteration_range: tuple[int, int] | None = None) -> Iterator[Scoring]:
+        """Open a scoring session, at the active participant; the auxiliaries call `serve`.
+
+        iteration_range=(begin, end) takes the rounds from begin up to, not with, end, in the whole session.
+        """
+        model = self.model()
+        chosen = read_range(iteration_range, model)
+        if chosen[0] and model.params.is_paper:
+            raise SettingsError(
+                f"iteration_range={iteration_range!r}: with security='paper' all participants hold shares of the leaf "
+                "weights, so the active one cannot leave the first rounds out; begin with 0"
+            )
+        with role.scoring(self.settings, model if iteration_range is None else limited_to(model, chosen)) as session:
             yield session
 
-    def predict(self, table: pd.DataFrame) -> pd.DataFrame:
+    def predict(self, table: pd.DataFrame, iteration_range: tuple[int, int] | None = None) -> pd.DataFrame:
         """Score rows in a session of their own, at the active participant; returns id and prediction of each."""
-        with self.scoring() as session:
+        with self.scoring(iteration_range) as session:
             return session.predict(table)
 
     def serve(self, table: pd.DataFrame | None = None, once: bool = False) -> None:

@@ -76,10 +76,10 @@ def read_patience(early_stopping_rounds: Any, has_eval_set: bool) -> int | None:
 
 
 def read_callbacks(callbacks: Any) -> Sequence[Any]:
-    """Return the functions to call after each round."""
+    """Return whom to call while the training runs; what they are, `Callbacks` says."""
     if callbacks is None:
         return []
-    if not isinstance(callbacks, (list, tuple)) or not all(callable(c) for c in callbacks):
+    if not isinstance(callbacks, (list, tuple)):
         raise SettingsError(f"callbacks={callbacks!r} is not understood; give a list of functions of a RoundReport")
     return callbacks
 

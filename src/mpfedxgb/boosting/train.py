@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mpfedxgb.boosting.checkpoint import Progress, State
+from mpfedxgb.boosting.continuing import state_of_model
 from mpfedxgb.boosting.fit import secure_fit
 from mpfedxgb.boosting.model import Feature, PartialModel
 from mpfedxgb.boosting.params import TrainParams
@@ -28,26 +29,34 @@ class TrainResult:
     candidates: Candidates
     metrics: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     best_iteration: int | None = None
+    best_score: float | None = None
 
 
 def secure_train(
-    party: Party, params: TrainParams, data: TrainData | None, progress: Progress | None = None
+    party: Party,
+    params: TrainParams,
+    data: TrainData | None,
+    progress: Progress | None = None,
+    continues: bool = False,
 ) -> TrainResult | None:
     """Train on the joined tables of all participants; every role runs this, the coordinator without data.
 
     With `progress`, at all roles or at none, each role keeps its state after every round, and training goes on from the
-    last round that all participants have.
+    last round that all participants have. With `continues` it goes on from the model of which `data.start` is a part.
     """
     setup = set_up(party, params, data)  # 2, 4
     update = UPDATES[params.security]
-    state = _first_state(party, setup, progress)
+    state = state_of_model(party, setup) if continues else _first_state(party, setup, progress)
     trees = list(state.trees)  # 3
+    rounds = range(state.rounds, state.rounds if state.finished else params.n_estimators)
+    if setup.active is not None and rounds:
+        setup.active.labels.callbacks.begin(_part(party, setup, trees), state.rounds, setup.active.metrics)
     with party.phase("train"):
-        for t in range(state.rounds, state.rounds if state.finished else params.n_estimators):  # 5
+        for t in rounds:  # 5
             party.on_progress(f"round {t + 1} of {params.n_estimators}")
             grown = secure_fit(party, setup, t)  # 6
             trees += update(party, setup, grown, t)  # 7-11
-            stops = _stops_early(party, setup, t)
+            stops = _stops_early(party, setup, t, trees)
             if progress is not None:
                 party.on_milestone(_latest_metrics(setup))  # first: a round that is kept is on the record
                 progress.save(_state_after(setup, t, trees, stops))
@@ -81,12 +90,12 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     return replace(state, finished=bool(finished))
 
 
-def _stops_early(party: Party, setup: Setup, t: int) -> bool:
+def _stops_early(party: Party, setup: Setup, t: int, trees: Sequence[Tree]) -> bool:
     """Evaluate round t at the active participant, and return to everyone whether it was the last one.
 
     Rounds: 1 where a training may stop early, or else 0. Reveals: NUMBER_OF_TREES to everyone.
     """
-    goes_on = setup.active is None or setup.active.report(t)
+    goes_on = setup.active is None or setup.active.report(t, _part(party, setup, trees))
     return setup.params.may_stop_early and not party.broadcast(NUMBER_OF_TREES, [goes_on])[0]
 
 
@@ -104,10 +113,21 @@ def _state_after(setup: Setup, t: int, trees: Sequence[Tree], stops: bool) -> St
 
 def _result(party: Party, setup: Setup, trees: Sequence[Tree]) -> TrainResult | None:
     """Return this participant's part of the model; nothing at the coordinator."""
-    mine, candidates, active = setup.mine, setup.data.candidates, setup.active
-    if mine is None or candidates is None:
+    candidates, active = setup.data.candidates, setup.active
+    if candidates is None:
         return None
-    model = PartialModel(
+    model = _part(party, setup, trees)
+    if active is None:
+        return TrainResult(model, candidates)
+    active.labels.callbacks.end(model)
+    return TrainResult(model, candidates, active.metrics, active.best_iteration, active.best_score)
+
+
+def _part(party: Party, setup: Setup, trees: Sequence[Tree]) -> PartialModel:
+    """Return this participant's part of the model so far."""
+    mine, active = setup.mine, setup.active
+    assert mine is not None, "the coordinator keeps no model"
+    return PartialModel(
         training=party.training,
         participant=party.role,
         participants=party.roster.participants,
@@ -118,6 +138,3 @@ def _result(party: Party, setup: Setup, trees: Sequence[Tree]) -> TrainResult | 
         best_iteration=None if active is None else active.best_iteration,
         weight_bits=setup.weight_bits,
     )
-    if active is None:
-        return TrainResult(model, candidates)
-    return TrainResult(model, candidates, active.metrics, active.best_iteration)

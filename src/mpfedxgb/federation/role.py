@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.boosting.active import Labels, RoundReport
+from mpfedxgb.boosting.active import Labels
+from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.boosting.choices import forget_private_key
 from mpfedxgb.boosting.model import PartialModel
@@ -67,7 +68,7 @@ def train(
     evaluation: Rows | None = None,
     restart: bool = False,
     on_progress: Callable[[str], None] | None = None,
-    callback: Callable[[RoundReport], object] | None = None,
+    callback: Any = None,
 ) -> Trained:
     """Take part in a training, go on where an earlier attempt stopped, and write this participant's model.
 
@@ -79,8 +80,10 @@ def train(
         Of this participant, sorted by id.
     restart : bool
         Forget this role's checkpoints and begin again.
-    on_progress, callback : functions or None
-        Told of every finer step, and at the active participant of every round.
+    on_progress : function or None
+        Told of every finer step.
+    callback : function, object in XGBoost's form, or None
+        At the active participant, told of every round.
     """
     settings.check_outputs()
     labels, classes = labels_of(settings, rows, evaluation, callback)
@@ -240,7 +243,7 @@ def model_path(settings: RoleSettings) -> Path:
 
 
 def labels_of(
-    settings: RoleSettings, rows: Rows, evaluation: Rows | None, callback: Callable[[RoundReport], object] | None
+    settings: RoleSettings, rows: Rows, evaluation: Rows | None, callback: Any
 ) -> tuple[Labels | None, tuple[str | int | float, ...] | None]:
     """Return what only the active participant has, and the names of its classes."""
     if settings.label is None:
@@ -261,7 +264,7 @@ def labels_of(
         eval_metrics=label.eval_metric,
         early_stopping_rounds=label.early_stopping_rounds,
         base_score=label.base_score,
-        callbacks=[_log_round, *([] if callback is None else [callback])],
+        callbacks=Callbacks.read([_log_round, *([] if callback is None else [callback])]),
     )
     return labels, classes
 
