@@ -713,7 +713,7 @@ class TestAttributes:
 
     def test_other_importances(self, fitted: dict[str, Model]) -> None:
         """Who asks for another kind is told which there are."""
-        with pytest.raises(SettingsError, match=r"kind='shap' is not known; it is weight, cover or gain"):
+        with pytest.raises(SettingsError, match=r"kind='shap' is not known; it is weight, gain or cover"):
             fitted["binary"].feature_importance("shap")
 
     def test_category_codes_travel_with_the_export(self, fitted: dict[str, Model]) -> None:
@@ -724,8 +724,31 @@ class TestAttributes:
 
     def test_no_splits_no_importance(self) -> None:
         """Shares of nothing are zero, not NaN."""
-        model = FedXGBClassifier(**QUICK).fit(np.ones((20, 2)), np.arange(20) % 2)
+        model = FedXGBClassifier(**QUICK).fit([np.ones((20, 1))] * 2, np.arange(20) % 2)
         assert [own.tolist() for own in model.feature_importances_.values()] == [[0.0], [0.0]]
+        model.fit(np.ones((20, 2)), np.arange(20) % 2)
+        assert model.feature_importances_.tolist() == [0.0, 0.0]
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_importance_of_one_tables_columns(self, kind: str, tmp_path: Path) -> None:
+        """An array in the order of the columns, equal to xgboost's of the joined model; loaded, a dictionary."""
+        X = people()[["visits", "city", "idle", "calls", "age"]]
+        model = estimator(kind, participants=[["calls", "visits"], ["idle", "age", "city"]]).fit(
+            X, labels(people(), kind)
+        )
+        theirs = model.to_xgboost().get_score(importance_type="gain")
+        expected = np.array([theirs.get(name, 0.0) for name in X.columns])
+        np.testing.assert_allclose(model.feature_importances_, expected / expected.sum(), rtol=1e-5)
+        model.save_model(tmp_path)
+        assert set(estimator(kind).load_model(tmp_path).feature_importances_) == {"P1", "P2"}
+
+    def test_importance_of_one_table_in_the_papers_way(self) -> None:
+        """Without gains splits are counted; a column of two participants is one column."""
+        X = numbers()
+        model = FedXGBRegressor(**QUICK, security="paper", min_child_weight=0.0, participants=[[0, 1], [1, 2, 3]])
+        model.fit(X, X[:, 1] + X[:, 0])
+        counts = pd.concat(list(model.feature_importance().values())).groupby(level=0).sum().to_numpy(np.float64)
+        np.testing.assert_allclose(model.feature_importances_, counts / counts.sum())
 
     def test_cut_points_are_where_trees_split(self, fitted: dict[str, Model]) -> None:
         """Edges are sorted float32 values of the column; every threshold is one of them; categories have none."""

@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
-from inspect import signature
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self
 
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpfedxgb.api.continuing import check_same_start, go_on
-from mpfedxgb.api.importance import mean_cover, mean_gain, split_counts
 from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
+from mpfedxgb.api.names import explaining_names, refuse_names
 from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import check_start, plain, read_callbacks, read_metrics, read_patience, sample_key
 from mpfedxgb.api.tables import (
@@ -31,17 +29,18 @@ from mpfedxgb.api.tables import (
 )
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks
+from mpfedxgb.boosting.importance import column_importance, feature_importance
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.metrics import OwnMetric
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Link, SessionSettings, link_of
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import DataError, SettingsError, UnknownParameterError
+from mpfedxgb.errors import DataError
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
@@ -50,33 +49,6 @@ from mpfedxgb.report.record import RunRecord, record_run
 
 _SMALL = 1 << 24
 """Rows times columns times bins up to which a simulation keeps to one core."""
-
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def explaining_names(method: _Method) -> _Method:
-    """Make a constructor or `fit` answer unknown keyword arguments with the right name, the right place or a reason."""
-    known = [name for name in signature(method).parameters if name != "self"]
-
-    @wraps(method)
-    def checked(self: Any, *args: Any, **named: Any) -> Any:
-        _refuse_names(self, named, known)
-        return method(self, *args, **named)
-
-    return cast(_Method, checked)
-
-
-def _refuse_names(estimator: Any, names: Iterable[str], known: list[str]) -> None:
-    """Refuse names that are not known, of parameters or of arguments of `fit`."""
-    parameters, arguments = list(signature(type(estimator)).parameters), signature(estimator.fit).parameters
-    for name in names:
-        own = ALIASES.get(name, name)
-        if name not in known and "X" in known and own in parameters:
-            told = f"{name} is no argument of fit; it is a parameter of the estimator"
-            raise UnknownParameterError(f"{told}: {type(estimator).__name__}({own}=...)")
-        if name not in known and "X" not in known and name in arguments:
-            raise UnknownParameterError(f"{name} is no parameter of the estimator; it is an argument of fit")
-    refuse_unknown(names, known)
 
 
 class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no types
@@ -140,7 +112,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; an unknown name is refused as in the constructor."""
-        _refuse_names(self, params, list(self.get_params()))
+        refuse_names(self, params, list(self.get_params()))
         super().set_params(**params)
         return self
 
@@ -154,7 +126,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         if is_federated(X):
             tables, order = read_tables(X, self.id, active)
             if reset:
-                self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to one table
+                for of_one_table in ("feature_names_in_", "_columns_"):  # of an earlier fit
+                    self.__dict__.pop(of_one_table, None)
                 self.n_features_in_ = sum(len(t.columns) for t in tables.values())
             return tables, order
         frame, order = self._frame(X, reset)
@@ -165,6 +138,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         frame, order = read_frame(X, self.id)
         if reset or hasattr(self, "feature_names_in_") or not isinstance(X, pd.DataFrame):
             validate_data(self, X if self.id is None else frame, reset=reset, skip_check_array=True)
+        if reset:
+            self._columns_ = [str(name) for name in frame.columns]
         return frame, order
 
     def _settings(self, params: TrainParams | None = None) -> SessionSettings:
@@ -324,9 +299,17 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         return self.evals_result_
 
     @property
-    def feature_importances_(self) -> dict[str, pd.Series[float]]:
-        """How often each participant's features split, as shares of that participant's splits; per participant."""
-        return {name: _shares(counts) for name, counts in self.feature_importance("weight").items()}
+    def feature_importances_(self) -> Any:
+        """How much columns matter, as shares of 1.
+
+        After a fit to one table, an array over its columns as XGBoost's: the mean gain of the splits on each. After a
+        fit to one table per participant, a dictionary of what each may know: how often its own features split.
+        """
+        counts = self.feature_importance("weight")
+        columns = getattr(self, "_columns_", None)
+        if columns is not None:
+            return column_importance(self.partial_models_, columns)
+        return {name: _shares(own) for name, own in counts.items()}
 
     def feature_importance(self, kind: str = "weight") -> dict[str, pd.Series[float]]:
         """Return what each participant may know of the importance of its own features.
@@ -344,14 +327,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             Per participant, feature -> importance.
         """
         check_is_fitted(self, "partial_models_")
-        if kind == "weight":
-            return {model.name: split_counts(model) for model in self.partial_models_}
-        if kind not in ("cover", "gain"):
-            raise SettingsError(f"kind={kind!r} is not known; it is weight, cover or gain")
-        active = self.partial_models_[0]
-        if active.params.is_paper:
-            raise SettingsError(f"kind={kind!r} is not known to anybody with security='paper'; use weight")
-        return {active.name: mean_cover(active) if kind == "cover" else mean_gain(active)}
+        knowing = self.partial_models_ if kind == "weight" else self.partial_models_[:1]
+        return {model.name: feature_importance(model, kind) for model in knowing}
 
     def to_xgboost(self) -> Any:
         """Return the joined model as an `xgboost.Booster` (this puts everybody's splits together).

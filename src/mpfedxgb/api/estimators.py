@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from mpfedxgb.api.base import FederatedModel, all_or_nothing, explaining_names
+from mpfedxgb.api.base import FederatedModel, all_or_nothing
 from mpfedxgb.api.continuing import read_start
+from mpfedxgb.api.names import explaining_names
 from mpfedxgb.api.settings import train_params
 from mpfedxgb.api.tables import read_classes, read_labels, read_row_weights
 from mpfedxgb.boosting.labels import check_labels_present, class_name, encode_classes, read_numbers
