@@ -39,6 +39,7 @@ from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Link, SessionSettings, link_of
+from mpfedxgb.data.arrow import is_arrow
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
 from mpfedxgb.party.local import run_locally
@@ -136,6 +137,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
     def _frame(self, X: Any, reset: bool) -> tuple[pd.DataFrame, RowOrder]:
         """Return one table of all columns; scikit-learn keeps its names and their number, or compares them."""
         frame, order = read_frame(X, self.id)
+        if is_arrow(X):
+            X = frame
         if reset or hasattr(self, "feature_names_in_") or not isinstance(X, pd.DataFrame):
             validate_data(self, X if self.id is None else frame, reset=reset, skip_check_array=True)
         if reset:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.rounds import limited_to, read_range
+from mpfedxgb.data.arrow import from_arrow, is_arrow
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.federation import role
 from mpfedxgb.federation.role import Scoring, Trained
@@ -119,6 +120,8 @@ class Federation:
         known = None if model is None else model.features
         if table is None:
             return read_rows(settings, purpose, known)
+        if is_arrow(table):
+            table = from_arrow(table, settings.role.name)
         if not isinstance(table, pd.DataFrame):
             raise DataError(f"the table is a {type(table).__name__}; give a DataFrame with an id column")
         return arrange_rows(settings, with_kinds_of(settings, table, known), purpose, known)

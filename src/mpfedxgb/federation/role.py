@@ -23,7 +23,7 @@ from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult
 from mpfedxgb.data.files import write_table
-from mpfedxgb.data.table import Table
+from mpfedxgb.data.table import Table, to_frame
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
 from mpfedxgb.federation.closing import Finished
 from mpfedxgb.federation.programs import (
@@ -153,6 +153,7 @@ class Scoring:
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return id and prediction of every row, in the order of the table; of a classifier also the probabilities."""
         model = self._service.model
+        frame = to_frame(frame, self._settings.role.name)  # it may be a table of polars or pyarrow
         frame = with_kinds_of(self._settings, frame, model.features)
         rows = arrange_rows(self._settings, frame, SCORING, model.features)
         return predictions(model, rows, self.margins(rows), id_name(self._settings))
