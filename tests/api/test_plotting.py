@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -124,7 +124,7 @@ def test_metrics(model: FedXGBClassifier) -> None:
 def test_what_cannot_be_plotted(model: FedXGBClassifier) -> None:
     """Is refused by name."""
     bare = FedXGBClassifier(**QUICK).fit(np.ones((9, 2)), np.arange(9) % 2)
-    for error, message, call in (
+    cases: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         (
             SettingsError,
             "there is no metric 'rmse' to plot; the metrics are auc, logloss",
@@ -143,7 +143,8 @@ def test_what_cannot_be_plotted(model: FedXGBClassifier) -> None:
             "a FedXGBClassifier cannot be plotted; give a fitted estimator",
             lambda: plot_tree(FedXGBClassifier()),
         ),
-    ):
+    ]
+    for error, message, call in cases:
         with pytest.raises(error, match=message):
             call()
 
