@@ -83,6 +83,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         insecure_seed: int | None = None,
         deadline: float = 600.0,
         link: str | Link = "local",
+        topology: str = "star",
         verbosity: int = 0,
     ) -> None:
         self.participants = participants
@@ -109,6 +110,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.insecure_seed = insecure_seed
         self.deadline = deadline
         self.link = link
+        self.topology = topology
         self.verbosity = verbosity
 
     def set_params(self, **params: Any) -> Self:
@@ -151,6 +153,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             deadline=plain(self.deadline),
             insecure_seed=plain(self.insecure_seed),
             link=link_of(self.link),
+            topology=self.topology,
         )
 
     def _fit(

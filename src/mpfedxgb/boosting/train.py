@@ -15,6 +15,7 @@ from mpfedxgb.boosting.update import UPDATES
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.party.bounds import check_told
 from mpfedxgb.party.party import Party
+from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.tree.nodes import Tree
 
 NUMBER_OF_TREES = "number of trees"
@@ -38,13 +39,15 @@ def secure_train(
     data: TrainData | None,
     progress: Progress | None = None,
     continues: bool = False,
+    held: RowBlocks | None = None,
 ) -> TrainResult | None:
     """Train on the joined tables of all participants; every role runs this, the coordinator without data.
 
     With `progress`, at all roles or at none, each role keeps its state after every round, and training goes on from the
     last round that all participants have. With `continues` it goes on from the model of which `data.start` is a part.
+    `held` is where this role's row blocks live, in memory if it does not say.
     """
-    setup = set_up(party, params, data)  # 2, 4
+    setup = set_up(party, params, data, held)  # 2, 4
     update = UPDATES[params.security]
     state = state_of_model(party, setup) if continues else _first_state(party, setup, progress)
     trees = list(state.trees)  # 3

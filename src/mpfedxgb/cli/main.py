@@ -23,6 +23,7 @@ COMMANDS = {
     "importance": "importance:importance",
     "init": "init:init",
     "doctor": "doctor:doctor",
+    "align": "align:align",
     "coordinator": "roles:coordinator",
     "participant": "roles:participant",
     "mpi-run": "roles:mpi_run",

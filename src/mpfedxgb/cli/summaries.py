@@ -31,6 +31,7 @@ SUMMARIES = {
         "mpfedxgb init trial --participants bank,telecom",
     ),
     "doctor": Summary("Check a role's settings, files and connections.", "mpfedxgb doctor bank.toml"),
+    "align": Summary("Find the rows that all participants have.", "mpfedxgb align bank.toml"),
     "coordinator": Summary("Be the coordinator.", "mpfedxgb coordinator coordinator.toml"),
     "participant": Summary(
         "Be a participant: train, score, or answer scoring sessions.", "mpfedxgb participant bank.toml --train"
