@@ -10,11 +10,14 @@ from typing import Any, Self
 
 import pandas as pd
 from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpfedxgb.api.continuing import check_same_start, go_on
 from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
 from mpfedxgb.api.names import explaining_names, refuse_names
+from mpfedxgb.api.planning import forecast_tables
+from mpfedxgb.api.reports import summary, write_report
 from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import check_start, plain, read_callbacks, read_metrics, read_patience, sample_key
 from mpfedxgb.api.tables import (
@@ -29,12 +32,14 @@ from mpfedxgb.api.tables import (
 )
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks
+from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
 from mpfedxgb.boosting.importance import column_importance, feature_importance
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.metrics import OwnMetric
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.room import check_simulation
 from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
@@ -47,9 +52,19 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord, record_run
+from mpfedxgb.tree.level import TableSizes
 
 _SMALL = 1 << 24
 """Rows times columns times bins up to which a simulation keeps to one core."""
+
+Evaluation = tuple[dict[str, Table], Floats, Floats | None]
+"""An evaluation set, checked: everybody's table, labels, weights."""
+
+Start = Sequence[PartialModel] | None
+"""All participants' parts of the model that a training goes on from."""
+
+FitInput = tuple[dict[str, Table], Floats, TrainParams, Floats | None, list[Evaluation]]
+"""What `fit` was given, checked: everybody's table, labels, parameters, weights, evaluation sets."""
 
 
 class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no types
@@ -156,14 +171,36 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             topology=self.topology,
         )
 
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start = None
+    ) -> FitInput:
+        """Return what `fit` takes, checked."""
+        raise NotImplementedError
+
+    def forecast(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Forecast:
+        """Return what `fit` on these tables would cost with full trees, without training.
+
+        Rounds, hops, bytes and reveals are those that a run of full trees has; memory and disk are by role; seconds are
+        an estimate from half a second of measuring. The estimator stays as it was.
+        """
+        before = dict(vars(self))
+        try:
+            tables, _, params, _, evaluation = self._read(X, y, sample_weight, eval_set, None)
+        finally:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+        later = sum(next(iter(e[0].values())).rows for e in evaluation)
+        roster = Roster(tuple(tables), coordinator=free_name(tables))
+        return forecast_tables(tables, later, params, roster, self._settings(params))
+
     def _fit(
         self,
         tables: dict[str, Table],
         y: Floats,
         params: TrainParams,
         weight: Floats | None,
-        evaluation: list[tuple[dict[str, Table], Floats, Floats | None]],
-        start: Sequence[PartialModel] | None = None,
+        evaluation: list[Evaluation],
+        start: Start = None,
     ) -> None:
         """Train on checked input, from a model if there is one, and keep everything a fitted estimator has."""
         new_rounds = params.n_estimators
@@ -180,7 +217,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             for name, table in tables.items()
         }
         roster = Roster(tuple(tables), coordinator=free_name(tables))
-        settings = self._settings(params)
+        settings, basis = self._settings(params), None
         with watch(self.verbosity, new_rounds) as watcher:
             labels = Labels(
                 y=y,
@@ -198,9 +235,16 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 part = None if start is None else start[i]
                 private.append((TrainData(table, matched[name], labels if i == 0 else None, key, part),))
 
+            def on_sizes(sizes: TableSizes) -> None:
+                nonlocal basis
+                check_simulation(params, sizes)
+                if start is None:  # nobody has rehearsed the scoring that a model to go on from needs
+                    basis = Basis(params, sizes, roster, settings)
+                    watcher.on_forecast(lambda: foretold(basis))
+
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
-                    party.on_progress = watcher.on_progress
+                    party.on_progress, party.on_sizes = watcher.on_progress, on_sizes
                 return secure_train(party, params, data, continues=start is not None)
 
             started = time.perf_counter()
@@ -223,11 +267,12 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             roster,
             run.meters,
             run.ledgers[0],
+            basis,
         )
 
     def _evaluation(
         self, eval_set: Any, weights: Any, names: Iterable[str], encode: Callable[[Any, int, str], Floats]
-    ) -> list[tuple[dict[str, Table], Floats, Floats | None]]:
+    ) -> list[Evaluation]:
         """Return checked evaluation sets of the participants with these names."""
         if eval_set is None:
             return []
@@ -345,6 +390,32 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """
         check_is_fitted(self, "partial_models_")
         return to_booster(join(self.partial_models_))
+
+    def report(self, path: str | Path, participant: str | None = None) -> Path:
+        """Write what one participant may know of the training as a page to look at, and return its path.
+
+        Parameters
+        ----------
+        path : path
+            HTML file that needs nothing else: metric curves, trees as drawings, costs, and what was revealed to whom.
+        participant : str or None
+            Whose page; the active participant's if None.
+        """
+        check_is_fitted(self, "partial_models_")
+        return write_report(self.partial_models_, *self._told(), Path(path), participant)
+
+    def _told(self) -> tuple[RunRecord | None, dict[str, dict[str, list[float]]]]:
+        """Return the record of the training and its metrics, which a loaded model does not have."""
+        return getattr(self, "run_", None), getattr(self, "evals_result_", {})
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: scikit-learn's diagram before `fit`, a summary with drawings after it."""
+        if not hasattr(self, "partial_models_"):
+            return str(estimator_html_repr(self))
+        return summary(self.partial_models_, *self._told())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def save_model(self, folder: str | Path) -> list[Path]:
         """Write one file per participant into a folder and return their paths."""

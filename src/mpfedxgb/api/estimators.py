@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from mpfedxgb.api.base import FederatedModel, all_or_nothing
+from mpfedxgb.api.base import FederatedModel, FitInput, Start, all_or_nothing
 from mpfedxgb.api.continuing import read_start
 from mpfedxgb.api.names import explaining_names
 from mpfedxgb.api.settings import train_params
@@ -20,9 +20,6 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Objective, Origin
 from mpfedxgb.boosting.objectives import CUSTOM, FOR_NUMBERS, OBJECTIVES, OTHER_NAMES, for_classes
 from mpfedxgb.errors import DataError, SettingsError, UserError
-
-Start = list[PartialModel] | None
-"""All participants' parts of the model that a training goes on from."""
 
 
 class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] # scikit-learn ships no types
@@ -107,11 +104,13 @@ base_score, eval_metric, early_stopping_rounds
         """
         with all_or_nothing(self):
             start = read_start(xgb_model)
-            return self._fit_classes(X, y, sample_weight, eval_set, sample_weight_eval_set, start)
+            self._fit(*self._read(X, y, sample_weight, eval_set, sample_weight_eval_set, start), start)
+            self.partial_models_[0] = replace(self.partial_models_[0], classes=self._class_names())
+            return self
 
-    def _fit_classes(
-        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start
-    ) -> Self:
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start = None
+    ) -> FitInput:
         tables, order = self._tables(X, reset=True)
         rows = next(iter(tables.values())).rows
         labels = order.put(y, "y")
@@ -126,9 +125,7 @@ base_score, eval_metric, early_stopping_rounds
         objective = self._objective(len(self.classes_))
         params = train_params(self, objective, len(self.classes_), weight is not None)
         evaluation = self._evaluation(eval_set, sample_weight_eval_set, tables, self._encode)
-        self._fit(tables, codes, params, weight, evaluation, start)
-        self.partial_models_[0] = replace(self.partial_models_[0], classes=self._class_names())
-        return self
+        return tables, codes, params, weight, evaluation
 
     def _objective(self, classes: int) -> str:
         fitting = for_classes(classes).name
@@ -202,19 +199,19 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
         """Train; see `FedXGBClassifier.fit`. Labels are finite numbers, 0 or more for counts."""
         with all_or_nothing(self):
             start = read_start(xgb_model)
-            return self._fit_numbers(X, y, sample_weight, eval_set, sample_weight_eval_set, start)
+            self._fit(*self._read(X, y, sample_weight, eval_set, sample_weight_eval_set), start)
+            return self
 
-    def _fit_numbers(
-        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start
-    ) -> Self:
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start = None
+    ) -> FitInput:
         tables, order = self._tables(X, reset=True)
         loss, rows = self._loss(), next(iter(tables.values())).rows
         labels = read_numbers(read_labels(order.put(y, "y"), rows), loss, Origin("y"), starts=self.base_score is None)
         weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
         params = train_params(self, loss.name, 1, weight is not None)
         evaluation = self._evaluation(eval_set, sample_weight_eval_set, tables, partial(_evaluation_labels, loss))
-        self._fit(tables, labels, params, weight, evaluation, start)
-        return self
+        return tables, labels, params, weight, evaluation
 
     def _loss(self) -> Objective:
         if callable(self.objective):

@@ -31,6 +31,7 @@ SUMMARIES = {
         "mpfedxgb init trial --participants bank,telecom",
     ),
     "doctor": Summary("Check a role's settings, files and connections.", "mpfedxgb doctor bank.toml"),
+    "plan": Summary("Foretell what a training costs.", "mpfedxgb plan --rows 10000 --columns 28 --trees 10"),
     "align": Summary("Find the rows that all participants have.", "mpfedxgb align bank.toml"),
     "coordinator": Summary("Be the coordinator.", "mpfedxgb coordinator coordinator.toml"),
     "participant": Summary(
@@ -38,6 +39,7 @@ SUMMARIES = {
     ),
     "mpi-run": Summary("Train over MPI, one rank for each role.", "mpfedxgb mpi-run trial"),
     "record": Summary("Print what a role has done, and what was revealed to whom.", "mpfedxgb record bank.toml"),
+    "report": Summary("Write pages to look at: curves, trees, costs, what was revealed.", "mpfedxgb report models"),
     "join": Summary(
         "Join all participants' parts into the whole model.", "mpfedxgb join bank.json telecom.json --out whole.json"
     ),
