@@ -43,8 +43,8 @@ class Federation:
 
     def align(
         self,
-        table: pd.DataFrame | None = None,
-        evaluation: pd.DataFrame | None = None,
+        table: Any = None,
+        evaluation: Any = None,
         n_jobs: int | None = None,
     ) -> dict[str, pd.Index[Any]]:
         """Find the rows that all participants have, without showing the others; trainings of the session take these.
@@ -70,9 +70,9 @@ class Federation:
 
     def train(
         self,
-        table: pd.DataFrame | None = None,
+        table: Any = None,
         label: str | None = None,
-        evaluation: pd.DataFrame | None = None,
+        evaluation: Any = None,
         restart: bool = False,
         callback: Any = None,
     ) -> Trained:
@@ -81,7 +81,8 @@ class Federation:
         Parameters
         ----------
         table : DataFrame or None
-            This participant's rows with the id column; the file in [data] train if None.
+            This participant's rows with the id column; the file in [data] train if None. Here and below, tables of
+            polars and pyarrow will do as well.
         label : str or None
             At the active participant, the label's column, if it is not the one in the settings.
         evaluation : DataFrame or None
@@ -131,28 +132,24 @@ class Federation:
         with role.scoring(self.settings, model if iteration_range is None else limited_to(model, chosen)) as session:
             yield session
 
-    def predict(self, table: pd.DataFrame, iteration_range: tuple[int, int] | None = None) -> pd.DataFrame:
+    def predict(self, table: Any, iteration_range: tuple[int, int] | None = None) -> pd.DataFrame:
         """Score rows in a session of their own, at the active participant; returns id and prediction of each."""
         with self.scoring(iteration_range) as session:
             return session.predict(table)
 
-    def serve(self, table: pd.DataFrame | None = None, once: bool = False) -> None:
+    def serve(self, table: Any = None, once: bool = False) -> None:
         """Answer scoring sessions, at an auxiliary participant, about the people in a table or in [data] predict."""
         if self.settings.is_active or self.settings.is_coordinator:
             raise SettingsError(f"{self.settings.role.name} is no auxiliary participant; only those serve")
         model = self.model()
         role.serve_rows(self.settings, self._rows(self.settings, table, "predict", model), model, once)
 
-    def _both(
-        self, settings: RoleSettings, table: pd.DataFrame | None, evaluation: pd.DataFrame | None
-    ) -> tuple[Rows, Rows | None]:
+    def _both(self, settings: RoleSettings, table: Any, evaluation: Any) -> tuple[Rows, Rows | None]:
         rows = self._rows(settings, table, "train")
         has_file = settings.data is not None and settings.data.evaluate is not None
         return rows, self._rows(settings, evaluation, "evaluate") if evaluation is not None or has_file else None
 
-    def _rows(
-        self, settings: RoleSettings, table: pd.DataFrame | None, purpose: str, model: PartialModel | None = None
-    ) -> Rows:
+    def _rows(self, settings: RoleSettings, table: Any, purpose: str, model: PartialModel | None = None) -> Rows:
         known = None if model is None else model.features
         if table is None:
             return read_rows(settings, purpose, known)
