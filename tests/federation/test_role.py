@@ -469,7 +469,7 @@ def test_some_rounds_of_a_table_of_polars(tmp_path: Path, monkeypatch: pytest.Mo
         part = federation.model()
         paper = replace(part.params, security="paper", min_child_weight=0.0)
         monkeypatch.setattr(federation, "model", lambda: replace(part, params=paper))
-        with pytest.raises(SettingsError, match="all participants hold shares of the leaf weights.*begin with 0"):
+        with pytest.raises(SettingsError, match=r"all participants hold shares of the leaf weights.*begin with 0"):
             federation.predict(asked, iteration_range=(1, 2))
 
 
