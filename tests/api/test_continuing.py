@@ -33,16 +33,17 @@ def estimator(kind: str, rounds: int, **params: Any) -> Model:
     return FedXGBClassifier(**params) if kind in ("binary", "classes") else FedXGBRegressor(**params)
 
 
+@pytest.mark.parametrize("security", ["strict", "none"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_halves_are_the_whole(kind: str) -> None:
+def test_two_halves_are_the_whole(kind: str, security: str) -> None:
     """The joined trees of 5 + 5 rounds are those of 10, byte for byte, and so are metrics and predictions."""
     X = people()
     y, half = labels(X, kind), 2 if kind == "classes" else 5
     weight = np.linspace(0.5, 2, len(X)) if kind == "counts" else None
     evaluation = [(halves(X), y)]
-    whole = estimator(kind, 2 * half).fit(halves(X), y, weight, eval_set=evaluation)
-    first = estimator(kind, half).fit(halves(X), y, weight)
-    second = estimator(kind, half).fit(halves(X), y, weight, eval_set=evaluation, xgb_model=first)
+    whole = estimator(kind, 2 * half, security=security).fit(halves(X), y, weight, eval_set=evaluation)
+    first = estimator(kind, half, security=security).fit(halves(X), y, weight)
+    second = estimator(kind, half, security=security).fit(halves(X), y, weight, eval_set=evaluation, xgb_model=first)
     assert to_xgboost_json(join(second.partial_models_)) == to_xgboost_json(join(whole.partial_models_))
     assert [part.params for part in second.partial_models_] == [part.params for part in whole.partial_models_]
     for part, old in zip(second.partial_models_, first.partial_models_, strict=True):
@@ -130,6 +131,7 @@ OTHERS = numbers()
     ("params", "arguments", "message"),
     [
         ({"security": "paper", "min_child_weight": 0.0}, {}, "xgb_model does not go with security='paper'"),
+        ({"security": "none"}, {}, "trained with security='strict', this is security='none'; make them the same"),
         ({"base_score": 0.25}, {}, "base_score=0.25 is not where xgb_model started; leave it None"),
         ({}, {"X": {"shop": X[["age"]], "telecom": X[["calls"]]}}, "xgb_model is of bank, telecom, X of shop, telecom"),
         (

@@ -502,8 +502,12 @@ class TestCallbacks:
                 return model
 
         X = numbers()
-        for watcher, sizes in ((Watcher(), [0, 1, 2, 3, 3]), (Watcher(2), [0, 1, 2, 2])):
-            model = FedXGBRegressor(**QUICK, callbacks=[watcher]).fit(X, X[:, 0], eval_set=[(X, X[:, 0])])
+        for watcher, sizes, how in (
+            (Watcher(), [0, 1, 2, 3, 3], "strict"),
+            (Watcher(2), [0, 1, 2, 2], "strict"),
+            (Watcher(2), [0, 1, 2, 2], "none"),
+        ):
+            model = FedXGBRegressor(**QUICK, callbacks=[watcher], security=how).fit(X, X[:, 0], eval_set=[(X, X[:, 0])])
             assert watcher.sizes == sizes
             assert watcher.scores[-1] == model.evals_result_["validation_0"]["rmse"]
             assert {len(part.trees) for part in model.partial_models_} == {sizes[-1]}

@@ -10,6 +10,7 @@ import pytest
 
 from federation.test_record import organisations, score_all, stop_after, train_all
 from mpfedxgb import Federation
+from mpfedxgb.boosting.checkpoint import ROUNDS
 from mpfedxgb.boosting.model import Feature
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import SettingsError
@@ -154,9 +155,24 @@ def test_folders_that_say_nothing(tmp_path: Path, places: Organisations) -> None
     """None, several, or another role's: the message asks for the settings file."""
     with pytest.raises(SettingsError, match="there is no file or folder"):
         find_settings(tmp_path / "none")
-    with pytest.raises(SettingsError, match="no settings file belongs to it; give the settings file"):
+    with pytest.raises(
+        SettingsError, match="no settings file belongs to it; give the folder of one role, or its settings file"
+    ):
         find_settings(tmp_path)
     for role in (1, 2):
         shutil.copy(places.trial.settings(role), tmp_path)
     with pytest.raises(SettingsError, match="2 settings files belong to it"):
         find_settings(tmp_path)
+    with pytest.raises(SettingsError, match=f"one of {places.home(1)}, {places.home(0)}, {places.home(2)}"):
+        find_settings(places.trial.folder)
+
+
+def test_damaged_checkpoints_are_said(places: Organisations, tmp_path: Path) -> None:
+    """The model is shown all the same, without the metrics."""
+    home = shutil.copytree(places.home(1), tmp_path / "bank")
+    (path,) = home.rglob(ROUNDS)
+    path.write_bytes(b"what is this")
+    facts = overview(Federation.from_toml(home / "bank.toml").settings)
+    assert facts.is_whole
+    assert facts.metrics == {}
+    assert "are missing here: the checkpoint" in page_html(facts)

@@ -39,6 +39,7 @@ from mpfedxgb.boosting.metrics import OwnMetric
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.plain import plain_train, strict_basis
 from mpfedxgb.boosting.room import check_simulation
 from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.boosting.setup import TrainData
@@ -181,7 +182,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """Return what `fit` on these tables would cost with full trees, without training.
 
         Rounds, hops, bytes and reveals are those that a run of full trees has; memory and disk are by role; seconds are
-        an estimate from half a second of measuring. The estimator stays as it was.
+        an estimate from half a second of measuring. The estimator stays as it was; with security="none" it is told
+        what "strict" costs.
         """
         before = dict(vars(self))
         try:
@@ -189,6 +191,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         finally:
             self.__dict__.clear()
             self.__dict__.update(before)
+        params = params.as_protected()
         later = sum(next(iter(e[0].values())).rows for e in evaluation)
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         return forecast_tables(tables, later, params, roster, self._settings(params))
@@ -230,10 +233,11 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 custom=self.objective if callable(self.objective) else None,
                 callbacks=Callbacks.read([watcher.round_done, *callbacks]),
             )
-            private: list[tuple[Any, ...]] = [(None,)]
-            for i, (name, table) in enumerate(tables.items()):
-                part = None if start is None else start[i]
-                private.append((TrainData(table, matched[name], labels if i == 0 else None, key, part),))
+            parts = [None] * len(tables) if start is None else start
+            data = [
+                TrainData(table, matched[name], labels if i == 0 else None, key, parts[i])
+                for i, (name, table) in enumerate(tables.items())
+            ]
 
             def on_sizes(sizes: TableSizes) -> None:
                 nonlocal basis
@@ -248,9 +252,15 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 return secure_train(party, params, data, continues=start is not None)
 
             started = time.perf_counter()
-            run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
+            if params.is_unprotected:
+                run = plain_train(params, roster, data, settings, watcher.on_progress)
+            else:
+                private = [(None,), *((mine,) for mine in data)]
+                run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
             seconds = time.perf_counter() - started
         results = [result for result in run.results[1:] if result is not None]
+        if params.is_unprotected and start is None:
+            basis = strict_basis(params, settings, roster, results, sum(len(e[1]) for e in evaluation))
         self.partial_models_ = [result.model for result in results]
         self.cut_points_ = {
             name: {c.name: r.candidates.bins.edges[j] for j, c in enumerate(table.columns) if not c.is_categorical}

@@ -47,10 +47,9 @@ def go_on(
     The categories of columns are the model's. n_estimators counts the model's rounds and the new ones.
     """
     active = start[0]
-    for one in (active.params, params):
-        if one.is_paper:
-            raise SettingsError("xgb_model does not go with security='paper', whose leaf weights nobody knows")
-    for name in ("objective", "num_class"):
+    if active.params.is_paper or params.is_paper:
+        raise SettingsError("xgb_model does not go with security='paper', whose leaf weights nobody knows")
+    for name in ("objective", "num_class", "security"):  # what was made in the open never passes for protected
         old, new = getattr(active.params, name), getattr(params, name)
         if old != new:
             raise SettingsError(

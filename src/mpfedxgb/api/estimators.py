@@ -45,9 +45,10 @@ base_score, eval_metric, early_stopping_rounds
         before_training, before_iteration, after_iteration, after_training. A true value stops the training.
     first_layer_mask : bool
         Only the active participant splits the root (section 5.2 of the paper).
-    security : "strict" or "paper"
+    security : "strict", "paper" or "none"
         "paper" runs the paper's algorithms as printed, which reveal more (docs/paper-vs-strict.md): for studying them.
-        It takes min_child_weight=0, reg_lambda > 0, two classes or squared error.
+        It takes min_child_weight=0, reg_lambda > 0, two classes or squared error. "none" computes the model of "strict"
+        in the open, in this process and fast, and protects nothing: for experiments and grid searches.
     binning : "quantile" or "paper"
         How columns are cut: equal frequency with at most max_bin bins, or the greedy sketch of the paper's own code.
     leaf_epsilon : float

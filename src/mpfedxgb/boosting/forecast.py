@@ -151,13 +151,14 @@ def _duration(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What the forecast of a run is made of, all of it public."""
+    """What the forecast of a run is made of, all of it public; `owners` are those of its splits, where it is over."""
 
     params: TrainParams
     sizes: TableSizes
     roster: Roster
     settings: SessionSettings
     keeps_rounds: bool = False
+    owners: tuple[tuple[int, ...], ...] | None = None
 
 
 @lru_cache(maxsize=8)
@@ -165,7 +166,8 @@ def foretold(basis: Basis) -> Forecast | None:
     """Return the forecast of a run; None where its protocol is not forecast."""
     if basis.params.is_paper:
         return None
-    return forecast(basis.params, basis.sizes, basis.roster, basis.settings, keeps_rounds=basis.keeps_rounds)
+    owners = None if basis.owners is None else [np.array(level, np.int64) for level in basis.owners]
+    return forecast(basis.params, basis.sizes, basis.roster, basis.settings, owners, basis.keeps_rounds)
 
 
 def forecast(

@@ -88,7 +88,7 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
         max_depth=params.max_depth,
         ring=wide(plan.limbs),
         checks_children=scales.checks_children(params),
-        no_split_first=params.gamma <= scales.SMALLEST_GAMMA,
+        no_split_first=scales.no_split_first(params),
         first_layer_mask=params.first_layer_mask,
         is_paper=params.is_paper,
         weightless_wins=scales.weightless_wins(params),

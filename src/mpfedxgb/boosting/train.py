@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from mpfedxgb.boosting.active import Active
 from mpfedxgb.boosting.checkpoint import Progress, State
 from mpfedxgb.boosting.continuing import state_of_model
 from mpfedxgb.boosting.fit import secure_fit
@@ -15,7 +16,9 @@ from mpfedxgb.boosting.update import UPDATES
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.party.bounds import check_told
 from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import Roster
 from mpfedxgb.protocols.row_blocks import RowBlocks
+from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Tree
 
 NUMBER_OF_TREES = "number of trees"
@@ -38,8 +41,8 @@ def secure_train(
     params: TrainParams,
     data: TrainData | None,
     progress: Progress | None = None,
-    continues: bool = False,
     held: RowBlocks | None = None,
+    continues: bool = False,
 ) -> TrainResult | None:
     """Train on the joined tables of all participants; every role runs this, the coordinator without data.
 
@@ -47,6 +50,7 @@ def secure_train(
     last round that all participants have. With `continues` it goes on from the model of which `data.start` is a part.
     `held` is where this role's row blocks live, in memory if it does not say.
     """
+    params.check_protected("a protocol")
     setup = set_up(party, params, data, held)  # 2, 4
     update = UPDATES[params.security]
     state = state_of_model(party, setup) if continues else _first_state(party, setup, progress)
@@ -65,7 +69,10 @@ def secure_train(
                 progress.save(_state_after(setup, t, trees, stops))
             if stops:
                 break
-    return _result(party, setup, trees)  # 13
+    candidates = setup.data.candidates
+    if candidates is None:
+        return None
+    return trained(_part(party, setup, trees), candidates, setup.active)  # 13
 
 
 def _first_state(party: Party, setup: Setup, progress: Progress | None) -> State:
@@ -114,12 +121,32 @@ def _state_after(setup: Setup, t: int, trees: Sequence[Tree], stops: bool) -> St
     return State(t + 1, stops, trees, evaluation)
 
 
-def _result(party: Party, setup: Setup, trees: Sequence[Tree]) -> TrainResult | None:
-    """Return this participant's part of the model; nothing at the coordinator."""
-    candidates, active = setup.data.candidates, setup.active
-    if candidates is None:
-        return None
-    model = _part(party, setup, trees)
+def part_so_far(
+    training: str,
+    roster: Roster,
+    role: int,
+    params: TrainParams,
+    candidates: Candidates,
+    trees: Sequence[Tree],
+    active: Active | None,
+    weight_bits: int = WEIGHT_BITS,
+) -> PartialModel:
+    """Return a participant's part of the model so far; `active` is the active participant's, None at the others."""
+    return PartialModel(
+        training=training,
+        participant=role,
+        participants=roster.participants,
+        params=params,
+        features=tuple(Feature(c.name, c.categories) for c in candidates.bins.table.columns),
+        trees=tuple(trees),
+        base_margin=None if active is None else tuple(active.base.tolist()),
+        best_iteration=None if active is None else active.best_iteration,
+        weight_bits=weight_bits,
+    )
+
+
+def trained(model: PartialModel, candidates: Candidates, active: Active | None) -> TrainResult:
+    """Return what a participant has after a training, and tell the callbacks that it has ended."""
     if active is None:
         return TrainResult(model, candidates)
     active.labels.callbacks.end(model)
@@ -127,17 +154,8 @@ def _result(party: Party, setup: Setup, trees: Sequence[Tree]) -> TrainResult | 
 
 
 def _part(party: Party, setup: Setup, trees: Sequence[Tree]) -> PartialModel:
-    """Return this participant's part of the model so far."""
-    mine, active = setup.mine, setup.active
-    assert mine is not None, "the coordinator keeps no model"
-    return PartialModel(
-        training=party.training,
-        participant=party.role,
-        participants=party.roster.participants,
-        params=setup.params,
-        features=tuple(Feature(c.name, c.categories) for c in mine.table.columns),
-        trees=tuple(trees),
-        base_margin=None if active is None else tuple(active.base.tolist()),
-        best_iteration=None if active is None else active.best_iteration,
-        weight_bits=setup.weight_bits,
+    candidates, active = setup.data.candidates, setup.active
+    assert candidates is not None, "the coordinator keeps no model"
+    return part_so_far(
+        party.training, party.roster, party.role, setup.params, candidates, trees, active, setup.weight_bits
     )

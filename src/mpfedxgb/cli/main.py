@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Annotated
 
@@ -56,8 +57,13 @@ def make_app(names: Sequence[str]) -> typer.Typer:
     for name, home in COMMANDS.items():
         module, function = home.split(":")
         found = getattr(import_module(f"mpfedxgb.cli.{module}"), function) if name in names else _not_imported
-        app.command(name, short_help=SUMMARIES[name].line, epilog=examples((name,)))(found)
+        app.command(name, help=_help_of(found), short_help=SUMMARIES[name].line, epilog=examples((name,)))(found)
     return app
+
+
+def _help_of(command: Callable[..., None]) -> str:
+    r"""Return a command's docstring; a line of \b before a paragraph keeps its lines as they are, as click has it."""
+    return (inspect.getdoc(command) or "").replace("\\b\n", "\b\n")
 
 
 def _not_imported() -> None:

@@ -247,7 +247,17 @@ def test_a_hundred_shallow_trees_are_all_drawn() -> None:
     assert len(html.encode()) < 450_000
 
 
-def test_one_huge_tree_is_drawn() -> None:
-    """However large: there is always a first tree to look at."""
-    page = parse(page_html(facts(model(2, depth=11))))
-    assert len([one for one in page.all("svg") if "tree" in one.classes]) == 1
+def test_huge_trees_and_many_attempts_stay_small() -> None:
+    """Trees too large to draw, more trees than anybody reads, years of sessions: each says what is left out."""
+    huge = page_html(facts(model(3, depth=11)))
+    many = page_html(facts(model(2_000, depth=2)))
+    begun = {"begun": "2026-11-17T10:00:00Z", "how": "done"}
+    long = page_html(facts(history=History(tuple(Attempt(f"a{n}", begun) for n in range(5_000)))))
+    for html, said in (
+        (huge, "From tree 1 on, trees are in words, own splits only; mpfedxgb show prints all."),
+        (many, "those after tree 400 are left out"),
+        (long, "188 older attempts of 4,988; mpfedxgb record prints all"),
+    ):
+        assert said in html
+        assert len(html.encode()) < 450_000
+    assert summary_html(facts(model(3, depth=11)))

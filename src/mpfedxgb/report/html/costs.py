@@ -68,6 +68,9 @@ def forecast_section(facts: Facts) -> list[Content]:
         rows.append([words, written(told), "" if was is None else written(was), ratio])
     if not rows:
         return []
+    if facts.is_unprotected:
+        words = "What the same model takes with security = strict. This training sent nothing, and protected nothing."
+        return [element("p", words), table(["", "forecast"], [row[:2] for row in rows])]
     return [
         element(
             "p",

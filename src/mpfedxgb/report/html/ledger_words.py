@@ -46,7 +46,7 @@ WORDS = {
         "the prediction of each scored row, from which its leaves may be worked out"
     ),
     "rows to score and trees in use": Words("how many rows are scored, and with how many trees", _ACTIVE),
-    "kind of session": Words("whether a session is for training or for scoring", _ACTIVE),
+    "kind of session": Words("whether a session is for training, for scoring or to find common rows", _ACTIVE),
     "salted digest of the row ids": Words("one salted digest of the whole list of row ids", _AUXILIARIES),
     "last round kept, model written": Words("that each participant has kept the last round and written its model"),
     "rows before the alignment": Words("how many rows each participant has, before the common ones are found"),
