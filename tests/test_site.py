@@ -74,5 +74,7 @@ def test_the_site_builds_without_a_warning_and_without_outside_resources(tmp_pat
     assert ran.returncode == 0, ran.stderr
     pages = [page.read_text() for page in (tmp_path / "site").rglob("*.html")]
     assert len(pages) >= len(navigation())
-    loaded = re.compile(r"<(?:script|img|iframe|source|embed)\b[^>]*\bsrc=\"?(?:https?:)?//[^>]*>|<link\b[^>]*stylesheet[^>]*//")
+    loaded = re.compile(
+        r"<(?:script|img|iframe|source|embed)\b[^>]*\bsrc=\"?(?:https?:)?//[^>]*>|<link\b[^>]*stylesheet[^>]*//"
+    )
     assert [found for page in pages for found in loaded.findall(page)] == []
