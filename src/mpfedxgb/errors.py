@@ -6,7 +6,8 @@ MpfedxgbError
 │   │   └── UnknownParameterError (also TypeError)   there is no parameter of that name
 │   ├── DataError                     a table or label cannot be used; its text quotes data and stays with its role
 │   ├── DoesNotFitError               a number does not fit the ring or the scale asked for
-│   └── CheckpointError               a checkpoint cannot be written, read, or used for this training
+│   ├── CheckpointError               a checkpoint cannot be written, read, or used for this training
+│   └── NoRoomError                   a training does not fit the memory or the disk that a role may use
 ├── SecretError (also TypeError)      a secret was tested, printed, pickled or looked at by the wrong role
 ├── KeyReuseError                     a mask would have been used for a second value
 └── FederationError                   something between the roles
@@ -28,7 +29,7 @@ Exception, or takes it for trouble of its own. So a stop is none, as KeyboardInt
 
 The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data. There
 are two exceptions. Of a DataError other roles are told the kind only, as of errors that are not ours; and of a
-checkpoint that fails they are not told where it is.
+checkpoint or a spool that fails they are not told where it is.
 
 Roles tell each other an error's kind, a name in this tree or MemoryError, beside its text. Programs go by the kind; the
 text is for people.
@@ -65,6 +66,14 @@ class DoesNotFitError(UserError):
 
 class CheckpointError(UserError):
     """A checkpoint cannot be written, or is damaged, missing or of another training."""
+
+
+class NoRoomError(UserError):
+    """A training does not fit the memory or disk that a role may use; which folder it is stays with that role."""
+
+    def __init__(self, text: str, folder: object = None) -> None:
+        self.public = text if folder is None else text.replace(f" {folder}", "")
+        super().__init__(text)
 
 
 class SecretError(MpfedxgbError, TypeError):
@@ -163,6 +172,8 @@ def public_reason(error: BaseException) -> str:
         return "a table, label or weight cannot be used; the log there says which"
     if isinstance(error, CheckpointError):
         return "a checkpoint cannot be written, read or used; the log there says which"
+    if isinstance(error, NoRoomError):
+        return error.public
     if isinstance(error, MemoryError):
         return "there is not enough memory on that machine"
     return str(error) if isinstance(error, (MpfedxgbError, StoppedError)) else type(error).__name__

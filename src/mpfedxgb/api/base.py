@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -35,12 +35,15 @@ from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
-from mpfedxgb.config import Link, SessionSettings, link_of
+from mpfedxgb.config import Link, Resources, SessionSettings, link_of
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError, UnknownParameterError
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
+from mpfedxgb.protocols.local_rows import LocalRows
+from mpfedxgb.protocols.storage import Storage
+from mpfedxgb.report.memory import PeakMemory
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord, record_run
 
@@ -106,6 +109,9 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         insecure_seed: int | None = None,
         deadline: float = 600.0,
         link: str | Link = "local",
+        n_jobs: int | None = None,
+        max_memory: int | str | None = None,
+        spool: str | Path | None = None,
         verbosity: int = 0,
     ) -> None:
         self.participants = participants
@@ -132,6 +138,9 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.insecure_seed = insecure_seed
         self.deadline = deadline
         self.link = link
+        self.n_jobs = n_jobs
+        self.max_memory = max_memory
+        self.spool = spool
         self.verbosity = verbosity
 
     def set_params(self, **params: Any) -> Self:
@@ -191,7 +200,12 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         }
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         settings = self._settings(params)
-        with watch(self.verbosity, params.n_estimators) as watcher:
+        resources = Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool)
+        with (
+            Storage(resources, roster.roles) as storage,
+            PeakMemory() as memory,
+            watch(self.verbosity, params.n_estimators) as watcher,
+        ):
             labels = Labels(
                 y=y,
                 weight=weight,
@@ -210,7 +224,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
                     party.on_progress = watcher.on_progress
-                return secure_train(party, params, data)
+                with closing(LocalRows(storage)) as held:
+                    return secure_train(party, params, data, held=held)
 
             started = time.perf_counter()
             run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
@@ -232,6 +247,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             roster,
             run.meters,
             run.ledgers[0],
+            memory.peak,
         )
 
     def _evaluation(

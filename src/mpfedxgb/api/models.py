@@ -22,6 +22,7 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
+from mpfedxgb.report.memory import PeakMemory
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.ring.fixed import decode_fixed
 from mpfedxgb.tree.predict import secure_predict
@@ -49,14 +50,23 @@ def predict_margins(
         return secure_predict(party, classes, scorer, rounds if party.is_active else None)
 
     started = time.perf_counter()
-    run = run_locally(program, roster, private, settings)
+    with PeakMemory() as memory:
+        run = run_locally(program, roster, private, settings)
     seconds = time.perf_counter() - started
     sums = run.results[1]
     assert sums is not None
     assert active.base_margin is not None
     margins = decode_fixed(sums, active.weight_bits) + np.array(active.base_margin)[:, None]
     record = record_run(
-        "predict", active.params.to_dict(), seconds, len(active.trees), settings, roster, run.meters, run.ledgers[0]
+        "predict",
+        active.params.to_dict(),
+        seconds,
+        len(active.trees),
+        settings,
+        roster,
+        run.meters,
+        run.ledgers[0],
+        memory.peak,
     )
     return margins, record
 

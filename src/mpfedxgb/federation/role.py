@@ -100,6 +100,7 @@ def train(
         TrainData(rows.table, tables, labels),
         [rows.ids, *(r.ids for r in others)],
         LoggedProgress(checkpoints, settings.training.n_estimators, finished),
+        settings.limits,
         on_progress,
         write_model,
     )
@@ -125,7 +126,7 @@ def train(
 def coordinate(settings: RoleSettings, once: bool = False) -> None:
     """Deal for one session after the other, until stopped; for one only, if `once`."""
     with stopping_on_signals():
-        (run_session if once else serve)(settings, run_coordinator, (settings.training,))
+        (run_session if once else serve)(settings, run_coordinator, (settings.training, settings.limits))
 
 
 def serve_rows(settings: RoleSettings, rows: Rows, model: PartialModel, once: bool = False) -> None:

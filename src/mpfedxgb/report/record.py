@@ -19,7 +19,8 @@ class RunRecord:
 
     `roles` holds each role's totals, `setup` what of them was spent once before the first tree, `phases` the active
     participant's counts by phase, `ledger` every reveal. `plans` says how tournaments of so many nodes x candidates
-    were played, planned for the `link`.
+    were played, planned for the `link`. `peak_memory` is the most anonymous memory that the process had meanwhile, in
+    bytes: in a simulation that of all roles, and whatever else the process holds.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class RunRecord:
     active: str
     link: Link
     plans: dict[str, str]
+    peak_memory: int
 
     @property
     def rounds(self) -> int:
@@ -57,6 +59,7 @@ class RunRecord:
             "kind": self.kind,
             "params": self.params,
             "seconds": self.seconds,
+            "peak_memory": self.peak_memory,
             "trees": self.trees,
             "insecure_seed": self.insecure_seed,
             "link": {"latency": self.link.latency, "bandwidth": self.link.bandwidth},
@@ -81,7 +84,7 @@ class RunRecord:
         """Return the record as a page of text."""
         lines = [
             f"{self.kind}: {self.trees} trees in {self.seconds:.2f} s, {self.rounds} rounds, "
-            f"{_mb(self.dealer_bytes)} from the coordinator"
+            f"{_mb(self.dealer_bytes)} from the coordinator, peak memory {_mb(self.peak_memory)}"
         ]
         if self.insecure_seed:
             lines.append("INSECURE: the masks come from insecure_seed, so whoever knows it knows every secret")
@@ -115,6 +118,7 @@ def record_run(
     roster: Roster,
     meters: Sequence[Meter],
     ledger: Ledger,
+    peak_memory: int,
 ) -> RunRecord:
     """Return the record of a run from the roles' meters, the coordinator's first, and their common ledger."""
     return RunRecord(
@@ -131,4 +135,5 @@ def record_run(
         active=roster.name(ACTIVE),
         link=settings.link,
         plans=dict(meters[ACTIVE].plans),
+        peak_memory=peak_memory,
     )
