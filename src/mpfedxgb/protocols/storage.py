@@ -162,16 +162,16 @@ def is_in_memory(resources: Resources, matrices: int, besides: int) -> bool:
     limit, folder = resources.max_memory, resources.spool
     if limit is None or matrices + besides <= limit:
         return True
-    whole = f"this training takes {_gb(matrices + besides)} of memory, and max_memory is {_gb(limit)}"
+    whole = f"this training takes {_size(matrices + besides)} of memory, and max_memory is {_size(limit)}"
     fewer = "take fewer rows, columns or bins (max_bin)"
     if not matrices or besides > limit:
-        kept = f"; {_gb(besides)} of it no spool can take" if matrices else ""
+        kept = f"; {_size(besides)} of it no spool can take" if matrices else ""
         raise NoRoomError(f"{whole}{kept}; raise max_memory, lower max_depth, or {fewer}")
     if folder is None:
-        raise NoRoomError(f"{whole}; name a folder with {_gb(matrices)} free in spool, raise max_memory, or {fewer}")
+        raise NoRoomError(f"{whole}; name a folder with {_size(matrices)} free in spool, raise max_memory, or {fewer}")
     check_spool(folder, matrices)
     return False
 
 
-def _gb(count: int) -> str:
-    return f"{count / 1e9:.3g} GB"
+def _size(count: int) -> str:
+    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
