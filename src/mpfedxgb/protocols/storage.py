@@ -6,9 +6,11 @@ compared and let go.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol, Self
 
 import numpy as np
@@ -19,6 +21,9 @@ from mpfedxgb.errors import FrameError, NoRoomError
 from mpfedxgb.party.roster import COORDINATOR
 from mpfedxgb.protocols.row_blocks import RowLayout, Tile
 from mpfedxgb.ring.kernels import U64
+
+_LARGE = 1 << 27
+"""Bytes of a training from which on it is worth giving them back at once."""
 
 _log = logging.getLogger("mpfedxgb.spool")
 
@@ -119,6 +124,7 @@ class Storage:
         self._here = here
         self._shelf: Shelf | None = None if self.resources.max_memory else MemoryShelf()
         self._deciding = threading.Lock()
+        self._expected = 0
 
     def __enter__(self) -> Self:
         return self
@@ -135,11 +141,12 @@ class Storage:
     def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
         """Decide where E will be (see RowBlocks)."""
         with self._deciding:
-            if self._shelf is None:
+            if not self._expected:
                 self._shelf = self._decide([role] if self._here is None else self._here, layouts, besides)
 
     def _decide(self, here: Collection[int], layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> Shelf:
         matrices, rest = matrix_bytes(here, layouts), sum(besides[role] for role in here)
+        self._expected = matrices + rest
         if is_in_memory(self.resources, matrices, rest):
             return MemoryShelf()
         assert self.resources.spool is not None
@@ -152,6 +159,17 @@ class Storage:
         with self._deciding:
             if self._shelf is not None:
                 self._shelf.close()
+        if self._expected > _LARGE:
+            _give_back()
+
+
+def _give_back() -> None:
+    """Let the C library give the system back what is free; it keeps it for the threads that had it, which have ended.
+
+    The next training of the process has other threads, and would take as much again.
+    """
+    with suppress(OSError, AttributeError):  # not every C library has this
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def is_in_memory(resources: Resources, matrices: int, besides: int) -> bool:
