@@ -1,7 +1,7 @@
 """What a training costs: seconds cold and warm, rounds, bytes, memory, beside plain xgboost on the same bins.
 
     python benchmarks/bench_train.py [--rows N] [--features J] [--bins K] [--participants M] [--depth D] [--trees T]
-                                     [--security strict] [--link local] [--repeat R] [--json]
+                                     [--security strict] [--link local] [--topology star] [--repeat R] [--json]
                                      [--jobs J] [--max-memory "6 GB"] [--spool FOLDER]
 
 All roles are threads of this process, so seconds are those of all of them on this machine together. `seconds_cold` is
@@ -27,8 +27,8 @@ import pandas as pd
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.api.parity import compare_with_xgboost
 from mpfedxgb.boosting.join import JoinedTree, join
-from mpfedxgb.boosting.memory import peak_bytes
-from mpfedxgb.config import bytes_of
+from mpfedxgb.boosting.memory import goes_to_spool, training_bytes
+from mpfedxgb.config import TOPOLOGIES, Resources
 from mpfedxgb.report.memory import anonymous_memory
 from mpfedxgb.ring import kernels
 from mpfedxgb.tree.level import TableSizes
@@ -60,6 +60,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         n_jobs=args.jobs,
         max_memory=args.max_memory,
         spool=args.spool,
+        topology=args.topology,
     )
     before = anonymous_memory()
     cold = _seconds(lambda: model.fit(X, y))
@@ -81,6 +82,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "trees": trees,
         "security": args.security,
         "link": args.link,
+        "topology": args.topology,
         "plans": run.plans,
         "candidates": candidates,
         "seconds_cold": cold,
@@ -93,6 +95,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "bytes_per_participant_per_tree": (mean(c.bytes_sent for c in aux) - setup_aux) / trees,
         "active_bytes_per_tree": (run.roles[run.active].bytes_sent - run.setup[run.active].bytes_sent) / trees,
         "dealer_bytes_per_tree": run.dealer_bytes / trees,
+        "dealer_bytes_of_participants": [run.roles[name].dealer_bytes for name in (run.active, *run.auxiliaries)],
         "dealer_bytes_per_candidate_and_node": run.dealer_bytes / max(1, candidates * _searched_nodes(model)),
         "setup_bytes_per_participant": setup_aux,
         "products_per_tree": run.roles[run.active].products / trees,
@@ -112,11 +115,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 def _forecast(model: FedXGBClassifier, rows: int) -> dict[str, Any]:
     """Return what the formula says of this training's memory, and whether E is kept in the spool."""
     columns = tuple(sum(map(len, owner.values())) for owner in model.cut_points_.values())
-    sizes, params = TableSizes(rows, 0, columns), model.partial_models_[0].params
-    here = range(len(columns) + 1)
-    limit = bytes_of("max_memory", model.max_memory)
-    spooled = limit is not None and peak_bytes(sizes, params, here) > limit
-    return {"in_spool": spooled, "forecast_memory_mb": peak_bytes(sizes, params, here, spooled) / 1e6}
+    sizes, params, here = TableSizes(rows, 0, columns), model.partial_models_[0].params, range(len(columns) + 1)
+    spooled = goes_to_spool(here, params, sizes, Resources.read(None, model.max_memory, model.spool))
+    return {"in_spool": spooled, "forecast_memory_mb": training_bytes(here, params, sizes, spooled) / 1e6}
 
 
 def make_table(rows: int, features: int) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
@@ -177,7 +178,7 @@ def _seconds(work: Callable[[], object]) -> float:
 def _page(args: argparse.Namespace, r: dict[str, Any]) -> str:
     title = (
         f"{args.rows} rows x {args.features} features, {args.bins} bins ({r['candidates']} candidates), "
-        f"{args.participants} participants, depth {args.depth}, {args.trees} trees, {args.security}"
+        f"{args.participants} participants, depth {args.depth}, {args.trees} trees, {args.security}, {args.topology}"
     )
     rows = [
         ["fit, cold / warm", f"{r['seconds_cold']:.3f} / {r['seconds_warm']:.3f} s"],
@@ -216,6 +217,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, help="threads of each role")
     parser.add_argument("--max-memory", help="what the training may take, such as '6 GB'; more goes to the spool")
     parser.add_argument("--spool", help="folder for what does not fit")
+    parser.add_argument("--topology", default="star", choices=TOPOLOGIES, help="how participants are connected")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args()
 

@@ -6,8 +6,8 @@ MpfedxgbError
 │   │   └── UnknownParameterError (also TypeError)   there is no parameter of that name
 │   ├── DataError                     a table or label cannot be used; its text quotes data and stays with its role
 │   ├── DoesNotFitError               a number does not fit the ring or the scale asked for
-│   ├── CheckpointError               a checkpoint cannot be written, read, or used for this training
-│   └── NoRoomError                   a training does not fit the memory or the disk that a role may use
+│   ├── NoRoomError                   a training would need more memory or disk than a machine has
+│   └── CheckpointError               a checkpoint cannot be written, read, or used for this training
 ├── SecretError (also TypeError)      a secret was tested, printed, pickled or looked at by the wrong role
 ├── KeyReuseError                     a mask would have been used for a second value
 └── FederationError                   something between the roles
@@ -28,8 +28,9 @@ A stop comes with a signal, anywhere: in this package, in Python's own library, 
 Exception, or takes it for trouble of its own. So a stop is none, as KeyboardInterrupt is none.
 
 The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data. There
-are two exceptions. Of a DataError other roles are told the kind only, as of errors that are not ours; and of a
-checkpoint or a spool that fails they are not told where it is.
+are three exceptions. Of a DataError other roles are told the kind only, as of errors that are not ours; of a checkpoint
+or a spool that fails they are not told where it is; and of a lack of room they are told what is needed, which they can
+compute themselves, and not what the machine has.
 
 Roles tell each other an error's kind, a name in this tree or MemoryError, beside its text. Programs go by the kind; the
 text is for people.
@@ -64,16 +65,16 @@ class DoesNotFitError(UserError):
     """A number does not fit the ring or the scale asked for."""
 
 
+class NoRoomError(UserError):
+    """A training would need more memory or disk than this machine has; `needed` is what other roles may read."""
+
+    def __init__(self, needed: str, there: str = "") -> None:
+        self.needed = needed
+        super().__init__(f"{needed}{there}")
+
+
 class CheckpointError(UserError):
     """A checkpoint cannot be written, or is damaged, missing or of another training."""
-
-
-class NoRoomError(UserError):
-    """A training does not fit the memory or disk that a role may use; which folder it is stays with that role."""
-
-    def __init__(self, text: str, folder: object = None) -> None:
-        self.public = text if folder is None else text.replace(f" {folder}", "")
-        super().__init__(text)
 
 
 class SecretError(MpfedxgbError, TypeError):
@@ -173,7 +174,7 @@ def public_reason(error: BaseException) -> str:
     if isinstance(error, CheckpointError):
         return "a checkpoint cannot be written, read or used; the log there says which"
     if isinstance(error, NoRoomError):
-        return error.public
+        return error.needed
     if isinstance(error, MemoryError):
         return "there is not enough memory on that machine"
     return str(error) if isinstance(error, (MpfedxgbError, StoppedError)) else type(error).__name__

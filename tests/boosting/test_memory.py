@@ -5,13 +5,29 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mpfedxgb.boosting.memory import bytes_besides, keeps_masks, peak_bytes
+from mpfedxgb.boosting.memory import (
+    BASE,
+    bytes_besides,
+    disk_bytes,
+    goes_to_spool,
+    keeps_masks,
+    margin_bytes,
+    peak_bytes,
+    simulation_bytes,
+    training_bytes,
+)
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import Resources
 from mpfedxgb.tree.level import TableSizes
+
+PARAMS = TrainParams(max_depth=5, n_estimators=10)
+MILLION = TableSizes(1_000_000, 0, (434, 434))
+SMALL = TableSizes(100, 0, (9, 9))
 
 MEASURE = """
 import json, sys
@@ -53,28 +69,32 @@ def test_the_formula_is_right_within_15_percent(rows: int, told: dict[str, objec
     taken, columns = measured(rows, 10, told, tmp_path)
     params = TrainParams(num_class=2, max_depth=int(str(told["max_depth"])))
     sizes = TableSizes(rows, 0, tuple(columns))
-    forecast = peak_bytes(sizes, params, range(len(columns) + 1), in_spool="max_memory" in told)
+    forecast = training_bytes(range(len(columns) + 1), params, sizes, in_spool="max_memory" in told)
 
     assert forecast == pytest.approx(taken, rel=0.15)
 
 
 def test_what_the_formula_is_made_of() -> None:
     """Row vectors double with each level and grow with the trees of a round; E is everybody's but one's own."""
-    sizes = TableSizes(1_000_000, 0, (100, 200, 0))
-    five, six = (bytes_besides(sizes, TrainParams(num_class=2, max_depth=depth)) for depth in (5, 6))
-    classes = bytes_besides(sizes, TrainParams(objective="multi:softprob", num_class=4, max_depth=5))
-    u = 16 * 1_000_000 * 8
-    for role, vectors in enumerate((6, 8, 7, 7)):
-        assert five[role] == vectors * u + 12_000_000
-        assert six[role] - five[role] == vectors * u
-        assert classes[role] - five[role] == 3 * vectors * u
+    sizes = TableSizes(1_000_000, 0, (310, 620, 0))
     params = TrainParams(num_class=2, max_depth=5)
+    five = bytes_besides(params, sizes)
+    six, classes = (
+        bytes_besides(replace(params, max_depth=6), sizes),
+        bytes_besides(TrainParams(objective="multi:softprob", num_class=4, max_depth=5), sizes),
+    )
+    u, members = 16 * 1_000_000 * 8, 4 * 32 * 125_000
+    for role, (vectors, features) in enumerate(((6, 0), (8, 10), (7, 20), (7, 0))):
+        assert five[role] == vectors * u + members + features * 5_000_000 + 12_000_000
+        assert six[role] - five[role] == vectors * u + members
+        assert classes[role] - five[role] == 3 * (vectors * u + members)
     assert not keeps_masks(sizes)
-    assert peak_bytes(sizes, params, [1]) == five[1] + 200 * 8_000_000
-    assert peak_bytes(sizes, params, [3]) == five[3] + 300 * 8_000_000
-    assert peak_bytes(sizes, params, [3], in_spool=True) == five[3]
-    assert peak_bytes(sizes, params, [0]) == five[0]
-    assert peak_bytes(sizes, params, range(4)) == sum(five.values()) + 300 * 8_000_000
+    assert peak_bytes(1, params, sizes) == BASE + five[1] + 620 * 8_000_000
+    assert peak_bytes(3, params, sizes) == BASE + five[3] + 930 * 8_000_000
+    assert peak_bytes(3, params, sizes, in_spool=True) == BASE + five[3]
+    assert peak_bytes(0, params, sizes) == BASE + five[0]
+    assert simulation_bytes(params, sizes) == BASE + sum(five.values()) + 930 * 8_000_000
+    assert simulation_bytes(params, sizes, in_spool=True) == BASE + sum(five.values())
 
 
 def test_the_coordinator_keeps_small_masks() -> None:
@@ -82,4 +102,28 @@ def test_the_coordinator_keeps_small_masks() -> None:
     params = TrainParams(num_class=2, max_depth=1)
     small, large = TableSizes(1000, 0, (33_554,)), TableSizes(1000, 0, (33_555,))
     assert (keeps_masks(small), keeps_masks(large)) == (True, False)
-    assert bytes_besides(small, params)[0] - bytes_besides(large, params)[0] == 33_554 * 8000
+    assert bytes_besides(params, small)[0] - bytes_besides(params, large)[0] == 33_554 * 8000
+
+
+def test_the_spool_is_foretold() -> None:
+    """It takes a limit that is not kept, and a folder."""
+    taken = training_bytes([1], PARAMS, MILLION)
+    folder = Path("folder")
+    assert goes_to_spool([1], PARAMS, MILLION, Resources(max_memory=taken - 1, spool=folder))
+    assert not goes_to_spool([1], PARAMS, MILLION, Resources(max_memory=taken, spool=folder))
+    assert not goes_to_spool([1], PARAMS, MILLION, Resources(max_memory=taken - 1))
+    assert not goes_to_spool([1], PARAMS, MILLION, Resources(spool=folder))
+
+
+def test_needs_grow_with_the_sizes() -> None:
+    """More rows, columns of others, depth or classes take more; a simulation takes less than its roles apart."""
+    for role in (0, 1, 2):
+        small, large = peak_bytes(role, PARAMS, SMALL), peak_bytes(role, PARAMS, MILLION)
+        assert small < large
+        assert peak_bytes(role, replace(PARAMS, max_depth=7), MILLION) > large
+    assert peak_bytes(1, PARAMS, MILLION) > 8 * 1_000_000 * 434
+    apart = sum(peak_bytes(role, PARAMS, replace(MILLION, columns=(217,) * 4)) for role in range(5))
+    assert simulation_bytes(PARAMS, replace(MILLION, columns=(217,) * 4)) < apart
+    assert disk_bytes(0, PARAMS, MILLION) == 0
+    assert disk_bytes(1, PARAMS, MILLION) > margin_bytes(1, PARAMS, MILLION) == 32_000_000
+    assert margin_bytes(2, PARAMS, MILLION) == 0

@@ -123,7 +123,7 @@ def test_a_folder_has_to_be_there(tmp_path: Path) -> None:
         with pytest.raises(NoRoomError, match=f"{name} {what}; make it, or name another") as caught:
             Spool(tmp_path / name, 8)
         assert str(tmp_path) in str(caught.value)
-        assert public_reason(caught.value) == f"the spool folder {what}; make it, or name another one"
+        assert public_reason(caught.value) == "a spool cannot be made"
 
 
 def test_a_folder_has_to_take_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,10 +135,11 @@ def test_a_folder_has_to_take_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_disk_that_is_too_small_is_refused_with_figures(tmp_path: Path) -> None:
     """Before anything is made."""
-    with pytest.raises(NoRoomError, match=r"GB free, and 1000000000\.00 GB are needed; make room") as caught:
+    with pytest.raises(
+        NoRoomError, match=r"a spool needs 1000000000\.00 GB of disk, and \d+\.\d\d GB are free"
+    ) as caught:
         Spool(tmp_path, 10**18)
-    assert str(tmp_path) not in public_reason(caught.value)
-    assert "1000000000.00 GB" in public_reason(caught.value)
+    assert public_reason(caught.value) == "a spool needs 1000000000.00 GB of disk"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -146,7 +147,7 @@ def test_the_room_is_taken_at_once(tmp_path: Path) -> None:
     """Two spools that fit one after the other do not fit together: the second one is refused when it is made."""
     with small_disk(tmp_path / "disk", "1m") as folder:
         first = Spool(folder, 700_000)
-        with pytest.raises(NoRoomError, match="are needed"):
+        with pytest.raises(NoRoomError, match="GB of disk"):
             Spool(folder, 700_000)
         first.close()
         Spool(folder, 700_000).close()
@@ -157,7 +158,7 @@ def test_a_disk_that_fills_up_behind_the_check_is_refused_too(tmp_path: Path, mo
     """Whoever takes the last room between looking and taking is no reason for half-made files."""
     with small_disk(tmp_path / "disk", "100k") as folder:
         monkeypatch.setattr(spool, "check_spool", lambda folder, octets: None)
-        with pytest.raises(NoRoomError, match="are needed"):
+        with pytest.raises(NoRoomError, match="GB of disk"):
             Spool(folder, 700_000)
         assert list(folder.iterdir()) == []
 
@@ -170,7 +171,7 @@ def test_a_write_that_fails_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     made = Spool(tmp_path, 4096)
     monkeypatch.setattr(os, "pwrite", fail)
-    with pytest.raises(NoRoomError, match="cannot be written: Input/output error"):
+    with pytest.raises(NoRoomError, match=r"cannot be written in .*: Input/output error"):
         made.write(0, WORDS)
     made.close()
 

@@ -150,6 +150,18 @@ def serve_once(settings: RoleSettings) -> None:
     roles.serve_rows(settings, read_rows(settings, SCORING, model.features), model, once=True)
 
 
+def test_a_model_made_in_the_open_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever made it had all tables, so a federation refuses the file, and says what to do."""
+    places = organisations(tmp_path, monkeypatch)
+    frames = tables("binary")
+    y = frames["bank"].pop("label")
+    made = FedXGBClassifier(n_estimators=1, security="none", id="person").fit(frames, y)
+    settings = places.settings(1)
+    made.partial_models_[0].save(roles.model_path(settings))
+    with pytest.raises(SettingsError, match=r"was made with security='none', by somebody who had all .*'strict'"):
+        roles.load_model(settings)
+
+
 def test_evaluation_early_stopping_and_callbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The active participant hears of every round, keeps the best, and tells how many there are."""
     training = {"n_estimators": 12, "learning_rate": 1.0, "may_stop_early": True}

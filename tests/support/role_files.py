@@ -44,6 +44,7 @@ _WAITING: dict[str, Any] = {
     "reconnect": True,
     "max_frame_mb": 64,
     "transport": "grpc",
+    "topology": "star",
 }
 
 _PLANNED: Content = {"coordinator": {}, "bank": {"link": "35/50"}, "telecom": {}}
@@ -59,12 +60,22 @@ _DATA: dict[str, Any] = {
     "evaluate": "evaluate.csv",
     "predict": "score.parquet",
     "id": "customer",
+    "align": True,
     "features": ["age", "income", "city"],
     "categorical": ["city"],
     "numeric": ["income"],
     "delimiter": ";",
     "encoding": "cp1252",
     "decimal": ",",
+}
+
+_ALIGN: dict[str, Any] = {
+    "ids": "integer",
+    "case": "ignore",
+    "spaces": "remove",
+    "unicode": "NFKC",
+    "min_rows": 100,
+    "n_jobs": 2,
 }
 
 _LABEL: dict[str, Any] = {
@@ -82,6 +93,7 @@ def full(role: str) -> Content:
     content["network"] = {**_NETWORK[role], **_WAITING, **_PLANNED[role]}
     if role != "coordinator":
         content["data"] = copy.deepcopy(_DATA)
+        content["align"] = copy.deepcopy(_ALIGN)
     if role == "bank":
         content["data"]["predictions"] = "predictions.csv"
         content["label"] = copy.deepcopy(_LABEL)

@@ -12,10 +12,12 @@ from typing import Any, Self, TypeVar, cast
 
 import pandas as pd
 from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mpfedxgb.api.importance import mean_cover, mean_gain, split_counts
 from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
+from mpfedxgb.api.planning import forecast_tables
+from mpfedxgb.api.reports import summary, write_report
 from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import check_start, plain, read_callbacks, read_metrics, read_patience, sample_key
 from mpfedxgb.api.tables import (
@@ -29,10 +31,15 @@ from mpfedxgb.api.tables import (
     row_order,
 )
 from mpfedxgb.boosting.active import Labels, RoundReport
+from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
+from mpfedxgb.boosting.importance import mean_cover, mean_gain, split_counts
 from mpfedxgb.boosting.join import join
+from mpfedxgb.boosting.memory import goes_to_spool
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
+from mpfedxgb.boosting.plain import plain_train, strict_basis
+from mpfedxgb.boosting.room import check_simulation
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Link, Resources, SessionSettings, link_of
@@ -46,9 +53,16 @@ from mpfedxgb.protocols.storage import Storage
 from mpfedxgb.report.memory import PeakMemory
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord, record_run
+from mpfedxgb.tree.level import TableSizes
 
 _SMALL = 1 << 24
 """Rows times columns times bins up to which a simulation keeps to one core."""
+
+Evaluation = tuple[dict[str, Table], Floats, Floats | None]
+"""An evaluation set, checked: everybody's table, labels, weights."""
+
+FitInput = tuple[dict[str, Table], Floats, TrainParams, Floats | None, list[Evaluation]]
+"""What `fit` was given, checked: everybody's table, labels, parameters, weights, evaluation sets."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -112,6 +126,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         n_jobs: int | None = None,
         max_memory: int | str | None = None,
         spool: str | Path | None = None,
+        topology: str = "star",
         verbosity: int = 0,
     ) -> None:
         self.participants = participants
@@ -141,6 +156,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.n_jobs = n_jobs
         self.max_memory = max_memory
         self.spool = spool
+        self.topology = topology
         self.verbosity = verbosity
 
     def set_params(self, **params: Any) -> Self:
@@ -178,7 +194,30 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             deadline=plain(self.deadline),
             insecure_seed=plain(self.insecure_seed),
             link=link_of(self.link),
+            topology=self.topology,
         )
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> FitInput:
+        """Return what `fit` takes, checked."""
+        raise NotImplementedError
+
+    def forecast(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Forecast:
+        """Return what `fit` on these tables would cost with full trees, without training.
+
+        Rounds, hops, bytes and reveals are those that a run of full trees has; memory and disk are by role; seconds are
+        an estimate from half a second of measuring. The estimator stays as it was; with security="none" it is told
+        what "strict" costs.
+        """
+        before = dict(vars(self))
+        try:
+            tables, _, params, _, evaluation = self._read(X, y, sample_weight, eval_set, None)
+        finally:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+        params = params.as_protected()
+        later = sum(next(iter(e[0].values())).rows for e in evaluation)
+        roster = Roster(tuple(tables), coordinator=free_name(tables))
+        return forecast_tables(tables, later, params, roster, self._settings(params))
 
     def _fit(
         self,
@@ -186,7 +225,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         y: Floats,
         params: TrainParams,
         weight: Floats | None,
-        evaluation: list[tuple[dict[str, Table], Floats, Floats | None]],
+        evaluation: list[Evaluation],
     ) -> None:
         """Train on checked input and keep everything a fitted estimator has."""
         metrics = read_metrics(self.eval_metric, params.objective)
@@ -199,7 +238,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             for name, table in tables.items()
         }
         roster = Roster(tuple(tables), coordinator=free_name(tables))
-        settings = self._settings(params)
+        settings, basis = self._settings(params), None
         resources = Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool)
         with (
             Storage(resources, roster.roles) as storage,
@@ -217,20 +256,33 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 custom=self.objective if callable(self.objective) else None,
                 callbacks=[watcher.round_done, *callbacks],
             )
-            private: list[tuple[Any, ...]] = [(None,)]
-            for i, (name, table) in enumerate(tables.items()):
-                private.append((TrainData(table, matched[name], labels if i == 0 else None, key),))
+            data = [
+                TrainData(table, matched[name], labels if i == 0 else None, key)
+                for i, (name, table) in enumerate(tables.items())
+            ]
+
+            def on_sizes(sizes: TableSizes) -> None:
+                nonlocal basis
+                check_simulation(params, sizes, in_spool=goes_to_spool(roster.roles, params, sizes, resources))
+                basis = Basis(params, sizes, roster, settings)
+                watcher.on_forecast(lambda: foretold(basis))
 
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
-                    party.on_progress = watcher.on_progress
+                    party.on_progress, party.on_sizes = watcher.on_progress, on_sizes
                 with closing(LocalRows(storage)) as held:
                     return secure_train(party, params, data, held=held)
 
             started = time.perf_counter()
-            run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
+            if params.is_unprotected:
+                run = plain_train(params, roster, data, settings, watcher.on_progress)
+            else:
+                private = [(None,), *((mine,) for mine in data)]
+                run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
             seconds = time.perf_counter() - started
         results = [result for result in run.results[1:] if result is not None]
+        if params.is_unprotected:
+            basis = strict_basis(params, settings, roster, results, sum(len(e[1]) for e in evaluation))
         self.partial_models_ = [result.model for result in results]
         self.cut_points_ = {
             name: {c.name: r.candidates.bins.edges[j] for j, c in enumerate(table.columns) if not c.is_categorical}
@@ -248,11 +300,12 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             run.meters,
             run.ledgers[0],
             memory.peak,
+            basis,
         )
 
     def _evaluation(
         self, eval_set: Any, weights: Any, names: Iterable[str], encode: Callable[[Any, int, str], Floats]
-    ) -> list[tuple[dict[str, Table], Floats, Floats | None]]:
+    ) -> list[Evaluation]:
         """Return checked evaluation sets of the participants with these names."""
         if eval_set is None:
             return []
@@ -344,6 +397,32 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """
         check_is_fitted(self, "partial_models_")
         return to_booster(join(self.partial_models_))
+
+    def report(self, path: str | Path, participant: str | None = None) -> Path:
+        """Write what one participant may know of the training as a page to look at, and return its path.
+
+        Parameters
+        ----------
+        path : path
+            HTML file that needs nothing else: metric curves, trees as drawings, costs, and what was revealed to whom.
+        participant : str or None
+            Whose page; the active participant's if None.
+        """
+        check_is_fitted(self, "partial_models_")
+        return write_report(self.partial_models_, *self._told(), Path(path), participant)
+
+    def _told(self) -> tuple[RunRecord | None, dict[str, dict[str, list[float]]]]:
+        """Return the record of the training and its metrics, which a loaded model does not have."""
+        return getattr(self, "run_", None), getattr(self, "evals_result_", {})
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: scikit-learn's diagram before `fit`, a summary with drawings after it."""
+        if not hasattr(self, "partial_models_"):
+            return str(estimator_html_repr(self))
+        return summary(self.partial_models_, *self._told())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def save_model(self, folder: str | Path) -> list[Path]:
         """Write one file per participant into a folder and return their paths."""

@@ -73,10 +73,7 @@ def cut(frame: pd.DataFrame, participants: Participants) -> dict[str, Table]:
     _refuse_repeated(names)
     groups = _groups(names, participants)
     _refuse_left_out(names, groups)
-    return {
-        owner: Table.read(frame.iloc[:, places].set_axis([names[i] for i in places], axis=1), owner)
-        for owner, places in groups.items()
-    }
+    return {owner: Table.of_places(frame, places, owner) for owner, places in groups.items()}
 
 
 def _refuse_left_out(names: list[str], groups: dict[str, list[int]]) -> None:

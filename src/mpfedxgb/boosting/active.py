@@ -15,14 +15,12 @@ from mpfedxgb.boosting.checkpoint import EvaluationState
 from mpfedxgb.boosting.metrics import METRICS, is_better
 from mpfedxgb.boosting.objective import CustomObjective, Floats, unchanged
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sampling import row_sample
+from mpfedxgb.boosting.sampling import Participant, row_sample
 from mpfedxgb.errors import UserError
-from mpfedxgb.party.party import Party
 from mpfedxgb.ring.fixed import decode_fixed, encode_fixed
-from mpfedxgb.tree.grow import Grown
 from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight, split_gain
 from mpfedxgb.tree.level import TableSizes
-from mpfedxgb.tree.nodes import GrownLeaf, Leaf
+from mpfedxgb.tree.nodes import GrownLeaf, GrownTree, Leaf
 
 _LARGEST_MARGIN = 1 << 62
 _SMALLEST_SPREAD = 2.0**-12
@@ -64,7 +62,13 @@ class Active:
     """The active participant between rounds: margins, gradients, weights, metrics, early stopping."""
 
     def __init__(
-        self, party: Party, params: TrainParams, plan: scales.Plan, labels: Labels, sizes: TableSizes, sample_key: str
+        self,
+        party: Participant,
+        params: TrainParams,
+        plan: scales.Plan,
+        labels: Labels,
+        sizes: TableSizes,
+        sample_key: str,
     ) -> None:
         self.party, self.params, self.plan, self.labels, self.sizes = party, params, plan, labels, sizes
         self.sample_key = sample_key
@@ -138,20 +142,24 @@ class Active:
         self._gh = np.stack([g_int, h_int], axis=1)
         return self._gh
 
-    def update(self, grown: Grown, members: npt.NDArray[np.uint8]) -> tuple[list[Leaf], list[list[float]]]:
+    def update(
+        self, trees: Sequence[GrownTree], rows: Sequence[npt.NDArray[np.int64]]
+    ) -> tuple[list[Leaf], list[list[float]]]:
         """Return weight and cover of every leaf, by place, and each tree's gains, by node; update the margins.
 
-        The margins of the rows inside a leaf grow by its weight. A leaf's gain is 0.
+        `rows` are those inside each leaf, by place; evaluation rows are counted behind training rows. Their margins
+        grow by the leaf's weight. A leaf's gain is 0.
         """
-        leaves = [Leaf(0, 0.0)] * len(members)
+        leaves = [Leaf(0, 0.0)] * len(rows)
         gains = []
         f_g, f_h, lam = self.scale.f_g, self.scale.f_h, self.params.reg_lambda
-        for k, tree in enumerate(grown.trees):
+        for k, tree in enumerate(trees):
             sums, own_gains = [(0, 0)] * len(tree.nodes), [0.0] * len(tree.nodes)
             for number, node in reversed(list(enumerate(tree.nodes))):  # children follow their parents
                 if isinstance(node, GrownLeaf):
-                    inside = members[node.place].astype(bool)
-                    G, H = (int(v) for v in self._gh[k][:, inside[: self.sizes.rows]].sum(axis=1))
+                    inside = rows[node.place]
+                    own = inside[inside < self.sizes.rows] if self.sizes.eval_rows else inside
+                    G, H = self._gh[k, 0].take(own).sum().item(), self._gh[k, 1].take(own).sum().item()
                     w = leaf_weight(G, H, f_g, f_h, lam, self.params.learning_rate, self.scale.mcw)
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")

@@ -26,6 +26,7 @@ from mpfedxgb.tree.paper.leaf import SPARE_BITS, LeafRules
 from mpfedxgb.tree.paper.split import index_features
 
 TABLE_SIZES = "rows, evaluation rows and candidate columns"
+ROOM = "room for a training of these sizes"
 _SIZES = (
     ("training rows", 1, MOST_ROWS),
     ("evaluation rows", 0, MOST_ROWS),
@@ -83,7 +84,7 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
         max_depth=params.max_depth,
         ring=wide(plan.limbs),
         checks_children=scales.checks_children(params),
-        no_split_first=params.gamma <= scales.SMALLEST_GAMMA,
+        no_split_first=scales.no_split_first(params),
         first_layer_mask=params.first_layer_mask,
         is_paper=params.is_paper,
         weightless_wins=scales.weightless_wins(params),
@@ -101,10 +102,12 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
 
 
 def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: RowBlocks) -> SplitData:
-    """Bin the own table, tell the sizes, publish the candidate columns."""
+    """Bin the own table, tell the sizes, wait until all have room for them, publish the candidate columns."""
     candidates = None if mine is None else Candidates(bin_table(mine.table, params.max_bin, params.binning))
     sizes = _tell_sizes(party, mine, candidates)
-    held.expect(party.role, memory.layouts_of(sizes), memory.bytes_besides(sizes, params))
+    party.on_sizes(sizes)
+    held.expect(party.role, memory.layouts_of(sizes), memory.bytes_besides(params, sizes))
+    party.meet(ROOM)
     keep = memory.keeps_masks(sizes)
     matrices = tuple(
         publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None, keep, held)

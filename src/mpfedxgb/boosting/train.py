@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from mpfedxgb.boosting.active import Active
 from mpfedxgb.boosting.checkpoint import Progress, State
 from mpfedxgb.boosting.fit import secure_fit
 from mpfedxgb.boosting.model import Feature, PartialModel
@@ -14,7 +15,9 @@ from mpfedxgb.boosting.update import UPDATES
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.party.bounds import check_told
 from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import Roster
 from mpfedxgb.protocols.row_blocks import RowBlocks
+from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Tree
 
 NUMBER_OF_TREES = "number of trees"
@@ -43,6 +46,7 @@ def secure_train(
     With `progress`, at all roles or at none, each role keeps its state after every round, and training goes on from the
     last round that all participants have. `held` is where this role's row blocks live, in memory if it does not say.
     """
+    params.check_protected("a protocol")
     setup = set_up(party, params, data, held)  # 2, 4
     update = UPDATES[params.security]
     state = _first_state(party, setup, progress)
@@ -58,7 +62,11 @@ def secure_train(
                 progress.save(_state_after(setup, t, trees, stops))
             if stops:
                 break
-    return _result(party, setup, trees)  # 13
+    candidates = setup.data.candidates
+    if candidates is None:
+        return None
+    model = (party.training, party.roster, party.role, params, candidates, trees)
+    return trained(*model, setup.active, setup.weight_bits)  # 13
 
 
 def _first_state(party: Party, setup: Setup, progress: Progress | None) -> State:
@@ -107,21 +115,27 @@ def _state_after(setup: Setup, t: int, trees: Sequence[Tree], stops: bool) -> St
     return State(t + 1, stops, trees, evaluation)
 
 
-def _result(party: Party, setup: Setup, trees: Sequence[Tree]) -> TrainResult | None:
-    """Return this participant's part of the model; nothing at the coordinator."""
-    mine, candidates, active = setup.mine, setup.data.candidates, setup.active
-    if mine is None or candidates is None:
-        return None
+def trained(
+    training: str,
+    roster: Roster,
+    role: int,
+    params: TrainParams,
+    candidates: Candidates,
+    trees: Sequence[Tree],
+    active: Active | None,
+    weight_bits: int = WEIGHT_BITS,
+) -> TrainResult:
+    """Return a participant's part of the model; `active` is the active participant's, None at the others."""
     model = PartialModel(
-        training=party.training,
-        participant=party.role,
-        participants=party.roster.participants,
-        params=setup.params,
-        features=tuple(Feature(c.name, c.categories) for c in mine.table.columns),
+        training=training,
+        participant=role,
+        participants=roster.participants,
+        params=params,
+        features=tuple(Feature(c.name, c.categories) for c in candidates.bins.table.columns),
         trees=tuple(trees),
         base_margin=None if active is None else tuple(active.base.tolist()),
         best_iteration=None if active is None else active.best_iteration,
-        weight_bits=setup.weight_bits,
+        weight_bits=weight_bits,
     )
     if active is None:
         return TrainResult(model, candidates)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 import typer
@@ -19,10 +20,13 @@ COMMANDS = {
     "show": "simulate:show",
     "init": "init:init",
     "doctor": "doctor:doctor",
+    "plan": "plan:plan",
+    "align": "align:align",
     "coordinator": "roles:coordinator",
     "participant": "roles:participant",
     "mpi-run": "roles:mpi_run",
     "record": "record:record",
+    "report": "report:report",
     "join": "models:join",
     "export-xgboost": "models:export_xgboost",
     "reproduce": "reproduce:reproduce_command",
@@ -48,8 +52,14 @@ def make_app(names: Sequence[str]) -> typer.Typer:
     app.callback()(_nothing_before)
     for name in names:
         module, function = COMMANDS[name].split(":")
-        app.command(name)(getattr(import_module(f"mpfedxgb.cli.{module}"), function))
+        command = getattr(import_module(f"mpfedxgb.cli.{module}"), function)
+        app.command(name, help=_help_of(command))(command)
     return app
+
+
+def _help_of(command: Callable[..., None]) -> str:
+    r"""Return a command's docstring; a line of \b before a paragraph keeps its lines as they are, as click has it."""
+    return (inspect.getdoc(command) or "").replace("\\b\n", "\b\n")
 
 
 def _nothing_before() -> None:

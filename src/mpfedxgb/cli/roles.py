@@ -6,18 +6,22 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mpfedxgb.boosting.model import Feature
 from mpfedxgb.cli.exit_codes import exit_code
 from mpfedxgb.cli.logs import start_logging
 from mpfedxgb.errors import MpfedxgbError, SettingsError, StoppedError, own_reason
 from mpfedxgb.federation import role
-from mpfedxgb.federation.rows import SCORING, read_rows
+from mpfedxgb.federation.rows import SCORING, Rows, read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.settings.sections import LOG_LEVELS
 from mpfedxgb.federation.stopping import stopping_on_signals
+
+if TYPE_CHECKING:
+    from mpfedxgb.federation.dashboard import Dashboard
 
 _log = logging.getLogger("mpfedxgb.role")
 
@@ -32,18 +36,28 @@ Restart = Annotated[
     ),
 ]
 
+LiveView = Annotated[
+    str | None,
+    typer.Option(
+        "--dashboard",
+        metavar="[HOST:]PORT",
+        help="Show this role's page live in a browser; on this machine only, unless a host is given. 0: a free port.",
+    ),
+]
+
 
 def coordinator(
     settings: Settings,
     once: Annotated[bool, typer.Option("--once", help="End after one session.")] = False,
+    dashboard: LiveView = None,
     json_logs: JsonLogs = False,
     log_level: Level = None,
 ) -> None:
     """Be the coordinator: deal random numbers for one session after the other, until stopped. Sees no data."""
-    mine = _read(settings, json_logs, log_level)
+    mine = read_settings(settings, json_logs, log_level)
     if not mine.is_coordinator:
         raise SettingsError(f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train")
-    with _last_line_in_the_log():
+    with last_line_in_the_log(), _live_view(mine, dashboard):
         role.coordinate(mine, once)
 
 
@@ -57,20 +71,21 @@ def participant(
         bool, typer.Option("--serve", help="Auxiliaries: stay, and answer the active participant's scoring sessions.")
     ] = False,
     restart: Restart = False,
+    dashboard: LiveView = None,
     json_logs: JsonLogs = False,
     log_level: Level = None,
 ) -> None:
     """Be a participant: train, or score. All participants are started with the same option, the coordinator first."""
     if [train, predict, serve].count(True) != 1:
         raise SettingsError("say what to do: one of --train, --predict and --serve")
-    mine = _read(settings, json_logs, log_level)
+    mine = read_settings(settings, json_logs, log_level)
     if mine.is_coordinator:
         raise SettingsError(f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}")
     if serve and mine.is_active:
         raise SettingsError(f"{mine.role.name} is the active participant, which asks for scores: use --predict")
-    with _last_line_in_the_log():
+    with last_line_in_the_log(), _live_view(mine, dashboard) as view:
         if train:
-            train_from_files(mine, restart)
+            train_from_files(mine, restart, view)
         elif mine.is_active:
             table = role.score_file(mine, role.load_model(mine))
             typer.echo(f"{len(table)} predictions are in {mine.file_of('predictions')}")
@@ -80,12 +95,18 @@ def participant(
             typer.echo(f"{mine.role.name}: the scoring session has ended; the predictions are {mine.roster.name(1)}'s")
 
 
-def train_from_files(mine: RoleSettings, restart: bool) -> None:
-    """Take part in a training with the files that the settings name, and say what came of it."""
-    rows = read_rows(mine, "train")
+def read_tables(mine: RoleSettings) -> tuple[Rows, Rows | None]:
+    """Return the rows to train on and, if there is a file of them, those to evaluate on."""
     has_evaluation = mine.data is not None and mine.data.evaluate is not None
-    evaluation = read_rows(mine, "evaluate") if has_evaluation else None
-    done = role.train(mine, rows, evaluation, restart)
+    return read_rows(mine, "train"), read_rows(mine, "evaluate") if has_evaluation else None
+
+
+def train_from_files(mine: RoleSettings, restart: bool, view: Dashboard | None = None) -> None:
+    """Take part in a training with the files that the settings name, and say what came of it."""
+    rows, evaluation = read_tables(mine)
+    if view is not None:
+        view.know([Feature(column.name, column.categories) for column in rows.table.columns])
+    done = role.train(mine, rows, evaluation, restart, None if view is None else view.on_progress)
     total = done.meter.total()
     typer.echo(
         f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} rounds, "
@@ -106,7 +127,7 @@ def mpi_run(
     """
     mine = _of_rank(folder)
     _start_logging(mine, json_logs, log_level)
-    with _last_line_in_the_log():
+    with last_line_in_the_log():
         if mine.is_coordinator:
             role.coordinate(mine, once=True)
         else:
@@ -114,7 +135,19 @@ def mpi_run(
 
 
 @contextmanager
-def _last_line_in_the_log() -> Iterator[None]:
+def _live_view(mine: RoleSettings, where: str | None) -> Iterator[Dashboard | None]:
+    """Have a live view inside the block, if one was asked for."""
+    if where is None:
+        yield None
+        return
+    from mpfedxgb.federation.dashboard import live_view, read_address  # an extra, which few need
+
+    with live_view(mine, read_address(where)) as view:
+        yield view
+
+
+@contextmanager
+def last_line_in_the_log() -> Iterator[None]:
     """Let the log say why this role ended, in the form that was asked for, and end with the code of the error."""
     try:
         with stopping_on_signals():
@@ -140,7 +173,8 @@ def _of_rank(folder: Path) -> RoleSettings:
     return found[rank].over_mpi()
 
 
-def _read(path: Path, json_logs: bool, log_level: str | None) -> RoleSettings:
+def read_settings(path: Path, json_logs: bool, log_level: str | None) -> RoleSettings:
+    """Return a role's settings, and begin its log as they say."""
     mine = RoleSettings.from_toml(path)
     _start_logging(mine, json_logs, log_level)
     return mine

@@ -29,6 +29,7 @@ from mpfedxgb.errors import NoRoomError
 
 _PREFIX = "mpfedxgb-spool-"
 _FILE = "E"
+_NONE = "a spool cannot be made"
 _PATIENCE = 60.0
 """Seconds to wait while other processes make or delete spools in the same folder."""
 
@@ -41,9 +42,9 @@ def check_spool(folder: Path, octets: int) -> None:
     """Raise NoRoomError, with the figures, unless a spool of so many bytes can be made in a folder. Makes nothing."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
-        raise NoRoomError(f"the spool folder {folder} {what}; make it, or name another one", folder)
+        raise NoRoomError(_NONE, f": the folder {folder} {what}; make it, or name another one")
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise NoRoomError(f"the spool folder {folder} cannot be written to; allow it, or name another one", folder)
+        raise NoRoomError(_NONE, f": the folder {folder} cannot be written to; allow it, or name another one")
     free = shutil.disk_usage(folder).free
     if octets > free:
         raise _full(folder, octets, free)
@@ -77,7 +78,7 @@ class Spool:
         except OSError as error:
             if error.errno in _FULL:
                 raise _full(folder, self.octets, shutil.disk_usage(folder).free) from None
-            raise NoRoomError(f"the spool folder {folder} cannot be used: {error.strerror}", folder) from None
+            raise NoRoomError(_NONE, f" in the folder {folder}: {error.strerror}; name another one") from None
         if self.octets:
             self._map = mmap.mmap(self._file, self.octets, access=mmap.ACCESS_READ)
 
@@ -92,7 +93,7 @@ class Spool:
                 done = os.pwrite(self._file, left, start)
                 left, start = left[done:], start + done
         except OSError as error:  # the room was taken, but a disk may fail, and some file systems promise nothing
-            raise NoRoomError(f"the spool in {self._place} cannot be written: {error.strerror}", self._place) from None
+            raise NoRoomError("a spool cannot be written", f" in {self._place}: {error.strerror}") from None
 
     def read(self, start: int, shape: tuple[int, int]) -> npt.NDArray[np.uint64]:
         """Return words from a place on, as a view of the mapped file that nobody can write to."""
@@ -155,14 +156,14 @@ def _lock(opened: int, folder: Path) -> None:
             return
         except BlockingIOError:
             if time.monotonic() >= end:
-                text = f"the spool folder {folder} has been locked by others for {_PATIENCE:g} seconds"
-                raise NoRoomError(f"{text}; name another one", folder) from None
+                text = f": the folder {folder} has been locked by others for {_PATIENCE:g} seconds; name another one"
+                raise NoRoomError(_NONE, text) from None
         except OSError as error:
-            text = f"nothing can be locked in the spool folder {folder}: {error.strerror}"
-            raise NoRoomError(f"{text}; name one on a local disk", folder) from None
+            text = f": nothing can be locked in the folder {folder}: {error.strerror}; name one on a local disk"
+            raise NoRoomError(_NONE, text) from None
         time.sleep(_PAUSE)
 
 
 def _full(folder: Path, octets: int, free: int) -> NoRoomError:
-    text = f"the spool folder {folder} has {free / 1e9:.2f} GB free, and {octets / 1e9:.2f} GB are needed"
-    return NoRoomError(f"{text}; make room, or name a folder on another disk", folder)
+    there = f", and {free / 1e9:.2f} GB are free in the folder {folder}; make room, or name one on another disk"
+    return NoRoomError(f"a spool needs {octets / 1e9:.2f} GB of disk", there)

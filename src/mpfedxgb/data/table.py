@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,14 +67,18 @@ class Table:
             Naming owner, column, value and remedy.
         """
         frame = to_frame(data, owner, names)
+        return cls.of_places(frame, range(len(frame.columns)), owner)
+
+    @classmethod
+    def of_places(cls, frame: pd.DataFrame, places: Iterable[int], owner: str) -> Table:
+        """Return a table of some columns of a frame; raises DataError as `read` does."""
         if not len(frame):
             raise DataError(f"{owner}: the table has no rows; at least one row is needed")
-        written = [str(name) for name in frame.columns]  # a model keeps names as text, so 1 and "1" are one name
-        repeated = _repeated(written)
+        chosen = [(str(frame.columns[i]), i) for i in places]  # a model keeps names as text, so 1 and "1" are one name
+        repeated = _repeated([name for name, _ in chosen])
         if repeated:
             raise DataError(f"{owner}: column names occur twice: {', '.join(repeated)}; rename or drop one of each")
-        columns = tuple(_column(owner, name, frame.iloc[:, i]) for i, name in enumerate(written))
-        return cls(owner, columns, len(frame))
+        return cls(owner, tuple(_column(owner, name, frame.iloc[:, i]) for name, i in chosen), len(frame))
 
     def followed_by(self, others: Sequence[Table]) -> Table:
         """Return the rows of this table and then those of others with the same columns."""
@@ -168,7 +172,8 @@ def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
     if series.dtype.kind == "c":
         raise DataError(f"{where} holds complex numbers; split it into real columns")
     try:
-        numbers = pd.to_numeric(series).to_numpy(np.float64, na_value=np.nan)
+        plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "fiu"
+        numbers = (series if plain else pd.to_numeric(series)).to_numpy(np.float64, na_value=np.nan)
     except OverflowError:
         raise DataError(f"{where} holds an integer beyond float32 (3.4e38); rescale the column") from None
     except (ValueError, TypeError):

@@ -21,14 +21,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mpfedxgb.boosting.memory import peak_bytes
 from mpfedxgb.boosting.model import Feature, PartialModel
+from mpfedxgb.boosting.room import check_role, in_units
+from mpfedxgb.data.binning import bin_table
+from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import CheckpointError, DataError, FederationError, SettingsError, UserError
+from mpfedxgb.errors import CheckpointError, DataError, FederationError, NoRoomError, SettingsError, UserError
+from mpfedxgb.federation.aligning import NAMES
+from mpfedxgb.federation.alignment import alignment_path, rows_in_common
 from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.rows import Rows, encode_labels, read_rows
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.intersection.group import check_available
 from mpfedxgb.report.versions import version_of
 from mpfedxgb.transport.address import Address
+from mpfedxgb.tree.level import TableSizes
 
 if TYPE_CHECKING:
     from mpfedxgb.transport.grpc.tls import Identity
@@ -76,6 +84,7 @@ def examine(path: Path, timeout: float = TIMEOUT) -> Iterator[Finding]:
     yield _ok("settings", f"{path} is for {told}, session {settings.session.name}")
     yield from _clock(settings, path)
     yield from _tables(settings)
+    yield from _alignment(settings)
     yield from _model(settings)
     yield from _limits(settings)
     yield from _folders(settings)
@@ -135,8 +144,49 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
             continue
         yield _ok("data", _described(rows, purpose, file, classes))
         if purpose == "train":
+            yield _room(settings, rows.table)
             known = [Feature(column.name, column.categories) for column in rows.table.columns]
             yield from _columns(rows.table)
+
+
+def _room(settings: RoleSettings, table: Table) -> Finding:
+    """Return whether this machine has room for a training, if the others bring as many candidates as this role."""
+    params = settings.training
+    own = len(Candidates(bin_table(table, params.max_bin, params.binning)))
+    sizes = TableSizes(table.rows, 0, (own,) * settings.roster.size)
+    assumed = f"for {own} candidate columns here and as many at each of the others"
+    try:
+        check_role(settings.role.name, settings.number, params, sizes, settings.role.state)
+    except NoRoomError as error:
+        return _warning("room", f"{assumed}: {error}")
+    needed = peak_bytes(settings.number, params, sizes)
+    return _ok("room", f"{assumed}, a training takes {in_units(needed)} of memory, which is there")
+
+
+def _alignment(settings: RoleSettings) -> Iterator[Finding]:
+    """Yield whether rows in common can be found, and whether those that were found fit the tables that there are."""
+    if settings.data is None or not settings.data.align:
+        return
+    try:
+        check_available()
+        purposes = [what for what in NAMES if getattr(settings.data, what) is not None]
+        tables = {what: read_rows(settings, what) for what in purposes}
+        common = rows_in_common(settings, tables)
+    except SettingsError as error:
+        yield _problem("align", error)
+        return
+    except (DataError, CheckpointError) as error:
+        if alignment_path(settings).exists():  # otherwise it is about a table, of which there is a line above
+            yield _problem("align", error)
+        return
+    if settings.align.ids == "text" and all(key.isdecimal() for one in tables.values() for key in one.ids.keys):
+        remedy = 'if zeros in front do not count, set [align] ids = "integer" at all participants'
+        yield _warning("align", f"all ids are whole numbers, and are compared as texts; {remedy}")
+    if common is None:
+        yield _ok("align", "a training finds the rows that all participants have first; so does mpfedxgb align")
+        return
+    told = (f"{len(common[what].ids)} of {len(tables[what].ids)} {NAMES[what]} rows" for what in tables)
+    yield _ok("align", f"{' and '.join(told)} are in common, as was found before")
 
 
 def _described(rows: Rows, purpose: str, file: Path, classes: tuple[object, ...] | None) -> str:

@@ -15,8 +15,8 @@ class Counts:
 
     A *round* is one dependent exchange among the participants, however many values are batched in it; a *hop* is one
     message that somebody waits for (an opening over the star is one round and two hops). *Payload* bytes are those of
-    the arrays, *wire* bytes those of whole frames. *Dealer bytes* are the coordinator's corrections to the active
-    participant, seen from either end; they are not part of a participant's own traffic. A *product* is one
+    the arrays, *wire* bytes those of whole frames. *Dealer bytes* are the coordinator's corrections, all of them at its
+    end, and at a participant's those of its turns; they are not part of a participant's own traffic. A *product* is one
     elementwise product of secrets, a *MUL call* one such product of whole arrays (the paper's unit in section 6), a
     *comparison* one hidden bit computed from a secret.
     """
@@ -34,15 +34,15 @@ class Counts:
     wire_sent: dict[str, int] = field(default_factory=dict)
     wire_received: dict[str, int] = field(default_factory=dict)
 
-    def add(self, other: Counts) -> None:
-        """Add another role's or phase's counters to these."""
+    def add(self, other: Counts, times: int = 1) -> None:
+        """Add another role's or phase's counters to these, once or as often as something happened."""
         for f in fields(self):
             mine, theirs = getattr(self, f.name), getattr(other, f.name)
             if isinstance(mine, dict):
                 for peer, count in theirs.items():
-                    mine[peer] = mine.get(peer, 0) + count
+                    mine[peer] = mine.get(peer, 0) + times * count
             else:
-                setattr(self, f.name, mine + theirs)
+                setattr(self, f.name, mine + times * theirs)
 
     @property
     def bytes_sent(self) -> int:

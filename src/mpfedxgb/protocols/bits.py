@@ -64,7 +64,7 @@ def opening_bit(party: Party, shares: Shares) -> Pending[Bit]:
 def share_bit(party: Party, owner: int, shape: Shape, values: RingArray | None = None) -> Bit:
     """Put bits of one participant into the computation, masked by itself (SHR of an indicator vector).
 
-    Rounds: 1. Sent: one bit each by the owner (passed on by the active participant). Reveals: nothing.
+    Rounds: 1. Sent: one bit each by the owner (in a star passed on by the active participant). Reveals: nothing.
     """
     return Bit(share(party, owner, BIT, shape, values), owned=True)
 
@@ -116,7 +116,7 @@ def shares_of_bit_products(party: Party, batch: Sequence[BitProduct], name: str 
     for product, (alone, with_mask) in zip(batch, deal.places, strict=True):
         ring, shape = product.value.ring, deal.specs[with_mask][1][:-1]
         party.meter.now.products += prod(shape) * len(product.bits)
-        if party.is_coordinator:
+        if party.follows_shapes:
             part = RingArray.hidden(ring, shape)
         else:
             masks = product.bits[0].secret.mask.cast(ring)[..., None] if alone is None else dealt[alone]

@@ -7,7 +7,7 @@ takes time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -81,9 +81,14 @@ def splitting_rows(party: Party, bits: Secret, x: Secret, workers: Workers | Non
     party.step("child update")
     party.meter.now.products += n * k * rows
     threads = Workers() if workers is None else workers
-    work = _Dealer(party, bits, x) if party.is_coordinator else _Participant(party, bits, x)
+    work: _Follower | _Dealer | _Participant
+    if x.mask.is_hidden:
+        work = _Follower(party, x)
+    else:
+        work = _Dealer(party, bits, x) if party.is_coordinator else _Participant(party, bits, x)
+    blocks = party.alike(_blocks(x.shape), lambda block: _size(block[0], k, block[1]))
     # Streams and messages have an order, so the caller draws and deals; what is made of a block is the threads' work.
-    for _ in threads.ahead(work.split, work.drawn(list(_blocks(x.shape)), threads)):
+    for _ in threads.ahead(work.split, work.drawn(blocks, threads)):
         pass
     return work.pending()
 
@@ -109,6 +114,29 @@ def _size(nodes: slice, k: int, rows: slice) -> Shape:
     return nodes.stop - nodes.start, k, rows.stop - rows.start
 
 
+class _Follower:
+    """Any role's run in a rehearsal, in which all is hidden."""
+
+    def __init__(self, party: Party, x: Secret) -> None:
+        self.party, self.ring, self.shape = party, x.ring, x.shape
+
+    def drawn(self, blocks: Iterable[Block], threads: Workers) -> Iterator[Drawn]:
+        """Deal block by block."""
+        for nodes, rows in blocks:
+            self.party.deal([(self.ring, _size(nodes, self.shape[1], rows))], list)
+            yield (nodes, rows), []
+
+    def split(self, drawn: Drawn) -> None:
+        """Make nothing of a block."""
+
+    def pending(self) -> Pending[Sides]:
+        """Return what the next round opens, and both sides of it."""
+        n, *rest = self.shape
+        part, both = (RingArray.hidden(self.ring, (count, *rest)) for count in (n, 2 * n))
+        parts = dict.fromkeys(range(1, self.party.roster.size + 1), part)
+        return Pending(part, lambda _: Sides(Secret(both, both), RowVectors(part, parts)))
+
+
 class _Dealer:
     """The coordinator's run: it deals products of masks, and keeps everyone's part of the new ones."""
 
@@ -118,9 +146,10 @@ class _Dealer:
         self.parts = {m: np.empty(x.shape, x.ring.dtype) for m in range(1, party.roster.size + 1)}
         self.masks = np.empty((2, *x.shape), x.ring.dtype)
 
-    def drawn(self, blocks: list[Block], threads: Workers) -> Iterator[Drawn]:
+    def drawn(self, blocks: Iterable[Block], threads: Workers) -> Iterator[Drawn]:
         """Deal block by block, and yield everyone's part of the new mask."""
-        for block, product in zip(blocks, threads.ahead(self._product, blocks), strict=True):
+        listed = list(blocks)
+        for block, product in zip(listed, threads.ahead(self._product, listed), strict=True):
             yield block, self._deal(product)
 
     def _deal(self, product: RingArray) -> list[Data]:
@@ -165,7 +194,7 @@ class _Participant:
         self.both = np.empty(self.masks.shape, x.ring.dtype)
         self.part = self.both[: x.shape[0]]  # what is sent makes room for what is opened: this is most of the memory
 
-    def drawn(self, blocks: list[Block], threads: Workers) -> Iterator[Drawn]:
+    def drawn(self, blocks: Iterable[Block], threads: Workers) -> Iterator[Drawn]:
         """Yield this participant's share of what is dealt for each block, and of its new mask."""
         for nodes, rows in blocks:
             size = _size(nodes, self.shape[1], rows)

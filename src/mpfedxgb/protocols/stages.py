@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from math import prod
 
 from mpfedxgb.errors import UserError
-from mpfedxgb.party.party import Spec
+from mpfedxgb.party.party import Spec, wire_bytes
 from mpfedxgb.protocols.compare import ByteSigns
 from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs
+from mpfedxgb.protocols.opening import Opening
 from mpfedxgb.protocols.polynomials import Polynomials, polynomials
 from mpfedxgb.ring.planes import octets_of
 from mpfedxgb.ring.ring import PACKED, Ring
@@ -111,6 +110,22 @@ class Layout:
             specs.append(("winners", (PACKED, (self.chosen, octets))))
         return specs
 
+    def opened(self) -> list[Opening]:
+        """Return the openings: differences, comparison, answers, winners, and what was selected.
+
+        Everything that is drawn masks something that is opened.
+        """
+        masks: dict[str, list[Spec]] = {}
+        for name, spec in self.fresh():
+            masks.setdefault(name, []).append(spec)
+        openings: list[Opening] = [("", masks["differences"] + masks.get("valid", []), None)]
+        signs = self.signs
+        openings += [(signs.opens, specs, signs.clip) for specs in signs.opened(self.comparisons)]
+        openings += [(name, masks[name], None) for name in ("answers", "winners") if name in masks]
+        if self.keeps_value:
+            openings.append(("selected", masks["value"] + masks["tag"], None))
+        return openings
+
     def dealt(self) -> Named:
         """Return what the coordinator deals."""
         gates = (self.groups, self.chosen)
@@ -126,12 +141,11 @@ class Layout:
     @property
     def dealt_bytes(self) -> int:
         """Bytes from the coordinator."""
-        return _bytes(self.dealt())
+        return wire_bytes([spec for _, spec in self.dealt()])
 
-    @property
-    def sent_bytes(self) -> int:
-        """Bytes that each auxiliary sends: everything that is drawn masks something that is opened."""
-        return _bytes(self.fresh())
+    def opened_bytes(self) -> list[int]:
+        """Return the bytes of each opening, in order."""
+        return [wire_bytes(specs) for _, specs, _ in self.opened()]
 
 
 def winner_products(size: int, valid: bool) -> int:
@@ -157,7 +171,3 @@ def winner_bits(size: int, valid: bool) -> Polynomials:
                 term |= 1 << (len(pairs) + place)
         terms.append([term])
     return polynomials(2 * len(pairs) + valid, terms)
-
-
-def _bytes(specs: Sequence[tuple[str, Spec]]) -> int:
-    return sum(ring.element_bytes * prod(shape) for _, (ring, shape) in specs)

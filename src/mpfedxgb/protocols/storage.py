@@ -180,13 +180,14 @@ def is_in_memory(resources: Resources, matrices: int, besides: int) -> bool:
     limit, folder = resources.max_memory, resources.spool
     if limit is None or matrices + besides <= limit:
         return True
-    whole = f"this training takes {_size(matrices + besides)} of memory, and max_memory is {_size(limit)}"
-    fewer = "take fewer rows, columns or bins (max_bin)"
+    needed = f"this training takes {_size(matrices + besides)} of memory"
+    there, fewer = f", and max_memory is {_size(limit)}", "take fewer rows, columns or bins (max_bin)"
     if not matrices or besides > limit:
-        kept = f"; {_size(besides)} of it no spool can take" if matrices else ""
-        raise NoRoomError(f"{whole}{kept}; raise max_memory, lower max_depth, or {fewer}")
+        kept_here = f"; {_size(besides)} of it no spool can take" if matrices else ""
+        raise NoRoomError(needed, f"{there}{kept_here}; raise max_memory, lower max_depth, or {fewer}")
     if folder is None:
-        raise NoRoomError(f"{whole}; name a folder with {_size(matrices)} free in spool, raise max_memory, or {fewer}")
+        free = f"name a folder with {_size(matrices)} free in spool"
+        raise NoRoomError(needed, f"{there}; {free}, raise max_memory, or {fewer}")
     check_spool(folder, matrices)
     return False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.boosting.forecast import Forecast
 
 
 class Watcher(Protocol):
@@ -23,6 +24,10 @@ class Watcher(Protocol):
         """Take note of a finer step."""
         ...
 
+    def on_forecast(self, make: Callable[[], Forecast | None]) -> None:
+        """Take note that the sizes are known, from which a forecast can be made."""
+        ...
+
 
 class Silent:
     """Shows nothing."""
@@ -32,6 +37,9 @@ class Silent:
 
     def on_progress(self, what: str) -> None:
         """Show nothing."""
+
+    def on_forecast(self, make: Callable[[], Forecast | None]) -> None:
+        """Show nothing, and so make none."""
 
 
 class Bar:
@@ -49,9 +57,28 @@ class Bar:
         cost = f"{report.communication_rounds} rounds, {report.bytes_sent / 1e6:.1f} MB"
         self._progress.update(self._task, advance=1, metric=metric, cost=cost)
 
+    def on_forecast(self, make: Callable[[], Forecast | None]) -> None:
+        """Show what the training will cost, above the bar."""
+        told = make()
+        if told is not None:
+            self._progress.console.print(told.summary, highlight=False, markup=False)
+
     def on_progress(self, what: str) -> None:
         """Show the level that is being grown."""
         self._progress.update(self._task, level=what)
+
+
+@contextmanager
+def watch_steps(description: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar that is told how many steps of how many are done; None where nobody looks at a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=40), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(description, total=None)
+        yield lambda steps, of: progress.update(task, completed=steps, total=of)
 
 
 @contextmanager

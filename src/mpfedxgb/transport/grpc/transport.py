@@ -1,16 +1,19 @@
 """The transport between organisations: one gRPC stream per connection, mutual TLS 1.3 always.
 
-Only the coordinator and the active participant listen; whoever has the higher number dials. `connect` returns when all
-neighbours of a role are connected. A lost connection is not mended: close the transport and `connect` again.
+Of two roles that are connected, the one with the higher number dials: in a star only the coordinator and the active
+participant listen, in a mesh everybody but the last. `connect` returns when all neighbours of a role are connected. A
+lost connection is not mended: close the transport and `connect` again.
 
 Threads and settings were chosen by measurement, see docs/adr/0012-grpc-streams.md.
 """
 
 from __future__ import annotations
 
+import atexit
 import math
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -21,13 +24,16 @@ from mpfedxgb.transport.grpc.server import Server
 from mpfedxgb.transport.grpc.stream import PeerStream
 from mpfedxgb.transport.grpc.tls import Identity
 from mpfedxgb.transport.grpc.waiting import Waiting
-from mpfedxgb.transport.topology import ACTIVE, star
+from mpfedxgb.transport.topology import STAR, neighbours
 from mpfedxgb.transport.transports import ConnectionSettings, InterimMessages
 
 __all__ = ["Endpoints", "GrpcTransport", "connect", "open_transport"]
 
 LINGER = 5.0
 """Seconds that closing waits for a peer that takes nothing of what was sent before."""
+
+LAST_LINGER = 1.0
+"""The same at the end of the process, if nobody has closed the transport; and seconds that threads have to end."""
 
 
 def open_transport(settings: ConnectionSettings) -> GrpcTransport:
@@ -49,6 +55,7 @@ def open_transport(settings: ConnectionSettings) -> GrpcTransport:
         settings.max_block,
         stays=identity.is_current if settings.serves else None,
         interim=settings.interim,
+        topology=settings.topology,
     )
 
 
@@ -63,6 +70,7 @@ def connect(
     peers: Sequence[int] | None = None,
     stays: Callable[[], bool] | None = None,
     interim: InterimMessages | None = None,
+    topology: str = STAR,
 ) -> GrpcTransport:
     """Connect a role with its neighbours.
 
@@ -88,6 +96,8 @@ def connect(
         Asked when the time is over whether to keep those who are there and wait on, for as long again; never if None.
     interim : InterimMessages or None
         What those who are there are told in the meantime; nothing if None.
+    topology : str
+        How participants are connected; all roles must give the same.
 
     Raises
     ------
@@ -98,10 +108,10 @@ def connect(
     UserError
         The port is taken, or the settings do not fit together.
     """
-    expected = star(role, len(endpoints.names)) if peers is None else list(peers)
+    expected = neighbours(topology, role, len(endpoints.names)) if peers is None else list(peers)
     if identity.name != endpoints.names[role]:
         raise SettingsError(f"the identity is of {identity.name!r}, but role {role} is {endpoints.names[role]!r}")
-    me = Introduction(identity.name, federation, capacity, endpoints.names)
+    me = Introduction(identity.name, federation, capacity, endpoints.names, topology)
     transport = GrpcTransport(role, Rendezvous(role, me, endpoints.names, expected))
     try:
         transport._open(endpoints, identity, max_block, math.inf if stays else time.monotonic() + timeout)
@@ -120,6 +130,7 @@ class GrpcTransport:
         self._server: Server | None = None
         self._clients: list[Client] = []
         self._closing = threading.Lock()
+        _open.add(self)
 
     def _open(self, endpoints: Endpoints, identity: Identity, max_block: int, end: float) -> None:
         """Listen and dial, as this role has to; dialling ends at `end`."""
@@ -127,7 +138,7 @@ class GrpcTransport:
         identity.check_usage(listens=bool(rendezvous.callers), dials=bool(rendezvous.called))
         addresses = {peer: endpoints.address(peer) for peer in rendezvous.called}
         if rendezvous.callers:
-            if endpoints.listen is None or self._role > ACTIVE:
+            if endpoints.listen is None:
                 raise SettingsError(f"{identity.name} has to listen, but has nothing to listen on; give its host:port")
             self._server = Server(rendezvous, endpoints.listen, identity, max_block)
         for peer, address in addresses.items():
@@ -173,14 +184,40 @@ class GrpcTransport:
 
     def close(self) -> None:
         """Release everything (see Transport); what was sent before still arrives, unless a peer takes nothing."""
+        self._end(LINGER)
+
+    def _end(self, linger: float) -> None:
         self._rendezvous.over.set()
         streams = list(self._rendezvous.streams.values())
         for stream in streams:
             stream.close()
         with self._closing:
             for stream in streams:
-                stream.wait_until_ended(LINGER)
+                stream.wait_until_ended(linger)
             for client in self._clients:
                 client.close()
             if self._server is not None:
                 self._server.close()
+        _open.discard(self)
+
+
+_open: weakref.WeakSet[GrpcTransport] = weakref.WeakSet()
+"""Transports that nobody has closed yet, those that still wait for peers among them."""
+
+
+def _leave() -> None:
+    """Close what is open when the process ends, and let gRPC's threads end before Python does.
+
+    A thread that is inside gRPC while the interpreter is taken down is ended in the middle of C++ code, which may abort
+    the whole process instead (SIGABRT), and with it the exit code that an operator waits for.
+    """
+    for transport in list(_open):
+        transport._rendezvous.fail(FederationError("this process ends"))
+        transport._end(LAST_LINGER)
+    end = time.monotonic() + LAST_LINGER
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join(max(0.0, end - time.monotonic()))
+
+
+atexit.register(_leave)
