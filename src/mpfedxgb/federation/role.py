@@ -161,6 +161,7 @@ def train(
         TrainData(rows.table, tables, labels),
         [rows.ids, *(r.ids for r in others)],
         LoggedProgress(checkpoints, settings.training.n_estimators, finished),
+        settings.limits,
         on_progress,
         write_model,
     )
@@ -186,9 +187,10 @@ def train(
 def coordinate(settings: RoleSettings, once: bool = False) -> None:
     """Deal for one session after the other, until stopped; for one only, if `once`, and for alignments before it."""
     with stopping_on_signals():
+        dealing = (settings.training, settings.limits)
         if not once:
-            serve(settings, run_coordinator, (settings.training,))
-        while run_session(settings, run_coordinator, (settings.training,)).result == KINDS[ALIGNING]:
+            serve(settings, run_coordinator, dealing)
+        while run_session(settings, run_coordinator, dealing).result == KINDS[ALIGNING]:
             _log.info("%s had no part in an alignment; what it is for may follow", settings.role.name)
 
 
