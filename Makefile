@@ -97,7 +97,7 @@ docs: $(SITE)/.installed  ## build the documentation site into build/site; a bro
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet  # the warning is about a later major version
 
 notebooks: $(SITE)/.installed  ## run the tutorials anew, in place (some minutes)
-	for notebook in docs/tutorials/*.ipynb; do $(SITE)/bin/python -m nbclient.cli $$notebook || exit 1; done
+	PATH=$(CURDIR)/$(SITE)/bin:$$PATH $(SITE)/bin/jupyter-execute --inplace docs/tutorials/*.ipynb
 
 $(SITE)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(SITE)

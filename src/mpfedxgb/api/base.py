@@ -53,6 +53,7 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord, record_run
+from mpfedxgb.ring import kernels
 from mpfedxgb.tree.level import TableSizes
 
 _SMALL = 1 << 24
@@ -251,6 +252,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                     party.on_progress, party.on_sizes = watcher.on_progress, on_sizes
                 return secure_train(party, params, data, continues=start is not None)
 
+            kernels.warm_up()  # before the clock starts: the first training of a process would look slow
             started = time.perf_counter()
             if params.is_unprotected:
                 run = plain_train(params, roster, data, settings, watcher.on_progress)
