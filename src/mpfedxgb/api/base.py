@@ -255,6 +255,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             kernels.warm_up()  # before the clock starts: the first training of a process would look slow
             started = time.perf_counter()
             if params.is_unprotected:
+                if start is not None:
+                    raise SettingsError("xgb_model does not go with security='none'; leave it out, or use 'strict'")
                 run = plain_train(params, roster, data, settings, watcher.on_progress)
             else:
                 private = [(None,), *((mine,) for mine in data)]
