@@ -47,7 +47,7 @@ from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Link, SessionSettings, link_of
 from mpfedxgb.data.arrow import is_arrow
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import DataError
+from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
