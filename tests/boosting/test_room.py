@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -101,6 +103,7 @@ def test_nothing_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_spool_makes_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine that is too small for the matrices is large enough beside a spool; a spool has to be there."""
     machine(monkeypatch, memory=2_000_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**10))
     limits = Resources(max_memory=1_500_000_000, spool=tmp_path)
 
     refusal(check_role, "bank", 1, PARAMS, MILLION, tmp_path)
