@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from mpfedxgb.boosting import Labels, scales
-from mpfedxgb.boosting.active import Active, RoundReport
+from mpfedxgb.boosting.active import Active
+from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
@@ -415,7 +416,7 @@ def test_callers_are_told_and_may_stop() -> None:
     """All of them hear of every round, with what there is to know; one that answers yes ends the training."""
     told: list[RoundReport] = []
     stop_at_two = [told.append, lambda report: report.iteration == 2, told.append]
-    active = active_of(Labels(Y, base_score=0.5, callbacks=stop_at_two))
+    active = active_of(Labels(Y, base_score=0.5, callbacks=Callbacks(stop_at_two)))
     active.party.meter.now.rounds += 7
     assert [active.report(t) for t in range(3)] == [True, True, False]
     assert [report.iteration for report in told] == [0, 0, 1, 1, 2, 2]

@@ -55,6 +55,9 @@ def test_the_active_participant(places: Organisations) -> None:
     assert facts.spent_ever.rounds == sum(a.content["rounds"] for a in attempts)
     assert facts.spent.total.bytes_sent == facts.spent.bytes_sent
     assert facts.ledger == tuple(read_record(settings).total)
+    assert facts.forecast is not None
+    assert facts.forecast["rounds"] > 0
+    assert 'id="forecast"' in page_html(facts)
 
 
 def test_an_auxiliary(places: Organisations) -> None:
@@ -73,12 +76,8 @@ def test_the_coordinator(places: Organisations) -> None:
     assert facts.spent_ever.bytes_sent > 0
     page = parse(page_html(facts))
     assert "no data and no part of the model" in page.words()
-    assert [s.attributes["id"] for s in page.all("section")] == [
-        "ledger",
-        "cost",
-        "attempts",
-        "parameters",
-    ]
+    found = [section.attributes["id"] for section in page.all("section")]
+    assert found == ["ledger", "cost", "forecast", "attempts", "parameters"]
 
 
 def test_in_the_middle_of_a_training(places: Organisations) -> None:

@@ -19,7 +19,7 @@ from mpfedxgb.boosting.model import PartialModel, keep_trees
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import column_sample
 from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import TrainResult, trained
+from mpfedxgb.boosting.train import TrainResult, part_so_far, trained
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
@@ -65,15 +65,21 @@ def plain_train(
     keys = keys_of_choices(roster, _as_strict(params, settings))
     people = [_Participant(name, own) for name, own in zip(roster.participants, keys, strict=True)]
     forest = _Forest(params, people, data)
-    for t in range(params.n_estimators):
+    active, first = forest.active, len(forest.kept[0]) // params.trees_per_round
+
+    def part(m: int = ACTIVE) -> PartialModel:
+        known, own = active if m == ACTIVE else None, forest.candidates[m - 1]
+        return part_so_far(keys[0].training, roster, m, params, own, forest.kept[m - 1], known)
+
+    active.labels.callbacks.begin(part(), first, active.metrics)
+    for t in range(first, params.n_estimators):
         on_progress(f"round {t + 1} of {params.n_estimators}")
         forest.add_round(t)
-        if not forest.active.report(t) and params.may_stop_early:
+        if not active.report(t, part()) and params.may_stop_early:
             break
     results: list[TrainResult | None] = [None]
-    for m, trees in enumerate(forest.kept, ACTIVE):
-        active = forest.active if m == ACTIVE else None
-        results.append(trained(keys[0].training, roster, m, params, forest.candidates[m - 1], trees, active))
+    for m, own in enumerate(forest.candidates, ACTIVE):
+        results.append(trained(part(m), own, active if m == ACTIVE else None))
     nothing = [Ledger() for _ in roster.roles]
     return LocalRun(roster, results, [Meter(), *(person.meter for person in people)], nothing)
 
@@ -132,6 +138,15 @@ class _Forest:
         assert labels is not None, "the active participant has the labels"
         plan = scales.plan(params, sizes.rows)
         self.active = Active(people[0], params, plan, labels, sizes, data[0].sample_key)
+        self._go_on([own.start for own in data if own.start is not None])
+
+    def _go_on(self, start: Sequence[PartialModel]) -> None:
+        """Begin with the trees of a model, and with the margins that they give, if there is one to go on from."""
+        if start:
+            assert start[0].base_margin is not None
+            self.kept = [list(part.trees) for part in start]
+            rows = [own.table.followed_by(own.evaluation) for own in self.data]
+            self.active.start_from(start[0].base_margin, _sum_leaves(start, rows, None))
 
     def add_round(self, t: int) -> None:
         """Grow the trees of a round, one or one per class, and keep everybody's part of them."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from mpfedxgb.boosting import memory, scales
 from mpfedxgb.boosting.active import Active, Labels
+from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
@@ -36,12 +37,16 @@ _SIZES = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainData:
-    """One participant's input: its training table, its evaluation tables, and the labels at the active one."""
+    """One participant's input: its training table, its evaluation tables, and the labels at the active one.
+
+    `start` is its part of a model that the training goes on from.
+    """
 
     table: Table
     evaluation: Sequence[Table] = ()
     labels: Labels | None = None
     sample_key: str = field(default="", repr=False)
+    start: PartialModel | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from mpfedxgb.data.arrow import from_arrow, is_arrow
 from mpfedxgb.errors import DataError
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -51,11 +52,11 @@ class Table:
 
     @classmethod
     def read(cls, data: Any, owner: str, names: Sequence[str] | None = None) -> Table:
-        """Return a table from a DataFrame, an array, or anything pandas makes a DataFrame of.
+        """Return a table from a DataFrame, an Arrow table, an array, or anything pandas makes a DataFrame of.
 
         Parameters
         ----------
-        data : DataFrame, Series, array of shape (rows, columns), list of lists, dictionary of columns
+        data : DataFrame, Series, table of polars or pyarrow, array of shape (rows, columns), list of lists, dictionary
         owner : str
             The participant, for messages.
         names : sequence of str or None
@@ -113,6 +114,10 @@ def to_frame(data: Any, owner: str, names: Sequence[str] | None = None) -> pd.Da
         raise DataError(f"{owner}: sparse matrices are not supported; pass X.toarray() or a DataFrame")
     if isinstance(data, pd.Series):
         data = data.to_frame()
+    if is_arrow(data):
+        data = from_arrow(data, owner)
+    if type(data).__name__ == "LazyFrame":
+        raise DataError(f"{owner}: a LazyFrame has no rows yet; give what its collect() returns")
     try:
         if isinstance(data, dict):
             data = pd.DataFrame(data)

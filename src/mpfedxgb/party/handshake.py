@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from mpfedxgb.config import SMALLEST_FRAME, Link
+from mpfedxgb.config import PROTOCOLS, SMALLEST_FRAME, Link
 from mpfedxgb.errors import HandshakeError, SettingsError, printable
 from mpfedxgb.party.communicator import Array, Communicator
 from mpfedxgb.party.keys import (
@@ -35,10 +35,6 @@ from mpfedxgb.party.keys import (
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.ring.prg import SEED_BYTES
 from mpfedxgb.transport.frame import Kind
-
-PROTOCOLS = (5,)
-"""Versions of the program that this release can run; a new one for every change after which old and new roles could
-not finish a run together."""
 
 COMMITMENT_BYTES = 32
 _MOST_SHOWN, _MOST_NAMED = 100, 8

@@ -36,13 +36,14 @@ def _lines(model: PartialModel, tree: Tree, number: int, depth: int) -> Iterator
         yield f"{indent}{number}: Dummy (split of {model.participants[node.owner - 1]})"
         left, right = node.left, node.right
     else:
-        yield f"{indent}{number}: {_condition(model, node)}"
+        yield f"{indent}{number}: {condition(model, node)}"
         left, right = (node.right, node.left) if node.flipped else (node.left, node.right)
     yield from _lines(model, tree, left, depth + 1)
     yield from _lines(model, tree, right, depth + 1)
 
 
-def _condition(model: PartialModel, node: Split) -> str:
+def condition(model: PartialModel, node: Split) -> str:
+    """Return which rows go to the first child of a split of one's own, in words."""
     missing = "missing first" if node.missing_left else "missing second"
     if node.category is not None:
         feature = next(f for f in model.features if f.name == node.feature)

@@ -15,6 +15,7 @@ import pytest
 from mpfedxgb.boosting.model import Feature
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.party.ledger import Reveal
+from mpfedxgb.party.meter import Counts
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.report.html import page_html, summary_html
 from mpfedxgb.report.html.facts import Facts, Spent
@@ -92,6 +93,17 @@ def test_a_forecast_is_shown_beside_what_it_was() -> None:
     assert "12.0 MB" in words
     assert "77" not in words
     assert "1.01" in words
+
+
+def test_like_is_compared_with_like() -> None:
+    """What is dealt to all participants is the coordinator's figure, and nothing is forecast of nothing."""
+    told = {"rounds": 1200, "dealer_bytes": 50_900_000, "disk": 0}
+    train = Counts(dealer_bytes=17_000_000)
+    for number, shown in ((0, True), (1, False), (2, False)):
+        page = page_html(facts(number=number, forecast=told, spent=Spent(1.0, 1200, 9, {"train": train})))
+        words = sections(parse(page))["forecast"].words()
+        assert ("50.9 MB" in words) == shown
+        assert "disk" not in words
 
 
 def test_a_forecast_by_role_is_understood() -> None:

@@ -144,7 +144,7 @@ def _traffic(facts: Facts, is_sent: bool) -> str:
         return (
             f"{told}: random numbers, and what corrects them. The coordinator holds no data, so nothing else can leave."
         )
-    rest = "only numbers under a random mask" if not facts.is_coordinator else "nothing that was masked"
+    rest = "only random or masked numbers" if not facts.is_coordinator else "nothing that was masked"
     if not facts.is_coordinator and any(entry.name == ALIGNED for entry in facts.ledger):
         rest += ", and ids under secret keys,"
     return f"{told}. Apart from greetings and what is listed here, {rest} {verb}:"
