@@ -9,6 +9,7 @@ import numpy as np
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active, Labels
+from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
@@ -25,6 +26,7 @@ from mpfedxgb.tree.paper.leaf import SPARE_BITS, LeafRules
 from mpfedxgb.tree.paper.split import index_features
 
 TABLE_SIZES = "rows, evaluation rows and candidate columns"
+ROOM = "room for a training of these sizes"
 _SIZES = (
     ("training rows", 1, MOST_ROWS),
     ("evaluation rows", 0, MOST_ROWS),
@@ -34,12 +36,16 @@ _SIZES = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainData:
-    """One participant's input: its training table, its evaluation tables, and the labels at the active one."""
+    """One participant's input: its training table, its evaluation tables, and the labels at the active one.
+
+    `start` is its part of a model that the training goes on from.
+    """
 
     table: Table
     evaluation: Sequence[Table] = ()
     labels: Labels | None = None
     sample_key: str = field(default="", repr=False)
+    start: PartialModel | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +88,7 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
         max_depth=params.max_depth,
         ring=wide(plan.limbs),
         checks_children=scales.checks_children(params),
-        no_split_first=params.gamma <= scales.SMALLEST_GAMMA,
+        no_split_first=scales.no_split_first(params),
         first_layer_mask=params.first_layer_mask,
         is_paper=params.is_paper,
         weightless_wins=scales.weightless_wins(params),
@@ -100,9 +106,11 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
 
 
 def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: RowBlocks) -> SplitData:
-    """Bin the own table, tell the sizes, publish the candidate columns."""
+    """Bin the own table, tell the sizes, wait until all have room for them, publish the candidate columns."""
     candidates = None if mine is None else Candidates(bin_table(mine.table, params.max_bin, params.binning))
     sizes = _tell_sizes(party, mine, candidates)
+    party.on_sizes(sizes)
+    party.meet(ROOM)
     keep = 8 * sizes.rows * sum(sizes.columns) <= KEPT_BYTES
     matrices = tuple(
         publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None, keep, held)

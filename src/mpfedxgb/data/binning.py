@@ -17,6 +17,7 @@ from mpfedxgb.data.table import Column, Table
 Edges = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
+_FEW_EDGES = 64
 EPS = 0.1
 """The sketch of the paper's experiments closes a bucket before it holds this share of the rows."""
 
@@ -55,6 +56,8 @@ def cut_points(column: Column, max_bin: int) -> Edges:
 def _heavy(counts: npt.NDArray[np.int64], max_bin: int) -> npt.NDArray[np.bool_]:
     """Return which values fill a bin by themselves, once the heavier ones are taken out; bins must suffice for all."""
     heavy = np.zeros(len(counts), bool)
+    if int(counts.max()) * max_bin < int(counts.sum()):
+        return heavy
     for value in np.argsort(-counts, kind="stable"):
         bins = max_bin - int(heavy.sum())
         if bins < 2 or counts[value] * bins < int(counts[~heavy].sum()):
@@ -114,11 +117,21 @@ def bin_table(table: Table, max_bin: int, binning: str = "quantile") -> Bins:
     for j, (column, column_edges, count) in enumerate(zip(table.columns, edges, counts, strict=True)):
         absent = np.isnan(column.values)
         if column.is_categorical:
-            code = np.where(absent, count, np.nan_to_num(column.values)).astype(np.int64)
+            codes[j] = np.where(absent, count, np.nan_to_num(column.values)).astype(np.int64)
         else:
-            code = np.where(absent, count, np.searchsorted(column_edges, column.values, side="left"))
-        codes[j] = code
+            _place(column.values, column_edges, codes[j])
+            codes[j, absent] = count
     return Bins(table, edges, counts, missing, codes)
+
+
+def _place(values: npt.NDArray[np.float32], edges: Edges, codes: Codes) -> None:
+    """Write the bin of every present value: how many edges are below it. For few edges, counting beats a search."""
+    if len(edges) > _FEW_EDGES:
+        codes[:] = np.searchsorted(edges, values, side="left")
+        return
+    codes[:] = 0
+    for edge in edges:
+        codes += values > edge
 
 
 def _edges(column: Column, max_bin: int, binning: str) -> Edges:
