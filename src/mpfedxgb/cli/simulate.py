@@ -78,7 +78,7 @@ def simulate(
     """Train a federation in this process: cut a table by columns, one part per participant, and write their models."""
     dealt = parse_participants(participants)
     _check_out(out, dealt if isinstance(dealt, int) else len(dealt))
-    frame = read_table(table, listed(categorical), csv=CsvFormat(delimiter, encoding, decimal))
+    frame = read_table(table, listed(categorical), csv=CsvFormat(delimiter, encoding, decimal), exact=[label])
     X, y = take_label(leave_out(frame, listed(drop)), label)
     objective, why = choose_objective(y, objective)
     kept = _kept_back(len(y), holdout)
@@ -188,7 +188,8 @@ def predict(
     parts = load_models(models)
     wanted = {part.name: [f.name for f in part.features] for part in parts}
     words = {f.name for part in parts for f in part.features if f.categories is not None}
-    frame = leave_out(read_table(table, words, csv=CsvFormat(delimiter, encoding, decimal)), listed(drop))
+    frame = read_table(table, words, csv=CsvFormat(delimiter, encoding, decimal), exact=[])
+    frame = leave_out(frame, listed(drop))
     margins, _ = predict_margins(parts, cut_as_trained(frame, wanted, "leave them out (--drop)"), SessionSettings())
     result = _predictions(parts[0], margins)
     if out is None:

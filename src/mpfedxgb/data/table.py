@@ -13,7 +13,9 @@ import pandas as pd
 
 from mpfedxgb.errors import DataError
 
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+"""Beyond it a number is no float32."""
+
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 _PADDED = re.compile(r"[+-]?0\d", re.ASCII)
 _TRUTH = {"True": 1.0, "False": 0.0}
@@ -179,7 +181,7 @@ def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
         ) from None
     if np.isinf(numbers).any():
         raise DataError(f"{where} holds infinity, which has no place in a bin; cap the values or mark them as missing")
-    large = np.abs(numbers) > _FLOAT32_MAX
+    large = np.abs(numbers) > FLOAT32_MAX
     if large.any():
         raise DataError(f"{where} holds {numbers[large][0]:g}, beyond float32 (3.4e38); rescale the column")
     return Column(name, numbers.astype(np.float32))

@@ -64,8 +64,9 @@ def read_rows(settings: RoleSettings, purpose: str, known: Sequence[Feature] | N
     path = settings.file_of(purpose)
     data = _data(settings)
     text_columns, numbers = _kinds(data, known)
-    frame = read_table(path, text_columns, numbers, verbatim=[data.id], csv=data.csv)
-    return arrange_rows(settings, frame, purpose, known)
+    exact = _of_label(settings)
+    # No name for the frame: it is let go of as soon as its rows are in order.
+    return arrange_rows(settings, read_table(path, text_columns, numbers, [data.id], data.csv, exact), purpose, known)
 
 
 def with_kinds_of(settings: RoleSettings, frame: pd.DataFrame, known: Sequence[Feature] | None = None) -> pd.DataFrame:
