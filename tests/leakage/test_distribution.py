@@ -36,9 +36,9 @@ class Repeated:
         """Return the next elements."""
         return self.stream.elements(ring, (1, *shape[1:])).broadcast_to(shape)
 
-    def again(self) -> Repeated:
-        """Return the same stream from its beginning."""
-        return Repeated(self.stream.again())
+    def again(self, start: int = 0) -> Repeated:
+        """Return the same stream from so many bytes behind its beginning."""
+        return Repeated(self.stream.again(start))
 
 
 def record(coalition: Coalition, secrets: Sequence[Private], seed: int) -> Recorder:

@@ -130,7 +130,7 @@ class Loud:
         """Return the number over and over."""
         return RingArray.encode(ring, np.full(shape, VALUE % (1 << ring.bits)))
 
-    def again(self) -> Loud:
+    def again(self, start: int = 0) -> Loud:
         """Return the same stream."""
         return Loud()
 

@@ -108,9 +108,9 @@ class Cached:
         """Return the next elements, those of the first node for every node."""
         return self.stream.elements(ring, (1, *shape[1:])).broadcast_to(shape)
 
-    def again(self) -> Cached:
-        """Return the same stream from its beginning."""
-        return Cached(self.stream.again())
+    def again(self, start: int = 0) -> Cached:
+        """Return the same stream from so many bytes behind its beginning."""
+        return Cached(self.stream.again(start))
 
 
 def spoilt(honest: int, at: str, stream: Callable[[str, Source], Source]) -> Spoilt:

@@ -197,9 +197,9 @@ class Forgetful:
         drawn = self.stream.elements(ring, shape)
         return RingArray.zeros(ring, shape) if ring == self.ring else drawn
 
-    def again(self) -> Forgetful:
-        """Return the same stream from its beginning."""
-        return Forgetful(self.stream.again(), self.ring)
+    def again(self, start: int = 0) -> Forgetful:
+        """Return the same stream from so many bytes behind its beginning."""
+        return Forgetful(self.stream.again(start), self.ring)
 
 
 def unmasked(owner: int, ring: Ring, streams: MakeSource = sound) -> Spoilt:

@@ -10,19 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.errors import DoesNotFitError, FrameError
 from mpfedxgb.party import Party
 from mpfedxgb.protocols import (
     BitMatrix,
+    LocalRows,
+    MemoryShelf,
     PrivateMatrix,
+    RowLayout,
     RowVectors,
     Secret,
     Shares,
     masked_by,
     matrices_times,
-    private_matrix,
     publish_matrix,
+    row_blocks,
 )
+from mpfedxgb.protocols.row_blocks import Tile
 from mpfedxgb.ring import VECTOR, Ring, wide
 from mpfedxgb.ring.kernels import U64
 from support.evaluation import (
@@ -107,8 +111,8 @@ def test_tiles_change_nothing(
     owner: int, tile_bytes: int, tile_rows: int, keep: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A matrix of many tiles, the last ones smaller, gives the same products, whether or not A is kept."""
-    monkeypatch.setattr(private_matrix, "TILE_BYTES", tile_bytes)
-    monkeypatch.setattr(private_matrix, "TILE_ROWS", tile_rows)
+    monkeypatch.setattr(row_blocks, "TILE_BYTES", tile_bytes)
+    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", tile_rows)
     rng = np.random.default_rng(owner)
     matrices = [(owner, some_bits(rng, 17, 30)), (1, some_bits(rng, 1, 30))]
     vectors = [Operand(VECTOR, residues(rng, VECTOR, (count, 30))) for count in (1, 3)]
@@ -160,17 +164,46 @@ def test_a_product_costs_no_round_and_sends_nothing(owner: int, jointly: bool, d
     assert active.payload_received == ({"coordinator": 4 * 3 * 6 * 8} if dealt else {})
 
 
-@pytest.mark.parametrize("owner", [1, 2])
-def test_participants_in_one_process_share_what_they_are_sent(owner: int) -> None:
-    """E is held by all but the owner, who needs none; what P_1 sends the auxiliaries, they share."""
-    bits = some_bits(np.random.default_rng(3), 5, 40)
-    held = [matrix.difference for matrix in run_patiently(lambda party: published(party, owner, bits), 4).results]
+class Counting(MemoryShelf):
+    """A shelf that tells who has put what."""
 
-    assert [len(tiles) for tiles in held] == [0 if role in (0, owner) else 1 for role in range(5)]
-    first, *others = [tiles[0] for role, tiles in enumerate(held) if role not in (0, 1, owner)]
-    for tile in others:
-        assert np.shares_memory(tile, first)
-        assert not tile.flags.writeable
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[U64] = []
+
+    def put(self, owner: int, tile: Tile, values: U64) -> None:
+        """Keep a tile, and a note of it."""
+        self.given.append(values)
+        super().put(owner, tile, values)
+
+
+@pytest.mark.parametrize("owner", [1, 2])
+def test_a_shelf_for_all_participants_holds_every_tile_once(owner: int) -> None:
+    """All but the owner are sent E; on a shelf that they share there is one of it, which nobody can change."""
+    bits, shelf = some_bits(np.random.default_rng(3), 5, 40), Counting()
+
+    def program(party: Party) -> PrivateMatrix:
+        plain = BitMatrix(bits) if party.role == owner else None
+        return publish_matrix(party, owner, 5, 40, plain, held=LocalRows(shelf))
+
+    run_patiently(program, 4)
+
+    tiles = RowLayout(5, 40).tiles(0)
+    (kept,) = shelf.tiles(owner, tiles)
+    assert len(shelf.given) == 3
+    assert not kept.flags.writeable
+    for tile in shelf.given:
+        np.testing.assert_array_equal(tile, kept)
+
+
+def test_a_shelf_for_all_participants_notices_who_is_sent_something_else() -> None:
+    """Of a tile that comes twice, both have to be the same."""
+    shelf, (tile,) = MemoryShelf(), RowLayout(1, 3).tiles(0)
+    shelf.put(2, tile, np.array([[1, 2, 3]], np.uint64))
+    shelf.put(2, tile, np.array([[1, 2, 3]], np.uint64))
+
+    with pytest.raises(FrameError, match="different parts of a matrix"):
+        shelf.put(2, tile, np.array([[1, 2, 4]], np.uint64))
 
 
 @pytest.mark.parametrize("owner", [1, 3])
@@ -222,17 +255,19 @@ class Wrong:
         """Return a row too few."""
         return np.zeros((columns.stop - columns.start, rows.stop - rows.start - 1), np.uint8)
 
-    def times(self, vectors: U64) -> U64:
+    def times(self, vectors: U64, rows: slice) -> U64:
         """Never reached."""
         raise NotImplementedError
 
 
 @pytest.mark.parametrize(
-    ("plain", "reason"), [(None, "has to bring a matrix"), (Wrong(), "brought a tile")], ids=["none", "wrong"]
+    ("plain", "reason"),
+    [(None, "P2 has to bring a matrix"), (Wrong(), r"tile of \(4, 2\) was brought instead of \(4, 3\)")],
+    ids=["none", "wrong"],
 )
 def test_an_owner_has_to_bring_its_matrix(plain: Wrong | None, reason: str) -> None:
     """No matrix, or tiles of another shape, end the run with a named error."""
-    with pytest.raises(DoesNotFitError, match=f"P2 {reason}"):
+    with pytest.raises(DoesNotFitError, match=reason):
         run_patiently(lambda party: publish_matrix(party, 2, 4, 3, plain if party.role == 2 else None), 3)
 
 

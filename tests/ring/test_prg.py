@@ -90,6 +90,25 @@ def test_again_starts_over(key: bytes, ring: Ring) -> None:
     assert to_ints(repeated.elements(ring, (40,))).tolist() == rest
 
 
+@some
+@given(keys, st.integers(0, 200), st.integers(0, 70))
+def test_a_stream_starts_anywhere(key: bytes, start: int, count: int) -> None:
+    """From a start, at or between the cipher's blocks, come the bytes that the whole stream has there."""
+    whole = Stream(key).octets(start + count)
+    assert Stream(key, start).octets(count).tobytes() == whole[start:].tobytes()
+    moved = Stream(key)
+    moved.octets(5)
+    assert moved.again(start).octets(count).tobytes() == whole[start:].tobytes()
+
+
+def test_a_start_carries_over_the_end_of_the_counter() -> None:
+    """A counter of all ones goes on at zero, wherever the stream is begun."""
+    key = fixed_key(4)[:16] + b"\xff" * 16
+    whole = Stream(key).octets(1000)
+    for start in (15, 16, 17, 999):
+        assert Stream(key, start).octets(1000 - start).tobytes() == whole[start:].tobytes()
+
+
 def test_elements_go_on_where_the_last_ended() -> None:
     """Two requests are one long one, for rings of whole bytes."""
     for ring in (VECTOR, PACKED, wide(3)):

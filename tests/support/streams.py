@@ -20,7 +20,7 @@ class Zeros:
         """Return zeros."""
         return RingArray.zeros(ring, shape)
 
-    def again(self) -> Zeros:
+    def again(self, start: int = 0) -> Zeros:
         """Return the same."""
         return self
 

@@ -197,8 +197,9 @@ class EnumeratedSource:
         self.drawn += 1
         return self.randomness.elements(draw)
 
-    def again(self) -> EnumeratedSource:
+    def again(self, start: int = 0) -> EnumeratedSource:
         """Return the same stream from its beginning."""
+        assert not start, "what is enumerated is drawn from its beginning"
         return EnumeratedSource(self.randomness, self.participant, self.label)
 
 

@@ -17,6 +17,7 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.party.bounds import MOST_COLUMNS, MOST_ROWS, check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.private_matrix import KEPT_BYTES, publish_matrix
+from mpfedxgb.protocols.row_blocks import LocalRows, RowBlocks
 from mpfedxgb.ring.ring import wide
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.level import FeatureIndex, SplitData, TableSizes, TreeRules
@@ -66,13 +67,15 @@ class Setup:
         return self.active.scale.f_g + SPARE_BITS - self.leaf_rules.shift
 
 
-def set_up(party: Party, params: TrainParams, mine: TrainData | None) -> Setup:
+def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowBlocks | None = None) -> Setup:
     """Prepare a training; every role runs this, the coordinator without data.
+
+    `held` is where this role's row blocks live, in memory if it does not say.
 
     Reveals: TABLE_SIZES to everyone; in the paper's way also what `index_features` tells.
     """
     with party.phase("setup"):
-        data = _publish(party, params, mine)
+        data = _publish(party, params, mine, LocalRows() if held is None else held)
     rows = data.sizes.rows
     plan = scales.plan(params, rows)
     rules = TreeRules(
@@ -96,13 +99,13 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None) -> Setup:
     return Setup(params, plan, rules, data, mine, active, leaf_rules, all_rows)
 
 
-def _publish(party: Party, params: TrainParams, mine: TrainData | None) -> SplitData:
+def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: RowBlocks) -> SplitData:
     """Bin the own table, tell the sizes, publish the candidate columns."""
     candidates = None if mine is None else Candidates(bin_table(mine.table, params.max_bin, params.binning))
     sizes = _tell_sizes(party, mine, candidates)
     keep = 8 * sizes.rows * sum(sizes.columns) <= KEPT_BYTES
     matrices = tuple(
-        publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None, keep)
+        publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None, keep, held)
         for m in sizes.owners
     )
     evaluation = () if mine is None else tuple(mine.evaluation)

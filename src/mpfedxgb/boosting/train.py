@@ -14,6 +14,7 @@ from mpfedxgb.boosting.update import UPDATES
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.party.bounds import check_told
 from mpfedxgb.party.party import Party
+from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.tree.nodes import Tree
 
 NUMBER_OF_TREES = "number of trees"
@@ -31,14 +32,18 @@ class TrainResult:
 
 
 def secure_train(
-    party: Party, params: TrainParams, data: TrainData | None, progress: Progress | None = None
+    party: Party,
+    params: TrainParams,
+    data: TrainData | None,
+    progress: Progress | None = None,
+    held: RowBlocks | None = None,
 ) -> TrainResult | None:
     """Train on the joined tables of all participants; every role runs this, the coordinator without data.
 
     With `progress`, at all roles or at none, each role keeps its state after every round, and training goes on from the
-    last round that all participants have.
+    last round that all participants have. `held` is where this role's row blocks live, in memory if it does not say.
     """
-    setup = set_up(party, params, data)  # 2, 4
+    setup = set_up(party, params, data, held)  # 2, 4
     update = UPDATES[params.security]
     state = _first_state(party, setup, progress)
     trees = list(state.trees)  # 3

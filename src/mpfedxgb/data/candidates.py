@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.data.binning import Bins
+from mpfedxgb.data.binning import Bins, Codes
 from mpfedxgb.data.table import Table
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.kernels import U64
@@ -36,6 +36,56 @@ class Candidate:
     is_categorical: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BinRanges:
+    """Which bins go left by every candidate, as arrays: all that it takes to work through the bins of some rows.
+
+    `codes` below are those of any rows, (features, rows): of a whole table, or of a block of rows, wherever it lives.
+    """
+
+    feature: npt.NDArray[np.int64]
+    low: npt.NDArray[np.int64]
+    high: npt.NDArray[np.int64]
+    missing_left: npt.NDArray[np.uint64]
+    is_categorical: npt.NDArray[np.bool_]
+    counts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.feature)
+
+    def bits(self, codes: Codes, columns: slice = slice(None)) -> Bits:
+        """Return which of the rows go left by some candidates, or by all of them, as 0/1 values, (columns, rows)."""
+        feature = self.feature[columns]
+        # Of the type of the codes, for short comparisons; the code of a missing value is the count of the others.
+        limits = (self.low[columns], self.high[columns], self.counts[feature])
+        low, high, count = (limit.astype(codes.dtype)[:, None] for limit in limits)
+        own = codes[feature]
+        left = (own >= low) & (own < high)
+        if self.is_categorical[columns].any():
+            left = np.where(self.is_categorical[columns, None], ~left & (own < count), left)
+        if self.missing_left[columns].any():
+            left |= (own == count) & (self.missing_left[columns, None] != 0)
+        return left.view(np.uint8)
+
+    def left_sums(self, codes: Codes, vectors: U64) -> U64:
+        """Return the sums of vectors (V, rows) over the rows that go left, modulo 2^64: (V, columns).
+
+        By histograms and prefix sums, as plaintext XGBoost does.
+        """
+        features, width = len(self.counts), int(self.counts.max(initial=0)) + 1
+        sums = np.zeros((features, width, len(vectors)), np.uint64)
+        kernels.histogram_add(np.ascontiguousarray(codes), np.ascontiguousarray(vectors.T), sums)
+        if not len(self):
+            return np.zeros((len(vectors), 0), np.uint64)
+        absent = sums[np.arange(features), self.counts]
+        prefix = np.zeros((features, width + 1, len(vectors)), np.uint64)
+        np.cumsum(sums, axis=1, out=prefix[:, 1:])
+        present = prefix[np.arange(features), self.counts]
+        inside = prefix[self.feature, self.high] - prefix[self.feature, self.low]
+        left = np.where(self.is_categorical[:, None], present[self.feature] - inside, inside)
+        return np.ascontiguousarray((left + self.missing_left[:, None] * absent[self.feature]).T)
+
+
 class Candidates:
     """A participant's candidate columns over its training rows; a `Matrix` for SecureAggBucket."""
 
@@ -47,20 +97,19 @@ class Candidates:
             self.items += (
                 _of_category(feature, count, missing) if column.is_categorical else _of_numbers(feature, count, missing)
             )
-        self._feature = np.array([c.feature for c in self.items], np.int64)
-        self._low = np.array([c.low for c in self.items], np.int64)
-        self._high = np.array([c.high for c in self.items], np.int64)
-        self._missing = np.array([c.missing_left for c in self.items], np.uint64)
-        self._category = np.array([c.is_categorical for c in self.items], bool)
-        counts = np.array(bins.counts, np.int64)[self._feature]
-        # Of the type of the codes, for short comparisons; the code of a missing value is the count of the others.
-        self._limits = [limit.astype(bins.codes.dtype) for limit in (self._low, self._high, counts)]
-        self._width = max(bins.counts, default=0) + 1
+        self.ranges = BinRanges(
+            feature=np.array([c.feature for c in self.items], np.int64),
+            low=np.array([c.low for c in self.items], np.int64),
+            high=np.array([c.high for c in self.items], np.int64),
+            missing_left=np.array([c.missing_left for c in self.items], np.uint64),
+            is_categorical=np.array([c.is_categorical for c in self.items], bool),
+            counts=np.array(bins.counts, np.int64),
+        )
 
     @property
     def features(self) -> npt.NDArray[np.int64]:
         """The feature of every candidate, ascending."""
-        return self._feature
+        return self.ranges.feature
 
     def __len__(self) -> int:
         return len(self.items)
@@ -70,29 +119,11 @@ class Candidates:
 
     def tile(self, columns: slice = slice(None), rows: slice = slice(None)) -> Bits:
         """Return some columns over some training rows, or all of them, as 0/1 values, (columns, rows)."""
-        codes = self.bins.codes[self._feature[columns], rows]
-        low, high, count = (limit[columns, None] for limit in self._limits)
-        left = (codes >= low) & (codes < high)
-        if self._category[columns].any():
-            left = np.where(self._category[columns, None], ~left & (codes < count), left)
-        if self._missing[columns].any():
-            left |= (codes == count) & (self._missing[columns, None] != 0)
-        return left.view(np.uint8)
+        return self.ranges.bits(self.bins.codes[:, rows], columns)
 
-    def times(self, vectors: U64) -> U64:
-        """Return vectors (V, rows) times the columns, by histograms and prefix sums modulo 2^64: (V, columns)."""
-        features = len(self.bins.counts)
-        sums = np.zeros((features, self._width, len(vectors)), np.uint64)
-        kernels.histogram_add(self.bins.codes, np.ascontiguousarray(vectors.T), sums)
-        if not self.items:
-            return np.zeros((len(vectors), 0), np.uint64)
-        absent = sums[np.arange(features), np.array(self.bins.counts)]
-        prefix = np.zeros((features, self._width + 1, len(vectors)), np.uint64)
-        np.cumsum(sums, axis=1, out=prefix[:, 1:])
-        present = prefix[np.arange(features), np.array(self.bins.counts)]
-        inside = prefix[self._feature, self._high] - prefix[self._feature, self._low]
-        left = np.where(self._category[:, None], present[self._feature] - inside, inside)
-        return np.ascontiguousarray((left + self._missing[:, None] * absent[self._feature]).T)
+    def times(self, vectors: U64, rows: slice = slice(None)) -> U64:
+        """Return vectors (V, rows) over some training rows, or all of them, times the columns: (V, columns)."""
+        return self.ranges.left_sums(self.bins.codes[:, rows], vectors)
 
     def rows_left(self, index: int, table: Table | None = None) -> Bits:
         """Return which rows go left by a candidate: of the training table, or of another one with the same columns."""

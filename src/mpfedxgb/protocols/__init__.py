@@ -24,15 +24,9 @@ from mpfedxgb.protocols.lift import lift, lift_opened, lift_secret, lifting
 from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
 from mpfedxgb.protocols.opening import Pending, Steps, masking, open_groups, open_masked, open_pending, open_shares
 from mpfedxgb.protocols.plan import Plan, plan
-from mpfedxgb.protocols.private_matrix import (
-    KEPT_BYTES,
-    BitMatrix,
-    Matrix,
-    PrivateMatrix,
-    matrices_times,
-    publish_matrix,
-)
+from mpfedxgb.protocols.private_matrix import KEPT_BYTES, PrivateMatrix, matrices_times, publish_matrix
 from mpfedxgb.protocols.reveal import reveal
+from mpfedxgb.protocols.row_blocks import BitMatrix, LocalRows, Matrix, MemoryShelf, RowBlocks, RowLayout
 from mpfedxgb.protocols.rows import RowVectors, Sides, masked_by, split_rows, splitting_rows
 from mpfedxgb.protocols.secret import (
     Secret,
@@ -61,12 +55,16 @@ __all__ = [
     "Ending",
     "Fractions",
     "Layout",
+    "LocalRows",
     "Matrix",
+    "MemoryShelf",
     "Opened",
     "Pending",
     "Plan",
     "PrivateMatrix",
     "Product",
+    "RowBlocks",
+    "RowLayout",
     "RowVectors",
     "Secret",
     "Shares",

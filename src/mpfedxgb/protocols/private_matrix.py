@@ -7,148 +7,81 @@ coordinator. Of the mask lam of a vector x it knows its own part lam^o, so
 
 the owner's plain histogram, a dense product of each of the others with its own part of the mask, and a dense product of
 the coordinator, dealt. Where the owner made the mask alone, as the active participant that of g and h at the root, the
-histogram is all. E and A lie in tiles, some columns by a block of rows each, so that the vectors of a block stay in the
-cache while all columns pass.
+histogram is all. What each role computes over rows is done where its row blocks live (`row_blocks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party
+from mpfedxgb.protocols.row_blocks import LocalRows, Matrix, RowBlocks, RowLayout
 from mpfedxgb.protocols.rows import RowVectors
 from mpfedxgb.protocols.secret import Shares, concatenate_shares
 from mpfedxgb.protocols.share import publish
-from mpfedxgb.ring import kernels
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.kernels import U64
-from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import VECTOR
-
-TILE_BYTES = 1 << 20
-"""Size of the tiles in which A is expanded and E is sent and kept."""
-
-TILE_ROWS = 1 << 12
-"""Rows of a tile: sixteen vectors of so many rows take half of a core's second-level cache."""
 
 KEPT_BYTES = 1 << 28
 """The coordinator keeps the A of all matrices of a training, once expanded, if together they take no more than this."""
 
 
-class Matrix(Protocol):
-    """What an owner brings: a 0/1 matrix of candidate columns by rows, and the fast way to multiply with it."""
-
-    def tile(self, columns: slice, rows: slice) -> npt.NDArray[np.uint8]:
-        """Return some columns over some rows as 0/1 values, (columns, rows)."""
-        ...
-
-    def times(self, vectors: U64) -> U64:
-        """Return vectors (V, rows) times the matrix, modulo 2^64: (V, columns)."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BitMatrix:
-    """A `Matrix` held as plain 0/1 values (columns, rows)."""
-
-    bits: npt.NDArray[np.uint8] = field(repr=False)
-
-    def tile(self, columns: slice, rows: slice) -> npt.NDArray[np.uint8]:
-        """Return a part (see Matrix)."""
-        return self.bits[columns, rows]
-
-    def times(self, vectors: U64) -> U64:
-        """Return the product (see Matrix)."""
-        out = np.zeros((len(vectors), len(self.bits)), np.uint64)
-        kernels.dense_add(self.bits.astype(np.uint64), np.ascontiguousarray(vectors), out)
-        return out
-
-
-class MatrixMask:
-    """A of one matrix, at the coordinator: expanded anew for every product, or kept from the first one on."""
-
-    def __init__(self, source: Source, keep: bool) -> None:
-        self._source = source
-        self._kept: list[U64] | None = [] if keep else None
-
-    def tiles(self, places: Sequence[Place]) -> Iterable[U64]:
-        """Return the tiles of A, in order."""
-        if self._kept is None:
-            return self._expand(places)
-        if not self._kept:
-            self._kept += self._expand(places)
-        return self._kept
-
-    def _expand(self, places: Sequence[Place]) -> Iterator[U64]:
-        source = self._source.again()
-        for place in places:
-            yield np.ascontiguousarray(source.elements(VECTOR, place.shape).data, np.uint64)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PrivateMatrix:
-    """A published matrix: tiles of E at all participants but the owner, A at the coordinator, B at the owner."""
+    """A published matrix, and where this role has its part of it: B at the owner, A at the coordinator, E elsewhere."""
 
     owner: int
     columns: int
     rows: int
-    difference: tuple[U64, ...] = field(repr=False)
-    mask: MatrixMask | None = field(repr=False)
-    plain: Matrix | None = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a tile lies in its matrix."""
-
-    columns: slice
-    rows: slice
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Columns and rows of the tile."""
-        return self.columns.stop - self.columns.start, self.rows.stop - self.rows.start
+    held: RowBlocks = field(repr=False)
 
 
 def publish_matrix(
-    party: Party, owner: int, columns: int, rows: int, plain: Matrix | None = None, keep: bool = False
+    party: Party,
+    owner: int,
+    columns: int,
+    rows: int,
+    plain: Matrix | None = None,
+    keep: bool = False,
+    held: RowBlocks | None = None,
 ) -> PrivateMatrix:
     """Put one participant's 0/1 matrix (columns, rows) into the computation.
 
     1. The owner expands A tile by tile, and publishes E = B - A.
 
-    `keep` lets the coordinator hold A from the first product on.
+    `held` is where this role's row blocks live, in memory if it does not say; `keep` lets the coordinator hold A from
+    the first product on.
 
     Rounds: 1 per tile. Sent: 8 columns * rows bytes by the owner to each receiver (an auxiliary's E is passed on by the
     active participant). Reveals: nothing.
     """
     step = f"matrix of {party.roster.name(owner)}"
     party.step(step)
-    source = party.source_of(owner, "A")
-    if party.role == owner and plain is None:
+    layout, source = RowLayout(columns, rows), party.source_of(owner, "A")
+    held = LocalRows() if held is None else held
+    own: Iterator[U64] = iter(())
+    if source is None:
+        held.receive(owner, layout)
+    elif party.is_coordinator:
+        held.expand(owner, layout, source, keep)
+    elif plain is None:
         raise DoesNotFitError(f"{party.name} has to bring a matrix of {columns} columns and {rows} rows")
-    difference = []
-    for place in _places(columns, rows):
+    else:
+        held.own(owner, layout, plain, source)
+        own = held.published(owner)
+    for tile in layout.all_tiles():
         party.step(step)
-        tile = RingArray.hidden(VECTOR, place.shape)
-        if plain is not None and source is not None and party.role == owner:
-            bits = plain.tile(place.columns, place.rows)
-            if bits.shape != tile.shape:
-                raise DoesNotFitError(f"{party.name} brought a tile of {bits.shape} instead of {tile.shape}")
-            tile = RingArray(VECTOR, bits.astype(np.uint64)) - source.elements(VECTOR, tile.shape)
-        (tile,) = publish(party, owner, [tile])
-        if party.role != owner and not party.is_coordinator:
+        values = RingArray(VECTOR, next(own)) if party.role == owner else RingArray.hidden(VECTOR, tile.shape)
+        (values,) = publish(party, owner, [values])
+        if source is None:
             # Kept as it came in its frame: where participants share a process, those who got one frame share it.
-            difference.append(np.asarray(tile.data, np.uint64))
-    mask = MatrixMask(source, keep) if party.is_coordinator and source is not None else None
-    return PrivateMatrix(owner, columns, rows, tuple(difference), mask, plain if party.role == owner else None)
+            held.put(owner, tile, np.asarray(values.data, np.uint64))
+    return PrivateMatrix(owner, columns, rows, held)
 
 
 def matrices_times(party: Party, matrices: Sequence[PrivateMatrix], x: RowVectors) -> Shares:
@@ -170,58 +103,27 @@ def matrices_times(party: Party, matrices: Sequence[PrivateMatrix], x: RowVector
     specs = [(VECTOR, (count, m.columns)) for m, rest in zip(matrices, others, strict=True) if rest]
 
     def products() -> list[RingArray]:
-        return [-_masked_times(m, rest) for m, rest in zip(matrices, others, strict=True) if rest]
+        return [-_times(m, rest) for m, rest in zip(matrices, others, strict=True) if rest]
 
     dealt = iter(party.deal(specs, products)) if specs else iter(())
     pieces = []
     for matrix, rest in zip(matrices, others, strict=True):
         part = next(dealt) if rest else RingArray.zeros(VECTOR, (count, matrix.columns))
+        mine = [x.parts[party.role]] if party.role in x.parts else []
         if party.is_coordinator:
             part = RingArray.hidden(VECTOR, part.shape)
         elif party.role == matrix.owner:
-            part = part + _owned_times(party, matrix, x)
-        elif party.role in x.parts:
-            part = part - _tiles_times(matrix, matrix.difference, x.parts[party.role])
+            part = part + _times(matrix, [x.masked], mine)
+        elif mine:
+            part = part - _times(matrix, mine)
         pieces.append(Shares(part))
     return concatenate_shares(pieces)
 
 
-def _owned_times(party: Party, matrix: PrivateMatrix, x: RowVectors) -> RingArray:
-    """Return B (m - lam^o), the owner's part."""
-    assert matrix.plain is not None
-    known = x.masked - x.parts[party.role] if party.role in x.parts else x.masked
-    return RingArray(VECTOR, matrix.plain.times(np.asarray(known.data, np.uint64)))
+def _times(matrix: PrivateMatrix, added: Sequence[RingArray], taken: Sequence[RingArray] = ()) -> RingArray:
+    """Return the sum of some vectors, less that of others, times what this role has of a matrix."""
+    return RingArray(VECTOR, matrix.held.times(matrix.owner, _words(added), _words(taken)))
 
 
-def _masked_times(matrix: PrivateMatrix, parts: Sequence[RingArray]) -> RingArray:
-    """Return A times the sum of some parts of a mask, the coordinator's part."""
-    assert matrix.mask is not None
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole + part
-    return _tiles_times(matrix, matrix.mask.tiles(_places(matrix.columns, matrix.rows)), whole)
-
-
-def _tiles_times(matrix: PrivateMatrix, tiles: Iterable[U64], vectors: RingArray) -> RingArray:
-    """Return vectors (V, rows) times a matrix in tiles, (V, columns)."""
-    out = np.zeros((vectors.shape[0], matrix.columns), np.uint64)
-    left = iter(tiles)
-    for _, places in groupby(_places(matrix.columns, matrix.rows), key=lambda place: place.rows.start):
-        block = None
-        for place in places:
-            if block is None:  # the vectors of a block of rows stay in the cache while all columns pass
-                block = np.ascontiguousarray(vectors.data[:, place.rows], np.uint64)
-            piece = np.zeros((len(block), place.shape[0]), np.uint64)
-            kernels.dense_add(next(left), block, piece)
-            out[:, place.columns] += piece
-    return RingArray(VECTOR, out)
-
-
-def _places(columns: int, rows: int) -> list[Place]:
-    """Return the tiles of a matrix in the order of its stream: block of rows by block of rows, all columns of each."""
-    width = max(4, TILE_BYTES // (8 * max(1, min(rows, TILE_ROWS))))
-    return [
-        Place(slice(first, min(columns, first + width)), slice(row, min(rows, row + TILE_ROWS)))
-        for row in range(0, rows, TILE_ROWS)
-        for first in range(0, columns, width)
-    ]
+def _words(vectors: Sequence[RingArray]) -> list[U64]:
+    return [np.asarray(one.data, np.uint64) for one in vectors]

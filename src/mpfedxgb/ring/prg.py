@@ -21,6 +21,7 @@ from mpfedxgb.ring.ring import BIT, Ring, Shape
 SEED_BYTES = 32
 KEY_BYTES = 32
 _BLOCK_BYTES = 64
+_CIPHER_BYTES = 16
 _CHUNK = 1 << 16
 _ZEROS = memoryview(bytes(_CHUNK))
 
@@ -32,8 +33,8 @@ class Source(Protocol):
         """Return the next elements."""
         ...
 
-    def again(self) -> Source:
-        """Return the same stream from its beginning."""
+    def again(self, start: int = 0) -> Source:
+        """Return the same stream from its beginning, or from so many bytes behind it."""
         ...
 
 
@@ -42,16 +43,25 @@ class Stream:
 
     __slots__ = ("_encryptor", "_key")
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, start: int = 0) -> None:
         self._key = key
-        self._encryptor = Cipher(algorithms.AES(key[:16]), modes.CTR(key[16:])).encryptor()
+        blocks, rest = divmod(start, _CIPHER_BYTES)  # SP 800-38A, section 6.5: block i is the cipher of counter + i
+        counter = (int.from_bytes(key[16:]) + blocks) % (1 << 8 * _CIPHER_BYTES)
+        self._encryptor = Cipher(algorithms.AES(key[:16]), modes.CTR(counter.to_bytes(_CIPHER_BYTES))).encryptor()
+        if rest:
+            self.octets(rest)
 
     def __repr__(self) -> str:
         return "Stream()"
 
-    def again(self) -> Stream:
-        """Return the same stream from its beginning: the coordinator expands the mask of a matrix many times."""
-        return Stream(self._key)
+    @property
+    def key(self) -> bytes:
+        """The key of this step alone: with it and a start, whoever works for a role expands a piece by itself."""
+        return self._key
+
+    def again(self, start: int = 0) -> Stream:
+        """Return the same stream from so many bytes behind its beginning: masks of matrices are expanded in blocks."""
+        return Stream(self._key, start)
 
     def octets(self, count: int) -> U8:
         """Return the next `count` bytes."""

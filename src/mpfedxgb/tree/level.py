@@ -103,10 +103,11 @@ class SplitData:
     evaluation: tuple[Table, ...] = ()
     features: FeatureIndex | None = None
 
-    def goes_left(self, candidate: int) -> npt.NDArray[np.uint8]:
-        """Return which rows, training and evaluation, go left by one of this participant's own candidates."""
+    def goes_left(self, owner: int, candidate: int) -> npt.NDArray[np.uint8]:
+        """Return which rows, training and evaluation, go left by a candidate of its owner, who is this participant."""
         assert self.candidates is not None
-        parts = [self.candidates.rows_left(candidate)]
+        (own,) = (matrix for matrix in self.matrices if matrix.owner == owner)
+        parts = [own.held.column(owner, candidate)]
         parts += [self.candidates.rows_left(candidate, table) for table in self.evaluation]
         return np.concatenate(parts)
 

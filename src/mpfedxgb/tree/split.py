@@ -92,7 +92,7 @@ def children(
             flipped = False
             if party.role == owner:  # 21
                 flipped = not rules.is_paper and _coin(party, f"{label}/coin/{tree}/{node}")
-                sides[i] = pack(data.goes_left(candidate) ^ np.uint8(flipped))  # 22-29
+                sides[i] = pack(data.goes_left(owner, candidate) ^ np.uint8(flipped))  # 22-29
             left, right = trees[tree].split(node, owner, candidate, flipped)  # 35-36
             nodes[i], nodes[n + i] = (tree, left), (tree, right)
         q = share_each(party, [owner for owner, _ in splits], PACKED, (data.sizes.packed,), sides)  # 30

@@ -1,0 +1,359 @@
+"""Where the row blocks of a role's matrices live, and the row work that is done there, block by block.
+
+A matrix lies in blocks of BLOCK_ROWS rows, and a block column by column (`RowLayout`). E is sent, A is expanded and a
+file is written in this one order, so that the place of a block in the stream of A, or in a file, follows from its
+number: every block of every matrix can be expanded and multiplied by itself, by whoever has it. A block travels in
+tiles of whole columns of it.
+
+A role asks one object for all its row work, `RowBlocks`, and does not know where the blocks are:
+
+    publishing        own, published    the owner hands in B and the stream of A, and is given the tiles of E
+                      receive, put      another participant hands in the tiles of E, as they come
+                      expand            the coordinator hands in the stream of A
+    products          times             E, A or B, whatever this role has of a matrix, times vectors
+    splits            column            one column of the own matrix: which rows go left
+
+All of it is sums over rows modulo 2^64, so that it does not matter who adds up which blocks, or in which order.
+`LocalRows` does the work in this process; what it holds of E is on a `Shelf`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.errors import DoesNotFitError, FrameError
+from mpfedxgb.ring import kernels
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.kernels import U64
+from mpfedxgb.ring.prg import Source
+from mpfedxgb.ring.ring import VECTOR
+
+Bits = npt.NDArray[np.uint8]
+
+BLOCK_ROWS = 1 << 12
+"""Rows of a block: sixteen vectors of so many rows take half of a core's second-level cache."""
+
+TILE_BYTES = 1 << 20
+"""Size of the tiles in which a block is expanded, sent and kept in memory."""
+
+OWN_BLOCKS = 16
+"""Blocks of the own matrix that are worked through at once: sums over its bins are cheap beside those over rows."""
+
+WORD = VECTOR.element_bytes
+
+
+class Matrix(Protocol):
+    """What an owner brings: a 0/1 matrix of candidate columns by rows, and the fast way to multiply with it."""
+
+    def tile(self, columns: slice, rows: slice) -> Bits:
+        """Return some columns over some rows as 0/1 values, (columns, rows)."""
+        ...
+
+    def times(self, vectors: U64, rows: slice) -> U64:
+        """Return vectors over some rows, (V, rows), times the matrix there, modulo 2^64: (V, columns)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BitMatrix:
+    """A `Matrix` held as plain 0/1 values (columns, rows)."""
+
+    bits: Bits = field(repr=False)
+
+    def tile(self, columns: slice, rows: slice) -> Bits:
+        """Return a part (see Matrix)."""
+        return self.bits[columns, rows]
+
+    def times(self, vectors: U64, rows: slice) -> U64:
+        """Return the product (see Matrix)."""
+        out = np.zeros((len(vectors), len(self.bits)), np.uint64)
+        kernels.dense_add(self.bits[:, rows].astype(np.uint64), np.ascontiguousarray(vectors), out)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Where a tile lies: its block, its columns and rows, and the bytes of the matrix before it."""
+
+    block: int
+    columns: slice
+    rows: slice
+    start: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Columns and rows of the tile."""
+        return self.columns.stop - self.columns.start, self.rows.stop - self.rows.start
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """How a matrix of so many columns and rows lies: block of rows by block of rows, each of them column by column."""
+
+    columns: int
+    rows: int
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks; the last one may be shorter than the others."""
+        return -(-self.rows // BLOCK_ROWS) if self.columns else 0
+
+    @property
+    def octets(self) -> int:
+        """Bytes of the whole matrix."""
+        return self.start(self.rows)
+
+    def start(self, row: int) -> int:
+        """Return the bytes of the matrix before the block that begins with a row."""
+        return WORD * self.columns * row
+
+    def rows_of(self, block: int, count: int = 1) -> slice:
+        """Return the rows of a block, or of several that follow each other."""
+        first = block * BLOCK_ROWS
+        return slice(first, min(self.rows, first + count * BLOCK_ROWS))
+
+    def runs(self, count: int) -> list[slice]:
+        """Return the rows of all blocks, in runs of so many blocks."""
+        return [self.rows_of(block, count) for block in range(0, self.blocks, count)]
+
+    def tiles(self, block: int) -> list[Tile]:
+        """Return the tiles of a block, in order."""
+        rows = self.rows_of(block)
+        count = rows.stop - rows.start
+        width = max(4, TILE_BYTES // (WORD * max(1, min(self.rows, BLOCK_ROWS))))
+        before = self.start(rows.start)
+        return [
+            Tile(block, slice(first, min(self.columns, first + width)), rows, before + WORD * count * first)
+            for first in range(0, self.columns, width)
+        ]
+
+    def all_tiles(self) -> Iterator[Tile]:
+        """Yield the tiles of all blocks, in order."""
+        for block in range(self.blocks):
+            yield from self.tiles(block)
+
+
+class RowBlocks(Protocol):
+    """What a role asks of the place where the row blocks of its matrices live; matrices are told by their owner.
+
+    Vectors come as arrays (V, rows) over all rows, to be added up or taken off, so that nobody makes a sum of all rows
+    where that of a block will do.
+    """
+
+    def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source) -> None:
+        """Take in the own matrix B, and the stream of its mask A."""
+        ...
+
+    def published(self, owner: int) -> Iterator[U64]:
+        """Yield E = B - A of the own matrix, tile by tile."""
+        ...
+
+    def receive(self, owner: int, layout: RowLayout) -> None:
+        """Make room for E of another participant."""
+        ...
+
+    def put(self, owner: int, tile: Tile, values: U64) -> None:
+        """Take in a tile of E, which nobody changes any more."""
+        ...
+
+    def expand(self, owner: int, layout: RowLayout, mask: Source, keep: bool) -> None:
+        """Take in the stream of A, at the coordinator; `keep` A from the first product on."""
+        ...
+
+    def times(self, owner: int, added: Sequence[U64], taken: Sequence[U64] = ()) -> U64:
+        """Return the sum of some vectors, less that of others, times what there is of a matrix: (V, columns)."""
+        ...
+
+    def column(self, owner: int, index: int) -> Bits:
+        """Return a column of the own matrix, 0/1 values of all rows."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+class Shelf(Protocol):
+    """Where tiles of E are kept until the end of a training. Participants of one process may share one: E is public."""
+
+    def receive(self, owner: int, layout: RowLayout) -> None:
+        """Make room for E of a participant; a second time changes nothing."""
+        ...
+
+    def put(self, owner: int, tile: Tile, values: U64) -> None:
+        """Keep a tile; what others have put there already has to be the same."""
+        ...
+
+    def tiles(self, owner: int, tiles: Sequence[Tile]) -> Iterator[U64]:
+        """Yield tiles of one block."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+class MemoryShelf:
+    """Tiles in memory, as they came in their frames: where participants share a process, there is one of each."""
+
+    def __init__(self) -> None:
+        self._tiles: dict[tuple[int, int], U64] = {}
+        self._changing = threading.Lock()
+
+    def receive(self, owner: int, layout: RowLayout) -> None:
+        """Make no room before it is needed (see Shelf)."""
+
+    def put(self, owner: int, tile: Tile, values: U64) -> None:
+        """Keep a tile (see Shelf)."""
+        with self._changing:
+            kept = self._tiles.setdefault((owner, tile.start), values)
+        refuse_other(kept, values)
+
+    def tiles(self, owner: int, tiles: Sequence[Tile]) -> Iterator[U64]:
+        """Yield tiles (see Shelf)."""
+        for tile in tiles:
+            yield self._tiles[owner, tile.start]
+
+    def close(self) -> None:
+        """Let go of everything (see Shelf)."""
+        self._tiles.clear()
+
+
+def refuse_other(kept: U64, values: U64) -> None:
+    """Raise FrameError where two participants were sent different tiles of what all of them should have."""
+    if kept is not values and not np.array_equal(kept, values):
+        raise FrameError("participants were sent different parts of a matrix; one of the others has changed it")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Own:
+    layout: RowLayout
+    matrix: Matrix
+    mask: Source
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Received:
+    layout: RowLayout
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Expanded:
+    layout: RowLayout
+    mask: Source
+    kept: dict[int, list[U64]] | None
+
+
+class LocalRows:
+    """`RowBlocks` in this process, with E on a shelf, in memory if none is given."""
+
+    def __init__(self, shelf: Shelf | None = None) -> None:
+        self._shelf: Shelf = MemoryShelf() if shelf is None else shelf
+        self._held: dict[int, _Own | _Received | _Expanded] = {}
+
+    def __repr__(self) -> str:
+        return f"LocalRows({len(self._held)} matrices)"
+
+    def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source) -> None:
+        """Take in the own matrix (see RowBlocks)."""
+        self._held[owner] = _Own(layout, matrix, mask)
+
+    def published(self, owner: int) -> Iterator[U64]:
+        """Yield E of the own matrix (see RowBlocks)."""
+        held = self._owned(owner)
+        for block in range(held.layout.blocks):
+            tiles = held.layout.tiles(block)
+            for tile, mask in zip(tiles, expanded(held.mask, tiles), strict=True):
+                yield difference(held.matrix, tile, mask)
+
+    def receive(self, owner: int, layout: RowLayout) -> None:
+        """Make room for E (see RowBlocks)."""
+        self._shelf.receive(owner, layout)
+        self._held[owner] = _Received(layout)
+
+    def put(self, owner: int, tile: Tile, values: U64) -> None:
+        """Take in a tile of E (see RowBlocks)."""
+        self._shelf.put(owner, tile, values)
+
+    def expand(self, owner: int, layout: RowLayout, mask: Source, keep: bool) -> None:
+        """Take in the stream of A (see RowBlocks)."""
+        self._held[owner] = _Expanded(layout, mask, {} if keep else None)
+
+    def times(self, owner: int, added: Sequence[U64], taken: Sequence[U64] = ()) -> U64:
+        """Return the product with a matrix (see RowBlocks)."""
+        held = self._held[owner]
+        out = np.zeros((len(added[0]), held.layout.columns), np.uint64)
+        if isinstance(held, _Own):
+            for rows in held.layout.runs(OWN_BLOCKS):
+                out += held.matrix.times(combined(added, taken, rows), rows)
+            return out
+        for block, rows in enumerate(held.layout.runs(1)):
+            out += self._block_times(owner, held, block, combined(added, taken, rows))
+        return out
+
+    def _block_times(self, owner: int, held: _Received | _Expanded, block: int, vectors: U64) -> U64:
+        tiles = held.layout.tiles(block)
+        if isinstance(held, _Received):
+            return tiles_times(tiles, self._shelf.tiles(owner, tiles), vectors)
+        if held.kept is None:
+            return tiles_times(tiles, expanded(held.mask, tiles), vectors)
+        if block not in held.kept:
+            held.kept[block] = list(expanded(held.mask, tiles))
+        return tiles_times(tiles, iter(held.kept[block]), vectors)
+
+    def column(self, owner: int, index: int) -> Bits:
+        """Return a column of the own matrix (see RowBlocks)."""
+        held = self._owned(owner)
+        return np.asarray(held.matrix.tile(slice(index, index + 1), slice(0, held.layout.rows))[0])
+
+    def close(self) -> None:
+        """Let go of everything (see RowBlocks)."""
+        self._held.clear()
+        self._shelf.close()
+
+    def _owned(self, owner: int) -> _Own:
+        held = self._held[owner]
+        assert isinstance(held, _Own), "only its owner has a matrix in the plain"
+        return held
+
+
+# The work on one block, for whoever has it
+
+
+def expanded(mask: Source, tiles: Sequence[Tile]) -> Iterator[U64]:
+    """Yield A in the tiles of a block, from where that begins in the stream."""
+    source = mask.again(tiles[0].start) if tiles else mask
+    for tile in tiles:
+        yield np.ascontiguousarray(source.elements(VECTOR, tile.shape).data, np.uint64)
+
+
+def difference(matrix: Matrix, tile: Tile, mask: U64) -> U64:
+    """Return a tile of E = B - A."""
+    bits = matrix.tile(tile.columns, tile.rows)
+    if bits.shape != tile.shape:
+        raise DoesNotFitError(f"a tile of {bits.shape} was brought instead of {tile.shape}")
+    return np.asarray((RingArray(VECTOR, bits.astype(np.uint64)) - RingArray(VECTOR, mask)).data)
+
+
+def combined(added: Sequence[U64], taken: Sequence[U64], rows: slice) -> U64:
+    """Return the sum of vectors, less that of others, over some rows; contiguous, as kernels take them."""
+    out = np.ascontiguousarray(added[0][:, rows])
+    for vectors in added[1:]:
+        out = out + vectors[:, rows]
+    for vectors in taken:
+        out = out - vectors[:, rows]
+    return out
+
+
+def tiles_times(tiles: Sequence[Tile], values: Iterator[U64], vectors: U64) -> U64:
+    """Return vectors (V, rows of a block) times the block's tiles: (V, columns)."""
+    pieces = [np.zeros((len(vectors), tile.shape[0]), np.uint64) for tile in tiles]
+    for piece, tile in zip(pieces, values, strict=True):
+        kernels.dense_add(tile, vectors, piece)
+    return np.concatenate(pieces, axis=1)
