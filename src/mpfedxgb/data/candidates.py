@@ -117,6 +117,10 @@ class Candidates:
     def __repr__(self) -> str:
         return f"Candidates({len(self)} of {len(self.bins.counts)} features)"
 
+    def codes(self, rows: slice) -> Codes:
+        """Return the bins of some training rows, (features, rows)."""
+        return self.bins.codes[:, rows]
+
     def tile(self, columns: slice = slice(None), rows: slice = slice(None)) -> Bits:
         """Return some columns over some training rows, or all of them, as 0/1 values, (columns, rows)."""
         return self.ranges.bits(self.bins.codes[:, rows], columns)
