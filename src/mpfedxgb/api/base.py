@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -41,8 +41,11 @@ from mpfedxgb.errors import DataError, SettingsError, UnknownParameterError
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
+from mpfedxgb.protocols.row_blocks import LocalRows
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord, record_run
+from mpfedxgb.workers.cluster import Cluster
+from mpfedxgb.workers.rows import WorkerRows
 
 _SMALL = 1 << 24
 """Rows times columns times bins up to which a simulation keeps to one core."""
@@ -106,6 +109,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         insecure_seed: int | None = None,
         deadline: float = 600.0,
         link: str | Link = "local",
+        client: Any = None,
         verbosity: int = 0,
     ) -> None:
         self.participants = participants
@@ -132,6 +136,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.insecure_seed = insecure_seed
         self.deadline = deadline
         self.link = link
+        self.client = client
         self.verbosity = verbosity
 
     def set_params(self, **params: Any) -> Self:
@@ -191,6 +196,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         }
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         settings = self._settings(params)
+        cluster = None if self.client is None else Cluster.over(self.client, settings.deadline)
         with watch(self.verbosity, params.n_estimators) as watcher:
             labels = Labels(
                 y=y,
@@ -210,7 +216,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
                     party.on_progress = watcher.on_progress
-                return secure_train(party, params, data)
+                with closing(LocalRows() if cluster is None else WorkerRows(cluster)) as held:
+                    return secure_train(party, params, data, held=held)
 
             started = time.perf_counter()
             run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))

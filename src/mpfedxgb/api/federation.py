@@ -23,20 +23,23 @@ class Federation:
     """The role of one organisation in a federation, as its settings file describes it.
 
     Every organisation makes its own and calls the same method at the same time; the coordinator calls `coordinate`.
+    With a `distributed.Client` of its own Dask cluster, or with [workers] in the settings, an organisation's rows live
+    on that cluster's workers while it trains or deals.
 
     >>> Federation.from_toml("bank.toml").train(table, label="defaulted")    # doctest: +SKIP
     """
 
-    def __init__(self, settings: RoleSettings) -> None:
+    def __init__(self, settings: RoleSettings, client: Any = None) -> None:
         self.settings = settings
+        self.client = client
 
     def __repr__(self) -> str:
         return f"Federation({self.settings.federation.name!r}, role={self.settings.role.name!r})"
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> Federation:
+    def from_toml(cls, path: str | Path, client: Any = None) -> Federation:
         """Return the role that a settings file describes; raises SettingsError naming key, value and remedy."""
-        return cls(RoleSettings.from_toml(path))
+        return cls(RoleSettings.from_toml(path), client)
 
     def train(
         self,
@@ -72,13 +75,13 @@ class Federation:
         others = None
         if evaluation is not None or has_file:
             others = self._rows(settings, evaluation, "evaluate")
-        return role.train(settings, rows, others, restart, callback=callback)
+        return role.train(settings, rows, others, restart, callback=callback, client=self.client)
 
     def coordinate(self, once: bool = True) -> None:
         """Be the coordinator for one session, or for all that come."""
         if not self.settings.is_coordinator:
             raise SettingsError(f"{self.settings.role.name} is a participant; call train, scoring or serve")
-        role.coordinate(self.settings, once)
+        role.coordinate(self.settings, once, self.client)
 
     def model(self) -> PartialModel:
         """Return this participant's part of the trained model."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,23 +23,32 @@ from mpfedxgb.federation.closing import Finished, close_training
 from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.protocols.row_blocks import LocalRows, RowBlocks
 from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.workers.cluster import Cluster
+from mpfedxgb.workers.rows import WorkerRows
 
 KIND_OF_SESSION = "kind of session"
 ID_DIGEST = "salted digest of the row ids"
 TRAINING, SCORING = 1, 2
 _KINDS = {TRAINING: "training", SCORING: "scoring"}
 
+Workers = Callable[[], AbstractContextManager[Cluster | None]]
+
 _log = logging.getLogger("mpfedxgb.session")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Training:
-    """What one participant brings to a training: its data, the ids of training and evaluation rows, its checkpoints."""
+    """What one participant brings to a training: its data, the ids of training and evaluation rows, its checkpoints.
+
+    Its rows live with the workers of `cluster`, or in this process.
+    """
 
     data: TrainData
     ids: Sequence[Ids]
     progress: Progress
+    cluster: Cluster | None = field(default=None, repr=False)
     on_progress: Callable[[str], None] | None = field(default=None, repr=False)
     write_model: Callable[[TrainResult], object] | None = field(default=None, repr=False)
 
@@ -49,7 +59,8 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
     if mine.on_progress is not None:
         party.on_progress = mine.on_progress
     check_alignment(party, mine.ids)
-    result = secure_train(party, params, mine.data, mine.progress)
+    with closing(_row_blocks(mine.cluster)) as held:
+        result = secure_train(party, params, mine.data, mine.progress, held)
     assert result is not None
     write = mine.write_model
     close_training(party, None if write is None else lambda: write(result))
@@ -62,16 +73,21 @@ def run_scoring(party: Party, service: Service) -> None:
     score_batches(party, service)
 
 
-def run_coordinator(party: Party, params: TrainParams) -> str:
-    """Deal for whatever session the active participant begins; return its kind."""
+def run_coordinator(party: Party, params: TrainParams, workers: Workers = nullcontext) -> str:
+    """Deal for whatever session the active participant begins; return its kind. `workers` connects with its own."""
     kind = _agree_on_kind(party, 0)
     if kind == TRAINING:
         check_alignment(party, ())
-        secure_train(party, params, None, ProgressHeard(params.n_estimators))
+        with workers() as cluster, closing(_row_blocks(cluster)) as held:
+            secure_train(party, params, None, ProgressHeard(params.n_estimators), held)
         close_training(party, None)
     else:
         score_batches(party, None)
     return _KINDS[kind]
+
+
+def _row_blocks(cluster: Cluster | None) -> RowBlocks:
+    return LocalRows() if cluster is None else WorkerRows(cluster)
 
 
 def _agree_on_kind(party: Party, mine: int) -> int:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,11 @@ from mpfedxgb.federation.scoring import Service
 from mpfedxgb.federation.session import Stopper, run_session, serve, state_folder
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.stopping import stopping_on_signals
+from mpfedxgb.federation.workers import own_workers
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.meter import Meter
+from mpfedxgb.workers.cluster import Cluster
 
 _AFTER_A_STOP = 5.0
 """Seconds that a session has to end once it was stopped; one that computes meanwhile is left to itself."""
@@ -68,6 +71,7 @@ def train(
     restart: bool = False,
     on_progress: Callable[[str], None] | None = None,
     callback: Callable[[RoundReport], object] | None = None,
+    client: Any = None,
 ) -> Trained:
     """Take part in a training, go on where an earlier attempt stopped, and write this participant's model.
 
@@ -81,7 +85,22 @@ def train(
         Forget this role's checkpoints and begin again.
     on_progress, callback : functions or None
         Told of every finer step, and at the active participant of every round.
+    client : distributed.Client or None
+        The Dask cluster that the rows live on; if None, that of [workers], if there is one.
     """
+    with own_workers(settings, client) as cluster:
+        return _train(settings, rows, evaluation, restart, on_progress, callback, cluster)
+
+
+def _train(
+    settings: RoleSettings,
+    rows: Rows,
+    evaluation: Rows | None,
+    restart: bool,
+    on_progress: Callable[[str], None] | None,
+    callback: Callable[[RoundReport], object] | None,
+    cluster: Cluster | None,
+) -> Trained:
     settings.check_outputs()
     labels, classes = labels_of(settings, rows, evaluation, callback)
     others = [] if evaluation is None else [evaluation]
@@ -100,6 +119,7 @@ def train(
         TrainData(rows.table, tables, labels),
         [rows.ids, *(r.ids for r in others)],
         LoggedProgress(checkpoints, settings.training.n_estimators, finished),
+        cluster,
         on_progress,
         write_model,
     )
@@ -122,10 +142,12 @@ def train(
     return Trained(whole(outcome.result), outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
 
 
-def coordinate(settings: RoleSettings, once: bool = False) -> None:
+def coordinate(settings: RoleSettings, once: bool = False, client: Any = None) -> None:
     """Deal for one session after the other, until stopped; for one only, if `once`."""
     with stopping_on_signals():
-        (run_session if once else serve)(settings, run_coordinator, (settings.training,))
+        (run_session if once else serve)(
+            settings, run_coordinator, (settings.training, partial(own_workers, settings, client))
+        )
 
 
 def serve_rows(settings: RoleSettings, rows: Rows, model: PartialModel, once: bool = False) -> None:

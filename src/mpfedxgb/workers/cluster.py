@@ -9,8 +9,8 @@ elsewhere; without its scheduler a cluster is of no use, and the run ends with a
 
 from __future__ import annotations
 
-import contextlib
 import logging
+import queue
 import ssl
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from mpfedxgb.errors import DataError, MpfedxgbError, SettingsError, WorkersError
+from mpfedxgb.errors import NO_MEMORY, DataError, MpfedxgbError, SettingsError, WorkersError
 from mpfedxgb.workers import tasks
 
 distributed: Any
@@ -111,7 +111,7 @@ class Cluster:
         """Return the addresses of all workers, in order; waits for so many of them. New ones are looked at first."""
         end = time.monotonic() + self._deadline
         while True:
-            found = sorted(self._sync(partial(self._client.scheduler.ncores, workers=None)))
+            found = self._there()
             if len(found) >= least:
                 self._check_versions([worker for worker in found if worker not in self._checked])
                 return found
@@ -159,41 +159,51 @@ class Cluster:
 
     def call(self, calls: Sequence[Call]) -> list[Any]:
         """Run calls side by side and return their results, in order, `Lost` where the worker was lost."""
-        futures = [
-            self._client.submit(
+        futures = [self._submit(call, i) for i, call in enumerate(calls)]
+        lost = self._wait(calls, futures)
+        return [Lost(call.worker) if i in lost else self._result(call, futures[i]) for i, call in enumerate(calls)]
+
+    def _submit(self, call: Call, number: int) -> Any:
+        try:
+            return self._client.submit(
                 tasks.attempt,
                 call.function,
                 list(call.arguments),
                 workers=[call.worker],
                 allow_other_workers=False,
                 pure=False,
-                key=f"mpfedxgb-{call.function.__name__}-{time.monotonic_ns()}-{i}",
+                key=f"mpfedxgb-{call.function.__name__}-{time.monotonic_ns()}-{number}",
             )
-            for i, call in enumerate(calls)
-        ]
-        lost = self._wait(calls, futures)
-        return [Lost(call.worker) if i in lost else self._result(call, futures[i]) for i, call in enumerate(calls)]
+        except Exception:
+            if self._is_alone():
+                raise self._gone() from None
+            raise
 
     def _wait(self, calls: Sequence[Call], futures: Sequence[Any]) -> set[int]:
         """Wait until every call has ended or has lost its worker; return those that have."""
         end = time.monotonic() + self._deadline
+        ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        for future in futures:
+            future.add_done_callback(ended.put)
         lost: set[int] = set()
         while True:
-            running = [f for i, f in enumerate(futures) if i not in lost and f.status == "pending"]
-            if running:
-                with contextlib.suppress(TimeoutError, CancelledError, distributed.TimeoutError):
-                    distributed.wait(running, timeout=_PAUSE)
-            there = set(self._sync(partial(self._client.scheduler.ncores, workers=None)))
-            lost |= {i for i, f in enumerate(futures) if f.status != "finished" and calls[i].worker not in there}
             lost |= {i for i, f in enumerate(futures) if f.status in ("cancelled", "lost")}
             if all(i in lost or f.status in ("finished", "error") for i, f in enumerate(futures)):
                 return lost
+            try:
+                ended.get(timeout=_PAUSE)
+            except queue.Empty:
+                there = self._there()
+                lost |= {i for i, f in enumerate(futures) if f.status != "finished" and calls[i].worker not in there}
             if time.monotonic() > end:
                 slow = sorted({calls[i].worker for i, f in enumerate(futures) if f.status == "pending"})
                 raise WorkersError(
                     f"the workers {', '.join(slow)} have not answered for {self._deadline:g} seconds; look at their "
                     "logs, and start this role again to go on"
                 )
+
+    def _there(self) -> list[str]:
+        return sorted(self._sync(partial(self._client.scheduler.ncores, workers=None)))
 
     def _result(self, call: Call, future: Any) -> Any:
         try:
@@ -261,7 +271,7 @@ def _require_dask() -> None:
 
 
 def _raise(worker: str, kind: str, text: str) -> None:
-    if kind == "MemoryError":
+    if kind == NO_MEMORY:
         raise WorkersError(f"the worker {worker} has not enough memory; give it more, or start more workers")
     if kind == DataError.__name__:
         raise DataError(text)

@@ -15,14 +15,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from mpfedxgb.data.binning import Codes
 from mpfedxgb.data.candidates import BinRanges, Bits
 from mpfedxgb.errors import WorkersError
-from mpfedxgb.protocols.row_blocks import MemoryShelf, RowLayout, Shelf, Tile, combined
+from mpfedxgb.protocols.row_blocks import Matrix, MemoryShelf, RowLayout, Shelf, Tile, combined
 from mpfedxgb.ring.kernels import U64
 from mpfedxgb.ring.prg import Source, Stream
 from mpfedxgb.workers import tasks
@@ -38,6 +38,7 @@ _MOST_LOSSES = 20
 _log = logging.getLogger("mpfedxgb.workers")
 
 
+@runtime_checkable
 class BinnedMatrix(Protocol):
     """What an owner brings: candidates over bins, and the bins of its rows."""
 
@@ -75,8 +76,9 @@ class WorkerRows:
     def __repr__(self) -> str:
         return f"WorkerRows({len(self._held)} matrices, {len(self._runs)} runs)"
 
-    def own(self, owner: int, layout: RowLayout, matrix: BinnedMatrix, mask: Source) -> None:
+    def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source) -> None:
         """Put the own bins on the workers (see RowBlocks)."""
+        assert isinstance(matrix, BinnedMatrix), "workers compute with bins"
         self._cut(layout)
         ranges = tuple(getattr(matrix.ranges, f.name) for f in fields(BinRanges))
 
@@ -85,7 +87,6 @@ class WorkerRows:
 
         self._held[owner] = _Held(layout, build, ranges=ranges, key=_key(mask))
         self._place(self._held[owner], range(len(self._runs)))
-        _log.info("the bins of %d rows are on %d workers", layout.rows, len(set(self._worker_of.values())))
 
     def published(self, owner: int) -> Iterator[U64]:
         """Yield E of the own matrix (see RowBlocks), some runs ahead: workers compute it, one run each at a time."""
@@ -172,6 +173,7 @@ class WorkerRows:
         count = max(1, min(RUN_BLOCKS, layout.blocks // (RUNS_PER_WORKER * len(workers))))
         self._runs = [(b, min(count, layout.blocks - b)) for b in range(0, layout.blocks, count)]
         self._worker_of = {i: workers[i * len(workers) // len(self._runs)] for i in range(len(self._runs))}
+        _log.info("work on %d rows is done by %d workers", layout.rows, len(set(self._worker_of.values())))
 
     def _place(self, held: _Held, runs: Sequence[int]) -> None:
         """Make sure that runs of a matrix are with their workers, on others if those are lost."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
+from importlib.metadata import version as installed
 from typing import Any
 
 import numpy as np
 
-import mpfedxgb
 from mpfedxgb.data.binning import Codes
 from mpfedxgb.data.candidates import BinRanges, Bits
+from mpfedxgb.errors import UNKNOWN, MpfedxgbError, kind_of
 from mpfedxgb.protocols.row_blocks import RowLayout, Tile, expanded, tiles_times
 from mpfedxgb.ring.kernels import U64
 from mpfedxgb.ring.prg import Stream
@@ -32,7 +33,8 @@ Outcome = tuple[bool, Any]
 
 def version() -> str:
     """Return what has to be the same in the role's process and on its workers, so that both compute the same."""
-    return f"mpfedxgb {mpfedxgb.__version__}, numpy {np.__version__}, Python {platform.python_version()}"
+    python = ".".join(platform.python_version_tuple()[:2])
+    return f"mpfedxgb {installed('mpfedxgb')}, numpy {np.__version__}, Python {python}"
 
 
 def attempt(function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
@@ -40,8 +42,9 @@ def attempt(function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
     try:
         return True, function(*arguments)
     except Exception as error:
-        ours = type(error).__module__ == mpfedxgb.errors.__name__
-        return False, (type(error).__name__, str(error) if ours else "")
+        kind = kind_of(error)
+        name = type(error).__name__ if kind == UNKNOWN else kind
+        return False, (name, str(error) if isinstance(error, MpfedxgbError) else "")
 
 
 def times_bins(ranges: Ranges, codes: Sequence[Codes], vectors: Sequence[U64]) -> U64:

@@ -28,6 +28,7 @@ from mpfedxgb.federation.settings.sections import (
     read_training,
 )
 from mpfedxgb.federation.settings.toml import Section, check_values, read_toml, shorten, suggestion
+from mpfedxgb.federation.settings.workers import Workers
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
 from mpfedxgb.transport.transports import TRANSPORTS, ConnectionSettings
@@ -47,6 +48,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "data": _keys(Data),
     "label": _keys(Label),
     "scoring": _keys(Scoring),
+    "workers": _keys(Workers),
     "log": _keys(Log),
 }
 """Every table of a settings file with its keys."""
@@ -70,6 +72,7 @@ class RoleSettings:
     label: Label | None
     scoring: Scoring
     log: Log
+    workers: Workers | None = None
 
     @classmethod
     def from_toml(cls, path: str | Path) -> RoleSettings:
@@ -179,6 +182,7 @@ class RoleSettings:
         for table, part, keys in (
             ("tls", self.tls, ("ca", "certificate", "key")),
             ("data", self.data, ("train", "evaluate", "predict")),
+            ("workers", self.workers, ("ca", "certificate", "key")),
         ):
             for key in keys if part is not None else ():
                 path = getattr(part, key)
@@ -265,7 +269,10 @@ def _read(file: _Reader) -> RoleSettings:
         file.refuse("scoring", "only auxiliary participants are asked for rows, and can limit that")
     session, log = Session.read(file.section("session")), Log.read(file.section("log"))
     scoring = Scoring.read(file.section("scoring"))
-    return RoleSettings(file.source, federation, role, network, tls, session, training, data, label, scoring, log)
+    workers = Workers.read(file.section("workers")) if file.content.get("workers") else None
+    return RoleSettings(
+        file.source, federation, role, network, tls, session, training, data, label, scoring, log, workers
+    )
 
 
 def _number(roster: Roster, name: str) -> int:
