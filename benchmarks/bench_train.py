@@ -1,7 +1,7 @@
 """What a training costs: seconds cold and warm, rounds, bytes, memory, beside plain xgboost on the same bins.
 
     python benchmarks/bench_train.py [--rows N] [--features J] [--bins K] [--participants M] [--depth D] [--trees T]
-                                     [--security strict] [--link local] [--repeat R] [--json]
+                                     [--security strict] [--link local] [--topology star] [--repeat R] [--json]
 
 All roles are threads of this process, so seconds are those of all of them on this machine together. `seconds_cold` is
 the first fit of the process, `seconds_warm` the best of R more; both are whole fits, binning included. Bytes per tree
@@ -25,6 +25,7 @@ import pandas as pd
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.api.parity import compare_with_xgboost
 from mpfedxgb.boosting.join import JoinedTree, join
+from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.ring import kernels
 from mpfedxgb.tree.nodes import Leaf
 from plain_table import scaled, table
@@ -51,6 +52,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         learning_rate=0.3,
         security=args.security,
         link=args.link,
+        topology=args.topology,
     )
     cold = _seconds(lambda: model.fit(X, y))
     calibration = calibration_seconds()
@@ -71,6 +73,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "trees": trees,
         "security": args.security,
         "link": args.link,
+        "topology": args.topology,
         "plans": run.plans,
         "candidates": candidates,
         "seconds_cold": cold,
@@ -83,6 +86,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "bytes_per_participant_per_tree": (mean(c.bytes_sent for c in aux) - setup_aux) / trees,
         "active_bytes_per_tree": (run.roles[run.active].bytes_sent - run.setup[run.active].bytes_sent) / trees,
         "dealer_bytes_per_tree": run.dealer_bytes / trees,
+        "dealer_bytes_of_participants": [run.roles[name].dealer_bytes for name in (run.active, *run.auxiliaries)],
         "dealer_bytes_per_candidate_and_node": run.dealer_bytes / max(1, candidates * _searched_nodes(model)),
         "setup_bytes_per_participant": setup_aux,
         "products_per_tree": run.roles[run.active].products / trees,
@@ -153,7 +157,7 @@ def _seconds(work: Callable[[], object]) -> float:
 def _page(args: argparse.Namespace, r: dict[str, Any]) -> str:
     title = (
         f"{args.rows} rows x {args.features} features, {args.bins} bins ({r['candidates']} candidates), "
-        f"{args.participants} participants, depth {args.depth}, {args.trees} trees, {args.security}"
+        f"{args.participants} participants, depth {args.depth}, {args.trees} trees, {args.security}, {args.topology}"
     )
     rows = [
         ["fit, cold / warm", f"{r['seconds_cold']:.3f} / {r['seconds_warm']:.3f} s"],
@@ -188,6 +192,7 @@ def _arguments() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default {default})")
     parser.add_argument("--security", default="strict", help="strict")
     parser.add_argument("--link", default="local", help="what tournaments are planned for: local, lan, wan or 20/100")
+    parser.add_argument("--topology", default="star", choices=TOPOLOGIES, help="how participants are connected")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args()
 

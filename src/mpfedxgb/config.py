@@ -31,6 +31,9 @@ class Link:
 LINKS = {"local": Link(0.0, 10_000.0), "lan": Link(0.3, 1_000.0), "wan": Link(20.0, 100.0)}
 """One machine, one building, and organisations apart."""
 
+TOPOLOGIES = ("star", "mesh")
+"""How participants are connected: over the active one, or each with each. The coordinator is connected with all."""
+
 
 def link_of(value: object) -> Link:
     """Return a link by its name, from "LATENCY/BANDWIDTH" in ms and Mbit/s, or as it is."""
@@ -64,14 +67,17 @@ class SessionSettings:
     parameters : str
         The public parameters as JSON (see `TrainParams.to_json`); the handshake compares them.
     deadline : float
-        Seconds that the active participant waits for a peer. The others wait half as long again, so that the
-        one who is waited for directly is the one who gets named.
+        Seconds that a participant waits for the coordinator, who waits for nobody while participants do. The active
+        one waits a quarter longer for the others, and these half as long again: of several who wait for each other,
+        the last in the row gets named.
     max_frame_bytes : int
         Largest frame; longer messages are cut. The smallest of all roles' counts.
     max_queued_bytes : int
         Back-pressure: how many bytes may wait for one receiver before the sender has to wait.
     link : Link
         What lies between the roles. The active participant's counts, who announces it: all roles plan for it.
+    topology : str
+        How participants are connected, "star" or "mesh"; the same at all roles.
     insecure_seed : int or None
         Makes a demonstration repeatable. Whoever knows it knows every mask: never for real data.
     """
@@ -83,6 +89,7 @@ class SessionSettings:
     max_frame_bytes: int = 1 << 30
     max_queued_bytes: int = 1 << 28
     link: Link = LINKS["local"]
+    topology: str = TOPOLOGIES[0]
     insecure_seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -97,10 +104,17 @@ class SessionSettings:
             raise SettingsError(f"max_frame_bytes must be at least {SMALLEST_FRAME}, not {self.max_frame_bytes}")
         if self.max_queued_bytes < 1024:
             raise SettingsError(f"max_queued_bytes must be at least 1024, not {self.max_queued_bytes}")
+        if self.topology not in TOPOLOGIES:
+            raise SettingsError(f"topology={self.topology!r} is not known; it is one of {', '.join(TOPOLOGIES)}")
         if self.insecure_seed is not None and not (isinstance(self.insecure_seed, int) and self.insecure_seed >= 0):
             raise SettingsError(f"insecure_seed must be an integer of 0 or more, not {self.insecure_seed!r}")
 
     @property
+    def active_deadline(self) -> float:
+        """Seconds that the active participant waits for an auxiliary, who may wait for the coordinator."""
+        return 1.25 * self.deadline
+
+    @property
     def longer_deadline(self) -> float:
-        """Seconds that everyone but the active participant waits."""
+        """Seconds that the others wait."""
         return 1.5 * self.deadline

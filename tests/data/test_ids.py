@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.data.files import read_table
-from mpfedxgb.data.ids import SALT_BYTES, encode_ids, sort_by_id
+from mpfedxgb.data.ids import RULES, SALT_BYTES, IdRule, encode_ids, sort_by_id
 from mpfedxgb.errors import DataError
 
 SALT = b"agreed in a session"
@@ -187,3 +187,63 @@ class TestDigest:
         _, ids = sort_by_id(pd.DataFrame({"id": ["secret-1"]}), "id", "bank")
         assert repr(ids) == str(ids) == "Ids(rows=1)"
         assert len(ids) == 1
+
+
+class TestRule:
+    """What counts as the same id among those who agree on it, because their lists differ."""
+
+    @staticmethod
+    def keys(written: Any, **rule: str) -> list[str]:
+        """Return the ids in the common spelling."""
+        return list(sort_by_id(pd.DataFrame({"id": written}), "id", "bank", IdRule(**rule))[1].keys)
+
+    def test_the_type_does_not_depend_on_the_list(self) -> None:
+        """Whole numbers are texts where texts were agreed, and numbers where numbers were."""
+        assert self.keys(["007", "10", "9"]) == ["007", "10", "9"]
+        assert self.keys([9, 10, 7]) == ["10", "7", "9"]
+        assert self.keys(["007", "10", "9.0", " +11"], ids="integer") == ["7", "9", "10", "11"]
+
+    def test_numbers_that_are_none(self) -> None:
+        """They are counted, not shown."""
+        with pytest.raises(
+            DataError, match="bank: 2 of 3 ids of column 'id' are no whole numbers; correct them, or"
+        ) as c:
+            self.keys(["7", "x-secret", "7.5"], ids="integer")
+        assert "secret" not in str(c.value)
+
+    @pytest.mark.parametrize(
+        ("rule", "same", "others"),
+        [
+            ({}, [" A 1 ", "A 1"], ["a 1", "A1"]),
+            ({"case": "ignore"}, ["STRASSE", "stra\u00dfe"], ["strase"]),
+            ({"spaces": "remove"}, ["A\u00a0 1\t2", "A12"], ["a12"]),
+            ({}, ["e\u0301", "\u00e9"], ["e"]),
+            ({"unicode": "NFKC"}, ["\uff21\uff11", "A1"], ["A2"]),
+            ({"unicode": "NFKC", "ids": "integer"}, ["\uff10\uff17", "7"], ["8"]),
+            ({"case": "ignore"}, ["\u0130x", "i\u0307X"], ["ix"]),
+        ],
+    )
+    def test_one_spelling(self, rule: dict[str, str], same: list[str], others: list[str]) -> None:
+        """What a rule takes for one id has one spelling, and nothing else has it; spelling again changes nothing."""
+        keys = [self.keys([one], **rule)[0] for one in (*same, *others)]
+        assert keys[0] == keys[1]
+        assert keys[0] not in keys[2:]
+        assert self.keys(keys[:1], **rule) == keys[:1]
+
+    def test_two_that_become_one(self) -> None:
+        """They are counted as repeated, and it is said why."""
+        with pytest.raises(
+            DataError, match=r"1 of 2 rows repeat an id of column 'id' once they are spelled as \[align\]"
+        ):
+            self.keys(["a", "A"], case="ignore")
+        with pytest.raises(DataError, match="1 of 2 rows repeat an id of column 'id'; keep"):
+            self.keys(["a", "a"], case="ignore")
+
+    def test_defaults_come_first(self) -> None:
+        """As messages and templates say."""
+        assert IdRule() == IdRule(**{key: choices[0] for key, choices in RULES.items()})
+
+    def test_some_of_the_ids(self) -> None:
+        """They keep their order, and where they were in the file."""
+        ids = sort_by_id(pd.DataFrame({"id": ["c", "a", "b"]}), "id", "bank")[1].take(np.array([True, False, True]))
+        assert (ids.keys, ids.written, ids.places.tolist()) == (("a", "c"), ("a", "c"), [1, 0])

@@ -216,7 +216,7 @@ def test_another_kind_of_session_is_named(active: int, words: tuple[str, str]) -
         )
 
 
-@pytest.mark.parametrize("kind", [0, 3, -1, 1 << 60])
+@pytest.mark.parametrize("kind", [0, 4, -1, 1 << 60])
 def test_an_unknown_kind_of_session(kind: int) -> None:
     """As of a later version."""
 

@@ -274,6 +274,7 @@ class TestMessages:
         ("role", "table", "why"),
         [
             ("coordinator", "data", "holds no data"),
+            ("coordinator", "align", "has no part in that"),
             ("telecom", "label", "only bank, the active participant"),
             ("bank", "scoring", "only auxiliary participants are asked"),
             ("coordinator", "scoring", "only auxiliary participants are asked"),
@@ -406,8 +407,13 @@ KINDS = {
     "data": {
         **dict.fromkeys(("train", "evaluate", "predict", "predictions"), "path"),
         "id": "text",
+        "align": "flag",
         **dict.fromkeys(("features", "drop", "categorical", "numeric"), "texts"),
         **dict.fromkeys(("delimiter", "encoding", "decimal"), "text"),
+    },
+    "align": {
+        **dict.fromkeys(("ids", "case", "spaces", "unicode"), "choice"),
+        **dict.fromkeys(("min_rows", "n_jobs"), "integer"),
     },
     "label": {
         **dict.fromkeys(("column", "weight"), "text"),

@@ -12,6 +12,7 @@ from mpfedxgb.errors import SecretError
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, run_locally
 from mpfedxgb.party.handshake import COMMITMENT_BYTES, PROTOCOLS
 from mpfedxgb.party.keys import NONCE_BYTES
+from mpfedxgb.party.party import turn
 from mpfedxgb.ring import RingArray
 from mpfedxgb.transport.frame import Frame, Kind
 from support.every_protocol import COLUMNS, LARGEST, TOURNAMENTS, Everything, every_protocol
@@ -82,6 +83,7 @@ def test_greeting_holds_public_settings_and_a_nonce(participants: int) -> None:
             "attempt": SETTINGS.attempt,
             "parameters": SETTINGS.parameters,
             "max_frame_bytes": SETTINGS.max_frame_bytes,
+            "topology": SETTINGS.topology,
             "roster": ["coordinator", *(f"P{m}" for m in range(1, participants + 1))],
         }
         nonces.add(nonce.tobytes())
@@ -121,8 +123,12 @@ def test_coordinator_learns_owners_but_no_index(participants: int) -> None:
 
 @pytest.mark.parametrize("participants", [2, 3])
 def test_auxiliaries_talk_to_the_coordinator_in_the_handshake_only(participants: int) -> None:
-    """Between an auxiliary and the coordinator there is one greeting, and one seed in answer."""
+    """An auxiliary says one greeting to the coordinator; it gets one seed in answer, and the corrections of its turns."""
     _, recorder = run(participants)
     for m in range(ACTIVE + 1, participants + 1):
         assert [frame.kind for frame in recorder.links[m, COORDINATOR]] == [Kind.HELLO]
-        assert [frame.kind for frame in recorder.links[COORDINATOR, m]] == [Kind.HELLO]
+        first, *dealt = recorder.links[COORDINATOR, m]
+        assert first.kind is Kind.HELLO
+        assert dealt
+        assert {frame.kind for frame in dealt} == {Kind.DATA}
+        assert {turn(frame.step, participants) for frame in dealt} == {m}

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from mpfedxgb.party import ALL, COORDINATOR
+from mpfedxgb.transport.topology import MESH
 from support import tiny_cases as tiny
-from support.views import Case, Coalition, coalitions, leaks
+from support.views import Case, Coalition, Way, coalitions, leaks
 
 Make = Callable[[int], Case]
 
@@ -72,6 +73,27 @@ LEFT_OUT: dict[str, Callable[[int, Coalition], bool]] = {
 that is meant for auxiliaries, to whom nothing is dealt."""
 
 
+DEALT_SAMPLED = (
+    "less than, two digits, dealt shares sampled",
+    "negative by bits, in two rounds, an auxiliary's",
+    "negative by bits, in two rounds, the active one's",
+    "truncate the active one's",
+)
+"""Where dealt shares are too many to enumerate: those who receive no correction are looked at."""
+
+OPENED_BY_THREE = (
+    "multiply",
+    "multiply and reveal",
+    "share each",
+    "open bit and select",
+    "tags",
+    "reveal to the active one",
+    "reveal to an auxiliary",
+    "reveal to all",
+)
+"""Every kind of message among participants."""
+
+
 def views() -> Iterator[Any]:
     """Yield every protocol with every coalition that it hides something from and that can be enumerated."""
     for name, make in CASES.items():
@@ -82,10 +104,41 @@ def views() -> Iterator[Any]:
                     yield pytest.param(make, m, coalition, id=f"{name}-{who} of {m}")
 
 
+def views_of_two() -> Iterator[Any]:
+    """Yield every protocol with either of two participants that it hides something from."""
+    for name, make in CASES.items():
+        for coalition in coalitions(2):
+            if make(2).hides(coalition) and not (name in DEALT_SAMPLED and 2 in coalition):
+                yield pytest.param(name, coalition, id=f"{name}-P{min(coalition)}")
+
+
+def views_of_three() -> Iterator[Any]:
+    """Yield every kind of message with every coalition that it hides something from."""
+    for name in OPENED_BY_THREE:
+        for coalition in coalitions(3):
+            if CASES[name](3).hides(coalition):
+                yield pytest.param(name, coalition, id=f"{name}-{'+'.join(f'P{p}' for p in sorted(coalition))}")
+
+
 @pytest.mark.parametrize(("make", "participants", "coalition"), list(views()))
 def test_view_of_a_coalition_is_the_same_for_all_secrets(make: Make, participants: int, coalition: Coalition) -> None:
     """What a coalition receives is distributed alike, whatever the others' secrets, given what it may know."""
     assert leaks(make(participants), participants, coalition) == []
+
+
+@pytest.mark.parametrize(("name", "coalition"), list(views_of_two()))
+def test_views_with_a_corrected_auxiliary(name: str, coalition: Coalition) -> None:
+    """The same where the coordinator corrects P_2, whose shares then are the only ones that nobody expands.
+
+    In a mesh of two P_2 gets P_1's parts, and with its own the sums that it would get in a star: it sees no less.
+    """
+    assert leaks(CASES[name](2), 2, coalition, way=Way(MESH, corrected=2)) == []
+
+
+@pytest.mark.parametrize(("name", "coalition"), list(views_of_three()))
+def test_views_in_a_mesh_of_three(name: str, coalition: Coalition) -> None:
+    """Everybody sees everybody's part of what is opened, and P_2 has the corrections: still nobody learns anything."""
+    assert leaks(CASES[name](3), 3, coalition, way=Way(MESH, corrected=2)) == []
 
 
 @pytest.mark.parametrize("name", CASES)

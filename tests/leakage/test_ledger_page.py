@@ -8,6 +8,7 @@ import pytest
 
 from mpfedxgb.boosting import setup, train
 from mpfedxgb.federation import closing, programs, scoring
+from mpfedxgb.intersection import intersect
 from mpfedxgb.protocols import tag
 from mpfedxgb.tree import agreement, leaf, predict, split
 
@@ -25,6 +26,8 @@ NAMES = [
     programs.KIND_OF_SESSION,
     programs.ID_DIGEST,
     closing.KEPT_AT_THE_END,
+    intersect.SIZES,
+    intersect.COMMON,
     scoring.BATCH,
     scoring.BATCH_IDS,
     scoring.NOT_FOUND,

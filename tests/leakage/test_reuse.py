@@ -15,6 +15,7 @@ from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, secure_train
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, Party, run_locally
+from mpfedxgb.party import party as party_module
 from mpfedxgb.party.keys import MakeSource
 from mpfedxgb.ring import Ring, RingArray
 from mpfedxgb.ring.prg import Source, Stream, digest
@@ -181,6 +182,7 @@ def test_masks_of_one_scoring_in_the_next_are_found(monkeypatch: pytest.MonkeyPa
     """Negative control: in two sessions, or in two batches of a session, one kind of step has the same masks."""
     if step == "and":
         multiply_marks_first(monkeypatch)
+    monkeypatch.setattr(party_module, "turn", lambda step, participants: ACTIVE)  # so P_2 draws all that is dealt
     sessions = runs(2, honest, spoilt(honest, f"predict/{step}", by_label))
     sessions.score(SCORES, trained(), 1)
     assert found(sessions) == []

@@ -348,6 +348,7 @@ def greeting(**changes: Any) -> bytes:
         "attempt": 1,
         "parameters": "",
         "max_frame_bytes": 1 << 30,
+        "topology": "star",
         "roster": ["coordinator", "P1", "P2"],
         "commitment": "00" * COMMITMENT_BYTES,
     }

@@ -135,13 +135,15 @@ def test_the_meter_counts_what_was_sent(measured: tuple[LocalRun[None], list[tup
 def test_dealer_bytes_are_seen_from_either_end(
     measured: tuple[LocalRun[None], list[tuple[int, int, bytes]]],
 ) -> None:
-    """The corrections, without the seeds of the handshake; only the coordinator and the active participant have any."""
+    """The corrections, without the seeds of the handshake: the coordinator's are those of all participants' turns."""
     run, blocks = measured
     frames = [decode(b, 1 << 20) for sender, _, b in blocks if sender == 0]
     dealt = sum(frame.payload_bytes for frame in frames if frame.kind is Kind.DATA)
     assert dealt == 2 * 5 * 8
-    assert [meter.total().dealer_bytes for meter in run.meters[:2]] == [dealt, dealt]
-    assert not any(meter.total().dealer_bytes for meter in run.meters[2:])
+    assert run.meters[0].total().dealer_bytes == sum(meter.total().dealer_bytes for meter in run.meters[1:]) == dealt
+    for m, meter in enumerate(run.meters[1:], 1):
+        got = [decode(b, 1 << 20) for sender, receiver, b in blocks if (sender, receiver) == (0, m)]
+        assert meter.total().dealer_bytes == sum(f.payload_bytes for f in got if f.kind is Kind.DATA)
 
 
 def test_rounds_and_products_go_to_their_phase(

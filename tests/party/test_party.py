@@ -14,6 +14,7 @@ from mpfedxgb.errors import FrameError
 from mpfedxgb.party import ACTIVE, ALL, COORDINATOR, Meter, Party, Roster, run_locally
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.keys import Keyring
+from mpfedxgb.party.party import turn
 from mpfedxgb.protocols import multiply, open_shares, reveal, share
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 from mpfedxgb.ring.prg import Source, Stream
@@ -64,7 +65,7 @@ def test_a_mask_of_ones_own(owner: int) -> None:
 @pytest.mark.parametrize("participants", [2, 5])
 @pytest.mark.parametrize("ring", RINGS, ids=repr)
 def test_dealt_shares_add_up(ring: Ring, participants: int) -> None:
-    """The shares of what the coordinator computes sum to it, and cost one message, to the active participant."""
+    """The shares of what the coordinator computes sum to it, and cost one message, to who has a turn."""
     values = [
         RingArray.encode(ring, np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape) % 2) for shape in SHAPES
     ]
@@ -80,7 +81,7 @@ def test_dealt_shares_add_up(ring: Ring, participants: int) -> None:
     for i, value in enumerate(values):
         assert total([part[i] for part in parts]) == total([value])
     data = [(s, r) for s, r, block in blocks if decode(block, 1 << 20).kind is Kind.DATA]
-    assert data == [(COORDINATOR, ACTIVE)]
+    assert data == [(COORDINATOR, turn(2, participants))]  # the first step is the handshake
 
 
 def test_a_step_has_new_masks() -> None:
@@ -312,7 +313,8 @@ def test_all_that_a_step_needs_is_prepared_at_once(participants: int) -> None:
         assert total([masks[i] for masks, _ in parts]) == total([mask])
     for i, value in enumerate(values):
         assert total([shares[i] for _, shares in parts]) == total([value]) == total([known[i]])
-    assert run.meters[COORDINATOR].total("").messages["P1"] == 2  # a greeting, and all that was dealt
+    greetings = {f"P{m}": 1 for m in range(1, participants + 1)}
+    assert run.meters[COORDINATOR].total("").messages == {**greetings, f"P{turn(2, participants)}": 2}
 
 
 def test_openings_of_a_step_are_numbered_under_its_keys() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from mpfedxgb import protocols
+from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.party import ALL, Party, Reveal
 from mpfedxgb.protocols import (
     Bit,
@@ -69,12 +70,13 @@ from mpfedxgb.protocols.opening import masking
 from mpfedxgb.protocols.share import publish
 from mpfedxgb.protocols.tag import OWN_SPLIT
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
+from mpfedxgb.transport.topology import MESH, STAR
 from support.evaluation import Compute, Evaluation, Operand, evaluate, operand, run_patiently
 
 Function = Callable[..., Any]
 
-Sent = Callable[[int], list[dict[str, int]]]
-"""From the number of participants: what each of them sends to whom, in bytes, P_1 first."""
+Sent = Callable[[int, str], list[dict[str, int]]]
+"""From the number of participants and the topology: what each of them sends to whom, in bytes, P_1 first."""
 
 COST = re.compile(r"Rounds: (?P<rounds>.+?)\.(?: Sent: (?P<sent>.+?)\.)? Reveals: (?P<reveals>.+?)\.( |$)")
 
@@ -116,22 +118,59 @@ def names(first: int, last: int) -> list[str]:
     return [f"P{m}" for m in range(first, last + 1)]
 
 
+def everyone(count: int, of: Callable[[int], int]) -> list[dict[str, int]]:
+    """Each sends the others as many bytes as `of` says; nothing, where that is none."""
+    return [{name: of(m) for name in names(1, count) if name != f"P{m}" and of(m)} for m in range(1, count + 1)]
+
+
 def opening(size: int) -> Sent:
-    """Every auxiliary sends its part to P_1, who returns the sum to each of them."""
-    return lambda count: [dict.fromkeys(names(2, count), size), *[{"P1": size}] * (count - 1)]
+    """In a star, every auxiliary sends its part to P_1, who returns the sum; in a mesh, everyone sends to everyone."""
+    return lambda count, topology: (
+        everyone(count, lambda m: size)
+        if topology == MESH
+        else [dict.fromkeys(names(2, count), size), *[{"P1": size}] * (count - 1)]
+    )
 
 
 def from_active(size: int) -> Sent:
     """P_1 sends to every auxiliary."""
-    return lambda count: [dict.fromkeys(names(2, count), size), *[{}] * (count - 1)]
+    return lambda count, topology: [dict.fromkeys(names(2, count), size), *[{}] * (count - 1)]
 
 
 def from_second(size: int) -> Sent:
-    """P_2 sends to P_1, who passes it on to the others."""
-    return lambda count: [dict.fromkeys(names(3, count), size), {"P1": size}, *[{}] * (count - 2)]
+    """In a star, P_2 sends to P_1, who passes it on to the others; in a mesh, P_2 sends to all."""
+    return lambda count, topology: (
+        everyone(count, lambda m: size if m == 2 else 0)
+        if topology == MESH
+        else [dict.fromkeys(names(3, count), size), {"P1": size}, *[{}] * (count - 2)]
+    )
 
 
-def nothing(count: int) -> list[dict[str, int]]:
+def each(count: int, topology: str) -> list[dict[str, int]]:
+    """Of three arrays of 32 bytes two are P_2's and one P_1's, who in a star sends on what a participant lacks."""
+    if topology == MESH:
+        return everyone(count, lambda m: {1: 32, 2: 64}.get(m, 0))
+    return [{"P2": 32, **dict.fromkeys(names(3, count), 96)}, {"P1": 64}, *[{}] * (count - 2)]
+
+
+def tags(count: int, topology: str) -> list[dict[str, int]]:
+    """One tag for each participant is opened, and the active one announces the result."""
+    active, *others = opening(8 * count)(count, topology)
+    return [{**active, "coordinator": 8 * count}, *others]
+
+
+def to_active(count: int, topology: str) -> list[dict[str, int]]:
+    """Everybody sends to P_1."""
+    return [{}, *[{"P1": 8 * N}] * (count - 1)]
+
+
+def to_second(count: int, topology: str) -> list[dict[str, int]]:
+    """In a star, everybody sends to P_1, who sends the sum to P_2; in a mesh, everybody sends to P_2."""
+    others = {"P2" if topology == MESH else "P1": 8 * N}
+    return [{"P2": 8 * N}, {}, *[others] * (count - 2)]
+
+
+def nothing(count: int, topology: str) -> list[dict[str, int]]:
     """Nobody sends."""
     return [{}] * count
 
@@ -281,11 +320,20 @@ def by_bits(bits: int, rounds: int, planes: int, ring: Ring = VECTOR) -> Case:
 
 
 SHARED = (
-    "size elements by the owner (and, if the owner is an auxiliary, by the active participant to each of the others)"
+    "size elements by the owner (in a mesh, to each of the others; in a star, an auxiliary's are sent on to the others "
+    "by the active participant)"
 )
-EACH = "size elements per entry by its owner; the active participant sends each auxiliary what is not its own"
+EACH = (
+    "size elements per entry by its owner; in a star, the active participant sends each auxiliary what is not its own, "
+    "in a mesh the owner each of the others"
+)
 MATRIX = (
-    "8 columns * rows bytes by the owner to each receiver (an auxiliary's E is passed on by the active participant)"
+    "8 columns * rows bytes by the owner to each receiver (in a star, an auxiliary's E is passed on by the active "
+    "participant)"
+)
+OPENED = (
+    "the elements of all parts by each auxiliary, in a star; in a mesh, by each participant to each other, or twice "
+    "(M - 1) / M of them in all"
 )
 SIZE = "size elements by each auxiliary"
 RESULT = "one element per result by each auxiliary"
@@ -310,16 +358,16 @@ CASES = {
         [],
         shared_each,
         ("1", 1),
-        (EACH, lambda count: [{"P2": 32, **dict.fromkeys(names(3, count), 96)}, {"P1": 64}, *[{}] * (count - 2)]),
+        (EACH, each),
     ),
     "share_bit": Case(
         share_bit,
         [],
         lambda party, xs: [share_bit(party, 2, (3, 4), RingArray.zeros(BIT, (3, 4))).secret],
         ("1", 1),
-        ("one bit each by the owner (passed on by the active participant)", from_second(2)),
+        ("one bit each by the owner (in a star passed on by the active participant)", from_second(2)),
     ),
-    "open_masked": opens(open_masked, f"{SIZE}, and as many to each of them", 8 * N, [X], opened_masked),
+    "open_masked": opens(open_masked, SIZE, 8 * N, [X], opened_masked),
     "open_groups": opens(
         open_groups, "the elements of all of them by each auxiliary", (8 + 24) * N, [X, WX], opened_groups
     ),
@@ -328,7 +376,7 @@ CASES = {
         [X, WX],
         opened_shares,
         ("1", 1),
-        ("the elements of all parts by each auxiliary", opening((8 + 24) * N)),
+        (OPENED, opening((8 + 24) * N)),
         ("nothing, since the caller has masked it", no_reveal),
     ),
     "multiply": opens(multiply, SIZE, 8 * N, [X, Y], lambda party, xs: [multiply(party, xs[0], xs[1])]),
@@ -438,7 +486,7 @@ CASES = {
         ("1, and an announcement to the coordinator", 1),
         (
             "one element per winner by each auxiliary",
-            lambda count: [{**opening(8 * count)(count)[0], "coordinator": 8 * count}, *opening(8 * count)(count)[1:]],
+            tags,
         ),
         (
             "`name`, the owners, to everyone; OWN_SPLIT, the local index, to its owner",
@@ -450,8 +498,8 @@ CASES = {
         ),
     ),
     "reveal to all": revealed(ALL, "participants", opening(8 * N)),
-    "reveal to P_1": revealed(1, "P1", lambda count: [{}, *[{"P1": 8 * N}] * (count - 1)]),
-    "reveal to P_2": revealed(2, "P2", lambda count: [{"P2": 8 * N}, {}, *[{"P1": 8 * N}] * (count - 2)]),
+    "reveal to P_1": revealed(1, "P1", to_active),
+    "reveal to P_2": revealed(2, "P2", to_second),
     "make_tags": local(make_tags, lambda party, xs: [make_tags(party, (3,), [(0, 1), (2, 5)]).secret]),
     "to_shares": local(to_shares, lambda party, xs: [to_shares(party, xs[0])]),
     "public_secret": local(public_secret, lambda party, xs: [public_secret(party, VECTOR, [1, 2])]),
@@ -470,10 +518,10 @@ HALF = re.compile(r"Prepare `(?P<whole>\w+)` up to its opening\. Rounds: 0\.")
 
 
 @cache
-def run(name: str, participants: int) -> Evaluation:
+def run(name: str, participants: int, topology: str = STAR) -> Evaluation:
     """Evaluate a case, once for all that is asked of it."""
     case = CASES[name]
-    return evaluate(participants, case.operands, case.compute)
+    return evaluate(participants, case.operands, case.compute, topology=topology)
 
 
 EVERY_CASE = pytest.mark.parametrize("name", CASES)
@@ -529,14 +577,19 @@ def test_the_words_are_those_of_the_docstring(name: str) -> None:
 
 
 @EVERY_CASE
-@PARTICIPANTS
-def test_rounds_and_bytes_are_as_stated(name: str, participants: int) -> None:
-    """The meters of all participants show the rounds and the bytes that the docstring promises, exactly."""
-    case, costs = CASES[name], run(name, participants).costs
+@pytest.mark.parametrize(("participants", "topology"), [(2, STAR), (3, STAR), (5, STAR), (3, MESH)])
+def test_rounds_and_bytes_are_as_stated(name: str, participants: int, topology: str) -> None:
+    """The meters of all participants show the rounds and the bytes that the docstring promises, exactly.
+
+    In a mesh, every opening of so few bytes and every message from an owner takes one hop.
+    """
+    case, costs = CASES[name], run(name, participants, topology).costs
 
     assert [counts.rounds for counts in costs] == [0, *[case.rounds[1]] * participants]
     if case.sent[1] is not None:
-        assert [counts.payload_sent for counts in costs[1:]] == case.sent[1](participants)
+        assert [counts.payload_sent for counts in costs[1:]] == case.sent[1](participants, topology)
+    if topology == MESH:
+        assert [counts.hops for counts in costs] == [0, *[case.rounds[1]] * participants]
 
 
 @EVERY_CASE
@@ -550,15 +603,15 @@ def test_reveals_are_as_stated(name: str, participants: int) -> None:
 
 @EVERY_CASE
 @PARTICIPANTS
-def test_the_coordinator_talks_to_the_active_participant_only(name: str, participants: int) -> None:
-    """Its bytes are the dealer bytes of P_1; auxiliaries hear nothing of it; it hears announcements only."""
+def test_the_coordinator_deals_and_listens(name: str, participants: int) -> None:
+    """Its bytes are the dealer bytes of all participants; nobody but P_1 tells it anything, and that announcements."""
     coordinator, active, *auxiliaries = run(name, participants).costs
 
-    assert coordinator.payload_sent.get("P1", 0) == coordinator.bytes_sent == coordinator.dealer_bytes
-    assert active.dealer_bytes == coordinator.dealer_bytes == active.payload_received.get("coordinator", 0)
+    assert coordinator.bytes_sent == coordinator.dealer_bytes
+    for m, counts in enumerate((active, *auxiliaries), 1):
+        assert counts.dealer_bytes == coordinator.payload_sent.get(f"P{m}", 0)
+        assert counts.dealer_bytes == counts.payload_received.get("coordinator", 0)
     for counts in auxiliaries:
-        assert counts.dealer_bytes == 0
-        assert "coordinator" not in counts.wire_received
         assert "coordinator" not in counts.wire_sent
     told = 8 * participants if CASES[name].function is open_tags else 0
     assert coordinator.bytes_received == told
@@ -585,7 +638,7 @@ def test_a_multiplication_sends_eight_bytes_per_element(participants: int, size:
 
     assert [counts.rounds for counts in costs[1:]] == [1] * participants
     assert [counts.payload_sent for counts in costs[2:]] == [{"P1": 8 * size}] * (participants - 1)
-    assert costs[1].dealer_bytes == 8 * size
+    assert costs[0].dealer_bytes == 8 * size
 
 
 @PARTICIPANTS
@@ -600,7 +653,7 @@ def test_the_sign_of_a_192_bit_secret(participants: int) -> None:
     costs = evaluate(participants, [operand(wide(3), [-5])], compute).costs
 
     assert [counts.rounds for counts in costs[1:]] == [3] * participants
-    assert costs[1].dealer_bytes <= 1500
+    assert costs[0].dealer_bytes <= 1500
 
 
 @pytest.mark.parametrize(("rounds", "most"), [(2, 320), (3, 145)])
@@ -612,20 +665,27 @@ def test_the_sign_of_a_192_bit_secret_on_bits(participants: int, rounds: int, mo
     costs = evaluate(participants, [values], lambda party, xs: [negative_by_bits(party, xs[0], 192, rounds)]).costs
 
     assert [counts.rounds for counts in costs[1:]] == [rounds] * participants
-    assert costs[1].dealer_bytes <= 80 * most
+    assert costs[0].dealer_bytes <= 80 * most
 
 
-def test_auxiliaries_meet_the_coordinator_at_the_handshake_only() -> None:
-    """In a run from share to reveal, the coordinator's only word to an auxiliary is one greeting with its seed."""
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_participants_take_turns_at_the_corrections(topology: str) -> None:
+    """One product after the other: the corrected participant changes with every step, and all have the same load."""
 
-    def program(party: Party) -> None:
+    def program(party: Party) -> list[int]:
+        x = share(party, 2, VECTOR, (3,), RingArray.encode(VECTOR, [1, 2, 3]))
+        turns = []
         with party.phase("run"):
-            x = share(party, 2, VECTOR, (3,), RingArray.encode(VECTOR, [1, 2, 3]))
-            reveal(party, multiply(party, x, x), 1, "square")
+            for _ in range(8):
+                x = multiply(party, x, x)
+                turns.append(party.corrected)
+        return turns
 
-    meters = run_patiently(program, 4).meters
+    run = run_patiently(program, 4, topology=topology)
 
-    for role in (2, 3, 4):
-        assert meters[0].total().messages[f"P{role}"] == 1
-        assert "coordinator" not in meters[role].total("run").wire_received
-    assert meters[0].total("run").wire_received == {}
+    turns = run.results[0]
+    assert run.results == [turns] * 5
+    assert turns[:4] == turns[4:]
+    assert sorted(turns[:4]) == [1, 2, 3, 4]
+    assert [meter.total("run").dealer_bytes for meter in run.meters] == [8 * 24, *[2 * 24] * 4]
+    assert run.meters[0].total("run").wire_received == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +20,10 @@ from support.evaluation import Operand, evaluate, integers
 BITS = 155
 
 
-def played(participants: int, nodes: int, candidates: int, stages: tuple[Stage, ...], valid: bool) -> list[int]:
-    """Play a tournament of random fractions; return rounds, bytes dealt, and bytes that an auxiliary sends."""
+def played(
+    participants: int, nodes: int, candidates: int, stages: tuple[Stage, ...], valid: bool, **settings: Any
+) -> tuple[list[int], list[int]]:
+    """Play a tournament of random fractions; return rounds, hops and bytes dealt, and the bytes that each one sends."""
     rng = np.random.default_rng(candidates)
     A, B = (integers(rng.integers(1, 9, (nodes, candidates)), (nodes, candidates)) for _ in range(2))
 
@@ -30,8 +33,9 @@ def played(participants: int, nodes: int, candidates: int, stages: tuple[Stage, 
         field = Fractions(stack(secrets), tag, BITS, bits if valid else None)
         return [winning_tags(party, field, stages)]
 
-    costs = evaluate(participants, [Operand(wide(3), A), Operand(wide(3), B)], compute).costs
-    return [costs[1].rounds, costs[1].dealer_bytes, costs[2].bytes_sent]
+    costs = evaluate(participants, [Operand(wide(3), A), Operand(wide(3), B)], compute, **settings).costs
+    assert len({(c.rounds, c.hops) for c in costs[1:]}) == 1
+    return [costs[1].rounds, costs[1].hops, costs[0].dealer_bytes], [c.bytes_sent for c in costs[1:]]
 
 
 @pytest.mark.parametrize("valid", [False, True])
@@ -41,10 +45,27 @@ def test_a_plan_costs_what_it_says(nodes: int, candidates: int, link: str, valid
     """Rounds and bytes of the formulas are those of the meter, for any number of participants."""
     planned = plan(nodes, candidates, BITS, 3, "star", LINKS[link], valid)
 
-    costs = played(3, nodes, candidates, planned.stages, valid)
+    costs, sent = played(3, nodes, candidates, planned.stages, valid)
 
-    assert costs == [planned.rounds, planned.dealt_bytes, planned.sent_bytes]
+    assert costs == [planned.rounds, planned.hops, planned.dealt_bytes]
+    assert sent[1:] == [planned.sent_bytes] * 2
     assert planned.hops == 2 * planned.rounds
+
+
+@pytest.mark.parametrize(
+    ("nodes", "candidates", "link"),
+    [(1, 10, "wan"), (4, 91, "wan"), (4, 91, "lan"), (16, 300, "local"), (8, 931, "lan")],
+)
+def test_a_plan_for_a_mesh_costs_what_it_says(nodes: int, candidates: int, link: str) -> None:
+    """Rounds, hops and bytes are those of the meter; large openings, cut into pieces, take one hop more."""
+    planned = plan(nodes, candidates, BITS, 4, "mesh", LINKS[link], True)
+
+    costs, sent = played(4, nodes, candidates, planned.stages, True, topology="mesh", link=LINKS[link])
+
+    assert costs == [planned.rounds, planned.hops, planned.dealt_bytes]
+    assert abs(sum(sent) - 4 * planned.sent_bytes) <= 4
+    assert planned.hops < 2 * planned.rounds
+    assert (planned.hops > planned.rounds) == (candidates > 100)
 
 
 @pytest.mark.parametrize("valid", [False, True])
@@ -55,7 +76,11 @@ def test_a_layout_costs_what_it_says(stage: Stage, valid: bool) -> None:
         stage = Stage(stage.size, 2)
     layout = Layout(5, stage.size, stage.rounds, wide(3), VECTOR, BITS, valid, keeps_value=False)
 
-    assert played(2, 5, stage.size, (stage,), valid) == [layout.openings, layout.dealt_bytes, layout.sent_bytes]
+    costs, sent = played(2, 5, stage.size, (stage,), valid)
+
+    assert costs == [layout.openings, 2 * layout.openings, layout.dealt_bytes]
+    assert sent[1] == sum(layout.opened_bytes())
+    assert len(layout.opened_bytes()) == layout.openings
 
 
 @pytest.mark.parametrize(("size", "valid"), list(product(range(3, 8), (False, True))))

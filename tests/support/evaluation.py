@@ -146,12 +146,12 @@ def cases(
     return batch
 
 
-def run_patiently(program: Callable[[Party], T], participants: int) -> LocalRun[T]:
+def run_patiently(program: Callable[[Party], T], participants: int, **settings: Any) -> LocalRun[T]:
     """Run all roles as threads; a program that hangs fails within minutes, on the slowest machine."""
-    return run_locally(program, participants, settings=SessionSettings(deadline=60.0))
+    return run_locally(program, participants, settings=SessionSettings(deadline=60.0, **settings))
 
 
-def evaluate(participants: int, operands: Sequence[Operand], compute: Compute) -> Evaluation:
+def evaluate(participants: int, operands: Sequence[Operand], compute: Compute, **settings: Any) -> Evaluation:
     """Share the operands, compute on them, reveal the results; check that all roles hold parts of the same secrets."""
 
     def program(party: Party) -> tuple[list[Integers] | None, tuple[Reveal, ...], list[Secret]]:
@@ -163,7 +163,7 @@ def evaluate(participants: int, operands: Sequence[Operand], compute: Compute) -
         with party.phase("leave"):
             return _leave(party, results), reveals, [x for x in results if isinstance(x, Secret)]
 
-    run = run_patiently(program, participants)
+    run = run_patiently(program, participants, **settings)
     assert all(a == b for a, b in zip(run.ledgers, run.ledgers[1:], strict=False)), "all roles keep the same ledger"
     check_masks([secrets for _, _, secrets in run.results])
     views = [values for values, _, _ in run.results[1:] if values is not None]

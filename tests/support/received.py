@@ -16,20 +16,23 @@ from support.views import Recorder
 PUBLIC = ("announce ", "broadcast ", "tell ", "ids")
 """Steps in which numbers on the ledger are told, and the ids of rows to score."""
 
+STAR_SUMS = frozenset({ACTIVE})
+"""Who returns sums to all in a star."""
+
 
 def operation(frame: Frame) -> str:
     """Return the last part of a step's label."""
     return frame.label.rpartition("/")[2]
 
 
-def is_on_ledger(frame: Frame, opened_to_all: tuple[str, ...]) -> bool:
+def is_on_ledger(frame: Frame, opened_to_all: tuple[str, ...], summed_by: frozenset[int] = STAR_SUMS) -> bool:
     """Tell whether a frame is itself what the ledger reveals: the sum that P_1 returns to all, or a public number.
 
     The shares on their way to P_1, the correction of the sharing of zero, and what P_1 passes on to a single receiver
-    are uniform each for itself.
+    are uniform each for itself. In a mesh nobody returns sums, unless openings are cut into pieces: then all do.
     """
     name = operation(frame)
-    returned = frame.sender == ACTIVE and name.startswith(tuple(f"reveal {what}" for what in opened_to_all))
+    returned = frame.sender in summed_by and name.startswith(tuple(f"reveal {what}" for what in opened_to_all))
     return name.startswith(PUBLIC) or returned
 
 

@@ -58,12 +58,22 @@ _DATA: dict[str, Any] = {
     "evaluate": "evaluate.csv",
     "predict": "score.parquet",
     "id": "customer",
+    "align": True,
     "features": ["age", "income", "city"],
     "categorical": ["city"],
     "numeric": ["income"],
     "delimiter": ";",
     "encoding": "cp1252",
     "decimal": ",",
+}
+
+_ALIGN: dict[str, Any] = {
+    "ids": "integer",
+    "case": "ignore",
+    "spaces": "remove",
+    "unicode": "NFKC",
+    "min_rows": 100,
+    "n_jobs": 2,
 }
 
 _LABEL: dict[str, Any] = {
@@ -81,6 +91,7 @@ def full(role: str) -> Content:
     content["network"] = {**_NETWORK[role], **_WAITING, **_PLANNED[role]}
     if role != "coordinator":
         content["data"] = copy.deepcopy(_DATA)
+        content["align"] = copy.deepcopy(_ALIGN)
     if role == "bank":
         content["data"]["predictions"] = "predictions.csv"
         content["label"] = copy.deepcopy(_LABEL)

@@ -20,11 +20,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
-from mpfedxgb.protocols import Bit, Secret, Shares, rows, share, share_bit
+from mpfedxgb.party import party as party_module
+from mpfedxgb.protocols import Bit, Secret, Shares, routes, rows, share, share_bit
 from mpfedxgb.ring import BIT, PACKED, Ring, RingArray
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport.frame import Frame, Kind, decode
+from mpfedxgb.transport.topology import STAR
 
 DEALT = COORDINATOR
 """Owner of an input that stands for a secret of an earlier protocol: the program has the coordinator deal shares."""
@@ -203,22 +206,22 @@ class EnumeratedSource:
         return EnumeratedSource(self.randomness, self.participant, self.label)
 
 
-def draws_of(case: Case, participants: int) -> list[Draw]:
+def draws_of(case: Case, participants: int, way: Way | None = None) -> list[Draw]:
     """Return everything that is drawn in a run, in a fixed order.
 
     The batch has a size that nothing else has, so that planes of bits are told from arrays over the batch.
     """
     randomness = Randomness(samples=61)
-    _run(case, participants, randomness, case.assignments()[:1])
+    _run(case, participants, randomness, case.assignments()[:1], Way() if way is None else way)
     return [randomness.registry[key] for key in sorted(randomness.registry)]
 
 
-def plan(case: Case, participants: int, coalition: Coalition, frozen: Callable[[Draw], bool]) -> Randomness:
+def plan(case: Case, participants: int, coalition: Coalition, frozen: Callable[[Draw], bool], way: Way) -> Randomness:
     """Lay out the batch: honest randomness enumerated, the coalition's own sampled (all of it, where there is room).
 
     What is `frozen` is zero in all runs: a protocol that forgot to mask.
     """
-    draws = draws_of(case, participants)
+    draws = draws_of(case, participants, way)
     honest = [d for d in draws if d.participant not in coalition and COORDINATOR not in coalition and not frozen(d)]
     own = [d for d in draws if d not in honest and not frozen(d)]
     free = sum(d.size * case.enumerated(d)[1] for d in honest)
@@ -286,8 +289,16 @@ class Recorder:
                 yield from (frame for frame in frames if frame.kind in kinds)
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How participants are connected, and who of them is corrected: in all steps, so that draws can be enumerated."""
+
+    topology: str = STAR
+    corrected: int = ACTIVE
+
+
 def _run(
-    case: Case, participants: int, randomness: Randomness, assignments: Sequence[Values]
+    case: Case, participants: int, randomness: Randomness, assignments: Sequence[Values], way: Way
 ) -> tuple[LocalRun[Any], Recorder]:
     """Run the program once for all secrets and all randomness."""
     inputs = []
@@ -302,16 +313,24 @@ def _run(
     recorder = Recorder()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "BLOCK", 1 << 40)  # the whole batch is in front of every draw, rows are not cut
-        run = run_locally(case.program, participants, inputs, tap=recorder, make_source=randomness.source)
+        patch.setattr(routes, "HOP_SECONDS", 1e9)  # nor are openings
+        patch.setattr(party_module, "turn", lambda step, participants: way.corrected)
+        settings = SessionSettings(topology=way.topology)
+        run = run_locally(case.program, participants, inputs, settings, recorder, randomness.source)
     return run, recorder
 
 
 def leaks(
-    case: Case, participants: int, coalition: Coalition, frozen: Callable[[Draw], bool] = lambda draw: False
+    case: Case,
+    participants: int,
+    coalition: Coalition,
+    frozen: Callable[[Draw], bool] = lambda draw: False,
+    way: Way | None = None,
 ) -> list[str]:
     """Return where a coalition's views differ for secrets that it must not tell apart; nothing, if all is well."""
-    randomness, assignments = plan(case, participants, coalition, frozen), case.assignments()
-    run, recorder = _run(case, participants, randomness, assignments)
+    way = Way() if way is None else way
+    randomness, assignments = plan(case, participants, coalition, frozen, way), case.assignments()
+    run, recorder = _run(case, participants, randomness, assignments, way)
     if case.expect is not None:
         _check_outputs(run, case.expect, assignments)
     frames = recorder.received(coalition, (Kind.DATA, Kind.ANNOUNCE))

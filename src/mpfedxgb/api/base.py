@@ -109,6 +109,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         insecure_seed: int | None = None,
         deadline: float = 600.0,
         link: str | Link = "local",
+        topology: str = "star",
         client: Any = None,
         verbosity: int = 0,
     ) -> None:
@@ -136,6 +137,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.insecure_seed = insecure_seed
         self.deadline = deadline
         self.link = link
+        self.topology = topology
         self.client = client
         self.verbosity = verbosity
 
@@ -174,6 +176,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             deadline=plain(self.deadline),
             insecure_seed=plain(self.insecure_seed),
             link=link_of(self.link),
+            topology=self.topology,
         )
 
     def _fit(

@@ -58,6 +58,8 @@ base_score, eval_metric, early_stopping_rounds
         Seconds a role waits for another.
     link : "local", "lan", "wan", or milliseconds one way and megabits a second, as in "20/100"
         What lies between the roles, for which tournaments are planned: rounds or bytes. It changes no model.
+    topology : "star" or "mesh"
+        How participants are connected: over the active one, or each with each, in half the hops. It changes no model.
     client : distributed.Client or None
         A Dask cluster whose workers hold the rows, bins and masked matrices, and compute over them; the model is the
         same. None: this process does.

@@ -41,6 +41,33 @@ class Federation:
         """Return the role that a settings file describes; raises SettingsError naming key, value and remedy."""
         return cls(RoleSettings.from_toml(path), client)
 
+    def align(
+        self,
+        table: pd.DataFrame | None = None,
+        evaluation: pd.DataFrame | None = None,
+        n_jobs: int | None = None,
+    ) -> dict[str, pd.Index[Any]]:
+        """Find the rows that all participants have, without showing the others; trainings of the session take these.
+
+        Needs align = true in [data] at all participants, who call this together, and the extra mpfedxgb[align].
+
+        Parameters
+        ----------
+        table, evaluation : DataFrame or None
+            This participant's rows with the id column; the files in [data] train and evaluate if None.
+        n_jobs : int or None
+            Threads; as in the settings, or one per core, if None.
+
+        Returns
+        -------
+        dict of Index
+            By "train" and, with rows to evaluate on, "evaluate": the ids in common as this table writes them, in the
+            order of the training.
+        """
+        rows, others = self._both(self.settings, table, evaluation)
+        found = role.align(self.settings, rows, others, n_jobs)
+        return {what: pd.Index(one.ids.written, name=role.id_name(self.settings)) for what, one in found.items()}
+
     def train(
         self,
         table: pd.DataFrame | None = None,
@@ -70,11 +97,7 @@ class Federation:
             This participant's part of the model, also written to [role] model.
         """
         settings = self._with_label(label)
-        rows = self._rows(settings, table, "train")
-        has_file = settings.data is not None and settings.data.evaluate is not None
-        others = None
-        if evaluation is not None or has_file:
-            others = self._rows(settings, evaluation, "evaluate")
+        rows, others = self._both(settings, table, evaluation)
         return role.train(settings, rows, others, restart, callback=callback, client=self.client)
 
     def coordinate(self, once: bool = True) -> None:
@@ -104,6 +127,13 @@ class Federation:
             raise SettingsError(f"{self.settings.role.name} is no auxiliary participant; only those serve")
         model = self.model()
         role.serve_rows(self.settings, self._rows(self.settings, table, "predict", model), model, once)
+
+    def _both(
+        self, settings: RoleSettings, table: pd.DataFrame | None, evaluation: pd.DataFrame | None
+    ) -> tuple[Rows, Rows | None]:
+        rows = self._rows(settings, table, "train")
+        has_file = settings.data is not None and settings.data.evaluate is not None
+        return rows, self._rows(settings, evaluation, "evaluate") if evaluation is not None or has_file else None
 
     def _rows(
         self, settings: RoleSettings, table: pd.DataFrame | None, purpose: str, model: PartialModel | None = None

@@ -11,16 +11,19 @@ from typing import Annotated
 import typer
 
 from mpfedxgb.atomic import PUBLIC, write_file
+from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.samples import sample_tables
+from mpfedxgb.federation.settings.sections import listens
 from mpfedxgb.federation.settings.template import Place, settings_text
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import NAME, Address, parse_address
 from mpfedxgb.transport.certificates import AUTHORITY_DAYS, ROLE_DAYS, Authority
+from mpfedxgb.transport.topology import STAR
 
-PORTS = (7701, 7702)
-"""Where the coordinator and the active participant listen, if these ports are free."""
+FIRST_PORT = 7701
+"""Where the coordinator listens, if the port is free; the participants that listen follow."""
 
 AUTHORITY = "ca"
 _LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -37,8 +40,11 @@ def init(
         typer.Option(help="ROLE=HOST: where a role that listens is reached; this machine if not given. Repeatable."),
     ] = None,
     ports: Annotated[
-        str, typer.Option(help="Ports of coordinator and active participant; 7701,7702, or free ones if taken.")
+        str, typer.Option(help="Ports of those who listen, the coordinator first; from 7701, or free ones if taken.")
     ] = "",
+    topology: Annotated[
+        str, typer.Option(help="How participants are connected: star, over the active one, or mesh, each with each.")
+    ] = STAR,
     renew: Annotated[
         bool, typer.Option("--renew", help="Only replace the trial certificates in a folder that init wrote.")
     ] = False,
@@ -54,11 +60,13 @@ def init(
                 f"{role!r} cannot be a name here; names have 1 to 63 of the characters a-z, 0-9 and -, no - at their "
                 f"ends, and {AUTHORITY} is taken by the certificates' authority"
             )
-    places = _places(roster, host or [], ports)
+    if topology not in TOPOLOGIES:
+        raise SettingsError(f"--topology {topology} is not known; it is one of {', '.join(TOPOLOGIES)}")
+    places = _places(roster, host or [], ports, topology)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "is not empty" if folder.is_dir() else "is a file"
         raise SettingsError(f"{folder} {what}; give a new or empty folder, so that nothing is overwritten")
-    _write(folder, name, roster, places)
+    _write(folder, name, roster, places, topology)
     typer.echo(f"Written to {folder}: a folder for each of {', '.join(_names(roster))}, and README.md.\n")
     typer.echo(commands(folder, roster))
     typer.echo(
@@ -81,14 +89,14 @@ def _names(roster: Roster) -> list[str]:
     return [roster.name(role) for role in roster.roles]
 
 
-def _places(roster: Roster, hosts: Sequence[str], ports: str) -> dict[int, Place]:
-    """Return where coordinator and active participant listen and are found."""
-    listeners = {roster.coordinator: COORDINATOR, roster.name(ACTIVE): ACTIVE}
+def _places(roster: Roster, hosts: Sequence[str], ports: str, topology: str) -> dict[int, Place]:
+    """Return where those who listen do so and are found."""
+    listeners = {roster.name(role): role for role in roster.roles if listens(roster, role, topology)}
     found = dict.fromkeys(listeners.values(), _LOCAL[0])
     for text in hosts:
         name, equals, host = text.partition("=")
         if not equals or name not in listeners:
-            told = " and ".join(listeners)
+            told = ", ".join(listeners)
             raise SettingsError(f"--host {text} is not understood; give ROLE=HOST for {told}, the roles that listen")
         found[listeners[name]] = host.strip("[]")
     chosen = _ports(ports, found)
@@ -106,7 +114,8 @@ def _places(roster: Roster, hosts: Sequence[str], ports: str) -> dict[int, Place
 def _ports(text: str, hosts: dict[int, str]) -> dict[int, int]:
     if not text:
         taken: list[int] = []
-        for role, port in zip(hosts, PORTS, strict=True):
+        for role in hosts:
+            port = FIRST_PORT + role
             taken.append(_free_port(port, taken) if hosts[role] in _LOCAL else port)
         return dict(zip(hosts, taken, strict=True))
     try:
@@ -114,7 +123,8 @@ def _ports(text: str, hosts: dict[int, str]) -> dict[int, int]:
     except ValueError:
         given = []
     if len(given) != len(hosts) or not all(1 <= port <= 65535 for port in given) or len(set(given)) < len(given):
-        raise SettingsError(f"--ports {text} is not understood; give two different ports such as 7701,7702")
+        example = ",".join(str(FIRST_PORT + role) for role in hosts)
+        raise SettingsError(f"--ports {text} is not understood; give {len(hosts)} different ports such as {example}")
     return dict(zip(hosts, given, strict=True))
 
 
@@ -132,7 +142,7 @@ def _free_port(wanted: int, taken: Sequence[int]) -> int:
     return wanted
 
 
-def _write(folder: Path, name: str, roster: Roster, places: dict[int, Place]) -> None:
+def _write(folder: Path, name: str, roster: Roster, places: dict[int, Place], topology: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / AUTHORITY).mkdir(mode=0o700)
     authority = Authority.create(folder / AUTHORITY, name)
@@ -141,7 +151,7 @@ def _write(folder: Path, name: str, roster: Roster, places: dict[int, Place]) ->
         role = roster.name(number)
         own = folder / role
         authority.issue(own, role)
-        write_file(own / f"{role}.toml", settings_text(name, roster, number, places))
+        write_file(own / f"{role}.toml", settings_text(name, roster, number, places, topology))
         for purpose, table in tables.get(role, {}).items():
             write_table(table, own / f"{purpose}.csv")
     write_file(folder / "README.md", _readme(folder, name, roster, places), PUBLIC)
@@ -196,9 +206,12 @@ Relative paths in a settings file begin at its folder, so the folder can go anyw
 ```console
 {commands(folder, roster)}```
 
-The predictions are then in `{active}/predictions.csv`. On machines of their own, {coordinator} has to be reachable at
-`{places[COORDINATOR].dial}` for all participants, and {active} at `{places[ACTIVE].dial}` for {auxiliaries}. Nobody
-else opens a port. In earnest use {coordinator} shares no machine, disk or log with {active}.
+The predictions are then in `{active}/predictions.csv`. On machines of their own, roles have to be reachable for others:
+
+| role | at | for |
+|---|---|---|
+{_reached(roster, places)}
+Nobody else opens a port. In earnest use {coordinator} shares no machine, disk or log with any participant.
 
 ## Your own tables
 
@@ -227,6 +240,14 @@ Real ones:
    goes into an environment variable, and that variable's name into `[tls] passphrase_env`.
 5. `mpfedxgb doctor` checks name, dates, key and authority. Delete `{AUTHORITY}/` when no role uses trial certificates.
 """
+
+
+def _reached(roster: Roster, places: dict[int, Place]) -> str:
+    rows = []
+    for role, place in places.items():
+        others = roster.participants[role:]  # of a mesh and of a star: those who listen are called by all that follow
+        rows.append(f"| {roster.name(role)} | `{place.dial}` | {', '.join(others)} |\n")
+    return "".join(rows)
 
 
 def _folders(roster: Roster) -> str:

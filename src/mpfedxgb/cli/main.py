@@ -19,6 +19,7 @@ COMMANDS = {
     "show": "simulate:show",
     "init": "init:init",
     "doctor": "doctor:doctor",
+    "align": "align:align",
     "coordinator": "roles:coordinator",
     "participant": "roles:participant",
     "mpi-run": "roles:mpi_run",

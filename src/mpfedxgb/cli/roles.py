@@ -14,7 +14,7 @@ from mpfedxgb.cli.exit_codes import exit_code
 from mpfedxgb.cli.logs import start_logging
 from mpfedxgb.errors import MpfedxgbError, SettingsError, StoppedError, own_reason
 from mpfedxgb.federation import role
-from mpfedxgb.federation.rows import SCORING, read_rows
+from mpfedxgb.federation.rows import SCORING, Rows, read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.settings.sections import LOG_LEVELS
 from mpfedxgb.federation.stopping import stopping_on_signals
@@ -40,10 +40,10 @@ def coordinator(
     log_level: Level = None,
 ) -> None:
     """Be the coordinator: deal random numbers for one session after the other, until stopped. Sees no data."""
-    mine = _read(settings, json_logs, log_level)
+    mine = read_settings(settings, json_logs, log_level)
     if not mine.is_coordinator:
         raise SettingsError(f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train")
-    with _last_line_in_the_log():
+    with last_line_in_the_log():
         role.coordinate(mine, once)
 
 
@@ -63,12 +63,12 @@ def participant(
     """Be a participant: train, or score. All participants are started with the same option, the coordinator first."""
     if [train, predict, serve].count(True) != 1:
         raise SettingsError("say what to do: one of --train, --predict and --serve")
-    mine = _read(settings, json_logs, log_level)
+    mine = read_settings(settings, json_logs, log_level)
     if mine.is_coordinator:
         raise SettingsError(f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}")
     if serve and mine.is_active:
         raise SettingsError(f"{mine.role.name} is the active participant, which asks for scores: use --predict")
-    with _last_line_in_the_log():
+    with last_line_in_the_log():
         if train:
             train_from_files(mine, restart)
         elif mine.is_active:
@@ -80,11 +80,15 @@ def participant(
             typer.echo(f"{mine.role.name}: the scoring session has ended; the predictions are {mine.roster.name(1)}'s")
 
 
+def read_tables(mine: RoleSettings) -> tuple[Rows, Rows | None]:
+    """Return the rows to train on and, if there is a file of them, those to evaluate on."""
+    has_evaluation = mine.data is not None and mine.data.evaluate is not None
+    return read_rows(mine, "train"), read_rows(mine, "evaluate") if has_evaluation else None
+
+
 def train_from_files(mine: RoleSettings, restart: bool) -> None:
     """Take part in a training with the files that the settings name, and say what came of it."""
-    rows = read_rows(mine, "train")
-    has_evaluation = mine.data is not None and mine.data.evaluate is not None
-    evaluation = read_rows(mine, "evaluate") if has_evaluation else None
+    rows, evaluation = read_tables(mine)
     done = role.train(mine, rows, evaluation, restart)
     total = done.meter.total()
     typer.echo(
@@ -106,7 +110,7 @@ def mpi_run(
     """
     mine = _of_rank(folder)
     _start_logging(mine, json_logs, log_level)
-    with _last_line_in_the_log():
+    with last_line_in_the_log():
         if mine.is_coordinator:
             role.coordinate(mine, once=True)
         else:
@@ -114,7 +118,7 @@ def mpi_run(
 
 
 @contextmanager
-def _last_line_in_the_log() -> Iterator[None]:
+def last_line_in_the_log() -> Iterator[None]:
     """Let the log say why this role ended, in the form that was asked for, and end with the code of the error."""
     try:
         with stopping_on_signals():
@@ -140,7 +144,8 @@ def _of_rank(folder: Path) -> RoleSettings:
     return found[rank].over_mpi()
 
 
-def _read(path: Path, json_logs: bool, log_level: str | None) -> RoleSettings:
+def read_settings(path: Path, json_logs: bool, log_level: str | None) -> RoleSettings:
+    """Return a role's settings, and begin its log as they say."""
     mine = RoleSettings.from_toml(path)
     _start_logging(mine, json_logs, log_level)
     return mine

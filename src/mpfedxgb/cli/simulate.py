@@ -72,6 +72,7 @@ def simulate(
         str, typer.Option(help="quantile (at most max-bin bins), or paper: the sketch of the paper's code.")
     ] = "quantile",
     link: Annotated[str, typer.Option(help="What to plan for: local, lan, wan, or ms/Mbit/s as in 20/100.")] = "local",
+    topology: Annotated[str, typer.Option(help="How participants are connected: star or mesh.")] = "star",
     insecure_seed: Annotated[int | None, typer.Option(help="Makes the run repeat. Never for real data.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON.")] = False,
 ) -> None:
@@ -99,6 +100,7 @@ def simulate(
         security=security,
         binning=binning,
         link=link,
+        topology=topology,
         insecure_seed=insecure_seed,
         verbosity=0 if as_json else 1,
     )

@@ -9,6 +9,8 @@ What counts as the same id, whoever reads it from whatever file:
 
 Both cases can be told from the list alone, so two participants with the same people decide alike. Whoever has people
 that differ only in zeros in front gets a DataError about repeated ids, and can put a letter before every id.
+
+Participants whose lists differ, and who want to find what they have in common, agree on an `IdRule` instead.
 """
 
 from __future__ import annotations
@@ -34,6 +36,32 @@ SALT_BYTES = 16
 
 _PURPOSE = b"mpfedxgb row ids 1"
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}(\.0*)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class IdRule:
+    """What counts as the same id among participants whose lists differ, as they have agreed; values are of RULES."""
+
+    ids: str = "text"
+    case: str = "exact"
+    spaces: str = "trim"
+    unicode: str = "NFC"
+
+    def spell(self, text: str) -> str:
+        """Return a text in the spelling that is compared."""
+        text = unicodedata.normalize(self.unicode, text)  # type: ignore[arg-type] # one of RULES
+        if self.case == "ignore":
+            text = unicodedata.normalize(self.unicode, text.casefold())  # type: ignore[arg-type] # one of RULES
+        return "".join(text.split()) if self.spaces == "remove" else text.strip()
+
+
+RULES = {
+    "ids": ("text", "integer"),
+    "case": ("exact", "ignore"),
+    "spaces": ("trim", "remove"),
+    "unicode": ("NFC", "NFKC"),
+}
+"""What a rule may say; the first of each is the default."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +93,11 @@ class Ids:
             raise ValueError(f"a salt has at least {SALT_BYTES} bytes, not {len(salt)}")
         return hmac.digest(salt, encode_ids(self.keys), hashlib.sha256)
 
+    def take(self, marks: npt.NDArray[np.bool_]) -> Ids:
+        """Return some of the ids; `places` stay those in the file."""
+        kept = np.flatnonzero(marks).tolist()
+        return Ids(tuple(self.keys[i] for i in kept), tuple(self.written[i] for i in kept), self.places[marks])
+
     def to_file_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return values, one per sorted row, in the order that the rows have in the file."""
         out = np.empty_like(values)
@@ -88,7 +121,7 @@ def id_as_column(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return frame
 
 
-def sort_by_id(frame: pd.DataFrame, column: str, owner: str) -> tuple[pd.DataFrame, Ids]:
+def sort_by_id(frame: pd.DataFrame, column: str, owner: str, rule: IdRule | None = None) -> tuple[pd.DataFrame, Ids]:
     """Return a table without its id column, sorted by it, and the ids.
 
     Parameters
@@ -98,6 +131,8 @@ def sort_by_id(frame: pd.DataFrame, column: str, owner: str) -> tuple[pd.DataFra
         Name of the id column.
     owner : str
         The participant, for messages.
+    rule : IdRule or None
+        What counts as the same id; what the list itself tells if None.
 
     Raises
     ------
@@ -109,16 +144,20 @@ def sort_by_id(frame: pd.DataFrame, column: str, owner: str) -> tuple[pd.DataFra
         raise DataError(f"{owner}: there is no id column {column!r}; the columns are {there}")
     written = frame[column].tolist()
     texts = [_text(value, owner, column) for value in written]
+    if rule is not None:
+        texts = [rule.spell(text) for text in texts]
     missing = sum(not text for text in texts)
     if missing:
         raise DataError(
             f"{owner}: {missing} of {len(texts)} rows have no id in column {column!r}; drop those rows or give them ids"
         )
-    keys, order = _sorted(texts)
+    keys, order = _sorted(texts, _are_numbers(texts, owner, column, rule))
     repeated = sum(a == b for a, b in pairwise(keys))
     if repeated:
         alike = " (007, 7 and 7.0 are one id; a letter in front keeps them apart)"
         hint = "" if len(set(texts)) < len(texts) else alike
+        if rule is not None and len({str(value) for value in written}) == len(texts):
+            hint = " once they are spelled as [align] says"
         raise DataError(
             f"{owner}: {repeated} of {len(texts)} rows repeat an id of column {column!r}{hint}; keep one row per id"
         )
@@ -127,9 +166,22 @@ def sort_by_id(frame: pd.DataFrame, column: str, owner: str) -> tuple[pd.DataFra
     return frame.drop(columns=column).iloc[ids.places].reset_index(drop=True), ids
 
 
-def _sorted(texts: Sequence[str]) -> tuple[list[str], list[int]]:
+def _are_numbers(texts: Sequence[str], owner: str, column: str, rule: IdRule | None) -> bool:
+    """Return whether ids are whole numbers: as the rule says, or else as all of them look."""
+    if rule is not None and rule.ids == "text":
+        return False
+    others = sum(not _WHOLE.fullmatch(text) for text in texts)
+    if others and rule is not None:
+        raise DataError(
+            f"{owner}: {others} of {len(texts)} ids of column {column!r} are no whole numbers; correct them, or set "
+            '[align] ids = "text" at all participants'
+        )
+    return not others
+
+
+def _sorted(texts: Sequence[str], are_numbers: bool) -> tuple[list[str], list[int]]:
     """Return ids in their common spelling, in order, and where they were."""
-    if all(_WHOLE.fullmatch(text) for text in texts):
+    if are_numbers:
         numbers = [int(text.partition(".")[0]) for text in texts]
         order = sorted(range(len(texts)), key=numbers.__getitem__)
         return [str(numbers[i]) for i in order], order

@@ -24,9 +24,12 @@ import numpy as np
 from mpfedxgb.boosting.model import Feature, PartialModel
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import CheckpointError, DataError, FederationError, SettingsError, UserError
+from mpfedxgb.federation.aligning import NAMES
+from mpfedxgb.federation.alignment import alignment_path, rows_in_common
 from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.rows import Rows, encode_labels, read_rows
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.intersection.group import check_available
 from mpfedxgb.report.versions import version_of
 from mpfedxgb.transport.address import Address
 
@@ -76,6 +79,7 @@ def examine(path: Path, timeout: float = TIMEOUT) -> Iterator[Finding]:
     yield _ok("settings", f"{path} is for {told}, session {settings.session.name}")
     yield from _clock(settings, path)
     yield from _tables(settings)
+    yield from _alignment(settings)
     yield from _model(settings)
     yield from _limits(settings)
     yield from _folders(settings)
@@ -137,6 +141,32 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
         if purpose == "train":
             known = [Feature(column.name, column.categories) for column in rows.table.columns]
             yield from _columns(rows.table)
+
+
+def _alignment(settings: RoleSettings) -> Iterator[Finding]:
+    """Yield whether rows in common can be found, and whether those that were found fit the tables that there are."""
+    if settings.data is None or not settings.data.align:
+        return
+    try:
+        check_available()
+        purposes = [what for what in NAMES if getattr(settings.data, what) is not None]
+        tables = {what: read_rows(settings, what) for what in purposes}
+        common = rows_in_common(settings, tables)
+    except SettingsError as error:
+        yield _problem("align", error)
+        return
+    except (DataError, CheckpointError) as error:
+        if alignment_path(settings).exists():  # otherwise it is about a table, of which there is a line above
+            yield _problem("align", error)
+        return
+    if settings.align.ids == "text" and all(key.isdecimal() for one in tables.values() for key in one.ids.keys):
+        remedy = 'if zeros in front do not count, set [align] ids = "integer" at all participants'
+        yield _warning("align", f"all ids are whole numbers, and are compared as texts; {remedy}")
+    if common is None:
+        yield _ok("align", "a training finds the rows that all participants have first; so does mpfedxgb align")
+        return
+    told = (f"{len(common[what].ids)} of {len(tables[what].ids)} {NAMES[what]} rows" for what in tables)
+    yield _ok("align", f"{' and '.join(told)} are in common, as was found before")
 
 
 def _described(rows: Rows, purpose: str, file: Path, classes: tuple[object, ...] | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,8 +19,10 @@ from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.data.ids import SALT_BYTES, Ids
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FrameError, HandshakeError, UserError
+from mpfedxgb.federation.aligning import Terms, Tools, agree_on_terms, find_common, let_all_keep
 from mpfedxgb.federation.closing import Finished, close_training
 from mpfedxgb.federation.scoring import Service, score_batches
+from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.row_blocks import LocalRows, RowBlocks
@@ -30,8 +32,8 @@ from mpfedxgb.workers.rows import WorkerRows
 
 KIND_OF_SESSION = "kind of session"
 ID_DIGEST = "salted digest of the row ids"
-TRAINING, SCORING = 1, 2
-_KINDS = {TRAINING: "training", SCORING: "scoring"}
+TRAINING, SCORING, ALIGNING = 1, 2, 3
+KINDS = {TRAINING: "training", SCORING: "scoring", ALIGNING: "aligning"}
 
 Workers = Callable[[], AbstractContextManager[Cluster | None]]
 
@@ -73,9 +75,24 @@ def run_scoring(party: Party, service: Service) -> None:
     score_batches(party, service)
 
 
+def run_aligning(party: Party, terms: Terms, lists: Mapping[str, Ids], tools: Tools) -> dict[str, Marks]:
+    """Find the rows that all participants have, as a participant; return which of each list they are."""
+    _agree_on_kind(party, ALIGNING)
+    agree_on_terms(party, terms)
+    found = {what: find_common(party, what, ids, terms, tools) for what, ids in lists.items()}
+    check_alignment(party, [lists[what].take(marks) for what, marks in found.items()])
+    let_all_keep(party)
+    return found
+
+
 def run_coordinator(party: Party, params: TrainParams, workers: Workers = nullcontext) -> str:
-    """Deal for whatever session the active participant begins; return its kind. `workers` connects with its own."""
+    """Deal for whatever session the active participant begins; return its kind. An alignment needs nothing dealt.
+
+    `workers` connects with its own.
+    """
     kind = _agree_on_kind(party, 0)
+    if kind == ALIGNING:
+        return KINDS[kind]
     if kind == TRAINING:
         check_alignment(party, ())
         with workers() as cluster, closing(_row_blocks(cluster)) as held:
@@ -83,7 +100,7 @@ def run_coordinator(party: Party, params: TrainParams, workers: Workers = nullco
         close_training(party, None)
     else:
         score_batches(party, None)
-    return _KINDS[kind]
+    return KINDS[kind]
 
 
 def _row_blocks(cluster: Cluster | None) -> RowBlocks:
@@ -93,14 +110,15 @@ def _row_blocks(cluster: Cluster | None) -> RowBlocks:
 def _agree_on_kind(party: Party, mine: int) -> int:
     """Return the kind of session that the active participant has begun; raise if this participant wants another."""
     kind = int(party.broadcast(KIND_OF_SESSION, [mine])[0])
-    if kind not in _KINDS:
+    if kind not in KINDS:
         raise FrameError(f"{party.roster.name(ACTIVE)} began a session of an unknown kind")
     if mine and kind != mine:
-        raise HandshakeError(
-            f"{party.roster.name(ACTIVE)} began a session for {_KINDS[kind]}, {party.name} one for {_KINDS[mine]}; "
-            "start all participants with the same command"
-        )
-    party.on_milestone({"kind": _KINDS[kind]})
+        remedy = "start all participants with the same command"
+        if ALIGNING in (kind, mine):
+            remedy = "give all participants the same [data] align, and run mpfedxgb align at all of them"
+        told = f"{party.roster.name(ACTIVE)} began a session for {KINDS[kind]}, {party.name} one for {KINDS[mine]}"
+        raise HandshakeError(f"{told}; {remedy}")
+    party.on_milestone({"kind": KINDS[kind]})
     return kind
 
 

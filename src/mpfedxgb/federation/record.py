@@ -80,7 +80,7 @@ class AttemptRecord:
         phases = {name: counts.to_dict() for name, counts in self._party.meter.phases.items()}
         link, plans = self._party.link, self._party.meter.plans
         planned = {"link": {"latency": link.latency, "bandwidth": link.bandwidth}, "plans": plans} if plans else {}
-        self.note({**how, "phases": phases, **planned})
+        self.note({**how, "topology": self._party.topology, "phases": phases, **planned})
 
     def _write(self, content: Mapping[str, Any]) -> None:
         try:

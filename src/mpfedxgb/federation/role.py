@@ -25,11 +25,16 @@ from mpfedxgb.boosting.train import TrainResult
 from mpfedxgb.data.files import write_table
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
+from mpfedxgb.federation.aligning import Terms, Tools
+from mpfedxgb.federation.alignment import alignment_path, keep_alignment, rows_in_common, take
 from mpfedxgb.federation.closing import Finished
 from mpfedxgb.federation.programs import (
+    ALIGNING,
+    KINDS,
     LoggedProgress,
     Training,
     data_digest,
+    run_aligning,
     run_coordinator,
     run_scoring,
     run_training,
@@ -42,6 +47,8 @@ from mpfedxgb.federation.session import Stopper, run_session, serve, state_folde
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.stopping import stopping_on_signals
 from mpfedxgb.federation.workers import own_workers
+from mpfedxgb.intersection.group import Edwards25519
+from mpfedxgb.intersection.intersect import Marks, Progress
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.meter import Meter
@@ -64,6 +71,52 @@ class Trained:
     seconds: float
 
 
+def align(
+    settings: RoleSettings,
+    rows: Rows,
+    evaluation: Rows | None = None,
+    n_jobs: int | None = None,
+    on_progress: Progress | None = None,
+) -> dict[str, Rows]:
+    """Find the rows that all participants have, together with the others, and keep which they are for trainings.
+
+    Parameters
+    ----------
+    settings : RoleSettings
+        Of a participant, with align = true in [data].
+    rows, evaluation : Rows
+        Of this participant, sorted by id, all of them.
+    n_jobs : int or None
+        Threads to compute with; as [align] n_jobs says if None, or else one per core.
+    on_progress : function or None
+        Told how many steps of how many are done, for each table from the beginning.
+
+    Returns
+    -------
+    dict
+        By "train" and, with evaluation rows, "evaluate": the rows in common.
+    """
+    if settings.id_rule is None:
+        raise SettingsError(
+            f"{settings.source}: [data] align is not true; set it at all participants, so that trainings take the rows "
+            "that are found"
+        )
+    tables = _tables(rows, evaluation)
+    lists = {what: one.ids for what, one in tables.items()}
+    terms = Terms(settings.id_rule, settings.align.min_rows, tuple(tables))
+    tools = Tools(Edwards25519(n_jobs or settings.align.n_jobs), on_progress)
+    with stopping_on_signals():
+        outcome: Outcome[dict[str, Marks]] = run_session(settings, run_aligning, (terms, lists, tools))
+        assert outcome.result is not None
+        keep_alignment(settings, lists, outcome.result)
+    _log.info("which rows are in common is in %s", alignment_path(settings))
+    return {what: take(one, outcome.result[what]) for what, one in tables.items()}
+
+
+def _tables(rows: Rows, evaluation: Rows | None) -> dict[str, Rows]:
+    return {"train": rows} if evaluation is None else {"train": rows, "evaluate": evaluation}
+
+
 def train(
     settings: RoleSettings,
     rows: Rows,
@@ -74,6 +127,8 @@ def train(
     client: Any = None,
 ) -> Trained:
     """Take part in a training, go on where an earlier attempt stopped, and write this participant's model.
+
+    With align = true in [data] it learns from the rows that all participants have, and finds those first if nobody has.
 
     Parameters
     ----------
@@ -102,6 +157,9 @@ def _train(
     cluster: Cluster | None,
 ) -> Trained:
     settings.check_outputs()
+    if settings.id_rule is not None:
+        common = rows_in_common(settings, _tables(rows, evaluation)) or align(settings, rows, evaluation)
+        rows, evaluation = common["train"], common.get("evaluate")
     labels, classes = labels_of(settings, rows, evaluation, callback)
     others = [] if evaluation is None else [evaluation]
     tables = [r.table.match(rows.table.names, _categories(rows)) for r in others]
@@ -143,11 +201,13 @@ def _train(
 
 
 def coordinate(settings: RoleSettings, once: bool = False, client: Any = None) -> None:
-    """Deal for one session after the other, until stopped; for one only, if `once`."""
+    """Deal for one session after the other, until stopped; for one only, if `once`, and for alignments before it."""
+    private = (settings.training, partial(own_workers, settings, client))
     with stopping_on_signals():
-        (run_session if once else serve)(
-            settings, run_coordinator, (settings.training, partial(own_workers, settings, client))
-        )
+        if not once:
+            serve(settings, run_coordinator, private)
+        while run_session(settings, run_coordinator, private).result == KINDS[ALIGNING]:
+            _log.info("%s had no part in an alignment; what it is for may follow", settings.role.name)
 
 
 def serve_rows(settings: RoleSettings, rows: Rows, model: PartialModel, once: bool = False) -> None:

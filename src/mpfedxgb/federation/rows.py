@@ -87,7 +87,7 @@ def arrange_rows(
         raise DataError(f"{owner}: the table to {purpose} has no rows; at least one row is needed")
     for key in ("categorical", "numeric", "drop") if purpose != SCORING else ():
         _require(frame, getattr(data, key), f"{owner}: [data] {key}")
-    frame, ids = sort_by_id(frame, data.id, owner)
+    frame, ids = sort_by_id(frame, data.id, owner, settings.id_rule)
     label = weight = None
     if settings.label is not None and purpose != SCORING:
         _require(frame, [settings.label.column], f"{owner}: [label] column")

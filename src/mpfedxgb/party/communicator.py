@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ AROUND_BYTES = 512
 
 _PART = [np.dtype(np.int64), np.dtype(np.uint8)]
 _START = "start"
+_LAST_WORDS = 1.0
 _log = logging.getLogger("mpfedxgb.session")
 
 
@@ -82,14 +84,15 @@ class Communicator:
         self._session = _hello(settings)
         self._begun = False
         self._awaited: dict[int, str] = {}  # by peer, for whom it waits in its turn
-        self._usual_wait = settings.deadline if role == ACTIVE else settings.longer_deadline
+        self._usual_wait = settings.active_deadline if role == ACTIVE else settings.longer_deadline
         self._wait = max(self._usual_wait, first_wait)  # some role may still be on its way
+        self._wait_for_dealer = self._wait
 
     def begin(self, context: bytes) -> None:
         """Take frames of this attempt only from now on; `context` ties its keys to everyone's nonces."""
         self._session = digest(b"attempt", context)[:SESSION_BYTES]
         self._begun = True
-        self._wait = self._usual_wait
+        self._wait, self._wait_for_dealer = self._usual_wait, self.settings.deadline
 
     def advance(self, label: str) -> None:
         """Enter the next step of the program."""
@@ -107,6 +110,42 @@ class Communicator:
             if self.role == COORDINATOR and kind is Kind.DATA:
                 self.meter.now.dealer_bytes += payload
 
+    def exchange(
+        self, outgoing: Sequence[tuple[Sequence[int], Sequence[Array]]], expected: Mapping[int, int]
+    ) -> dict[int, tuple[Array, ...]]:
+        """Send peers what is theirs, and return what each has sent in the same step: so many bytes are expected of it.
+
+        A message of one frame finds room: whoever it goes to takes what is before it without waiting for this role. One
+        in parts need not, while two send to each other and both wait for room: it goes from a thread of its own.
+        """
+        longest = max((sum(array.nbytes for array in arrays) for _, arrays in outgoing), default=0)
+        if longest + MAX_HEADER_BYTES <= self.settings.max_frame_bytes:
+            for peers, arrays in outgoing:
+                self.send(peers, arrays)
+            return {peer: self.receive(peer, expected=count) for peer, count in expected.items()}
+        failed: list[FederationError] = []
+
+        def send_all() -> None:
+            try:
+                for peers, arrays in outgoing:
+                    self.send(peers, arrays)
+            except FederationError as error:
+                failed.append(error)
+
+        sender = threading.Thread(target=send_all, name=f"{self.roster.name(self.role)} sends", daemon=True)
+        sender.start()
+        try:
+            received = {peer: self.receive(peer, expected=count) for peer, count in expected.items()}
+        except PeerFinishedError:
+            sender.join(_LAST_WORDS)  # it may have read why that peer has ended
+            if failed:
+                raise failed[0] from None
+            raise
+        sender.join()
+        if failed:
+            raise failed[0]
+        return received
+
     def _cut(self, block: bytes) -> Iterator[bytes]:
         """Yield a message as it is, or where it is longer than a frame may be, in parts."""
         longest = self.settings.max_frame_bytes
@@ -120,7 +159,7 @@ class Communicator:
 
     def _deliver(self, peer: int, block: bytes) -> None:
         try:
-            self.transport.send(peer, block, self._wait)
+            self.transport.send(peer, block, self._wait_for(peer))
         except PeerTimeoutError:
             raise PeerTimeoutError(self._silence(peer, "took no message")) from None
         except PeerFinishedError:
@@ -192,7 +231,7 @@ class Communicator:
 
     def _arrival(self, peer: int) -> bytes:
         """Return the next block of a peer; until the session begins, say now and then for whom this role waits."""
-        end = time.monotonic() + self._wait
+        end = time.monotonic() + self._wait_for(peer)
         try:
             while not self._begun and end - time.monotonic() > SAY_EVERY:
                 try:
@@ -224,7 +263,7 @@ class Communicator:
             origin, reason, kind = error.origin, error.reason, error.kind
         texts = [_octets(text) for text in (origin, reason, kind)]
         block = encode(Kind.ABORT, self.role, self._session, self.step, self.label, texts)
-        for peer in self.roster.neighbours(self.role):
+        for peer in self.roster.neighbours(self.role, self.settings.topology):
             try:
                 self.transport.send(peer, block, min(1.0, self.settings.deadline / 4))
             except FederationError:  # a slow peer, one that has ended, or this role's own closed connections
@@ -267,7 +306,10 @@ class Communicator:
         name, others = self.roster.name(peer), self._awaited.get(peer)
         if others and not self._begun:
             return f"{others} did not come for {self._wait:g} seconds, for whom {name} waits"
-        return f"{name} {what} for {self._wait:g} seconds at step {self.step} ({self.label})"
+        return f"{name} {what} for {self._wait_for(peer):g} seconds at step {self.step} ({self.label})"
+
+    def _wait_for(self, peer: int) -> float:
+        return self._wait_for_dealer if peer == COORDINATOR else self._wait
 
     def _failure(self, peer: int, frame: Frame) -> PeerFailedError:
         """Return what an abort says; of an origin that is no role, the sender takes the place."""

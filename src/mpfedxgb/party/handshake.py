@@ -1,6 +1,7 @@
 """How a session begins: everybody says who it is and what it is about to run, seeds and nonces are exchanged.
 
-1. Every participant sends its greeting and a fresh nonce to the coordinator and to the active participant.
+1. Every participant sends its greeting and a fresh nonce to the coordinator and to the active participant; in a mesh,
+   auxiliaries also to each other, who later hold what is passed on against it.
 2. The coordinator compares the greetings, and hands each participant its own greeting and that participant's seed.
 3. The active participant compares the greetings too. It settles what may differ - the newest protocol that all speak,
    the highest number of an attempt that anyone has reached, the smallest limit of a frame, and for what link its own
@@ -27,14 +28,14 @@ from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.ring.prg import SEED_BYTES, digest
 from mpfedxgb.transport.frame import Kind
 
-PROTOCOLS = (4,)
+PROTOCOLS = (5,)
 """Versions of the program that this release can run; a new one for every change after which old and new roles could
 not finish a run together."""
 
 COMMITMENT_BYTES = 32
 _MOST_SHOWN, _MOST_NAMED = 100, 8
 _NONE = object()
-_MUST_AGREE = ("session", "parameters", "roster")
+_MUST_AGREE = ("session", "parameters", "roster", "topology")
 
 
 def shake_hands(comm: Communicator, make_source: MakeSource | None = None, private: bytes | None = None) -> Keyring:
@@ -70,8 +71,10 @@ def _participant(
     """Return what was agreed, everyone's nonces and commitments, and this participant's seed."""
     roster, mine = comm.roster, _greeting(comm, private)
     comm.send([COORDINATOR], [_octets(mine), _octets(nonce)], Kind.HELLO)
+    linked = comm.roster.neighbours(comm.role, comm.settings.topology)
+    fellows = [m for m in linked if m not in (COORDINATOR, ACTIVE)] if comm.role != ACTIVE else []
     if comm.role != ACTIVE:
-        comm.send([ACTIVE], [_octets(mine), _octets(nonce)], Kind.HELLO)
+        comm.send([ACTIVE, *fellows], [_octets(mine), _octets(nonce)], Kind.HELLO)
     greeting, seed = _receive_greeting(comm, COORDINATOR)
     greetings = {COORDINATOR: greeting}
     if len(seed) != SEED_BYTES:
@@ -86,13 +89,17 @@ def _participant(
         blobs = [agreement, b"".join(nonces), b"".join(commitments)]
         comm.send(roster.auxiliaries, [_octets(blob) for blob in blobs], Kind.HELLO)
     else:
+        others, received = _collect(comm, fellows)
+        heard = {m: (n, bytes.fromhex(others[m]["commitment"])) for m, n in zip(fellows, received, strict=True)}
+        heard[comm.role] = (nonce, _commitment(private))
         agreement, *blobs = _receive(comm, ACTIVE, 3)
         nonces = _pieces(comm, blobs[0], NONCE_BYTES)
         commitments = _pieces(comm, blobs[1], COMMITMENT_BYTES)
-        if (nonces[comm.role - 1], commitments[comm.role - 1]) != (nonce, _commitment(private)):
-            raise HandshakeError(
-                f"{roster.name(ACTIVE)} passed on another nonce or commitment than {roster.name(comm.role)} sent"
-            )
+        for m, own in heard.items():
+            if (nonces[m - ACTIVE], commitments[m - ACTIVE]) != own:
+                raise HandshakeError(
+                    f"{roster.name(ACTIVE)} passed on another nonce or commitment than {roster.name(m)} sent"
+                )
     return _read_agreement(comm, agreement), nonces, commitments, seed
 
 
@@ -105,6 +112,7 @@ def _greeting(comm: Communicator, private: bytes) -> bytes:
             "attempt": settings.attempt,
             "parameters": settings.parameters,
             "max_frame_bytes": settings.max_frame_bytes,
+            "topology": settings.topology,
             "roster": [roster.coordinator, *roster.participants],
             "commitment": _commitment(private).hex(),
         },

@@ -115,7 +115,7 @@ def run_roles(
     if len(arguments) != len(roster.roles):
         raise UserError(f"private has {len(arguments)} entries; it takes one per role, {len(roster.roles)} in all")
     kernels.warm_up()
-    hub = MemoryHub(roster.links(), settings.max_queued_bytes, tap)
+    hub = MemoryHub(roster.links(settings.topology), settings.max_queued_bytes, tap)
     outcomes: dict[int, Outcome[T]] = {}
     changed = threading.Condition()
 

@@ -15,8 +15,8 @@ class Counts:
 
     A *round* is one dependent exchange among the participants, however many values are batched in it; a *hop* is one
     message that somebody waits for (an opening over the star is one round and two hops). *Payload* bytes are those of
-    the arrays, *wire* bytes those of whole frames. *Dealer bytes* are the coordinator's corrections to the active
-    participant, seen from either end; they are not part of a participant's own traffic. A *product* is one
+    the arrays, *wire* bytes those of whole frames. *Dealer bytes* are the coordinator's corrections, all of them at its
+    end, and at a participant's those of its turns; they are not part of a participant's own traffic. A *product* is one
     elementwise product of secrets, a *MUL call* one such product of whole arrays (the paper's unit in section 6), a
     *comparison* one hidden bit computed from a secret.
     """

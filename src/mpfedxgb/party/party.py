@@ -26,6 +26,7 @@ from mpfedxgb.ring.bits import unpack_data
 from mpfedxgb.ring.prg import Source, draw
 from mpfedxgb.ring.ring import BIT, Ring, Shape
 from mpfedxgb.transport.frame import Kind
+from mpfedxgb.transport.topology import MESH
 
 ALL = -1
 """As the receiver of a reveal: every participant."""
@@ -53,6 +54,8 @@ class Party:
         self._label = ""
         self._sources: dict[int, Source] = {}
         self._openings = 0
+        self.corrected = ACTIVE
+        """The participant whose share of what is dealt in this step the coordinator sends; they take turns."""
         self._key_label = self._step_label()
 
     def __repr__(self) -> str:
@@ -80,8 +83,8 @@ class Party:
 
     @property
     def topology(self) -> str:
-        """How the participants are connected: over the active one."""
-        return "star"
+        """How the participants are connected: over the active one, or each with each."""
+        return self.communicator.settings.topology
 
     @property
     def link(self) -> Link:
@@ -92,6 +95,11 @@ class Party:
     def others(self) -> range:
         """The auxiliary participants, as P_1 addresses them."""
         return self.roster.auxiliaries
+
+    @property
+    def peers(self) -> list[int]:
+        """The participants but this one; in a mesh, a participant is connected with all of them."""
+        return [m for m in self.roster.roles if m not in (COORDINATOR, self.role)]
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -111,6 +119,7 @@ class Party:
         self._key_label = self._step_label()
         self._sources.clear()
         self._openings = 0
+        self.corrected = turn(self.communicator.step, self.roster.size)
 
     def number_opening(self, what: str = "") -> None:
         """Tell the openings of one step apart: from the second on, each is a step to the peers, under the same keys."""
@@ -151,7 +160,8 @@ class Party:
     def deal(self, specs: Sequence[Spec], compute: Callable[[], Sequence[RingArray]]) -> list[RingArray]:
         """Return shares of values that the coordinator computes from masks; at the coordinator, the values.
 
-        The auxiliaries expand their shares, the coordinator corrects the active participant's: one message, to P_1.
+        All participants but one expand their shares; the coordinator corrects that one's in one message. It is another
+        one from step to step, so that all carry alike: shares of which any M - 1 are random are as good as any others.
         """
         if self.is_coordinator:
             values = list(compute())
@@ -159,28 +169,32 @@ class Party:
             for (ring, shape), value in zip(specs, values, strict=True):
                 assert (value.ring, value.shape) == (ring, shape), (value, ring, shape)
                 rest = value
-                for m in self.others:
+                for m in self._expanding():
                     rest = rest - self._source(m).elements(ring, shape)
                 corrections.append(rest)
-            self.send([ACTIVE], corrections)
+            self.send([self.corrected], corrections)
             return values
-        if self.is_active:
+        if self.role == self.corrected:
             return self.receive(COORDINATOR, specs)
         return [self._source(self.role).elements(ring, shape) for ring, shape in specs]
+
+    def _expanding(self) -> list[int]:
+        """Return the participants who expand their shares of what is dealt in this step."""
+        return [m for m in range(ACTIVE, self.roster.size + 1) if m != self.corrected]
 
     def prepare(
         self, fresh: Sequence[Spec], dealt: Sequence[Spec], compute: Callable[[list[RingArray]], Sequence[RingArray]]
     ) -> tuple[list[RingArray], list[RingArray]]:
         """Return fresh masks, and shares of what the coordinator computes from them: all that a step needs, at once.
 
-        As `fresh` for each and then `deal`, with one expansion of every stream and one message to P_1.
+        As `fresh` for each and then `deal`, with one expansion of every stream and one message.
         """
         if not self.is_coordinator:
-            specs = fresh if self.is_active else [*fresh, *dealt]
-            own = draw(self._source(self.role), specs)
-            return own[: len(fresh)], self.receive(COORDINATOR, dealt) if self.is_active else own[len(fresh) :]
-        masks = draw(self._source(ACTIVE), fresh)
-        theirs = [draw(self._source(m), [*fresh, *dealt]) for m in self.others]
+            corrected = self.role == self.corrected
+            own = draw(self._source(self.role), fresh if corrected else [*fresh, *dealt])
+            return own[: len(fresh)], self.receive(COORDINATOR, dealt) if corrected else own[len(fresh) :]
+        masks = draw(self._source(self.corrected), fresh)
+        theirs = [draw(self._source(m), [*fresh, *dealt]) for m in self._expanding()]
         for drawn in theirs:
             masks = [whole + one for whole, one in zip(masks, drawn, strict=False)]
         values = list(compute(masks))
@@ -188,7 +202,7 @@ class Party:
         rest = values
         for drawn in theirs:
             rest = [value - one for value, one in zip(rest, drawn[len(fresh) :], strict=True)]
-        self.send([ACTIVE], rest)
+        self.send([self.corrected], rest)
         return masks, values
 
     def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
@@ -197,8 +211,18 @@ class Party:
 
     def receive(self, peer: int, specs: Sequence[Spec]) -> list[RingArray]:
         """Return ring elements from a peer; anything but the expected rings and shapes is an error."""
-        expected = sum(_wire_bytes(*spec) for spec in specs)
-        arrays = self.communicator.receive(peer, expected=expected)
+        return self._elements(peer, self.communicator.receive(peer, expected=wire_bytes(specs)), specs)
+
+    def exchange(
+        self, outgoing: Sequence[tuple[Sequence[int], Sequence[RingArray]]], expected: Mapping[int, Sequence[Spec]]
+    ) -> dict[int, list[RingArray]]:
+        """Send peers ring elements, and return what peers have sent in the same step; see `Communicator.exchange`."""
+        messages = [(peers, [_to_wire(array) for array in arrays]) for peers, arrays in outgoing]
+        sizes = {peer: wire_bytes(specs) for peer, specs in expected.items()}
+        received = self.communicator.exchange(messages, sizes)
+        return {peer: self._elements(peer, arrays, expected[peer]) for peer, arrays in received.items()}
+
+    def _elements(self, peer: int, arrays: Sequence[Array], specs: Sequence[Spec]) -> list[RingArray]:
         if len(arrays) != len(specs):
             raise FrameError(f"{self.roster.name(peer)} sent {len(arrays)} arrays where {len(specs)} were expected")
         return [_from_wire(array, *spec) for array, spec in zip(arrays, specs, strict=True)]
@@ -268,31 +292,43 @@ class Party:
     def tell_everyone(self, name: str, mine: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
         """Return the public numbers of every participant, (M, count): each tells its own, the coordinator listens.
 
-        An auxiliary makes sure that the active participant passes on what it said itself.
+        In a star, an auxiliary makes sure that the active participant passes on what it said itself.
         Rounds: 1. Sent: count numbers by each auxiliary. Reveals: `name` to everyone.
         """
         self.step(f"tell {name}")
         if not self.is_coordinator:
             self.meter.now.rounds += 1
-            self.meter.now.hops += 2
+            self.meter.now.hops += 1 if self.topology == MESH else 2
         rows = np.asarray([] if mine is None else mine, np.int64)
-        if self.is_active:
+        if self.topology == MESH and not self.is_coordinator:
+            told = self.communicator.exchange([(self.peers, [rows])], dict.fromkeys(self.peers, rows.nbytes))
+            others = {m: self._as_numbers(m, name, rows.shape, arrays) for m, arrays in told.items()}
+            rows = np.stack([others.get(m, rows) for m in range(ACTIVE, self.roster.size + 1)])
+        elif self.is_active:
             rows = np.stack([rows, *(self._numbers(m, name, rows.shape) for m in self.others)])
             self.communicator.send(self.others, [rows])
         elif not self.is_coordinator:
             self.communicator.send([ACTIVE], [rows])
-            told, rows = rows, self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
-            if (rows[self.role - 1] != told).any():
+            own, rows = rows, self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
+            if (rows[self.role - 1] != own).any():
                 raise FrameError(f"{self.roster.name(ACTIVE)} passed on {name} of {self.name} other than it was told")
         everyone = self.announce(name, None if self.is_coordinator else rows)
         self.ledger.record(name, "participants", everyone.size)
         return everyone
 
     def _numbers(self, peer: int, name: str, shape: Shape) -> npt.NDArray[np.int64]:
-        arrays = self.communicator.receive(peer, expected=8 * math.prod(shape))
+        return self._as_numbers(peer, name, shape, self.communicator.receive(peer, expected=8 * math.prod(shape)))
+
+    def _as_numbers(self, peer: int, name: str, shape: Shape, arrays: Sequence[Array]) -> npt.NDArray[np.int64]:
         if len(arrays) != 1 or arrays[0].dtype != np.int64 or arrays[0].shape != shape:
             raise FrameError(f"{self.roster.name(peer)} told {name} in another form than expected")
-        return arrays[0]
+        numbers: npt.NDArray[np.int64] = arrays[0]
+        return numbers
+
+
+def turn(step: int, participants: int) -> int:
+    """Return the participant whose share of what is dealt in a step the coordinator sends."""
+    return ACTIVE + step % participants
 
 
 def _say_nothing(what: str) -> None:
@@ -314,9 +350,11 @@ def _to_wire(x: RingArray) -> Array:
     return np.packbits(x.data, bitorder="little") if x.ring == BIT else x.data
 
 
-def _wire_bytes(ring: Ring, shape: Shape) -> int:
-    size = math.prod(shape)
-    return -(-size // 8) if ring == BIT else size * ring.element_bytes
+def wire_bytes(specs: Sequence[Spec]) -> int:
+    """Return how many bytes a message of such arrays has beside its header."""
+    return sum(
+        -(-math.prod(shape) // 8) if ring == BIT else math.prod(shape) * ring.element_bytes for ring, shape in specs
+    )
 
 
 def _from_wire(array: Array, ring: Ring, shape: Shape) -> RingArray:

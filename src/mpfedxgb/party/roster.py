@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mpfedxgb.errors import SettingsError
-from mpfedxgb.transport.topology import ACTIVE, COORDINATOR, star
+from mpfedxgb.transport.topology import ACTIVE, COORDINATOR, STAR, neighbours
 
 __all__ = ["ACTIVE", "COORDINATOR", "MAX_PARTICIPANTS", "Roster"]
 
@@ -59,13 +59,13 @@ class Roster:
         """Return a role's name."""
         return self.coordinator if role == COORDINATOR else self.participants[role - 1]
 
-    def neighbours(self, role: int) -> list[int]:
+    def neighbours(self, role: int, topology: str = STAR) -> list[int]:
         """Return the roles this one is connected to."""
-        return star(role, len(self.roles))
+        return neighbours(topology, role, len(self.roles))
 
-    def links(self) -> Iterator[tuple[int, int]]:
+    def links(self, topology: str = STAR) -> Iterator[tuple[int, int]]:
         """Yield every connection once."""
         for role in self.roles:
-            for other in self.neighbours(role):
+            for other in self.neighbours(role, topology):
                 if role < other:
                     yield role, other

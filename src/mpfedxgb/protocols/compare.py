@@ -19,7 +19,7 @@ from math import prod
 import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.party.party import Party, Spec
+from mpfedxgb.party.party import Party, Spec, wire_bytes
 from mpfedxgb.protocols.opening import Pending, Steps, open_pending
 from mpfedxgb.protocols.secret import Secret, Shares, public_shares
 from mpfedxgb.ring import kernels
@@ -152,6 +152,10 @@ class ByteSigns:
     def fresh(self, count: int) -> list[Spec]:
         """Return what is drawn for so many signs."""
         return [(self._sizes.ring, (count, self._sizes.digits))]
+
+    def opened_bytes(self, count: int) -> list[int]:
+        """Return how many bytes each opening has, for so many signs."""
+        return [wire_bytes(self.fresh(count))]
 
     def dealt(self, count: int) -> list[Spec]:
         """Return what is dealt for so many signs."""

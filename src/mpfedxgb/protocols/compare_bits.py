@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import prod
 
 import numpy as np
@@ -128,6 +128,11 @@ class BitSigns:
     def fresh(self, count: int) -> list[Spec]:
         """Return what is drawn for so many answers."""
         return [(PACKED, (self.mask_places[-1], self.ending.sides * octets_of(count)))]
+
+    def opened_bytes(self, count: int) -> list[int]:
+        """Return how many bytes each opening has, for so many answers."""
+        planes, octets = self.mask_places, self.ending.sides * octets_of(count)
+        return [octets * (last - first) for first, last in pairwise(planes)]
 
     def dealt(self, count: int) -> list[Spec]:
         """Return what is dealt for so many answers."""

@@ -6,17 +6,19 @@ the caller has put there; values that mean something go through `reveal`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from mpfedxgb.party.party import Party
+from mpfedxgb.party.party import Party, wire_bytes
 from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.protocols.routes import cut, route
 from mpfedxgb.protocols.secret import Secret, Shares
-from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.array import RingArray, concatenate
 from mpfedxgb.ring.kernels import U8
+from mpfedxgb.transport.topology import STAR
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -67,10 +69,10 @@ def masking(party: Party, shares: Shares) -> Pending[Secret]:
 def open_masked(party: Party, shares: Shares) -> Secret:
     """Turn shares into a masked secret.
 
-    1. Everyone adds its share of a fresh mask and sends the sum to the active participant.
-    2. The active participant adds up and returns the masked value.
+    1. Everyone adds its share of a fresh mask.
+    2. The sums are opened (see `open_shares`).
 
-    Rounds: 1. Sent: size elements by each auxiliary, and as many to each of them. Reveals: nothing.
+    Rounds: 1. Sent: size elements by each auxiliary. Reveals: nothing.
     """
     return open_pending(party, [masking(party, shares)])[0]
 
@@ -105,21 +107,62 @@ def open_shares(
     The caller has masked every part with a share of a mask that is uniform in the same ring, or in the width that its
     clip reduces it to. Each opening of a step has a number, so that none is taken for another.
 
-    Rounds: 1. Sent: the elements of all parts by each auxiliary. Reveals: nothing, since the caller has masked it.
+    In a star, the active participant adds up and returns the sums. In a mesh, everyone sends its parts to everyone; or,
+    where so much is opened that it pays (`route`), to whomever adds up a piece, and takes that back.
+
+    Rounds: 1. Sent: the elements of all parts by each auxiliary, in a star; in a mesh, by each participant to each
+    other, or twice (M - 1) / M of them in all. Reveals: nothing, since the caller has masked it.
     """
     party.number_opening(what)
     if party.is_coordinator:
         return [RingArray.hidden(part.ring, part.shape) for part in parts]
     specs = [(part.ring, part.shape) for part in parts]
+    way = route(wire_bytes(specs), party.roster.size, party.topology, party.link)
     party.meter.now.rounds += 1
-    party.meter.now.hops += 2
+    party.meter.now.hops += way.hops
+    clips = [None] * len(parts) if clips is None else clips
+    if party.topology == STAR:
+        return _over_the_active(party, parts, clips)
+    return _in_pieces(party, parts, clips) if way.in_pieces else _to_everyone(party, parts, clips)
+
+
+def _over_the_active(party: Party, parts: Sequence[RingArray], clips: Sequence[Clip | None]) -> list[RingArray]:
+    specs = [(part.ring, part.shape) for part in parts]
     if not party.is_active:
         party.send([ACTIVE], parts)
         return party.receive(ACTIVE, specs)
-    sums = list(parts)
-    for m in party.others:
-        sums = [total + part for total, part in zip(sums, party.receive(m, specs), strict=True)]
-    if clips is not None:
-        sums = [total if clip is None else clip(total) for total, clip in zip(sums, clips, strict=True)]
+    sums = _added_up(parts, (party.receive(m, specs) for m in party.others), clips)
     party.send(party.others, sums)
     return sums
+
+
+def _to_everyone(party: Party, parts: Sequence[RingArray], clips: Sequence[Clip | None]) -> list[RingArray]:
+    specs = [(part.ring, part.shape) for part in parts]
+    received = party.exchange([(party.peers, parts)], dict.fromkeys(party.peers, specs))
+    return _added_up(parts, received.values(), clips)
+
+
+def _in_pieces(party: Party, parts: Sequence[RingArray], clips: Sequence[Clip | None]) -> list[RingArray]:
+    """Open in two hops.
+
+    1. Everyone sends each of the others its part of that one's piece of every array.
+    2. Everyone adds its own piece up, reduces it to the width of its mask and sends it to the others.
+    """
+    cuts = [cut(part, party.roster.size, clip is not None) for part, clip in zip(parts, clips, strict=True)]
+    pieces = {m: [of_part[m - ACTIVE] for of_part in cuts] for m in (party.role, *party.peers)}
+    specs = {m: [(piece.ring, piece.shape) for piece in pieces[m]] for m in pieces}
+    received = party.exchange([([m], pieces[m]) for m in party.peers], dict.fromkeys(party.peers, specs[party.role]))
+    mine = _added_up(pieces[party.role], received.values(), clips)
+    sums = party.exchange([(party.peers, mine)], {m: specs[m] for m in party.peers}) | {party.role: mine}
+    whole = [concatenate([sums[m][i] for m in sorted(sums)], axis=0) for i in range(len(parts))]
+    return [total.reshape(*part.shape) for total, part in zip(whole, parts, strict=True)]
+
+
+def _added_up(
+    parts: Sequence[RingArray], others: Iterable[Sequence[RingArray]], clips: Sequence[Clip | None]
+) -> list[RingArray]:
+    """Return the sums of a participant's parts and the others', each reduced to the width of its mask."""
+    sums = list(parts)
+    for theirs in others:
+        sums = [total + part for total, part in zip(sums, theirs, strict=True)]
+    return [total if clip is None else clip(total) for total, clip in zip(sums, clips, strict=True)]

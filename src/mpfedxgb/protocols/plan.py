@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mpfedxgb.config import LINKS, Link
-from mpfedxgb.errors import UserError
+from mpfedxgb.protocols.routes import HOP_SECONDS, route
 from mpfedxgb.protocols.stages import MOST_IN_A_GROUP, Layout, Stage
 from mpfedxgb.ring.ring import VECTOR, Ring, wide
-
-HOPS = {"star": 2, "mesh": 1}
-"""Messages, one after the other, that an opening takes: to P_1 and back, or from everyone to everyone."""
 
 ROUND_SECONDS = 1.8e-4
 """What an opening costs without any link: the Python of all roles in one process."""
@@ -32,7 +29,10 @@ COMPARISONS = (1, 2, 3)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The stages of a tournament, and what they come to: seconds, rounds, hops, bytes."""
+    """The stages of a tournament, and what they come to: seconds, rounds, hops, bytes.
+
+    Sent are the bytes of each auxiliary in a star; in a mesh, of each participant, on average.
+    """
 
     stages: tuple[Stage, ...]
     seconds: float = 0.0
@@ -59,10 +59,9 @@ def plan(
     """Return the cheapest stages for so many tournaments at once, up to shares of the winners' tags.
 
     `bits` is the width of what is compared; with `valid` there may be invalid candidates among them. The cost is
-    rounds x (hops x latency + a round's own) + steps + bytes / bandwidth, of the busiest participant, P_1.
+    hops x latency + rounds and steps themselves + bytes / bandwidth of the busiest role: a participant, with its turn
+    of what is dealt, or the coordinator, who deals all of it.
     """
-    if topology not in HOPS:
-        raise UserError(f"topology={topology!r} is not known; it is one of {', '.join(HOPS)}")
     if candidates == 1:
         return Plan(())
     ring = next((wide(limbs) for limbs in (2, 3, 4) if bits <= 64 * limbs), wide(4))
@@ -93,11 +92,13 @@ def _layout(
 
 def cost(layout: Layout, participants: int, topology: str, link: Link) -> Plan:
     """Return what one stage costs, without its name."""
-    hops, dealt, sent = HOPS[topology], layout.dealt_bytes, layout.sent_bytes
-    carried = dealt + hops * (participants - 1) * sent
-    seconds = layout.openings * (ROUND_SECONDS + hops * link.latency / 1e3)
+    dealt = layout.dealt_bytes
+    ways = [route(opened, participants, topology, link) for opened in layout.opened_bytes()]
+    hops, cuts = sum(way.hops for way in ways), sum(way.in_pieces for way in ways)
+    carried = max(dealt, dealt / participants + sum(way.busiest for way in ways))
+    seconds = ROUND_SECONDS * len(ways) + HOP_SECONDS * cuts + hops * link.latency / 1e3
     seconds += STEP_SECONDS + BYTE_SECONDS * dealt + 8 * carried / (link.bandwidth * 1e6)
-    return Plan((), seconds, layout.openings, hops * layout.openings, dealt, sent)
+    return Plan((), seconds, len(ways), hops, dealt, round(sum(way.sent for way in ways)))
 
 
 def _added(one: Plan, rest: Plan, stage: Stage) -> Plan:

@@ -57,8 +57,8 @@ def publish_matrix(
     `held` is where this role's row blocks live, in memory if it does not say; `keep` lets the coordinator hold A from
     the first product on.
 
-    Rounds: 1 per tile. Sent: 8 columns * rows bytes by the owner to each receiver (an auxiliary's E is passed on by the
-    active participant). Reveals: nothing.
+    Rounds: 1 per tile. Sent: 8 columns * rows bytes by the owner to each receiver (in a star, an auxiliary's E is
+    passed on by the active participant). Reveals: nothing.
     """
     step = f"matrix of {party.roster.name(owner)}"
     party.step(step)

@@ -10,14 +10,16 @@ from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.opening import open_shares
 from mpfedxgb.protocols.secret import Secret, Shares, to_shares
 from mpfedxgb.ring.array import RingArray
+from mpfedxgb.transport.topology import MESH
 
 
 def reveal(party: Party, x: Secret | Shares, to: int, name: str, count: int | None = None) -> RingArray:
     """Return a secret's value to one participant, or to ALL of them; hidden for every other role.
 
-    1. Everyone adds its part of a fresh sharing of zero (the auxiliaries expand theirs, the coordinator corrects the
-       active participant's): bare shares of a sum would give away its summands.
-    2. The parts are added up on their way: by the active participant, and by the receiver, who never sends its own.
+    1. Everyone adds its part of a fresh sharing of zero (all but one expand theirs, the coordinator corrects the last):
+       bare shares of a sum would give away its summands.
+    2. The parts are added up: by the receiver, who never sends its own, and in a star on their way by the active
+       participant; in a mesh they go straight to the receiver.
 
     `count` is what the ledger counts, where it is not the number of elements. Rounds: 1. Sent: size elements by each
     auxiliary but the receiver. Reveals: `name` to the receiver.
@@ -41,15 +43,21 @@ def reveal(party: Party, x: Secret | Shares, to: int, name: str, count: int | No
 def _collect(party: Party, part: RingArray, to: int) -> RingArray:
     spec = (part.ring, part.shape)
     party.meter.now.rounds += 1
-    party.meter.now.hops += 1 if to == ACTIVE else 2
+    straight = party.topology == MESH or to == ACTIVE
+    party.meter.now.hops += 1 if straight else 2
+    if straight:
+        if party.role != to:
+            party.send([to], [part])
+            return RingArray.hidden(*spec)
+        for m in party.peers:
+            part = part + party.receive(m, [spec])[0]
+        return part
     if party.is_active:
         total = part
         for m in party.others:
             if m != to:
                 (theirs,) = party.receive(m, [spec])
                 total = total + theirs
-        if to == ACTIVE:
-            return total
         party.send([to], [total])
         return RingArray.hidden(*spec)
     if party.role == to:

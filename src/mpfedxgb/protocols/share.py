@@ -10,6 +10,7 @@ from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.protocols.secret import Secret
 from mpfedxgb.ring.array import RingArray, stack
 from mpfedxgb.ring.ring import Ring, Shape
+from mpfedxgb.transport.topology import MESH
 
 Entries = dict[int, RingArray]
 """Masked arrays by their place."""
@@ -26,10 +27,10 @@ def share_together(
     """Return secrets that only their owner knows (SHR), of any rings and shapes, in one message.
 
     1. The owner masks the values with masks it has in common with the coordinator; nobody else has a share of them.
-    2. It publishes the masked values, by way of the active participant.
+    2. It publishes the masked values: to each of the others, or by way of the active participant in a star.
 
-    `values` is looked at in the owner's run only. Rounds: 1. Sent: size elements by the owner (and, if the owner is an
-    auxiliary, by the active participant to each of the others). Reveals: nothing.
+    `values` is looked at in the owner's run only. Rounds: 1. Sent: size elements by the owner (in a mesh, to each of
+    the others; in a star, an auxiliary's are sent on to the others by the active participant). Reveals: nothing.
     """
     party.step(f"share of {party.roster.name(owner)}")
     masks = [party.fresh_of(owner, *spec) for spec in specs]
@@ -45,19 +46,21 @@ def share_together(
 
 
 def publish(party: Party, owner: int, values: Sequence[RingArray]) -> list[RingArray]:
-    """Send what the owner has masked to all participants, in one message over the star; hidden at the coordinator.
+    """Send what the owner has masked to all participants, in one message each; hidden at the coordinator.
 
     Rounds: 1. Sent: as `share_together`. Reveals: nothing, since the caller has masked it.
     """
     if party.role == COORDINATOR:
         return list(values)
     party.meter.now.rounds += 1
-    party.meter.now.hops += 1 if owner == ACTIVE else 2
+    straight = party.topology == MESH or owner == ACTIVE
+    party.meter.now.hops += 1 if straight else 2
     if party.role == owner:
-        party.send(party.others if party.is_active else [ACTIVE], values)
+        party.send(party.peers if straight else [ACTIVE], values)
         return list(values)
-    received = party.receive(owner if party.is_active else ACTIVE, [(value.ring, value.shape) for value in values])
-    if party.is_active:
+    specs = [(value.ring, value.shape) for value in values]
+    received = party.receive(owner if straight or party.is_active else ACTIVE, specs)
+    if party.is_active and not straight:
         rest = [m for m in party.others if m != owner]
         if rest:
             party.send(rest, received)
@@ -71,8 +74,8 @@ def share_each(
 
     `values` maps an entry's place to its values, for the entries this role owns. One round for all of them.
 
-    Rounds: 1. Sent: size elements per entry by its owner; the active participant sends each auxiliary what is not its
-    own. Reveals: nothing.
+    Rounds: 1. Sent: size elements per entry by its owner; in a star, the active participant sends each auxiliary what
+    is not its own, in a mesh the owner each of the others. Reveals: nothing.
     """
     party.step("share each")
     masks = stack([party.fresh_of(owner, ring, shape) for owner in owners])
@@ -85,10 +88,20 @@ def share_each(
         raise DoesNotFitError(f"{party.name} has to share the entries {missing}, which it owns, too")
     masked = {i: given[i] + masks[i] for i in own}
     party.meter.now.rounds += 1
-    party.meter.now.hops += 1 if set(owners) == {ACTIVE} else 2
-    complete = _collect_and_pass_on if party.is_active else _send_and_collect
+    party.meter.now.hops += 1 if party.topology == MESH or set(owners) == {ACTIVE} else 2
+    through = _collect_and_pass_on if party.is_active else _send_and_collect
+    complete = _exchange if party.topology == MESH else through
     entries = complete(party, owners, masked, (ring, shape))
     return Secret(stack([entries[i] for i in range(len(owners))]), masks)
+
+
+def _exchange(party: Party, owners: Sequence[int], own: Entries, each: Spec) -> Entries:
+    """Return all entries, in a mesh: send the own ones to everyone, and take the others'."""
+    places = {m: [i for i, owner in enumerate(owners) if owner == m] for m in party.peers if m in owners}
+    outgoing = [(party.peers, [stack(list(own.values()))])] if own else []
+    ring, shape = each
+    received = party.exchange(outgoing, {m: [(ring, (len(of_m), *shape))] for m, of_m in places.items()})
+    return own | {i: received[m][0][k] for m, of_m in places.items() for k, i in enumerate(of_m)}
 
 
 def _collect_and_pass_on(party: Party, owners: Sequence[int], own: Entries, each: Spec) -> Entries:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from math import prod
 
 from mpfedxgb.errors import UserError
-from mpfedxgb.party.party import Spec
+from mpfedxgb.party.party import Spec, wire_bytes
 from mpfedxgb.protocols.compare import ByteSigns
 from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs
 from mpfedxgb.protocols.polynomials import Polynomials, polynomials
@@ -126,12 +124,20 @@ class Layout:
     @property
     def dealt_bytes(self) -> int:
         """Bytes from the coordinator."""
-        return _bytes(self.dealt())
+        return wire_bytes([spec for _, spec in self.dealt()])
 
-    @property
-    def sent_bytes(self) -> int:
-        """Bytes that each auxiliary sends: everything that is drawn masks something that is opened."""
-        return _bytes(self.fresh())
+    def opened_bytes(self) -> list[int]:
+        """Return the bytes of each opening, in order: everything that is drawn masks something that is opened."""
+        sizes: dict[str, int] = {}
+        for name, spec in self.fresh():
+            sizes[name] = sizes.get(name, 0) + wire_bytes([spec])
+        opened = [sizes["differences"] + sizes.get("valid", 0), *self.signs.opened_bytes(self.comparisons)]
+        opened.append(sizes["answers"])
+        if self.has_winner_bits:
+            opened.append(sizes["winners"])
+        if self.keeps_value:
+            opened.append(sizes["value"] + sizes["tag"])
+        return opened
 
 
 def winner_products(size: int, valid: bool) -> int:
@@ -157,7 +163,3 @@ def winner_bits(size: int, valid: bool) -> Polynomials:
                 term |= 1 << (len(pairs) + place)
         terms.append([term])
     return polynomials(2 * len(pairs) + valid, terms)
-
-
-def _bytes(specs: Sequence[tuple[str, Spec]]) -> int:
-    return sum(ring.element_bytes * prod(shape) for _, (ring, shape) in specs)

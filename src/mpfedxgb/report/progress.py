@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -52,6 +52,19 @@ class Bar:
     def on_progress(self, what: str) -> None:
         """Show the level that is being grown."""
         self._progress.update(self._task, level=what)
+
+
+@contextmanager
+def watch_steps(description: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar that is told how many steps of how many are done; None where nobody looks at a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=40), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(description, total=None)
+        yield lambda steps, of: progress.update(task, completed=steps, total=of)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ class RunRecord:
 
     `roles` holds each role's totals, `setup` what of them was spent once before the first tree, `phases` the active
     participant's counts by phase, `ledger` every reveal. `plans` says how tournaments of so many nodes x candidates
-    were played, planned for the `link`.
+    were played, planned for the `link` and the `topology`.
     """
 
     kind: str
@@ -34,6 +34,7 @@ class RunRecord:
     coordinator: str
     active: str
     link: Link
+    topology: str
     plans: dict[str, str]
 
     @property
@@ -43,8 +44,8 @@ class RunRecord:
 
     @property
     def dealer_bytes(self) -> int:
-        """Bytes that the coordinator sent to the active participant."""
-        return self.roles[self.active].dealer_bytes
+        """Bytes of what the coordinator dealt; the participants take turns in receiving it."""
+        return self.roles[self.coordinator].dealer_bytes
 
     @property
     def auxiliaries(self) -> list[str]:
@@ -60,6 +61,7 @@ class RunRecord:
             "trees": self.trees,
             "insecure_seed": self.insecure_seed,
             "link": {"latency": self.link.latency, "bandwidth": self.link.bandwidth},
+            "topology": self.topology,
             "plans": self.plans,
             "rounds": self.rounds,
             "messages": {name: sum(c.messages.values()) for name, c in self.roles.items()},
@@ -94,7 +96,7 @@ class RunRecord:
         for path, c in self.phases.items():
             lines.append(f"{path or '(between)':32}{c.seconds:>10.3f}{c.rounds:>8}{c.products:>12}{c.comparisons:>13}")
         if self.plans:
-            link = f"{self.link.latency:g} ms, {self.link.bandwidth:g} Mbit/s"
+            link = f"a {self.topology}, {self.link.latency:g} ms, {self.link.bandwidth:g} Mbit/s"
             lines += ["", f"{'tournaments':16}planned for {link}: groups and rounds of their comparisons"]
             lines += [f"{size:16}{planned}" for size, planned in self.plans.items()]
         lines += ["", f"{'revealed':46}{'to':16}{'values':>10}"]
@@ -130,5 +132,6 @@ def record_run(
         coordinator=roster.name(COORDINATOR),
         active=roster.name(ACTIVE),
         link=settings.link,
+        topology=settings.topology,
         plans=dict(meters[ACTIVE].plans),
     )

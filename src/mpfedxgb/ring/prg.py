@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from mpfedxgb.ring.array import RingArray
@@ -97,6 +98,11 @@ def draw(source: Source, specs: Sequence[tuple[Ring, Shape]]) -> list[RingArray]
 def os_entropy(count: int) -> bytes:
     """Return fresh bytes from the operating system."""
     return os.urandom(count)
+
+
+def shuffled(count: int) -> npt.NDArray[np.intp]:
+    """Return the numbers below a count in a random order, that of fresh words of 64 bits."""
+    return np.argsort(Stream(os_entropy(KEY_BYTES)).octets(8 * count).view(np.uint64), kind="stable")
 
 
 def extract(salt: bytes, secret: bytes) -> bytes:

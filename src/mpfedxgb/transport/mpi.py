@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError, SettingsError, UserError
-from mpfedxgb.transport.topology import star
+from mpfedxgb.transport.topology import STAR, neighbours
 from mpfedxgb.transport.transports import ConnectionSettings
 
 try:
@@ -234,7 +234,7 @@ class MpiTransport:
 
 def open_transport(settings: ConnectionSettings) -> MpiTransport:
     """Return a role's transport among the processes of mpiexec (see transports.py); refuse if it is not its rank."""
-    transport, rank, ranks = world_transport(settings.capacity)
+    transport, rank, ranks = world_transport(settings.capacity, settings.topology)
     if (rank, ranks) != (settings.role, len(settings.names)):
         raise SettingsError(
             f"{settings.names[settings.role]} is role {settings.role} of {len(settings.names)}, this is rank {rank} of "
@@ -243,7 +243,7 @@ def open_transport(settings: ConnectionSettings) -> MpiTransport:
     return transport
 
 
-def world_transport(capacity: int) -> tuple[MpiTransport, int, int]:
+def world_transport(capacity: int, topology: str = STAR) -> tuple[MpiTransport, int, int]:
     """Return this process's transport among all that mpiexec has started, its role, and how many roles there are."""
     comm = MPI.COMM_WORLD.Dup()
     role, roles = comm.Get_rank(), comm.Get_size()
@@ -252,7 +252,8 @@ def world_transport(capacity: int) -> tuple[MpiTransport, int, int]:
             f"mpiexec started {roles} processes; it takes one for the coordinator and two or more for participants: "
             "mpiexec -n 3 ..."
         )
-    return MpiTransport(comm, role, {peer: peer for peer in star(role, roles)}, capacity), role, roles
+    ranks = {peer: peer for peer in neighbours(topology, role, roles)}
+    return MpiTransport(comm, role, ranks, capacity), role, roles
 
 
 def world_rank() -> tuple[int, int]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mpfedxgb.transport.address import Address
+from mpfedxgb.transport.topology import STAR
 from mpfedxgb.transport.transport import Transport
 
 
@@ -24,7 +25,7 @@ class TransportKind:
     where: str
     """Where it belongs, for people."""
     has_addresses: bool
-    """Whether roles find each other by [network] listen, coordinator and active."""
+    """Whether roles find each other by [network] listen, coordinator, active and peers."""
     has_certificates: bool
     """Whether roles know each other by [tls]."""
 
@@ -86,6 +87,8 @@ class ConnectionSettings:
         Whether to wait on after the timeout as long as anybody is there.
     interim : InterimMessages or None
         What those who are there are told in the meantime; nothing if None.
+    topology : str
+        How participants are connected; the same at all roles.
     """
 
     role: int
@@ -99,6 +102,7 @@ class ConnectionSettings:
     max_block: int
     serves: bool = False
     interim: InterimMessages | None = None
+    topology: str = STAR
 
 
 def open_transport(name: str, settings: ConnectionSettings) -> Transport:

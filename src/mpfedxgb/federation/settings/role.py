@@ -13,9 +13,11 @@ from typing import Any
 
 from mpfedxgb.boosting.params import ALIASES, REFUSED, TrainParams
 from mpfedxgb.config import SessionSettings
+from mpfedxgb.data.ids import IdRule
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.sections import (
     PASSPHRASES,
+    Align,
     Data,
     Label,
     Log,
@@ -46,6 +48,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "session": _keys(Session),
     "training": _keys(TrainParams),
     "data": _keys(Data),
+    "align": _keys(Align),
     "label": _keys(Label),
     "scoring": _keys(Scoring),
     "workers": _keys(Workers),
@@ -69,6 +72,7 @@ class RoleSettings:
     session: Session
     training: TrainParams
     data: Data | None
+    align: Align
     label: Label | None
     scoring: Scoring
     log: Log
@@ -132,6 +136,11 @@ class RoleSettings:
         return self.number == ACTIVE
 
     @property
+    def id_rule(self) -> IdRule | None:
+        """What counts as the same id, if the participants find out which they have in common."""
+        return self.align.rule if self.data is not None and self.data.align else None
+
+    @property
     def session_name(self) -> str:
         """The session's name within its federation, the same at all roles."""
         return f"{self.federation.name}/{self.session.name}"
@@ -145,6 +154,7 @@ class RoleSettings:
             deadline=self.network.deadline,
             max_frame_bytes=self.network.max_frame_mb << 20,
             link=self.network.link,
+            topology=self.network.topology,
         )
 
     def connection_settings(self, timeout: float, capacity: int) -> ConnectionSettings:
@@ -160,6 +170,7 @@ class RoleSettings:
             timeout=timeout,
             capacity=capacity,
             max_block=self.network.max_frame_mb << 20,
+            topology=self.network.topology,
         )
 
     def peers(self) -> dict[str, Address]:
@@ -168,6 +179,7 @@ class RoleSettings:
 
     def _dialled(self) -> dict[int, Address]:
         addresses = {COORDINATOR: self.network.coordinator, ACTIVE: self.network.active}
+        addresses |= {_number(self.roster, name): address for name, address in self.network.peers.items()}
         return {role: address for role, address in addresses.items() if address is not None}
 
     def file_of(self, purpose: str) -> Path:
@@ -250,7 +262,8 @@ def _read(file: _Reader) -> RoleSettings:
     federation = Membership.read(file.section("federation", "it names the federation and its participants"))
     role = Role.read(file.section("role", "it says which role this file is for"), federation.roster)
     number = _number(federation.roster, role.name)
-    network = Network.read(file.section("network", "it says where to listen and whom to dial"), number)
+    told = file.section("network", "it says where to listen and whom to dial")
+    network = Network.read(told, federation.roster, number)
     tls = None
     if TRANSPORTS[network.transport].has_certificates or "tls" in file.content:
         tls = Tls.read(file.section("tls", "roles know each other by their certificates"))
@@ -258,6 +271,7 @@ def _read(file: _Reader) -> RoleSettings:
     data = label = None
     if number == COORDINATOR:
         file.refuse("data", f"{role.name} is the coordinator, which holds no data")
+        file.refuse("align", f"{role.name} is the coordinator, which has no part in that")
     else:
         data = Data.read(file.section("data", "it names the files and the id column"), number)
     if number == ACTIVE:
@@ -268,10 +282,10 @@ def _read(file: _Reader) -> RoleSettings:
     if number in (COORDINATOR, ACTIVE):
         file.refuse("scoring", "only auxiliary participants are asked for rows, and can limit that")
     session, log = Session.read(file.section("session")), Log.read(file.section("log"))
-    scoring = Scoring.read(file.section("scoring"))
+    scoring, align = Scoring.read(file.section("scoring")), Align.read(file.section("align"))
     workers = Workers.read(file.section("workers")) if file.content.get("workers") else None
     return RoleSettings(
-        file.source, federation, role, network, tls, session, training, data, label, scoring, log, workers
+        file.source, federation, role, network, tls, session, training, data, align, label, scoring, log, workers
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from typing import Any
 from mpfedxgb.boosting.metrics import check_metrics
 from mpfedxgb.boosting.objectives import CUSTOM, OBJECTIVES
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.config import Link, link_of
+from mpfedxgb.config import TOPOLOGIES, Link, link_of
 from mpfedxgb.data.csv_format import CsvFormat
+from mpfedxgb.data.ids import RULES, IdRule
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.settings.toml import REQUIRED, Section, shown, suggestion
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
+from mpfedxgb.transport.topology import MESH, STAR
 from mpfedxgb.transport.transports import TRANSPORTS, Credentials
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -24,6 +27,9 @@ OUTPUTS = (".csv", ".parquet")
 
 DEFAULT_LINK = "lan"
 """What organisations plan for if they do not say otherwise: a wrong guess costs time, never the result."""
+
+LEAST_ROWS = 20
+"""Rows that participants have in common, unless they agree on another number, or else nothing is kept."""
 
 PASSPHRASES = dict.fromkeys(
     ("passphrase", "password", "key_passphrase", "key_password", "secret"),
@@ -81,11 +87,16 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """[network]: where this role listens, whom it dials, how long it waits."""
+    """[network]: where this role listens, whom it dials, how long it waits.
 
+    `peers` are the other auxiliaries that this one dials, by name: in a mesh, those before it in the list.
+    """
+
+    topology: str
     listen: Address | None
     coordinator: Address | None
     active: Address | None
+    peers: Mapping[str, Address]
     deadline: float
     connect_timeout: float
     reconnect: bool
@@ -94,20 +105,25 @@ class Network:
     link: Link
 
     @classmethod
-    def read(cls, table: Section, number: int) -> Network:
+    def read(cls, table: Section, roster: Roster, number: int) -> Network:
         """Return the table of the role with this number, checked."""
         transport = table.choice("transport", tuple(TRANSPORTS), next(iter(TRANSPORTS)))
+        topology = table.choice("topology", TOPOLOGIES, STAR)
+        has_addresses = TRANSPORTS[transport].has_addresses
         addresses: dict[str, Address | None] = {}
+        never = "auxiliary participants dial out and never listen"
+        if topology == MESH:
+            never = f"{roster.name(number)} is the last participant, dials all others and never listens"
         for key, needed, why_not in (
-            ("listen", number in (COORDINATOR, ACTIVE), "auxiliary participants dial out and never listen"),
+            ("listen", listens(roster, number, topology), never),
             ("coordinator", number != COORDINATOR, "the coordinator dials nobody"),
             ("active", number not in (COORDINATOR, ACTIVE), "only auxiliary participants dial the active one"),
         ):
             if key in table and not needed:
                 raise table.error(key, "does not belong here", f"{why_not}; take the key out")
-            address = table.address(key, REQUIRED if needed and TRANSPORTS[transport].has_addresses else None)
-            if key != "listen" and address is not None and address.is_anywhere:
-                raise table.error(key, "cannot be dialled", "give the name or address of that role's machine")
+            address = table.address(key, REQUIRED if needed and has_addresses else None)
+            if key != "listen":
+                _refuse_anywhere(table, key, address)
             addresses[key] = address
         if "link" in table and number != ACTIVE:
             raise table.error("link", "does not belong here", "the active participant announces it; take the key out")
@@ -116,7 +132,9 @@ class Network:
         except SettingsError as error:
             raise table.error("link", "cannot work", str(error)) from None
         return cls(
+            topology=topology,
             **addresses,
+            peers=_read_peers(table, roster, number, topology, has_addresses),
             deadline=table.number("deadline", 0.0, 1e6, 600.0, above=True),
             connect_timeout=table.number("connect_timeout", 0.0, 1e6, 300.0, above=True),
             reconnect=table.flag("reconnect", False),
@@ -124,6 +142,47 @@ class Network:
             transport=transport,
             link=link,
         )
+
+
+def listens(roster: Roster, number: int, topology: str) -> bool:
+    """Return whether a role is dialled by others: of two that are connected, the one with the higher number dials."""
+    return any(peer > number for peer in roster.neighbours(number, topology))
+
+
+def _read_peers(table: Section, roster: Roster, number: int, topology: str, has_addresses: bool) -> dict[str, Address]:
+    """Return where a role dials other auxiliaries: all that are connected with it and have a lower number."""
+    if "peers" in table and (topology == STAR or number in (COORDINATOR, ACTIVE)):
+        why_not = "only auxiliary participants of a mesh dial each other"
+        remedy = f"{why_not}; take [network.peers] out{', or set topology = mesh' if topology == STAR else ''}"
+        raise table.error("peers", "does not belong here", remedy)
+    dialled = [m for m in roster.neighbours(number, topology) if m not in (COORDINATOR, ACTIVE) and m < number]
+    names = [roster.name(m) for m in dialled] if number not in (COORDINATOR, ACTIVE) else []
+    refused = {
+        roster.name(
+            m
+        ): f"{roster.name(number)} is not to dial {roster.name(m)}: of two auxiliaries, the one that comes "
+        "later in [federation] participants dials; coordinator and active are keys of [network]; take the key out"
+        for m in roster.roles
+        if m not in dialled
+    }
+    inner = table.table("peers", names, refused)
+    missing = [name for name in names if name not in inner]
+    if missing and has_addresses:
+        raise table.error(
+            "peers",
+            f"lacks {', '.join(missing)}",
+            f'in a mesh {roster.name(number)} dials them: add {missing[0]} = "host:port" below [network.peers]',
+            show=False,
+        )
+    found = {name: inner.address(name) for name in names if name in inner}
+    for name, address in found.items():
+        _refuse_anywhere(inner, name, address)
+    return found
+
+
+def _refuse_anywhere(table: Section, key: str, address: Address | None) -> None:
+    if address is not None and address.is_anywhere:
+        raise table.error(key, "cannot be dialled", "give the name or address of that role's machine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +288,7 @@ class Data:
     predict: Path | None
     predictions: Path | None
     id: str
+    align: bool
     features: tuple[str, ...] | None
     drop: tuple[str, ...]
     categorical: tuple[str, ...]
@@ -249,6 +309,7 @@ class Data:
             predict=table.path("predict", None),
             predictions=table.path("predictions", None),
             id=table.text("id"),
+            align=table.flag("align", False),
             features=table.texts("features", None),
             drop=table.texts("drop"),
             categorical=table.texts("categorical"),
@@ -284,6 +345,33 @@ class Data:
             for name in getattr(self, key):
                 if name in self.drop or (self.features is not None and name not in self.features):
                     raise table.error(key, f"names {shown(name)}, which is not among the features", "take it out")
+
+
+@dataclass(frozen=True, slots=True)
+class Align:
+    """[align]: how the participants find the rows that they have in common; the same at all, but for `n_jobs`."""
+
+    ids: str
+    case: str
+    spaces: str
+    unicode: str
+    min_rows: int
+    n_jobs: int | None
+
+    @classmethod
+    def read(cls, table: Section) -> Align:
+        """Return the table, checked."""
+        words = {key: table.choice(key, choices, choices[0]) for key, choices in RULES.items()}
+        return cls(
+            **words,
+            min_rows=table.integer("min_rows", 1, 1 << 26, LEAST_ROWS),
+            n_jobs=table.integer("n_jobs", 1, 1024, None),
+        )
+
+    @property
+    def rule(self) -> IdRule:
+        """What counts as the same id."""
+        return IdRule(self.ids, self.case, self.spaces, self.unicode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from typing import Any
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, PER_CLASS, for_classes
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.federation.samples import ID, LABEL
-from mpfedxgb.federation.settings.sections import DEFAULT_LINK
+from mpfedxgb.federation.settings.sections import DEFAULT_LINK, LEAST_ROWS
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
+from mpfedxgb.transport.topology import MESH, STAR
 from mpfedxgb.transport.transports import TRANSPORTS
 
 TRAINING: dict[str, Any] = {
@@ -70,7 +71,7 @@ class _Line:
         return f"{text.ljust(_WIDTH)}{' ' * _INDENT}# {self.meaning}"
 
 
-def settings_text(federation: str, roster: Roster, role: int, places: Mapping[int, Place]) -> str:
+def settings_text(federation: str, roster: Roster, role: int, places: Mapping[int, Place], topology: str = STAR) -> str:
     """Return a settings file for a role of a trial.
 
     Parameters
@@ -81,20 +82,22 @@ def settings_text(federation: str, roster: Roster, role: int, places: Mapping[in
     role : int
         The role's number.
     places : mapping of int to Place
-        Of the coordinator and the active participant.
+        Of those who listen.
+    topology : str
+        How participants are connected.
     """
     name = roster.name(role)
     blocks = [
         f'# Settings of {name} in the federation "{federation}". Relative paths begin at the folder of this file.\n'
         "# Keys behind a # are optional and show their defaults, or examples where it says so.\n"
     ]
-    for title, lines in _tables(federation, roster, role, places):
+    for title, lines in _tables(federation, roster, role, places, topology):
         blocks.append("\n".join([title, *map(str, lines)]) + "\n")
     return "\n".join(blocks)
 
 
 def _tables(
-    federation: str, roster: Roster, role: int, places: Mapping[int, Place]
+    federation: str, roster: Roster, role: int, places: Mapping[int, Place], topology: str
 ) -> Iterator[tuple[str, list[_Line]]]:
     name = roster.name(role)
     yield (
@@ -106,7 +109,10 @@ def _tables(
         ],
     )
     yield "[role]", _role(name, role)
-    yield "# Only the coordinator and the active participant listen.\n[network]", _network(roster, role, places)
+    yield (
+        "# Only the coordinator and the active participant listen.\n[network]",
+        _network(roster, role, places, topology),
+    )
     yield (
         "# Who this role is to the others: the certificate's DNS name has to be its name above.\n[tls]",
         [
@@ -123,6 +129,7 @@ def _tables(
     yield "# What all roles know of the training. The same at all roles.\n[training]", _training()
     if role != COORDINATOR:
         yield "# This participant's rows: CSV (also .csv.gz) or Parquet. Rows are sorted by id.\n[data]", _data(role)
+        yield "# How the rows in common are found, with align = true. The same at all participants.\n[align]", _align()
     if role == ACTIVE:
         yield "# Only the active participant has these.\n[label]", _label()
     if role not in (COORDINATOR, ACTIVE):
@@ -160,8 +167,9 @@ def _role(name: str, role: int) -> list[_Line]:
     return lines
 
 
-def _network(roster: Roster, role: int, places: Mapping[int, Place]) -> list[_Line]:
-    lines = []
+def _network(roster: Roster, role: int, places: Mapping[int, Place], topology: str) -> list[_Line]:
+    how = "star: over the active one; mesh: each participant with each; the same at all roles"
+    lines = [_Line("topology", topology, how, topology == STAR)]
     if role in places:
         lines.append(_Line("listen", str(places[role].listen), "where the others reach this role; open this port"))
     if role != COORDINATOR:
@@ -170,6 +178,9 @@ def _network(roster: Roster, role: int, places: Mapping[int, Place]) -> list[_Li
         )
     if role not in (COORDINATOR, ACTIVE):
         lines.append(_Line("active", str(places[ACTIVE].dial), f"where {roster.name(ACTIVE)} is reached from here"))
+    peers = {roster.name(m): str(places[m].dial) for m in roster.auxiliaries if m < role and topology == MESH}
+    if peers:
+        lines.append(_Line("peers", peers, "where other auxiliaries are reached from here: those before this one"))
     planned = [_Line("link", DEFAULT_LINK, "what lies between the roles: lan, wan, or ms/Mbit/s as in 20/100", True)]
     return [
         *lines,
@@ -198,6 +209,7 @@ def _training() -> list[_Line]:
 def _data(role: int) -> list[_Line]:
     lines = [
         _Line("id", ID, "the column that says which row is whose; the same people at all participants"),
+        _Line("align", False, "find the people that all have before a training; needs mpfedxgb[align]", True),
         _Line("train", "train.csv", "rows to learn from"),
         _Line("evaluate", "evaluate.csv", "rows to watch progress on; at all participants or at none"),
         _Line("predict", "score.csv", "rows to score with the model"),
@@ -216,6 +228,17 @@ def _data(role: int) -> list[_Line]:
     ]
 
 
+def _align() -> list[_Line]:
+    return [
+        _Line("ids", "text", "text, or integer: then 007, 7 and 7.0 are one id", True),
+        _Line("case", "exact", "exact, or ignore: whether capitals count", True),
+        _Line("spaces", "trim", "trim those around an id, or remove them all", True),
+        _Line("unicode", "NFC", "NFC, or NFKC: then letters that look alike in other widths are one", True),
+        _Line("min_rows", LEAST_ROWS, "with fewer in common, nobody learns which", True),
+        _Line("n_jobs", 1, "example: threads to compute with here, instead of one per core", True),
+    ]
+
+
 def _label() -> list[_Line]:
     return [
         _Line("column", LABEL, "the column to predict"),
@@ -230,4 +253,6 @@ def _label() -> list[_Line]:
 
 def _toml(value: Any) -> str:
     """Return a value as TOML, which agrees with JSON on texts, lists of texts, numbers and booleans."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)

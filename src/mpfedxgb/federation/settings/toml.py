@@ -162,6 +162,11 @@ class Section:
         except ValueError as error:
             raise self.error(key, f"is not an address: {error}") from None
 
+    def table(self, key: str, known: Collection[str], refused: Mapping[str, str] | None = None) -> Section:
+        """Return a table inside this one; an empty one if it is not there."""
+        content = self._get(key, {}, f"a table; write [{self.name}.{key}] and keys below it", dict)
+        return Section(self.place, f"{self.name}.{key}", content, known, self.folder, refused)
+
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file; whatever cannot be read is a SettingsError that names file and place."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from mpfedxgb.errors import PeerFinishedError, SettingsError, printable
 from mpfedxgb.transport.address import NAME, parse_address
 from mpfedxgb.transport.grpc.stream import MESSAGE_BYTES, PeerStream
+from mpfedxgb.transport.topology import STAR
 
 WIRE_VERSION = 1
 """Grows with every change after which old and new roles could not read each other's pieces."""
@@ -47,16 +48,16 @@ log = logging.getLogger("mpfedxgb.transport")
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Who is who, and where: names by role, the coordinator first; where roles 0 and 1 are found.
+    """Who is who, and where: names by role, the coordinator first; where those are found who listen.
 
     Parameters
     ----------
     names : tuple of str
         As in the certificates: lower-case letters, digits and hyphens.
     addresses : mapping from role to "host:port"
-        Where to dial the coordinator (0) and the active participant (1).
+        Where to dial the roles that this one dials.
     listen : str or None
-        The "host:port" that this role binds, if it is one of these two.
+        The "host:port" that this role binds, if it listens.
     """
 
     names: tuple[str, ...]
@@ -97,6 +98,7 @@ class Introduction:
     """Bytes that it has room for."""
     roles: tuple[str, ...] = ()
     """Everybody, in the order of its settings; empty if it does not say."""
+    topology: str = STAR
 
     def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
         """Return it as a call's metadata."""
@@ -105,6 +107,7 @@ class Introduction:
             ("mpfedxgb-federation-bin", self.federation.encode()),
             ("mpfedxgb-role", self.name),
             ("mpfedxgb-window", str(self.window)),
+            ("mpfedxgb-topology", self.topology),
             *((("mpfedxgb-roles-bin", ",".join(self.roles).encode()),) if self.roles else ()),
         )
 
@@ -172,6 +175,12 @@ class Rendezvous:
             raise Refusal(
                 f"{claimed} lists the roles as {theirs}, {self.me.name} as {mine[:200]}; give all roles the same "
                 "participants in the same order"
+            )
+        topology = str(metadata.get("mpfedxgb-topology", STAR))
+        if topology != self.me.topology:
+            raise Refusal(
+                f"{claimed} says that the topology is {printable(topology[:20])}, {self.me.name} says "
+                f"{self.me.topology}; give all roles the same [network] topology"
             )
         role = list(self.names).index(claimed)
         if role not in self.callers:

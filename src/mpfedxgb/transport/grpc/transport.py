@@ -1,7 +1,8 @@
 """The transport between organisations: one gRPC stream per connection, mutual TLS 1.3 always.
 
-Only the coordinator and the active participant listen; whoever has the higher number dials. `connect` returns when all
-neighbours of a role are connected. A lost connection is not mended: close the transport and `connect` again.
+Of two roles that are connected, the one with the higher number dials: in a star only the coordinator and the active
+participant listen, in a mesh everybody but the last. `connect` returns when all neighbours of a role are connected. A
+lost connection is not mended: close the transport and `connect` again.
 
 Threads and settings were chosen by measurement, see docs/adr/0012-grpc-streams.md.
 """
@@ -21,7 +22,7 @@ from mpfedxgb.transport.grpc.server import Server
 from mpfedxgb.transport.grpc.stream import PeerStream
 from mpfedxgb.transport.grpc.tls import Identity
 from mpfedxgb.transport.grpc.waiting import Waiting
-from mpfedxgb.transport.topology import ACTIVE, star
+from mpfedxgb.transport.topology import STAR, neighbours
 from mpfedxgb.transport.transports import ConnectionSettings, InterimMessages
 
 __all__ = ["Endpoints", "GrpcTransport", "connect", "open_transport"]
@@ -49,6 +50,7 @@ def open_transport(settings: ConnectionSettings) -> GrpcTransport:
         settings.max_block,
         stays=identity.is_current if settings.serves else None,
         interim=settings.interim,
+        topology=settings.topology,
     )
 
 
@@ -63,6 +65,7 @@ def connect(
     peers: Sequence[int] | None = None,
     stays: Callable[[], bool] | None = None,
     interim: InterimMessages | None = None,
+    topology: str = STAR,
 ) -> GrpcTransport:
     """Connect a role with its neighbours.
 
@@ -88,6 +91,8 @@ def connect(
         Asked when the time is over whether to keep those who are there and wait on, for as long again; never if None.
     interim : InterimMessages or None
         What those who are there are told in the meantime; nothing if None.
+    topology : str
+        How participants are connected; all roles must give the same.
 
     Raises
     ------
@@ -98,10 +103,10 @@ def connect(
     UserError
         The port is taken, or the settings do not fit together.
     """
-    expected = star(role, len(endpoints.names)) if peers is None else list(peers)
+    expected = neighbours(topology, role, len(endpoints.names)) if peers is None else list(peers)
     if identity.name != endpoints.names[role]:
         raise SettingsError(f"the identity is of {identity.name!r}, but role {role} is {endpoints.names[role]!r}")
-    me = Introduction(identity.name, federation, capacity, endpoints.names)
+    me = Introduction(identity.name, federation, capacity, endpoints.names, topology)
     transport = GrpcTransport(role, Rendezvous(role, me, endpoints.names, expected))
     try:
         transport._open(endpoints, identity, max_block, math.inf if stays else time.monotonic() + timeout)
@@ -127,7 +132,7 @@ class GrpcTransport:
         identity.check_usage(listens=bool(rendezvous.callers), dials=bool(rendezvous.called))
         addresses = {peer: endpoints.address(peer) for peer in rendezvous.called}
         if rendezvous.callers:
-            if endpoints.listen is None or self._role > ACTIVE:
+            if endpoints.listen is None:
                 raise SettingsError(f"{identity.name} has to listen, but has nothing to listen on; give its host:port")
             self._server = Server(rendezvous, endpoints.listen, identity, max_block)
         for peer, address in addresses.items():

@@ -1,0 +1,118 @@
+"""Who says what when participants find the rows that they have in common: agree on the terms, intersect, then keep.
+
+The coordinator hears which kind of session it is, and nothing after that: no number of rows, no key, no point.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from mpfedxgb.data.ids import IdRule, Ids
+from mpfedxgb.errors import FrameError, HandshakeError, printable
+from mpfedxgb.federation.settings.toml import shown
+from mpfedxgb.intersection.group import Group
+from mpfedxgb.intersection.intersect import Marks, Progress, intersect
+from mpfedxgb.party.communicator import Array
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import ACTIVE
+
+NAMES = {"train": "training", "evaluate": "evaluation"}
+"""Which tables are aligned, by their key in [data], and what messages call their rows."""
+
+_MOST_TERMS = 4096
+_log = logging.getLogger("mpfedxgb.session")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What all participants have to say alike before anything that depends on an id is sent."""
+
+    rule: IdRule
+    min_rows: int
+    tables: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the terms by the names that settings have for them."""
+        return {**asdict(self.rule), "min_rows": self.min_rows, "tables": list(self.tables)}
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a participant computes with, and whom it tells how far it is."""
+
+    group: Group = field(repr=False)
+    on_progress: Progress | None = field(default=None, repr=False)
+
+
+def agree_on_terms(party: Party, terms: Terms) -> None:
+    """Stop everyone where the participants read ids differently, naming what differs; no id is touched before.
+
+    1. The active participant sends its terms. 2. Each auxiliary compares, and sends its own. 3. P_1 compares.
+
+    Rounds: 1. Sent: the terms, which are settings, by each auxiliary. Reveals: nothing else.
+    """
+    party.step("terms")
+    party.meter.now.rounds += 1
+    party.meter.now.hops += 2
+    mine = np.frombuffer(json.dumps(terms.to_dict(), sort_keys=True).encode(), np.uint8)
+    if party.is_active:
+        party.communicator.send(party.others, [mine])
+        for m in party.others:
+            _compare(party, m, party.communicator.receive(m), terms)
+        return
+    _compare(party, ACTIVE, party.communicator.receive(ACTIVE), terms)
+    party.communicator.send([ACTIVE], [mine])
+
+
+def _compare(party: Party, peer: int, arrays: tuple[Array, ...], terms: Terms) -> None:
+    name = party.roster.name(peer)
+    try:
+        if len(arrays) != 1 or arrays[0].nbytes > _MOST_TERMS:
+            raise ValueError("no terms")
+        theirs = dict(json.loads(arrays[0].tobytes()))
+    except (ValueError, TypeError, RecursionError):
+        raise FrameError(f"{name} sent terms of an alignment that cannot be read") from None
+    mine = terms.to_dict()
+    for key in sorted({*mine, *theirs}):
+        if mine.get(key) != theirs.get(key):
+            where = "[data] has the tables" if key == "tables" else f"[align] {str(key)[:20]} is"
+            raise HandshakeError(
+                f"{where} {printable(shown(theirs.get(key)))} at {name} and {shown(mine.get(key))} at {party.name}; "
+                "make it the same at all participants"
+            )
+
+
+def find_common(party: Party, what: str, ids: Ids, terms: Terms, tools: Tools) -> Marks:
+    """Return which ids of one table all participants have (see `intersect`)."""
+    name, tenths = NAMES[what], -1
+
+    def progress(steps: int, of: int) -> None:
+        nonlocal tenths
+        if tools.on_progress is not None:
+            tools.on_progress(steps, of)
+        if 10 * steps // of > tenths:
+            tenths = 10 * steps // of
+            _log.info("%s: %d%% of %d %s rows are compared", party.name, 100 * steps // of, len(ids), name)
+
+    marks = intersect(party, name, ids.keys, tools.group, terms.min_rows, progress)
+    party.on_milestone({})
+    _log.info("%s: %d of %d %s rows are in common", party.name, marks.sum(), len(ids), name)
+    return marks
+
+
+def let_all_keep(party: Party) -> None:
+    """Wait until the active participant has seen that all found the same rows; then everybody keeps what it found.
+
+    Rounds: 1. Sent: nothing by an auxiliary, 8 bytes by P_1. Reveals: nothing.
+    """
+    party.step("aligned")
+    party.meter.now.rounds += 1
+    party.meter.now.hops += 1
+    if party.is_active:
+        party.communicator.send(party.others, [np.ones(1, np.int64)])
+    elif [a.tolist() for a in party.communicator.receive(ACTIVE)] != [[1]]:
+        raise FrameError(f"{party.roster.name(ACTIVE)} ended the alignment in another form than expected")

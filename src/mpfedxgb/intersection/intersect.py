@@ -1,0 +1,309 @@
+"""Private set intersection of M participants over a star: who says what to whom (decision record 0023).
+
+The active participant P_1 has each auxiliary P_m evaluate a keyed function F_m at its own ids without showing them (a
+Diffie-Hellman OPRF). P_m writes a dictionary that holds, for each of its ids y, F_m(y) plus a share s_m(y); the shares
+of all auxiliaries add up to zero. So P_1, who adds up over all auxiliaries what it finds for an id of its own, gets
+zero where all have the id, and something random where any has not. It cannot tell which, or how many: pairwise overlaps
+do not show (zero-sharing of Kolesnikov et al., CCS 2017, in its form for augmented semi-honest roles).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.errors import DataError, FrameError, UserError
+from mpfedxgb.intersection.dictionary import Places, Shape, look_up, write
+from mpfedxgb.intersection.group import POINT_BYTES, Group
+from mpfedxgb.intersection.oracles import SALT_BYTES, TAG_BYTES, Oracles
+from mpfedxgb.party.bounds import MOST_ROWS, check_numbers
+from mpfedxgb.party.communicator import Array
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.ring.kernels import U8, U64
+from mpfedxgb.ring.prg import os_entropy, shuffled
+
+SIZES = "rows before the alignment"
+COMMON = "rows that all participants have"
+
+CHUNK = 8192
+"""Ids in one message: both sides compute while the other's next ones are on their way, and none waits for long."""
+
+_BEAT = 1 / 3
+"""Of a deadline: how often P_1 says that it is still there."""
+
+_ROWS = ("rows to align", 0, MOST_ROWS)
+_OTHER_FORM = "{} sent something of another form than the intersection has"
+
+Marks = npt.NDArray[np.bool_]
+Progress = Callable[[int, int], None]
+MakeOracles = Callable[[bytes], Oracles]
+
+
+def intersect(
+    party: Party,
+    what: str,
+    ids: Sequence[str],
+    group: Group,
+    least: int = 1,
+    on_progress: Progress | None = None,
+    make_oracles: MakeOracles = Oracles,
+) -> Marks:
+    """Return which of this participant's ids all participants have; the coordinator takes no part.
+
+    1. P_1 sends a fresh salt and how many ids it has. Each auxiliary answers with how many it has and, for its pads, a
+       fresh public key; P_1 passes the keys on.
+    2. P_1 shuffles its ids and sends them as points under a scalar of its own, some at a time; each auxiliary returns
+       them under a scalar of its own, which P_1 takes for that auxiliary's function once its own is undone. Whoever is
+       at work on more says so in between: the auxiliary by an empty answer, P_1 by a 0, and by a 1 when all are done.
+    3. Each auxiliary sends its dictionary: mask plus share for every id that it has.
+    4. P_1 adds up. It tells each auxiliary the tags of the common ids, which only that one understands, sorted.
+
+    Rounds: 4, and 1 per CHUNK ids of P_1. Sent: 40 bytes, 32 per id of P_1 and 16 per column of its dictionary by each
+    auxiliary; by P_1 to each 48 + 32 (M - 1) bytes, 32 per id, 16 per common id, and 8 each third of a deadline.
+    Reveals: SIZES, of P_1 to all and of each auxiliary to P_1; COMMON to all participants, unless they are fewer than
+    `least`: then only that.
+
+    Parameters
+    ----------
+    what : str
+        What the rows are for, in messages.
+    ids : sequence of str
+        Different ones, in the common spelling.
+    group : Group
+    least : int
+        As many the participants must have in common; the same at all of them.
+    on_progress : callable or None
+        Told how many steps of how many are done.
+    make_oracles : for tests: another set of hash functions for a salt
+    """
+    repeated = len(ids) - len(set(ids))
+    if repeated:
+        raise DataError(f"{party.name}: {repeated} of {len(ids)} {what} rows repeat an id; keep one row per id")
+    with party.phase(f"align {what}"):
+        _step(party, "sizes and keys", 1, 3)
+        if party.is_active:
+            salt, sizes = _hear_sizes(party, len(ids))
+            order = shuffled(len(ids))
+            mine = _Mine(party, [ids[i] for i in order], group, make_oracles(salt), on_progress)
+            sums, tags = _have_evaluated(mine, sizes)
+            _add_dictionaries(mine, sizes, sums)
+            common = np.empty(len(ids), np.bool_)
+            common[order] = _tell_common(mine, what, sums, tags, least)
+            return common
+        salt, asked, agreed = _agree_on_keys(party, len(ids), group)
+        mine = _Mine(party, ids, group, make_oracles(salt), on_progress)
+        values, own_tags = _evaluate(mine, asked)
+        _send_dictionary(mine, values, agreed)
+        return _hear_common(mine, own_tags, least)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mine:
+    """What a participant computes with."""
+
+    party: Party
+    ids: Sequence[str] = field(repr=False)
+    group: Group
+    oracles: Oracles
+    on_progress: Progress | None
+
+    def done(self, steps: int, of: int) -> None:
+        """Say how far this is."""
+        if self.on_progress is not None:
+            self.on_progress(steps, of)
+
+
+def _hear_sizes(party: Party, size: int) -> tuple[bytes, dict[int, int]]:
+    """Send the salt, hear sizes and public keys, and pass the keys on (1, at P_1)."""
+    salt, sizes, keys = os_entropy(SALT_BYTES), {}, []
+    party.communicator.send(party.others, [np.frombuffer(salt, np.uint8), np.array([size], np.int64)])
+    for m in party.others:
+        told, key = _take(party, m, (np.int64, (1,)), (np.uint8, (1, POINT_BYTES)))
+        check_numbers(party, m, told.tolist(), _ROWS)
+        sizes[m] = int(told[0])
+        keys.append(key)
+    _note_sizes(party)
+    party.communicator.send(party.others, [np.concatenate(keys)])
+    return salt, sizes
+
+
+def _agree_on_keys(party: Party, size: int, group: Group) -> tuple[bytes, int, U8]:
+    """Return the salt, how many ids P_1 has, and what was agreed with every other auxiliary (1, at an auxiliary)."""
+    salt, asked = _take(party, ACTIVE, (np.uint8, (SALT_BYTES,)), (np.int64, (1,)))
+    check_numbers(party, ACTIVE, asked.tolist(), _ROWS)
+    _note_sizes(party)
+    secret = group.scalar()
+    public = group.public(secret)
+    party.communicator.send([ACTIVE], [np.array([size], np.int64), public])
+    (keys,) = _take(party, ACTIVE, (np.uint8, (len(party.others), POINT_BYTES)))
+    place, active = party.role - party.others[0], party.roster.name(ACTIVE)
+    if (keys[place] != public[0]).any():
+        raise FrameError(f"{active} passed on another key of {party.name} than it was told")
+    others = np.delete(keys, place, axis=0)
+    return salt.tobytes(), int(asked[0]), group.multiply(secret, others, active) if len(others) else others
+
+
+def _have_evaluated(mine: _Mine, sizes: dict[int, int]) -> tuple[U64, dict[int, U8]]:
+    """Return the masks of all ids, added up over the auxiliaries, and their tags by auxiliary (2, at P_1).
+
+    The next ids go out before the last come back.
+    """
+    party, group, chunks = mine.party, mine.group, _chunks(len(mine.ids))
+    _step(party, "points", len(chunks) + 1, 2 * len(chunks) + 1)
+    scalar = group.scalar()
+    back = group.inverse(scalar)
+    sums = np.zeros((len(mine.ids), 2), np.uint64)
+    tags = {m: np.empty((len(mine.ids), TAG_BYTES), np.uint8) for m in party.others}
+    for steps, (going, coming) in enumerate(zip([*chunks, None], [None, *chunks], strict=True)):
+        if going is not None:
+            points = group.from_hashes(mine.oracles.hashes(mine.ids[going]))
+            party.communicator.send(party.others, [group.multiply(scalar, points, party.name)])
+        if coming is not None:
+            some = mine.ids[coming]
+            for m in party.others:
+                (points,) = _take(party, m, (np.uint8, (len(some), POINT_BYTES)))
+                points = group.multiply(back, points, party.roster.name(m))
+                masks, tags[m][coming] = mine.oracles.masks(some, points)
+                sums[coming] ^= masks
+        mine.done(steps, len(chunks) + 1)
+    _wait_for_others(party, len(chunks), {m: len(_chunks(size)) for m, size in sizes.items()})
+    return sums, tags
+
+
+def _wait_for_others(party: Party, done: int, chunks: dict[int, int]) -> None:
+    """Hear from auxiliaries with longer lists that they are at work, and tell all of them, until the last is done."""
+    told, pause = time.monotonic(), _BEAT * party.communicator.settings.deadline
+    for i in range(done, max(chunks.values())):
+        for m in (m for m, count in chunks.items() if i < count):
+            _take(party, m, (np.uint8, (0, POINT_BYTES)))
+            if time.monotonic() - told >= pause:
+                party.communicator.send(party.others, [np.zeros(1, np.int64)])
+                told = time.monotonic()
+    party.communicator.send(party.others, [np.ones(1, np.int64)])
+
+
+def _evaluate(mine: _Mine, asked: int) -> tuple[U64, U8]:
+    """Return masks and tags of this auxiliary's own ids, having evaluated P_1's in between, as they came (2)."""
+    party, group = mine.party, mine.group
+    theirs, own = _chunks(asked), _chunks(len(mine.ids))
+    _step(party, "points", len(theirs) + 1, 2 * len(theirs) + 1)
+    key, active = group.scalar(), party.roster.name(ACTIVE)
+    values = np.zeros((len(mine.ids), 2), np.uint64)
+    tags = np.empty((len(mine.ids), TAG_BYTES), np.uint8)
+    total = max(len(theirs), len(own))
+    for i in range(total):
+        if i < len(theirs):
+            (points,) = _take(party, ACTIVE, (np.uint8, (theirs[i].stop - theirs[i].start, POINT_BYTES)))
+            party.communicator.send([ACTIVE], [group.multiply(key, points, active)])
+        if i < len(own):
+            some = mine.ids[own[i]]
+            points = group.multiply(key, group.from_hashes(mine.oracles.hashes(some)), party.name)
+            values[own[i]], tags[own[i]] = mine.oracles.masks(some, points)
+        if i >= len(theirs):
+            party.communicator.send([ACTIVE], [np.empty((0, POINT_BYTES), np.uint8)])
+        mine.done(i + 1, total + 1)
+    while not _take(party, ACTIVE, (np.int64, (1,)))[0].any():
+        pass  # others are still at work
+    return values, tags
+
+
+def _send_dictionary(mine: _Mine, values: U64, agreed: U8) -> None:
+    """Send masks plus shares of zero (3, at an auxiliary): what two auxiliaries both add is gone from the sum."""
+    _step(mine.party, "dictionaries", 1, 1)
+    mine.party.communicator.send([ACTIVE], [dictionary_of(mine.oracles, mine.ids, values, agreed)])
+
+
+def dictionary_of(oracles: Oracles, ids: Sequence[str], masks: U64, agreed: U8, fill: U64 | None = None) -> U64:
+    """Return an auxiliary's dictionary: for each id its mask and, with every other auxiliary, a pad (alone)."""
+    values = masks.copy()
+    for point in agreed:
+        values ^= oracles.pads(point, ids)
+    shape = Shape.of(len(ids))
+    return write(shape, Places.read(oracles.places(ids, shape), shape), values, fill)
+
+
+def _add_dictionaries(mine: _Mine, sizes: dict[int, int], sums: U64) -> None:
+    """Add to the sums what every auxiliary's dictionary says for all ids (3, at P_1)."""
+    _step(mine.party, "dictionaries", 1, 1)
+    for m, size in sizes.items():
+        shape = Shape.of(size)
+        (tables,) = _take(mine.party, m, (np.uint64, shape.array))
+        for chunk in _chunks(len(mine.ids)):
+            places = Places.read(mine.oracles.places(mine.ids[chunk], shape), shape)
+            sums[chunk] ^= look_up(tables, places)
+
+
+def _tell_common(mine: _Mine, what: str, sums: U64, tags: dict[int, U8], least: int) -> Marks:
+    """Return which ids are common, when the others have been told (4, at P_1)."""
+    party = mine.party
+    _step(party, "common", 1, 1)
+    common: Marks = (sums[:, 0] | sums[:, 1]) == 0
+    count = int(common.sum())
+    if count < least:
+        raise UserError(_too_few(what, count, least))
+    party.ledger.record(COMMON, "participants", count)
+    for m in party.others:
+        told = tags[m][common]
+        party.communicator.send([m], [told[np.lexsort(told.T[::-1])]])
+    mine.done(1, 1)
+    return common
+
+
+def _hear_common(mine: _Mine, tags: U8, least: int) -> Marks:
+    """Return which ids are common, as P_1 tells by their tags (4, at an auxiliary)."""
+    party, active = mine.party, mine.party.roster.name(ACTIVE)
+    _step(party, "common", 1, 1)
+    arrays = party.communicator.receive(ACTIVE, expected=tags.nbytes)
+    if len(arrays) != 1 or arrays[0].dtype != np.uint8 or arrays[0].shape[1:] != (TAG_BYTES,):
+        raise FrameError(_OTHER_FORM.format(active))
+    place = {tag.tobytes(): i for i, tag in enumerate(tags)}
+    told = [place[tag.tobytes()] for tag in arrays[0] if tag.tobytes() in place]
+    if not len(arrays[0]) == len(told) == len(set(told)) or len(told) < least:
+        told_of = f"{active} told of {len(arrays[0])} common rows"
+        raise FrameError(f"{told_of}, which are not {least} or more different ones of {party.name}")
+    common = np.zeros(len(mine.ids), np.bool_)
+    common[told] = True
+    party.ledger.record(COMMON, "participants", len(told))
+    mine.done(1, 1)
+    return common
+
+
+def _step(party: Party, name: str, rounds: int, hops: int) -> None:
+    party.step(name)
+    party.meter.now.rounds += rounds
+    party.meter.now.hops += hops
+
+
+def _note_sizes(party: Party) -> None:
+    party.ledger.record(SIZES, "participants", 1)
+    party.ledger.record(SIZES, party.roster.name(ACTIVE), len(party.others))
+
+
+def _take(party: Party, peer: int, *forms: tuple[type[np.generic], tuple[int, ...]]) -> tuple[Array, ...]:
+    """Return arrays of known types and shapes from a peer."""
+    expected = sum(np.dtype(kind).itemsize * math.prod(shape) for kind, shape in forms)
+    arrays = party.communicator.receive(peer, expected=expected)
+    if [(a.dtype, a.shape) for a in arrays] != [(np.dtype(kind), shape) for kind, shape in forms]:
+        raise FrameError(_OTHER_FORM.format(party.roster.name(peer)))
+    return arrays
+
+
+def _chunks(size: int) -> list[slice]:
+    return [slice(at, min(size, at + CHUNK)) for at in range(0, size, CHUNK)]
+
+
+def _too_few(what: str, count: int, least: int) -> str:
+    if count == 0:
+        found = f"the participants have no {what} row in common"
+    else:
+        found = f"the participants have fewer than {least} {what} rows in common"
+    return (
+        f"{found}; compare how all of them write the id column, and [align] ids, case, spaces and unicode, or lower "
+        "[align] min_rows at all participants"
+    )

@@ -1,0 +1,228 @@
+"""The intersection of M participants: what Python's sets say, at the promised cost, whatever goes wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.errors import DataError, FrameError, PeerFailedError, PeerFinishedError, PeerTimeoutError, UserError
+from mpfedxgb.intersection import intersect as module
+from mpfedxgb.intersection.dictionary import Shape
+from mpfedxgb.intersection.group import Edwards25519
+from mpfedxgb.intersection.intersect import COMMON, SIZES, Marks, intersect
+from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, run_locally, run_roles
+from mpfedxgb.transport.frame import Kind
+from support.property_tests import examples
+from support.views import Recorder
+
+NAMES = ("bank", "telecom", "retail", "clinic", "city")
+GROUP = Edwards25519(1)
+SETTINGS = SessionSettings(deadline=30.0)
+
+
+def program(party: Party, ids: Sequence[str], least: int = 1, meddle: Callable[[Party], None] | None = None) -> Any:
+    """Find what is in common, as a participant; the coordinator has nothing to do."""
+    if party.is_coordinator:
+        return None
+    if meddle is not None:
+        meddle(party)
+    return intersect(party, "training", ids, GROUP, least)
+
+
+def found(lists: Sequence[Sequence[str]], least: int = 1) -> list[list[str]]:
+    """Return what each participant finds to be in common, in its own order."""
+    run = run_locally(program, Roster(NAMES[: len(lists)]), [((),), *((ids, least) for ids in lists)], SETTINGS)
+    assert len({tuple(ledger) for ledger in run.ledgers[1:]}) == 1
+    marks: list[Marks] = run.results[1:]
+    return [[one for one, mark in zip(ids, its, strict=True) if mark] for ids, its in zip(lists, marks, strict=True)]
+
+
+@pytest.mark.parametrize("participants", [2, 3, 5])
+@examples(12)
+@given(st.data())
+def test_what_sets_say(participants: int, data: st.DataObject) -> None:
+    """For all sizes, from nothing in common to everything, each participant has its own ids of the intersection."""
+    universe = data.draw(st.sets(st.text(max_size=5), min_size=1, max_size=9))
+    lists = [data.draw(st.lists(st.sampled_from(sorted(universe)), unique=True)) for _ in range(participants)]
+    want = set(lists[0]).intersection(*lists[1:])
+    assert found(lists, least=0) == [[one for one in ids if one in want] for ids in lists]
+
+
+@pytest.mark.parametrize("beat", [0.0, 1.0])
+@pytest.mark.parametrize("participants", [2, 3])
+def test_more_than_one_message(participants: int, beat: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of several messages and very different lengths, either longer; P_1 may say often that it is there."""
+    monkeypatch.setattr(module, "CHUNK", 16)
+    monkeypatch.setattr(module, "_BEAT", beat)
+    few, many = [str(i) for i in range(40, 60)], [str(i) for i in range(90)]
+    for lists in ([few] + [many] * (participants - 1), [many] + [few] * (participants - 1)):
+        assert found(lists) == [few] * participants
+
+
+def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds and bytes are those of the docstring, and the coordinator gets nothing after the handshake."""
+    monkeypatch.setattr(module, "CHUNK", 4)
+    lists = [[str(i) for i in range(10)], [str(i) for i in range(3, 12)], [str(i) for i in range(5, 30)]]
+    recorder = Recorder()
+    run = run_locally(program, Roster(NAMES[:3]), [((),), *((ids,) for ids in lists)], SETTINGS, recorder)
+    common = 5
+    for meter in run.meters[1:]:
+        assert meter.total("align training").rounds == 4 + 3
+    for m in (1, 2):
+        columns = Shape.of(len(lists[m])).bins * Shape.of(len(lists[m])).columns
+        sent = run.meters[m + 1].total("align training").payload_sent
+        assert sent == {"bank": 40 + 32 * 10 + 16 * columns}
+        assert run.meters[1].total("align training").payload_sent[NAMES[m]] == 48 + 32 * 2 + 32 * 10 + 16 * common
+    assert [(r.name, r.receiver, r.count) for r in run.ledgers[1]] == [
+        (SIZES, "participants", 1),
+        (SIZES, "bank", 2),
+        (COMMON, "participants", common),
+    ]
+    assert {frame.kind for frame in recorder.received(frozenset({COORDINATOR}))} == {Kind.HELLO}
+
+
+def outcomes(
+    lists: Sequence[Sequence[str]], meddle: dict[int, Callable[[Party], None]], least: int = 1, deadline: float = 30.0
+) -> list[Outcome[Any]]:
+    """Run it with roles that do something else."""
+    private = [((),), *((ids, least, meddle.get(m)) for m, ids in enumerate(lists, start=1))]
+    return run_roles(program, Roster(NAMES[: len(lists)]), private, SessionSettings(deadline=deadline))
+
+
+LISTS = [["a", "b", "c"], ["b", "c", "d"], ["c", "b", "e"]]
+
+
+@pytest.mark.parametrize("least", [3, 4])
+def test_too_few_in_common(least: int) -> None:
+    """Nobody but P_1 hears how many there are, or which; all hear that they are too few, and what to do."""
+    for one in outcomes(LISTS, {}, least)[1:]:
+        assert f"the participants have fewer than {least} training rows in common; compare how" in str(one.error)
+        assert isinstance(one.error, (UserError, PeerFailedError))
+        assert COMMON not in {entry.name for entry in one.ledger}
+
+
+def test_nothing_in_common() -> None:
+    """Everybody is told."""
+    for one in outcomes([["a"], ["b"]], {})[1:]:
+        assert "the participants have no training row in common; compare how" in str(one.error)
+
+
+def test_repeated_ids_are_counted() -> None:
+    """The owner hears how many, the others that there is something about a table; nobody hears which."""
+    first, second = outcomes([["a", "b"], ["b", "secret", "secret", "secret"]], {})[1:]
+    assert isinstance(second.error, DataError)
+    assert "telecom: 2 of 4 training rows repeat an id; keep one row per id" in str(second.error)
+    assert "a table, label or weight cannot be used" in str(first.error)
+    assert "secret" not in f"{first.error}{second.error}"
+
+
+def changed(change: Callable[[str, list[Any]], list[Any]]) -> Callable[[Party], None]:
+    """Return what makes a role send something else: given the step's label and the arrays, what goes out."""
+
+    def meddle(party: Party) -> None:
+        communicator, send = party.communicator, party.communicator.send
+
+        def other(peers: Any, arrays: Any, kind: Kind = Kind.DATA) -> None:
+            send(peers, change(communicator.label, list(arrays)), kind)
+
+        communicator.send = other  # type: ignore[method-assign] # a role that does not follow the program
+
+    return meddle
+
+
+def at(step: str, change: Callable[[list[Any]], list[Any]]) -> Callable[[Party], None]:
+    """Return what changes the messages of one step."""
+    return changed(lambda label, arrays: change(arrays) if label.endswith(step) else arrays)
+
+
+def zero_points(arrays: list[Any]) -> list[Any]:
+    """Return points of which one is the group's zero."""
+    points = arrays[0].copy()
+    points[-1] = np.frombuffer((1).to_bytes(32, "little"), np.uint8)
+    return [points]
+
+
+WRONG: dict[str, tuple[int, Callable[[Party], None], str]] = {
+    "P_1's points are garbled": (1, at("points", lambda a: [a[0] ^ np.uint8(1)]), "bank sent a point that is not one"),
+    "P_1 sends zero": (1, at("points", zero_points), "bank sent a point that is not one of the group"),
+    "an auxiliary's points are garbled": (2, at("points", zero_points), "telecom sent a point that is not one of the"),
+    "P_1 sends fewer points": (1, at("points", lambda a: [a[0][:-1]]), "bank sent something of another form"),
+    "an auxiliary returns fewer": (3, at("points", lambda a: [a[0][:-1]]), "retail sent something of another form"),
+    "points of another type": (2, at("points", lambda a: [a[0].astype(np.int64)]), "telecom sent something of another"),
+    "an absurd size": (
+        2,
+        at("keys", lambda a: [a[0] + (1 << 40), a[1]]),
+        "telecom told of 1099511627779 rows to align",
+    ),
+    "a negative size": (3, at("keys", lambda a: [-a[0], a[1]]), "retail told of -3 rows to align"),
+    "a wrong size": (2, at("keys", lambda a: [a[0] + 700, a[1]]), "telecom sent something of another form"),
+    "a key that is none": (3, at("keys", lambda a: [a[0], zero_points([a[1]])[0]]), "sent a point that is not one of"),
+    "other keys are passed on": (1, at("keys", lambda a: [a[0][::-1]] if len(a) == 1 else a), "passed on another key"),
+    "a short dictionary": (2, at("dictionaries", lambda a: [a[0][:, 1:]]), "telecom sent something of another form"),
+    "tags of nobody": (1, at("common", lambda a: [a[0] ^ np.uint8(1)]), "told of 2 common rows, which are not 1 or"),
+    "a tag twice": (1, at("common", lambda a: [a[0][[0, 0]]]), "told of 2 common rows, which are not 1 or more diff"),
+    "no tags": (1, at("common", lambda a: [a[0][:0]]), "told of 0 common rows, which are not 1 or more different"),
+    "tags of another length": (1, at("common", lambda a: [a[0][:, 1:]]), "bank sent something of another form"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_wrong_messages_stop_everybody(kind: str) -> None:
+    """With the same reason at all participants who have not ended, naming who sent it; never with a wrong result."""
+    culprit, meddle, says = WRONG[kind]
+    ended = outcomes(LISTS, {culprit: meddle})[1:]
+    reasons = [str(one.error) for one in ended if one.error is not None]
+    assert any(says in reason for reason in reasons), reasons
+    assert sum(isinstance(one.error, FrameError) for one in ended) >= 1
+    for one in ended:
+        assert one.error is None or says in str(one.error) or isinstance(one.error, (FrameError, PeerFailedError))
+
+
+def test_a_wrong_dictionary_finds_less() -> None:
+    """Random words in place of a dictionary are as if that participant had nobody; it is no error of form."""
+    draws = np.random.default_rng(0)
+    noise = at("dictionaries", lambda a: [draws.integers(0, 1 << 63, a[0].shape).astype(np.uint64)])
+    for one in outcomes(LISTS, {2: noise})[1:]:
+        assert "no training row in common" in str(one.error)
+
+
+@pytest.mark.parametrize(
+    ("who", "step"), [(1, "keys"), (1, "points"), (1, "common"), (2, "keys"), (2, "points"), (2, "dictionaries")]
+)
+def test_a_role_that_dies(who: int, step: str) -> None:
+    """Everybody else ends, and is told who has failed."""
+
+    def die(label: str, arrays: list[Any]) -> list[Any]:
+        if label.endswith(step):
+            raise RuntimeError("killed")
+        return arrays
+
+    ended = outcomes(LISTS, {who: changed(die)})
+    assert isinstance(ended[who].error, RuntimeError)
+    for m in {1, 2, 3} - {who}:
+        assert isinstance(ended[m].error, (PeerFailedError, PeerFinishedError)), ended[m].error
+        assert NAMES[who - 1] in str(ended[m].error)
+
+
+def test_a_role_that_falls_silent() -> None:
+    """The others wait no longer than the deadline, and name it."""
+
+    def silent(party: Party) -> None:
+        communicator, send = party.communicator, party.communicator.send
+
+        def other(peers: Any, arrays: Any, kind: Kind = Kind.DATA) -> None:
+            if communicator.label.endswith("keys"):
+                send(peers, arrays, kind)
+
+        communicator.send = other  # type: ignore[method-assign] # a role that does not follow the program
+
+    ended = outcomes(LISTS, {3: silent}, deadline=1.0)
+    assert isinstance(ended[ACTIVE].error, PeerTimeoutError)
+    assert "retail sent nothing for 1 seconds" in str(ended[ACTIVE].error)
+    assert all(one.error is not None for one in ended[1:])
