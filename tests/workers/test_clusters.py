@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -99,13 +100,18 @@ def clusters(trial: Trial) -> Iterator[dict[str, LocalCluster]]:
         for role, port in zip(trial.roster.roles, free_ports(len(KEYS)), strict=True):
             name = trial.roster.name(role)
             made[name] = cluster_of(trial, name, port)
-            stack.callback(lambda name=name: made[name].close(timeout=PATIENCE))
+            stack.callback(close, made, name)
             text = trial.settings(role).read_text()
             keys = {"scheduler": made[name].scheduler_address, "ca": "dask/client/ca.crt"}
             keys |= {"certificate": "dask/client/client.crt", "key": "dask/client/client.key"}
             table = "".join(f'{key} = "{value}"\n' for key, value in keys.items())
             trial.settings(role).write_text(f"{text}[workers]\n{table}")
         yield made
+
+
+def close(clusters: dict[str, LocalCluster], name: str) -> None:
+    """End the cluster that a role has by now."""
+    clusters[name].close(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +185,7 @@ def test_who_is_not_let_in(trial: Trial, clusters: dict[str, LocalCluster], tmp_
         own_workers(gone).__enter__()
 
 
-def with_workers(settings: RoleSettings, deadline: float, **values: Path) -> RoleSettings:
+def with_workers(settings: RoleSettings, deadline: float, **values: Any) -> RoleSettings:
     """Return settings with other files of TLS, and less patience."""
     assert settings.workers is not None
     network = replace(settings.network, deadline=deadline)

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,14 @@ from distributed import Client, LocalCluster
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.boosting.join import join
 from mpfedxgb.data import Candidates, Table, bin_table
-from mpfedxgb.errors import MpfedxgbError, SettingsError, WorkersError
+from mpfedxgb.errors import DataError, MpfedxgbError, SettingsError, WorkersError
 from mpfedxgb.protocols.row_blocks import LocalRows, RowLayout
 from mpfedxgb.ring.prg import Stream
 from mpfedxgb.workers import rows as worker_rows
 from mpfedxgb.workers import tasks
 from mpfedxgb.workers.cluster import Call, Cluster, Lost, refuse_open_traffic
 from mpfedxgb.workers.rows import WorkerRows
+from support.parquet_tables import both, people, written
 
 ROWS = 13_000
 """Four blocks, the last one short."""
@@ -114,9 +116,13 @@ def noting_workers(call: Callable[..., Any], used: set[str]) -> Callable[..., An
 
 
 def test_a_worker_that_is_killed_in_the_middle_of_a_level(
-    client: Client, expected: tuple[list[str], list[Any], list[Any]], caplog: pytest.LogCaptureFixture
+    cluster: LocalCluster,
+    client: Client,
+    expected: tuple[list[str], list[Any], list[Any]],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """While it computes, the process ends; others build its blocks again, and the model is the same to the byte."""
+    cluster.scale(3)
     client.wait_for_workers(3, timeout=PATIENCE)
     victim = sorted(client.nthreads())[0]
     pid = client.run(os.getpid, workers=[victim])[victim]
@@ -168,6 +174,38 @@ class TestRowBlocks:
         for mine, theirs in zip(*answers, strict=True):
             np.testing.assert_array_equal(mine, theirs)
             assert mine.dtype == theirs.dtype
+
+
+def test_workers_read_their_own_rows(client: Client, tmp_path: Path) -> None:
+    """Sums and columns are those of bins in memory, and the role never has the bins of all rows."""
+    inside, outside = both(written(tmp_path, people()))
+    mine, theirs = (Candidates(bin_table(one.table, 5)) for one in (inside, outside))
+    rows = inside.table.rows
+    layout = RowLayout(len(mine), rows)
+    vectors = Stream(bytes(32)).octets(8 * 2 * rows).view(np.uint64).reshape(2, rows)
+    answers = []
+    cluster = Cluster.over(client, PATIENCE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Cluster, "keep", kept_small(Cluster.keep))
+        for held, candidates in ((WorkerRows(cluster), mine), (LocalRows(), theirs)):
+            held.own(1, layout, candidates, Stream(b"k" * 32))
+            answers.append([*held.published(1), held.times(1, [vectors]), held.column(1, 3)])
+            held.close()
+    for one, other in zip(*answers, strict=True):
+        np.testing.assert_array_equal(one, other)
+    people(rows - 1).to_parquet(tmp_path / "t.parquet", index=False)
+    with pytest.raises(DataError, match=r"t\.parquet has changed"):
+        WorkerRows(cluster).own(1, layout, mine, Stream(b"k" * 32))
+
+
+def kept_small(keep: Any) -> Any:
+    """Return `Cluster.keep` that takes vectors, never bins: those have rows of bytes."""
+
+    def checked(self: Cluster, worker: str, values: list[Any]) -> Any:
+        assert all(array.dtype == np.uint64 for arrays in values for array in arrays)
+        return keep(self, worker, values)
+
+    return checked
 
 
 class TestRefused:

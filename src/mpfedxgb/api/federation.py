@@ -140,7 +140,8 @@ class Federation:
     ) -> Rows:
         known = None if model is None else model.features
         if table is None:
-            return read_rows(settings, purpose, known)
+            has_workers = self.client is not None or settings.workers is not None
+            return read_rows(settings, purpose, known, stay_in_file=has_workers and purpose == "train")
         if not isinstance(table, pd.DataFrame):
             raise DataError(f"the table is a {type(table).__name__}; give a DataFrame with an id column")
         return arrange_rows(settings, with_kinds_of(settings, table, known), purpose, known)

@@ -32,7 +32,8 @@ class Bins:
     """A binned table: per column its edges (or categories), and per row the number of its bin.
 
     `codes` has shape (columns, rows). The bins of column j are 0..counts[j]-1, and counts[j] stands for missing; which
-    columns have missing values among the training rows is in `has_missing`.
+    columns have missing values among the training rows is in `has_missing`. Where the table is in a file, so are the
+    bins: `codes` is empty, and `codes_of` reads.
     """
 
     table: Table
@@ -40,6 +41,12 @@ class Bins:
     counts: tuple[int, ...]
     has_missing: tuple[bool, ...]
     codes: Codes = field(repr=False)
+
+    def codes_of(self, rows: slice) -> Codes:
+        """Return the bins of some rows, (columns, rows)."""
+        if self.table.file is None:
+            return self.codes[:, rows]
+        return bin_codes(self.table.part(rows), self.edges, self.counts)
 
 
 def cut_points(column: Column, max_bin: int) -> Edges:
@@ -122,6 +129,8 @@ def bin_table(table: Table, max_bin: int, binning: str = "quantile") -> Bins:
     """Return the bins of a training table; `max_bin` has no say in how `binning="paper"` cuts columns of numbers."""
     cuts = [cut_column(c.name, c.is_categorical, count_values(c.values), max_bin, binning) for c in table.columns]
     edges, counts, missing = (tuple(part) for part in zip(*cuts, strict=True)) if cuts else ((), (), ())
+    if table.file is not None:  # its bins are computed where its rows are read
+        return Bins(table, edges, counts, missing, np.empty((len(counts), 0), np.uint8))
     return Bins(table, edges, counts, missing, bin_codes(table, edges, counts))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,13 +36,32 @@ class Column:
         return self.categories is not None
 
 
+class RowFile(Protocol):
+    """A file that has a table's rows in their order."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        ...
+
+    @property
+    def footer(self) -> str:
+        """What tells it from every other file."""
+        ...
+
+    def part(self, owner: str, columns: Sequence[Column], rows: slice) -> Table:
+        """Return some rows of columns whose names and categories are known."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Columns of equal length that belong to one participant."""
+    """Columns of equal length that belong to one participant; `file` has them where they are not in memory."""
 
     owner: str
     columns: tuple[Column, ...]
     rows: int
+    file: RowFile | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"Table(owner={self.owner!r}, rows={self.rows}, columns={len(self.columns)})"
@@ -77,6 +97,13 @@ class Table:
             raise DataError(f"{owner}: column names occur twice: {', '.join(repeated)}; rename or drop one of each")
         columns = tuple(_column(owner, name, frame.iloc[:, i]) for i, name in enumerate(written))
         return cls(owner, columns, len(frame))
+
+    def part(self, rows: slice) -> Table:
+        """Return some of the rows, in memory."""
+        if self.file is not None:
+            return self.file.part(self.owner, self.columns, rows)
+        columns = tuple(Column(c.name, c.values[rows], c.categories) for c in self.columns)
+        return Table(self.owner, columns, len(range(*rows.indices(self.rows))))
 
     def followed_by(self, others: Sequence[Table]) -> Table:
         """Return the rows of this table and then those of others with the same columns."""

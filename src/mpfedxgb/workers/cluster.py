@@ -13,6 +13,7 @@ import logging
 import queue
 import ssl
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
@@ -24,7 +25,6 @@ from urllib.parse import urlsplit
 from mpfedxgb.errors import NO_MEMORY, DataError, MpfedxgbError, SettingsError, WorkersError
 from mpfedxgb.workers import tasks
 
-distributed: Any
 try:
     import distributed
 except ImportError:  # the extra is not installed
@@ -157,22 +157,31 @@ class Cluster:
             return Lost(worker)
         return futures
 
+    def make(self, call: Call) -> Any:
+        """Run a call whose result stays with its worker; return the future of that, or `Lost`."""
+        made = self._submit(tasks.attempt, [call.function, list(call.arguments)], call.worker)
+        if self._wait([call], [made]):
+            return Lost(call.worker)
+        (wrong,) = self.call([Call(call.worker, tasks.trouble, [made])])
+        if wrong is not None and not isinstance(wrong, Lost):
+            _raise(call.worker, *wrong)
+        return wrong or self._submit(tasks.result, [made], call.worker)
+
     def call(self, calls: Sequence[Call]) -> list[Any]:
         """Run calls side by side and return their results, in order, `Lost` where the worker was lost."""
-        futures = [self._submit(call, i) for i, call in enumerate(calls)]
+        futures = [self._submit(tasks.attempt, [c.function, list(c.arguments)], c.worker) for c in calls]
         lost = self._wait(calls, futures)
         return [Lost(call.worker) if i in lost else self._result(call, futures[i]) for i, call in enumerate(calls)]
 
-    def _submit(self, call: Call, number: int) -> Any:
+    def _submit(self, function: Callable[..., Any], arguments: Sequence[Any], worker: str) -> Any:
         try:
             return self._client.submit(
-                tasks.attempt,
-                call.function,
-                list(call.arguments),
-                workers=[call.worker],
+                function,
+                *arguments,
+                workers=[worker],
                 allow_other_workers=False,
                 pure=False,
-                key=f"mpfedxgb-{call.function.__name__}-{time.monotonic_ns()}-{number}",
+                key=f"mpfedxgb-{uuid.uuid4().hex}",
             )
         except Exception:
             if self._is_alone():

@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from mpfedxgb.data.binning import Codes
+from mpfedxgb.data.binning import Bins
 from mpfedxgb.data.candidates import BinRanges, Bits
 from mpfedxgb.errors import WorkersError
 from mpfedxgb.protocols.row_blocks import Matrix, MemoryShelf, RowLayout, Shelf, Tile, combined
@@ -47,14 +47,15 @@ class BinnedMatrix(Protocol):
         """Which bins go left by every candidate."""
         ...
 
-    def codes(self, rows: slice) -> Codes:
-        """Return the bins of some rows, (features, rows)."""
+    @property
+    def bins(self) -> Bins:
+        """The bins of all rows, in memory or in a file."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
-    """A matrix on the workers: how it lies, how a run of it is built, and by run what is kept, once it is there."""
+    """A matrix on the workers: how it lies, how a run is built on its worker, and by run what is kept there."""
 
     layout: RowLayout
     build: Callable[[int], Any] | None = field(repr=False)
@@ -82,8 +83,13 @@ class WorkerRows:
         self._cut(layout)
         ranges = tuple(getattr(matrix.ranges, f.name) for f in fields(BinRanges))
 
-        def build(run: int) -> Codes:
-            return np.ascontiguousarray(matrix.codes(layout.rows_of(*self._runs[run])))
+        def build(run: int) -> Any:
+            rows, worker = layout.rows_of(*self._runs[run]), self._worker_of[run]
+            if matrix.bins.table.file is not None:
+                return self._cluster.make(
+                    Call(worker, tasks.read_bins, [*_in_file(matrix.bins), rows.start, rows.stop])
+                )
+            return self._keep(worker, np.ascontiguousarray(matrix.bins.codes_of(rows)))
 
         self._held[owner] = _Held(layout, build, ranges=ranges, key=_key(mask))
         self._place(self._held[owner], range(len(self._runs)))
@@ -108,9 +114,10 @@ class WorkerRows:
         self._cut(layout)
         self._shelf.receive(owner, layout)
 
-        def build(run: int) -> list[U64]:
+        def build(run: int) -> Any:
             first, count = self._runs[run]
-            return [v for b in range(first, first + count) for v in self._shelf.tiles(owner, layout.tiles(b))]
+            tiles = [v for b in range(first, first + count) for v in self._shelf.tiles(owner, layout.tiles(b))]
+            return self._keep(self._worker_of[run], tiles)
 
         self._held[owner] = _Held(layout, build)
 
@@ -181,12 +188,16 @@ class WorkerRows:
         while missing := [run for run in runs if held.build is not None and run not in held.kept]:
             run = missing[0]
             assert held.build is not None
-            kept = self._cluster.keep(self._worker_of[run], [held.build(run)])
+            kept = held.build(run)
             if isinstance(kept, Lost):
                 losses += 1
                 self._move([run], losses)
             else:
-                held.kept[run] = kept[0]
+                held.kept[run] = kept
+
+    def _keep(self, worker: str, values: Any) -> Any:
+        kept = self._cluster.keep(worker, [values])
+        return kept if isinstance(kept, Lost) else kept[0]
 
     def _move(self, runs: Sequence[int], losses: int) -> None:
         """Give runs to the workers that have the fewest; what they had of any matrix has to be built again."""
@@ -260,6 +271,14 @@ class _Sent:
     """Arrays that go to the worker by themselves, not with the description of the task."""
 
     arrays: list[U64] = field(repr=False)
+
+
+def _in_file(bins: Bins) -> list[Any]:
+    """Return what it takes to read bins from their file."""
+    file, columns = bins.table.file, bins.table.columns
+    assert file is not None
+    categories = [column.categories for column in columns]
+    return [str(file.path), file.footer, bins.table.names, categories, bins.edges, bins.counts]
 
 
 def _key(mask: Source) -> bytes:

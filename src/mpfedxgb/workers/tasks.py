@@ -10,12 +10,15 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 from importlib.metadata import version as installed
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mpfedxgb.data.binning import Codes
+from mpfedxgb.data.binning import Codes, Edges, bin_codes
 from mpfedxgb.data.candidates import BinRanges, Bits
+from mpfedxgb.data.parquet import ParquetRows
+from mpfedxgb.data.table import Column
 from mpfedxgb.errors import UNKNOWN, MpfedxgbError, kind_of
 from mpfedxgb.protocols.row_blocks import RowLayout, Tile, expanded, tiles_times
 from mpfedxgb.ring.kernels import U64
@@ -45,6 +48,32 @@ def attempt(function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
         kind = kind_of(error)
         name = type(error).__name__ if kind == UNKNOWN else kind
         return False, (name, str(error) if isinstance(error, MpfedxgbError) else "")
+
+
+def read_bins(
+    path: str,
+    footer: str,
+    names: Sequence[str],
+    categories: Sequence[tuple[str, ...] | None],
+    edges: Sequence[Edges],
+    counts: Sequence[int],
+    first: int,
+    stop: int,
+) -> Codes:
+    """Return the bins of some own rows, read from the file that has all of them in order."""
+    nothing = np.empty(0, np.float32)
+    columns = [Column(name, nothing, words) for name, words in zip(names, categories, strict=True)]
+    return bin_codes(ParquetRows(Path(path), footer).part("a worker", columns, slice(first, stop)), edges, counts)
+
+
+def trouble(outcome: Outcome) -> Any:
+    """Return what went wrong in a task whose result stays here; None if nothing did."""
+    return None if outcome[0] else outcome[1]
+
+
+def result(outcome: Outcome) -> Any:
+    """Return what such a task has given."""
+    return outcome[1]
 
 
 def times_bins(ranges: Ranges, codes: Sequence[Codes], vectors: Sequence[U64]) -> U64:
