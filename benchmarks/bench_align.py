@@ -52,15 +52,15 @@ def measure(participants: int, rows: int, n_jobs: int) -> dict[str, Any]:
         for m in trial.roster.roles[1:]:
             path = trial.settings(m)
             path.write_text(path.read_text().replace("[data]", "[data]\nalign = true"))
-        command = [sys.executable, "-m", "mpfedxgb"]
+        command, quiet = [sys.executable, "-m", "mpfedxgb"], subprocess.DEVNULL
         coordinator = subprocess.Popen(  # noqa: S603 # ours
-            [*command, "coordinator", str(trial.settings(0))], stderr=subprocess.DEVNULL
+            [*command, "coordinator", str(trial.settings(0))], stdout=quiet, stderr=quiet
         )
         started = time.perf_counter()
         try:
             running = [
                 subprocess.Popen(  # noqa: S603 # ours
-                    [*command, "align", str(trial.settings(m)), "--n-jobs", str(n_jobs)], stderr=subprocess.DEVNULL
+                    [*command, "align", str(trial.settings(m)), "--n-jobs", str(n_jobs)], stdout=quiet, stderr=quiet
                 )
                 for m in trial.roster.roles[1:]
             ]
@@ -108,9 +108,8 @@ def main() -> None:
     if asked.json:
         print(json.dumps(found))
         return
-    print(
-        f"{found['rows']} ids at each of {found['participants']} participants: {found['seconds']} s, load {found['load']}"
-    )
+    size = f"{found['rows']} ids at each of {found['participants']} participants"
+    print(f"{size}: {found['seconds']} s, load {found['load']}")
     for one in found["roles"]:
         print("  " + ", ".join(f"{key} {value}" for key, value in one.items()))
 

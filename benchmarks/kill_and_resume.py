@@ -1,6 +1,7 @@
 """Strike a random role at a random moment, start it again, and compare with what undisturbed roles make.
 
-    python benchmarks/kill_and_resume.py --runs 200 [--seed S] [--minutes M] [--keep FOLDER] [--fresh] [--json]
+    python benchmarks/kill_and_resume.py --runs 200 [--topology mesh] [--seed S] [--minutes M] [--keep FOLDER] [--fresh]
+                                         [--json]
 
 Every role is a process over mTLS on loopback. Processes are forked from one that has everything loaded (nursery.py),
 which spares most of the time; with --fresh each is started as an organisation would.
@@ -35,6 +36,7 @@ from pathlib import Path
 from typing import TextIO
 
 from disturbances import PHASES, Run, disturbed, draw, events, undisturbed
+from mpfedxgb.config import TOPOLOGIES
 from nursery import Nursery
 from operated import Federation, Hang, Trouble
 
@@ -111,6 +113,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     parser.add_argument("--deadline", type=float, default=20.0)
     parser.add_argument("--connect-timeout", type=float, default=12.0)
     parser.add_argument("--keep", type=Path, default=None, help="copy of the first run that goes wrong; not there yet")
+    parser.add_argument("--topology", default="star", choices=TOPOLOGIES, help="how participants are connected")
     parser.add_argument("--fresh", action="store_true", help="let every process load everything itself")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args(arguments)
@@ -122,7 +125,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         nursery = None if args.fresh else stack.enter_context(Nursery())
-        federation = Federation(Path(folder), nursery, args.rows, training, network)
+        federation = Federation(Path(folder), nursery, args.rows, training, network, args.topology)
         try:
             if not args.json:
                 print(f"seed {seed}", file=out, flush=True)

@@ -82,14 +82,20 @@ class Federation:
     """All roles' folders and processes."""
 
     def __init__(
-        self, folder: Path, nursery: Nursery | None, rows: int, training: dict[str, Any], network: dict[str, Any]
+        self,
+        folder: Path,
+        nursery: Nursery | None,
+        rows: int,
+        training: dict[str, Any],
+        network: dict[str, Any],
+        topology: str = "star",
     ) -> None:
         tables = {name: files["train"] for name, files in sample_tables(PARTICIPANTS).items()}
         chosen = set(tables[PARTICIPANTS[0]][ID].iloc[:rows])
         tables = {name: table[table[ID].isin(chosen)] for name, table in tables.items()}
         to_score = {name: files["score"] for name, files in sample_tables(PARTICIPANTS).items()}
         self.nursery = nursery
-        self.trial = Trial(folder, tables, LABEL, ID, training, {**network, "reconnect": True}, to_score)
+        self.trial = Trial(folder, tables, LABEL, ID, training, {**network, "reconnect": True}, to_score, topology)
         settings = self.trial.settings(ACTIVE)
         predict = 'predict = "score.csv"\n'
         settings.write_text(settings.read_text().replace(predict, predict + 'predictions = "predictions.csv"\n'))

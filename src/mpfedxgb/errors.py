@@ -6,6 +6,7 @@ MpfedxgbError
 │   │   └── UnknownParameterError (also TypeError)   there is no parameter of that name
 │   ├── DataError                     a table or label cannot be used; its text quotes data and stays with its role
 │   ├── DoesNotFitError               a number does not fit the ring or the scale asked for
+│   ├── NoRoomError                   a training would need more memory or disk than a machine has
 │   └── CheckpointError               a checkpoint cannot be written, read, or used for this training
 ├── SecretError (also TypeError)      a secret was tested, printed, pickled or looked at by the wrong role
 ├── KeyReuseError                     a mask would have been used for a second value
@@ -28,8 +29,9 @@ A stop comes with a signal, anywhere: in this package, in Python's own library, 
 Exception, or takes it for trouble of its own. So a stop is none, as KeyboardInterrupt is none.
 
 The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data. There
-are some exceptions. Of a DataError other roles are told the kind only, as of errors that are not ours; and of a
-checkpoint that fails, or of a role's own workers, they are not told where it is.
+are four exceptions. Of a DataError other roles are told the kind only, as of errors that are not ours; of a checkpoint
+that fails, and of a role's own workers, they are not told where it is; and of a lack of room they are told what is
+needed, which they can compute themselves, and not what the machine has.
 
 Roles tell each other an error's kind, a name in this tree or MemoryError, beside its text. Programs go by the kind; the
 text is for people.
@@ -62,6 +64,14 @@ class DataError(UserError):
 
 class DoesNotFitError(UserError):
     """A number does not fit the ring or the scale asked for."""
+
+
+class NoRoomError(UserError):
+    """A training would need more memory or disk than this machine has; `needed` is what other roles may read."""
+
+    def __init__(self, needed: str, there: str = "") -> None:
+        self.needed = needed
+        super().__init__(f"{needed}{there}")
 
 
 class CheckpointError(UserError):
@@ -168,6 +178,8 @@ def public_reason(error: BaseException) -> str:
         return "a table, label or weight cannot be used; the log there says which"
     if isinstance(error, CheckpointError):
         return "a checkpoint cannot be written, read or used; the log there says which"
+    if isinstance(error, NoRoomError):
+        return error.needed
     if isinstance(error, WorkersError):
         return "the workers of that role cannot be used any more; the log there says why"
     if isinstance(error, MemoryError):

@@ -140,7 +140,7 @@ class TestReady:
         assert levels.pop("peers", {"warning"}) == {"warning"}
         assert set(map(tuple, levels.values())) == {("ok",)}
         expected = {"settings", "clock", "certificate", "key", "versions"}
-        expected |= {"data", "state"} if role != "coordinator" else set()
+        expected |= {"data", "room", "state"} if role != "coordinator" else set()
         expected |= {"port"} if role != "telecom" else {"scoring"}
         assert set(levels) == expected
         assert snapshot(fed) == before

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.cli.init import PORTS
+from mpfedxgb.cli.init import FIRST_PORT
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings.role import TABLES, RoleSettings
 from mpfedxgb.federation.settings.template import EXPLAINED
@@ -92,7 +92,7 @@ class TestWritten:
                 assert len(line) <= 120
                 if line.startswith("["):
                     table = line.strip("[]")
-                found = re.match(r"(?:# )?(\w+) = (.+?) +# \S.{10,}", line)
+                found = re.match(r"(?:# )?(\w+)(?:\.\w+)? = (.+?) +# \S.{10,}", line)
                 if found:
                     tomllib.loads(line.removeprefix("# "))
                     seen.add((table, found[1]))
@@ -157,7 +157,7 @@ class TestAddresses:
     def test_free_ports(self, shell: Shell, tmp_path: Path) -> None:
         """The usual ones on this machine; others if somebody listens there."""
         taken = []
-        for port in PORTS:
+        for port in (FIRST_PORT, FIRST_PORT + 1):
             blocker = socket.socket()
             try:
                 blocker.bind(("127.0.0.1", port))
@@ -174,7 +174,7 @@ class TestAddresses:
         addresses = [settings_of(tmp_path, role).network.listen for role in ("coordinator", "bank")]
         ports = [address.port for address in addresses if address is not None]
         assert len(set(ports)) == 2
-        assert not set(ports) & set(PORTS)
+        assert not set(ports) & {FIRST_PORT, FIRST_PORT + 1}
 
     def test_hosts_and_ports(self, shell: Shell, tmp_path: Path) -> None:
         """Hosts of others are dialled; the role itself listens on all its interfaces."""
@@ -204,13 +204,13 @@ class TestRefused:
             (["--participants", "bank,coordinator"], "two roles have the same name"),
             (["--participants", "bank,telecom", "--name", "Ü"], "cannot be a name"),
             (["--participants", "bank,telecom", "--active", "shop"], "--active shop is none of the participants"),
-            ([*TRIO, "--host", "retail=x"], "ROLE=HOST for coordinator and bank, the roles that listen"),
+            ([*TRIO, "--host", "retail=x"], "ROLE=HOST for coordinator, bank, the roles that listen"),
             ([*TRIO, "--host", "bank"], "ROLE=HOST"),
             ([*TRIO, "--host", "bank=a b"], "a host name consists of"),
-            ([*TRIO, "--ports", "1"], "two different ports"),
-            ([*TRIO, "--ports", "7,7"], "two different ports"),
-            ([*TRIO, "--ports", "7,many"], "two different ports"),
-            ([*TRIO, "--ports", "7,70000"], "two different ports"),
+            ([*TRIO, "--ports", "1"], "2 different ports"),
+            ([*TRIO, "--ports", "7,7"], "2 different ports"),
+            ([*TRIO, "--ports", "7,many"], "2 different ports"),
+            ([*TRIO, "--ports", "7,70000"], "2 different ports"),
         ],
     )
     def test_mistakes(self, shell: Shell, tmp_path: Path, words: list[str], says: str) -> None:
@@ -230,6 +230,36 @@ class TestRefused:
         assert files(tmp_path) == {"mine.txt": b"mine"}
         (tmp_path / "mine.txt").unlink()
         assert shell.run("init", tmp_path, *TRIO) == 0
+
+
+class TestMesh:
+    """Everybody but the last listens, and all addresses are where they are needed."""
+
+    def test_written_settings(self, shell: Shell, tmp_path: Path) -> None:
+        """Each role dials all before it, where they listen; the page of the folder says who is reached by whom."""
+        assert shell.run("init", tmp_path, *TRIO, "--topology", "mesh") == 0
+        settings = {role: settings_of(tmp_path, role) for role in ROLES}
+        for number, role in enumerate(ROLES):
+            mine = settings[role]
+            assert mine.network.topology == "mesh"
+            assert (mine.network.listen is None) == (role == "retail")
+            assert mine.peers() == {name: settings[name].network.listen for name in ROLES[:number]}
+        readme = (tmp_path / "README.md").read_text(encoding="utf-8")
+        assert f"| telecom | `{settings['telecom'].network.listen}` | retail |" in readme
+        assert f"| bank | `{settings['bank'].network.listen}` | telecom, retail |" in readme
+
+    def test_hosts_and_ports(self, shell: Shell, tmp_path: Path) -> None:
+        """Of all who listen; of the last role there is none."""
+        words = ["--topology", "mesh", "--host", "telecom=telecom.example.org", "--ports", "4001,4002,4003"]
+        assert shell.run("init", tmp_path, *TRIO, *words) == 0
+        assert str(settings_of(tmp_path, "retail").peers()["telecom"]) == "telecom.example.org:4003"
+        assert str(settings_of(tmp_path, "telecom").network.listen) == "0.0.0.0:4003"
+        assert shell.run("init", tmp_path / "a", *TRIO, "--topology", "mesh", "--host", "retail=x") == 2
+        assert "the roles that listen" in shell.err
+        assert shell.run("init", tmp_path / "b", *TRIO, "--topology", "mesh", "--ports", "1,2") == 2
+        assert "give 3 different ports such as 7701,7702,7703" in shell.err
+        assert shell.run("init", tmp_path / "c", *TRIO, "--topology", "ring") == 2
+        assert "--topology ring is not known; it is one of star, mesh" in shell.err
 
 
 class TestRenew:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contracts.transport_contract import LONG, SHORT, Call, Connected
-from mpfedxgb.config import SessionSettings
+from contracts.transport_contract import LONG, ROOM, SHORT, Call, Connected
+from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.errors import (
     AlienFrameError,
     FrameError,
@@ -20,22 +20,78 @@ from mpfedxgb.errors import (
     PeerTimeoutError,
     UserError,
 )
-from mpfedxgb.party import Meter, Roster
+from mpfedxgb.party import ALL, Meter, Party, Roster
 from mpfedxgb.party.communicator import Communicator
+from mpfedxgb.party.local import run_role
+from mpfedxgb.protocols import multiply, reveal, share
+from mpfedxgb.ring import VECTOR, RingArray
 from mpfedxgb.transport import Kind, encode
 
 ALIEN = "P2 sent a frame of another session or attempt"
+
+
+def shared_products(party: Party) -> list[int] | None:
+    """Multiply numbers of two participants and reveal them to all."""
+    x = share(party, 2, VECTOR, (3,), RingArray.encode(VECTOR, [1, 2, 3]))
+    y = share(party, 3, VECTOR, (3,), RingArray.encode(VECTOR, [6, 6, 6]))
+    shown = reveal(party, multiply(party, x, y), ALL, "x")
+    return None if party.is_coordinator else shown.decode().tolist()
 
 
 class CommunicatorContract(Connected):
     """Out-of-step, alien, truncated and oversized frames, silence, and aborts."""
 
     @contextmanager
-    def comms(self, **changes: Any) -> Iterator[list[Communicator]]:
+    def comms(self, participants: int = 2, capacity: int = ROOM, **changes: Any) -> Iterator[list[Communicator]]:
         """Make the comms of a coordinator and two participants."""
-        roster, settings = Roster.numbered(2), SessionSettings(**{"deadline": LONG, **changes})
-        with self.ends(list(roster.links())) as ends:
+        roster, settings = Roster.numbered(participants), SessionSettings(**{"deadline": LONG, **changes})
+        with self.ends(list(roster.links(settings.topology)), capacity) as ends:
             yield [Communicator(ends[role], roster, role, settings, Meter()) for role in roster.roles]
+
+    @pytest.mark.parametrize("topology", TOPOLOGIES)
+    def test_a_session_from_greeting_to_end(self, topology: str) -> None:
+        """Shares, products and reveals come to the same over either topology, and all roles keep the same ledger."""
+        roster, settings = Roster.numbered(3), SessionSettings(deadline=LONG, topology=topology)
+        with self.ends(list(roster.links(topology))) as ends:
+            calls = [Call(run_role, shared_products, (), ends[r], roster, r, settings) for r in roster.roles]
+            outcomes = [call.result() for call in calls]
+        assert [outcome.error for outcome in outcomes] == [None] * 4
+        assert [outcome.result for outcome in outcomes] == [None, *[[6, 12, 18]] * 3]
+        assert {repr(outcome.ledger) for outcome in outcomes} == {
+            "Ledger([Reveal(name='x', receiver='participants', count=3)])"
+        }
+
+    @pytest.mark.parametrize(("frame", "capacity"), [(1 << 20, ROOM), (4096, 4096)])
+    def test_everyone_exchanges_with_everyone(self, frame: int, capacity: int) -> None:
+        """Nobody waits for room in vain, though messages in parts are longer than what may be on its way."""
+        numbers = np.arange(20_000, dtype=np.uint64)
+        with self.comms(3, capacity, topology="mesh", max_frame_bytes=frame) as comms:
+
+            def exchange(role: int) -> dict[int, int]:
+                others = [m for m in (1, 2, 3) if m != role]
+                got = comms[role].exchange(
+                    [([m], [numbers + 10 * role + m]) for m in others], dict.fromkeys(others, numbers.nbytes)
+                )
+                return {m: int((array - numbers)[-1]) for m, (array,) in got.items()}
+
+            calls = {role: Call(exchange, role) for role in (1, 2, 3)}
+            assert {role: call.result() for role, call in calls.items()} == {
+                role: {m: 10 * m + role for m in (1, 2, 3) if m != role} for role in (1, 2, 3)
+            }
+
+    def test_an_abort_in_the_middle_of_an_exchange(self) -> None:
+        """Whoever waits for the failed role, or sends it what it does not take, learns why, in a mesh too."""
+        numbers = np.zeros(20_000, np.uint64)
+        with self.comms(3, 4096, topology="mesh", max_frame_bytes=4096) as comms:
+            calls = [
+                Call(comms[role].exchange, [([4 - role, 2], [numbers])], {2: numbers.nbytes, 4 - role: numbers.nbytes})
+                for role in (1, 3)
+            ]
+            comms[2].abort(UserError("no more"))
+            comms[2].transport.close()
+            for call in calls:
+                with pytest.raises(PeerFailedError, match="P2 failed: UserError: no more"):
+                    call.result()
 
     def test_posts_in_step_understand_each_other(self) -> None:
         """Arrays arrive as they were sent, and both meters count the same."""
@@ -139,13 +195,15 @@ class CommunicatorContract(Connected):
         """Before its attempt begins a role waits longer if it is told to, and never less than usual."""
         with self.comms() as comms:
             settings = SessionSettings(deadline=SHORT)
-            for first, told in ((2 * SHORT, r"0\.4 seconds"), (0.0, r"0\.2 seconds")):
+            for first, told in ((2 * SHORT, r"0\.4 seconds"), (0.0, r"0\.25 seconds")):
                 comm = Communicator(comms[1].transport, comms[1].roster, 1, settings, Meter(), first)
                 with pytest.raises(PeerTimeoutError, match=told):
                     comm.receive(2)
                 comm.begin(b"context")
-                with pytest.raises(PeerTimeoutError, match=r"0\.2 seconds"):
+                with pytest.raises(PeerTimeoutError, match=r"0\.25 seconds"):
                     comm.receive(2)
+                with pytest.raises(PeerTimeoutError, match=r"coordinator sent nothing for 0\.2 seconds"):
+                    comm.receive(0)
 
     def test_an_alien_sender(self) -> None:
         """A frame that says it is from somebody else than the connection is from is refused."""
@@ -227,7 +285,7 @@ class CommunicatorContract(Connected):
         """A deadline that passes says who was silent, for how long, and where."""
         with self.comms(deadline=SHORT) as comms:
             comms[1].advance("multiply")
-            with pytest.raises(PeerTimeoutError, match=r"P2 sent nothing for 0\.2 seconds at step 1 \(multiply\)"):
+            with pytest.raises(PeerTimeoutError, match=r"P2 sent nothing for 0\.25 seconds at step 1 \(multiply\)"):
                 comms[1].receive(2)
 
     def test_an_end_names_peer_and_step(self) -> None:

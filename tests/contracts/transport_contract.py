@@ -19,7 +19,9 @@ from typing import Any
 
 import pytest
 
+from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError
+from mpfedxgb.party import Roster
 from mpfedxgb.transport import Transport
 
 Link = tuple[int, int]
@@ -100,6 +102,23 @@ class Connected:
 
 class TransportContract(Connected):
     """Bytes between roles."""
+
+    # A mesh
+
+    @pytest.mark.parametrize("topology", TOPOLOGIES)
+    def test_everybody_talks_to_its_neighbours(self, topology: str) -> None:
+        """All links of a star and of a mesh carry blocks both ways, each to the right one; nobody else is connected."""
+        roster = Roster.numbered(3)
+        with self.ends(list(roster.links(topology))) as ends:
+            for role in roster.roles:
+                for peer in roster.neighbours(role, topology):
+                    ends[role].send(peer, block(10 * role + peer), LONG)
+            for role in roster.roles:
+                for peer in roster.neighbours(role, topology):
+                    assert ends[role].receive(peer, LONG) == block(10 * peer + role)
+                for stranger in set(roster.roles) - {role, *roster.neighbours(role, topology)}:
+                    with pytest.raises(FederationError, match="are not connected"):
+                        ends[role].send(stranger, b"", LONG)
 
     # Order and size
 

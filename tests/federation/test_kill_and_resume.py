@@ -6,17 +6,22 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+from mpfedxgb.config import TOPOLOGIES
 from support.role_processes import BENCHMARKS
 
-RUNS = 8
-"""Two in each phase."""
+RUNS = 4
+"""One in each phase."""
 
 SMALL = ["--trees", "3", "--depth", "2", "--rows", "60", "--connect-timeout", "4"]
 
 
-def test_killed_roles_go_on_to_the_same_files() -> None:
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_killed_roles_go_on_to_the_same_files(topology: str) -> None:
     """As processes over mutual TLS, in training, its last round, scoring and serving; `--runs 200` does more of it."""
     program = [sys.executable, str(BENCHMARKS / "kill_and_resume.py"), "--runs", str(RUNS), "--json", *SMALL]
+    program += ["--topology", topology]
     done = subprocess.run(program, capture_output=True, text=True, timeout=280, check=False)  # noqa: S603 # our own
     assert done.stdout, done.stderr
     report = json.loads(done.stdout)

@@ -29,8 +29,7 @@ from mpfedxgb.transport.memory import MemoryHub
 KEYS = {name: bytes([i]) * 32 for i, name in enumerate(("coordinator", "bank", "telecom", "retail"))}
 
 
-@pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def federation(folder: Path, topology: str) -> Trial:
     """Return a small federation whose private keys are known, so that coins repeat."""
     draws = np.random.default_rng(5)
     tables = {
@@ -41,9 +40,15 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
     }
     tables["bank"]["label"] = draws.integers(0, 2, 120)
     training = {"n_estimators": 2, "max_depth": 2, "num_class": 2, "subsample": 0.8}
-    made = Trial(tmp_path_factory.mktemp("trial"), tables, "label", "person", training)
+    made = Trial(folder, tables, "label", "person", training, topology=topology)
     reset(made)
     return made
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    """Return a federation whose participants talk over the active one."""
+    return federation(tmp_path_factory.mktemp("trial"), "star")
 
 
 def reset(trial: Trial) -> None:
@@ -117,6 +122,15 @@ def test_grpc(trial: Trial, expected: list[str]) -> None:
     with trial:
         trial.train(timeout=120)
     assert written(trial) == expected
+
+
+def test_grpc_in_a_mesh(tmp_path: Path, expected: list[str]) -> None:
+    """So do processes that are connected each with each."""
+    with federation(tmp_path / "mesh", "mesh") as meshed:
+        meshed.train(timeout=120)
+        sent = meshed.record(role=2)["phases"]
+    assert written(meshed) == expected
+    assert any(counts["payload_sent"].get("retail") for counts in sent.values())
 
 
 def test_mpi(trial: Trial, expected: list[str]) -> None:

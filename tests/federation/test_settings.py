@@ -36,9 +36,11 @@ class TestGood:
         assert (settings.label is None) == (role != "bank")
 
     def test_full_covers_the_schema(self) -> None:
-        """The tests below go through every key there is, but for `drop`, which does not go with `features`."""
+        """The tests below go through all keys but `drop`, which does not go with `features`, and `peers` of a mesh."""
         keys = {(table, key) for role in ROLES for table, content in full(role).items() for key in content}
-        assert keys | {("data", "drop")} == {(table, key) for table, known in TABLES.items() for key in known}
+        assert keys | {("data", "drop"), ("network", "peers")} == {
+            (table, key) for table, known in TABLES.items() for key in known
+        }
 
     def test_values_arrive(self, tmp_path: Path) -> None:
         """Each where it belongs."""
@@ -201,6 +203,63 @@ def changed(role: str, table: str, key: str, value: Any, base: Any = full) -> Co
     content: Content = base(role)
     content.setdefault(table, {})[key] = value
     return content
+
+
+def meshed(role: str, **network: Any) -> Content:
+    """Return the least that a role of a mesh of four participants has to say, with changes; None takes a key out."""
+    content = least(role if role in ("coordinator", "bank") else "telecom")
+    content["federation"]["participants"] = ["bank", "telecom", "retail", "post"]
+    content["role"]["name"] = role
+    own: dict[str, Any] = {"topology": "mesh"}
+    own |= {"listen": f"0.0.0.0:770{3 + AUXILIARIES.index(role)}"} if role in AUXILIARIES[:-1] else {}
+    earlier = AUXILIARIES[: AUXILIARIES.index(role)] if role in AUXILIARIES else ()
+    own |= {"peers": {name: f"{name}.example.org:7703" for name in earlier}} if earlier else {}
+    content["network"] = {k: v for k, v in (content["network"] | own | network).items() if v is not None}
+    return content
+
+
+AUXILIARIES = ("telecom", "retail", "post")
+
+
+class TestMesh:
+    """Every participant listens but the last, and dials those before it."""
+
+    @pytest.mark.parametrize("role", ["coordinator", "bank", *AUXILIARIES])
+    def test_whom_a_role_dials(self, role: str) -> None:
+        """All roles with a lower number; the engine and the transport are told of the mesh."""
+        settings = RoleSettings.from_dict(meshed(role))
+        assert list(settings.connection_settings(1.0, 1).addresses) == list(range(settings.number))
+        assert (settings.network.listen is None) == (role == "post")
+        assert settings.session_settings().topology == settings.connection_settings(1.0, 1).topology == "mesh"
+        assert list(settings.peers()) == ["coordinator", "bank", *AUXILIARIES][: settings.number]
+
+    @pytest.mark.parametrize(
+        ("role", "changes", "says"),
+        [
+            ("telecom", {"listen": None}, r"\[network\] listen is missing"),
+            ("post", {"listen": "0.0.0.0:1"}, "post is the last participant, dials all others and never listens"),
+            ("retail", {"peers": None}, r'peers lacks telecom; in a mesh retail dials them: add telecom = "host:port"'),
+            ("post", {"peers": {"telecom": "x:1"}}, r"peers lacks retail; .*below \[network.peers\]"),
+            ("retail", {"peers": {"post": "x:1"}}, r"\[network.peers\] post is refused: retail is not to dial post"),
+            ("retail", {"peers": {"bank": "x:1"}}, "coordinator and active are keys of"),
+            ("retail", {"peers": {"telecon": "x:1"}}, 'has no key "telecon"; did you mean telecom?'),
+            ("retail", {"peers": {"telecom": "0.0.0.0:1"}}, r"\[network.peers\] telecom .* cannot be dialled"),
+            ("retail", {"peers": {"telecom": "x"}}, r'\[network.peers\] telecom = "x" is not an address'),
+            ("retail", {"peers": "x:1"}, "peers = .* is not a table; write"),
+            ("bank", {"peers": {"telecom": "x:1"}}, "only auxiliary participants of a mesh dial each other"),
+            ("retail", {"topology": "star", "listen": None}, "take .network.peers. out, or set topology = mesh"),
+            ("retail", {"topology": "ring"}, 'topology = "ring" is not known; it is one of star, mesh'),
+        ],
+    )
+    def test_what_is_incomplete_is_refused(self, role: str, changes: dict[str, Any], says: str) -> None:
+        """With the role, the key and what to do."""
+        with pytest.raises(SettingsError, match=says):
+            RoleSettings.from_dict(meshed(role, **changes))
+
+    def test_mpi_needs_no_addresses(self) -> None:
+        """Ranks know each other."""
+        content = meshed("post", peers=None, coordinator=None, active=None, transport="mpi")
+        assert RoleSettings.from_dict(content).connection_settings(1.0, 1).topology == "mesh"
 
 
 class TestMessages:
@@ -383,6 +442,7 @@ WORSE: dict[str, list[Any]] = {
     "texts": ["a", 3, [1], [""], ["a", "a"], [["a"]], [True]],
     "text": [3, True, "", "a\u0007b", LONG, ["a"], 1.5],
     "choice": [3, True, "", "nothing known", ["info"], LONG],
+    "table": ["telecom", 3, True, ["telecom"], {"nobody": "x:1"}],
 }
 KINDS = {
     "federation": {"name": "name", "participants": "names", "coordinator": "name"},
@@ -394,6 +454,8 @@ KINDS = {
         "max_frame_mb": "integer",
         "transport": "choice",
         "link": "choice",
+        "topology": "choice",
+        "peers": "table",
     },
     "tls": {"ca": "path", "certificate": "path", "key": "path", "passphrase_env": "text"},
     "session": {"name": "text"},

@@ -18,6 +18,7 @@ from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.intersection.intersect import COMMON, SIZES, Marks, intersect
 from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, run_locally, run_roles
 from mpfedxgb.transport.frame import Kind
+from mpfedxgb.transport.topology import MESH
 from support.property_tests import examples
 from support.views import Recorder
 
@@ -85,6 +86,22 @@ def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
         (COMMON, "participants", common),
     ]
     assert {frame.kind for frame in recorder.received(frozenset({COORDINATOR}))} == {Kind.HELLO}
+
+
+def test_in_a_mesh_auxiliaries_exchange_keys_among_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found is the same, and no key goes to the active participant or comes from it."""
+    monkeypatch.setattr(module, "CHUNK", 2)
+    mesh = SessionSettings(deadline=30.0, topology=MESH)
+    lists = [["a", "b", "c", "d"], ["b", "c", "d"], ["e", "d", "b"], ["b", "x", "d"]]
+    recorder = Recorder()
+    run = run_locally(program, Roster(NAMES[:4]), [((),), *((ids,) for ids in lists)], mesh, recorder)
+    marks: list[Marks] = run.results[1:]
+    for ids, its in zip(lists, marks, strict=True):
+        assert {one for one, mark in zip(ids, its, strict=True) if mark} == {"b", "d"}
+    for (sender, receiver), frames in recorder.links.items():
+        told = [frame for frame in frames if frame.label.endswith("sizes and keys")]
+        keys = [array for frame in told for array in frame.arrays if array.shape == (1, 32)]
+        assert len(keys) == (sender > ACTIVE and receiver > ACTIVE)
 
 
 def outcomes(
@@ -224,5 +241,5 @@ def test_a_role_that_falls_silent() -> None:
 
     ended = outcomes(LISTS, {3: silent}, deadline=1.0)
     assert isinstance(ended[ACTIVE].error, PeerTimeoutError)
-    assert "retail sent nothing for 1 seconds" in str(ended[ACTIVE].error)
+    assert "retail sent nothing for 1" in str(ended[ACTIVE].error)
     assert all(one.error is not None for one in ended[1:])

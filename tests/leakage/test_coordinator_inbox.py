@@ -123,7 +123,7 @@ def test_coordinator_learns_owners_but_no_index(participants: int) -> None:
 
 @pytest.mark.parametrize("participants", [2, 3])
 def test_auxiliaries_talk_to_the_coordinator_in_the_handshake_only(participants: int) -> None:
-    """An auxiliary says one greeting to the coordinator; it gets one seed in answer, and the corrections of its turns."""
+    """An auxiliary says one greeting to the coordinator, gets one seed in answer, and the corrections of its turns."""
     _, recorder = run(participants)
     for m in range(ACTIVE + 1, participants + 1):
         assert [frame.kind for frame in recorder.links[m, COORDINATOR]] == [Kind.HELLO]

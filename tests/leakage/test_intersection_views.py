@@ -18,6 +18,7 @@ import pytest
 from mpfedxgb.intersection import dictionary
 from mpfedxgb.intersection import intersect as module
 from mpfedxgb.intersection.dictionary import Shape
+from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.intersection.intersect import dictionary_of, intersect
 from mpfedxgb.intersection.oracles import Oracles
 from mpfedxgb.party import Party, run_locally
@@ -124,6 +125,49 @@ def test_the_order_would_show_something(monkeypatch: pytest.MonkeyPatch) -> None
     """Without the shuffle, whoever can divide points sees where the common ids stand: the comparison is not blind."""
     first, second, _ = (views_of_auxiliaries(ids, monkeypatch, shuffles=False) for ids in OF_P1)
     assert first != second
+
+
+def test_one_point_hides_even_an_id_whose_hash_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the scalars of P_1 alone, its only point is any of the group, whichever id it has."""
+    monkeypatch.setattr(module, "os_entropy", bytes)
+
+    def views(own: str) -> Counter[View]:
+        seen: Counter[View] = Counter()
+        for scalar in range(1, ORDER):
+
+            def program(party: Party, scalar: int = scalar) -> None:
+                if not party.is_coordinator:
+                    group, ids = (ToyGroup(scalar), [own]) if party.is_active else (ToyGroup(2, 3), ["k"])
+                    intersect(party, "training", ids, group, 0, make_oracles=lambda salt: ToyOracles(HASHES))
+
+            recorder = Recorder()
+            run_locally(program, 2, tap=recorder)
+            frames = recorder.received(frozenset({2}), [Kind.DATA])
+            seen[tuple(tuple(array.tobytes() for array in frame.arrays) for frame in frames)] += 1
+        return seen
+
+    assert views("c") == views("g")
+    assert len(views("c")) == ORDER - 1
+
+
+def test_every_key_is_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same lists under the same salt give other points, answers, dictionaries, tags and public keys every time."""
+    monkeypatch.setattr(module, "os_entropy", bytes)
+    monkeypatch.setattr(module, "shuffled", np.arange)
+
+    def sent() -> list[bytes]:
+        def program(party: Party) -> None:
+            if not party.is_coordinator:
+                intersect(party, "training", ["a", "b"], Edwards25519(1))
+
+        recorder = Recorder()
+        run_locally(program, 3, tap=recorder)
+        frames = [frame for role in (1, 2, 3) for frame in recorder.received(frozenset({role}), [Kind.DATA])]
+        return [array.tobytes() for frame in frames for array in frame.arrays if array.nbytes > 32 or array.ndim == 2]
+
+    first, second = sent(), sent()
+    assert len(first) == len(second) > 10
+    assert not set(first) & set(second)
 
 
 # What P_1 sees: the dictionaries

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from mpfedxgb.boosting.active import Active
-from mpfedxgb.boosting.setup import TABLE_SIZES
+from mpfedxgb.boosting.setup import ROOM, TABLE_SIZES
 from mpfedxgb.boosting.train import NUMBER_OF_TREES
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.keys import Keyring
@@ -69,7 +69,7 @@ def test_every_row_of_the_strict_column_occurs() -> None:
 @PARTICIPANTS
 @EVERY_KIND
 def test_coordinator_hears_sizes_owners_and_whether_to_go_on(kind: str, participants: int) -> None:
-    """A greeting of everyone, what was agreed, then P_1's announcements: exactly those, in order, and no data."""
+    """Greetings, what was agreed, that all have room, then P_1's announcements: exactly those, in order, no data."""
     training, run, recorder = recorded(kind, participants)
     frames = list(recorder.received(frozenset({COORDINATOR})))
     told = [frame for frame in frames if frame.kind is Kind.ANNOUNCE]
@@ -77,9 +77,11 @@ def test_coordinator_hears_sizes_owners_and_whether_to_go_on(kind: str, particip
     assert {frame.kind for frame in frames} == {Kind.HELLO, Kind.ANNOUNCE}
     assert sorted(f.sender for f in frames if f.kind is Kind.HELLO) == [ACTIVE, *range(1, participants + 1)]
     assert {frame.sender for frame in told} == {ACTIVE}
-    heard = [(operation(f).removeprefix("announce "), f.arrays[0].tolist()) for f in told]
+    assert [operation(frame) for frame in told if not frame.arrays] == [ROOM]
+    said = [frame for frame in told if frame.arrays]
+    heard = [(operation(f).removeprefix("announce "), f.arrays[0].tolist()) for f in said]
     assert heard == announcements(training, run)
-    assert all(len(frame.arrays) == 1 for frame in told)
+    assert all(len(frame.arrays) == 1 for frame in said)
 
 
 @PARTICIPANTS

@@ -33,9 +33,9 @@ def lying(program: Callable[..., object], name: str, change: Change) -> Callable
     def run(party: Party, *private: Any) -> object:
         plain = party.announce
 
-        def announce(name_: str, values: Any) -> Any:
+        def announce(name_: str, values: Any, shape: Any = None) -> Any:
             if name_ != name or not party.is_active:
-                return plain(name_, values)
+                return plain(name_, values, shape)
             plain(name_, change(np.array(values)))
             return np.asarray(values, np.int64)
 

@@ -29,6 +29,7 @@ from mpfedxgb.protocols import (
     bit_times,
     both,
     divide,
+    follow_openings,
     fractions,
     inner_product,
     less_than,
@@ -507,6 +508,7 @@ CASES = {
 }
 
 SEE: dict[Function, Function] = {
+    follow_openings: open_shares,
     open_pending: open_groups,
     share: share_together,
     sum_of_products: sums_of_products,

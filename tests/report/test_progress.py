@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpfedxgb.boosting.active import RoundReport
-from mpfedxgb.report.progress import Silent, watch
+from mpfedxgb.report.progress import Silent, watch, watch_steps
 
 
 def report(iteration: int, metrics: dict[str, dict[str, list[float]]] | None = None) -> RoundReport:
@@ -49,3 +49,18 @@ def test_the_bar_is_closed_after_an_error(capsys: pytest.CaptureFixture[str]) ->
     with watch(1, 2) as watcher:
         watcher.round_done(report(0))
     assert "1/2" in capsys.readouterr().err
+
+
+def test_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bar of steps on a terminal, and nothing to tell where there is none."""
+    with watch_steps("bank: comparing ids") as nobody:
+        assert nobody is None
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    with watch_steps("bank: comparing ids") as told:
+        assert told is not None
+        told(3, 8)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "bank: comparing ids" in shown.err
+    assert "3/8" in shown.err

@@ -55,7 +55,7 @@ def reserved_ports(count: int) -> Iterator[list[int]]:
 
 @dataclass
 class Loopback:
-    """A federation's authority and two ports; `call` connects one role as others would."""
+    """A federation's authority and a port for each role; `call` connects one role as others would."""
 
     authority: Authority
     ports: Sequence[int]
@@ -86,11 +86,11 @@ class Loopback:
         }
         return connect(role, **settings)
 
-    def wait_for_port(self) -> None:
-        """Wait until the coordinator listens."""
+    def wait_for_port(self, role: int = 0) -> None:
+        """Wait until the coordinator, or another role, listens."""
         until = time.monotonic() + LONG
         while time.monotonic() < until:
-            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.ports[0])):
+            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.ports[role])):
                 return
             time.sleep(0.01)
         raise AssertionError("nobody listens")
@@ -110,7 +110,7 @@ class Loopback:
 @contextmanager
 def loopback(folder: Path, roles: int = 4) -> Iterator[Loopback]:
     """Prepare a federation."""
-    with reserved_ports(2) as ports:
+    with reserved_ports(roles) as ports:
         yield Loopback(Authority(folder), ports, NAMES[:roles])
 
 

@@ -1,10 +1,11 @@
-"""What every rank of a test under mpiexec runs: `mpiexec -n 4 python tests/mpi_programs.py NAME`; prints JSON."""
+"""What every rank of a test under mpiexec runs: `mpiexec -n 4 python tests/mpi_programs.py NAME star`; prints JSON."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,15 +42,15 @@ def failing(party: Party) -> list[int]:
     return products(party)
 
 
-def run(name: str) -> object:
+def run(name: str, topology: str) -> object:
     """Run one of the programs as one of the ranks."""
     from mpfedxgb.transport.mpi import world_transport  # an extra
 
-    transport, role, size = world_transport(capacity=1 << 16)
+    transport, role, size = world_transport(1 << 16, topology)
     if name == "early":
         return early(transport, role)
     program = {"products": products, "failing": failing}[name]
-    outcome = run_role(program, (), transport, Roster.numbered(size - 1), role, SETTINGS)
+    outcome = run_role(program, (), transport, Roster.numbered(size - 1), role, replace(SETTINGS, topology=topology))
     return {"role": role, "result": outcome.result, "error": outcome.error and str(outcome.error)}
 
 
@@ -78,4 +79,4 @@ def early(transport: object, role: int) -> object:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(run(sys.argv[1])) + "\n")
+    sys.stdout.write(json.dumps(run(*sys.argv[1:])) + "\n")

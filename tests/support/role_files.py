@@ -43,6 +43,7 @@ _WAITING: dict[str, Any] = {
     "reconnect": True,
     "max_frame_mb": 64,
     "transport": "grpc",
+    "topology": "star",
 }
 
 _PLANNED: Content = {"coordinator": {}, "bank": {"link": "35/50"}, "telecom": {}}

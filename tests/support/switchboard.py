@@ -36,7 +36,7 @@ class Switchboard:
             self._asking.add(settings.number)
             before = self.meetings
             if len(self._asking) == self.roles:
-                self._hub = MemoryHub(settings.roster.links(), 1 << 28, self.tap)
+                self._hub = MemoryHub(settings.roster.links(settings.network.topology), 1 << 28, self.tap)
                 self._asking.clear()
                 self.meetings += 1
                 self._changed.notify_all()

@@ -41,7 +41,7 @@ from mpfedxgb.protocols import (
     winning_tags,
 )
 from mpfedxgb.protocols.bits import shares_of_bit_products
-from mpfedxgb.protocols.opening import open_steps
+from mpfedxgb.protocols.opening import follow_openings, open_steps
 from mpfedxgb.protocols.secret import stack
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.ring import BIT, PACKED, Ring, RingArray
@@ -225,7 +225,7 @@ def signs_of_valid_ones(participants: int) -> Case:
 
         fresh, dealt = party.prepare(signs.fresh(count), signs.dealt(count), deal)
         if party.is_coordinator:
-            open_steps(party, signs.rounds, None)
+            follow_openings(party, [("", specs, None) for specs in signs.opened(count)])
             return [Shares(RingArray.hidden(BIT, (count,)))] * 2
         steps = signs.steps(
             int(party.is_active),
@@ -234,7 +234,7 @@ def signs_of_valid_ones(participants: int) -> Case:
             dealt,
             lambda: (planes([bit.mask for bit in valid]), planes([bit.masked for bit in valid])),
         )
-        won = np.unpackbits(open_steps(party, signs.rounds, steps), axis=1, count=count, bitorder="little")
+        won = np.unpackbits(open_steps(party, steps), axis=1, count=count, bitorder="little")
         return [Shares(RingArray(BIT, bits)) for bits in won]
 
     def expect(v: Values) -> list[int]:

@@ -19,6 +19,7 @@ import pytest
 import mpfedxgb
 from contracts.communicator_contract import CommunicatorContract
 from contracts.transport_contract import LONG, Call, Link, TransportContract, block, send_all
+from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.errors import FederationError, PeerFinishedError, UserError
 from mpfedxgb.party import run_locally
 from mpfedxgb.transport import Transport
@@ -109,22 +110,23 @@ PROGRAMS = Path(__file__).parents[1] / "support" / "mpi_programs.py"
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 
 
-def run_ranks(ranks: int, name: str) -> list[dict[str, Any]]:
+def run_ranks(ranks: int, name: str, topology: str = "star") -> list[dict[str, Any]]:
     """Run a program of mpi_programs.py under mpiexec and return what every rank printed, in order."""
     if MPIEXEC is None:
         pytest.skip("there is no mpiexec")
     start = PRELUDE.format(source=str(Path(mpfedxgb.__file__).parent))
     start += f"import runpy; sys.argv[0] = {str(PROGRAMS)!r}; runpy.run_path({str(PROGRAMS)!r}, run_name='__main__')"
-    command = [MPIEXEC, "-n", str(ranks), sys.executable, "-c", start, name]
+    command = [MPIEXEC, "-n", str(ranks), sys.executable, "-c", start, name, topology]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603 # ours
     assert done.returncode == 0, done.stderr
     return sorted(map(json.loads, done.stdout.splitlines()), key=lambda line: int(line["role"]))
 
 
-def test_processes_compute_what_threads_compute() -> None:
-    """The same program over MPI and in memory, to the last number."""
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_processes_compute_what_threads_compute(topology: str) -> None:
+    """The same program over MPI and in memory, to the last number, in either topology."""
     expected = run_locally(mpi_programs.products, 3, settings=mpi_programs.SETTINGS).results
-    ranks = run_ranks(4, "products")
+    ranks = run_ranks(4, "products", topology)
     assert [rank["error"] for rank in ranks] == [None] * 4
     assert [rank["result"] for rank in ranks] == expected
     assert expected[1][-1] == 2 * (mpi_programs.ROWS - 1) ** 2

@@ -12,10 +12,12 @@ from typing import Any, Self, TypeVar, cast
 
 import pandas as pd
 from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mpfedxgb.api.importance import mean_cover, mean_gain, split_counts
 from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
+from mpfedxgb.api.planning import forecast_tables
+from mpfedxgb.api.reports import summary, write_report
 from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import check_start, plain, read_callbacks, read_metrics, read_patience, sample_key
 from mpfedxgb.api.tables import (
@@ -29,10 +31,13 @@ from mpfedxgb.api.tables import (
     row_order,
 )
 from mpfedxgb.boosting.active import Labels, RoundReport
+from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
+from mpfedxgb.boosting.importance import mean_cover, mean_gain, split_counts
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
+from mpfedxgb.boosting.room import check_simulation
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Link, SessionSettings, link_of
@@ -44,11 +49,18 @@ from mpfedxgb.party.roster import Roster
 from mpfedxgb.protocols.row_blocks import LocalRows
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord, record_run
+from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
 
 _SMALL = 1 << 24
 """Rows times columns times bins up to which a simulation keeps to one core."""
+
+Evaluation = tuple[dict[str, Table], Floats, Floats | None]
+"""An evaluation set, checked: everybody's table, labels, weights."""
+
+FitInput = tuple[dict[str, Table], Floats, TrainParams, Floats | None, list[Evaluation]]
+"""What `fit` was given, checked: everybody's table, labels, parameters, weights, evaluation sets."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -179,13 +191,33 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             topology=self.topology,
         )
 
+    def _read(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> FitInput:
+        """Return what `fit` takes, checked."""
+        raise NotImplementedError
+
+    def forecast(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Forecast:
+        """Return what `fit` on these tables would cost with full trees, without training.
+
+        Rounds, hops, bytes and reveals are those that a run of full trees has; memory and disk are by role; seconds are
+        an estimate from half a second of measuring. The estimator stays as it was.
+        """
+        before = dict(vars(self))
+        try:
+            tables, _, params, _, evaluation = self._read(X, y, sample_weight, eval_set, None)
+        finally:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+        later = sum(next(iter(e[0].values())).rows for e in evaluation)
+        roster = Roster(tuple(tables), coordinator=free_name(tables))
+        return forecast_tables(tables, later, params, roster, self._settings(params))
+
     def _fit(
         self,
         tables: dict[str, Table],
         y: Floats,
         params: TrainParams,
         weight: Floats | None,
-        evaluation: list[tuple[dict[str, Table], Floats, Floats | None]],
+        evaluation: list[Evaluation],
     ) -> None:
         """Train on checked input and keep everything a fitted estimator has."""
         metrics = read_metrics(self.eval_metric, params.objective)
@@ -198,7 +230,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             for name, table in tables.items()
         }
         roster = Roster(tuple(tables), coordinator=free_name(tables))
-        settings = self._settings(params)
+        settings, basis = self._settings(params), None
         cluster = None if self.client is None else Cluster.over(self.client, settings.deadline)
         with watch(self.verbosity, params.n_estimators) as watcher:
             labels = Labels(
@@ -216,9 +248,15 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             for i, (name, table) in enumerate(tables.items()):
                 private.append((TrainData(table, matched[name], labels if i == 0 else None, key),))
 
+            def on_sizes(sizes: TableSizes) -> None:
+                nonlocal basis
+                check_simulation(params, sizes)
+                basis = Basis(params, sizes, roster, settings)
+                watcher.on_forecast(lambda: foretold(basis))
+
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
-                    party.on_progress = watcher.on_progress
+                    party.on_progress, party.on_sizes = watcher.on_progress, on_sizes
                 with closing(LocalRows() if cluster is None else WorkerRows(cluster)) as held:
                     return secure_train(party, params, data, held=held)
 
@@ -242,11 +280,12 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             roster,
             run.meters,
             run.ledgers[0],
+            basis,
         )
 
     def _evaluation(
         self, eval_set: Any, weights: Any, names: Iterable[str], encode: Callable[[Any, int, str], Floats]
-    ) -> list[tuple[dict[str, Table], Floats, Floats | None]]:
+    ) -> list[Evaluation]:
         """Return checked evaluation sets of the participants with these names."""
         if eval_set is None:
             return []
@@ -338,6 +377,32 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """
         check_is_fitted(self, "partial_models_")
         return to_booster(join(self.partial_models_))
+
+    def report(self, path: str | Path, participant: str | None = None) -> Path:
+        """Write what one participant may know of the training as a page to look at, and return its path.
+
+        Parameters
+        ----------
+        path : path
+            HTML file that needs nothing else: metric curves, trees as drawings, costs, and what was revealed to whom.
+        participant : str or None
+            Whose page; the active participant's if None.
+        """
+        check_is_fitted(self, "partial_models_")
+        return write_report(self.partial_models_, *self._told(), Path(path), participant)
+
+    def _told(self) -> tuple[RunRecord | None, dict[str, dict[str, list[float]]]]:
+        """Return the record of the training and its metrics, which a loaded model does not have."""
+        return getattr(self, "run_", None), getattr(self, "evals_result_", {})
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: scikit-learn's diagram before `fit`, a summary with drawings after it."""
+        if not hasattr(self, "partial_models_"):
+            return str(estimator_html_repr(self))
+        return summary(self.partial_models_, *self._told())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def save_model(self, folder: str | Path) -> list[Path]:
         """Write one file per participant into a folder and return their paths."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from mpfedxgb.api.base import FederatedModel, all_or_nothing, explaining_names
+from mpfedxgb.api.base import FederatedModel, FitInput, all_or_nothing, explaining_names
 from mpfedxgb.api.settings import train_params
 from mpfedxgb.api.tables import read_classes, read_labels, read_row_weights
 from mpfedxgb.boosting.labels import check_labels_present, class_name, encode_classes, read_numbers
@@ -94,9 +94,11 @@ base_score, eval_metric, early_stopping_rounds
         sample_weight_eval_set : list of arrays or None
         """
         with all_or_nothing(self):
-            return self._fit_classes(X, y, sample_weight, eval_set, sample_weight_eval_set)
+            self._fit(*self._read(X, y, sample_weight, eval_set, sample_weight_eval_set))
+            self.partial_models_[0] = replace(self.partial_models_[0], classes=self._class_names())
+            return self
 
-    def _fit_classes(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> Self:
+    def _read(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> FitInput:
         tables, order = self._tables(X, reset=True)
         rows = next(iter(tables.values())).rows
         labels = read_classes(order.put(y, "y"), rows)
@@ -109,9 +111,7 @@ base_score, eval_metric, early_stopping_rounds
         objective = self._objective(len(self.classes_))
         params = train_params(self, objective, len(self.classes_), weight is not None)
         evaluation = self._evaluation(eval_set, sample_weight_eval_set, tables, self._encode)
-        self._fit(tables, codes.astype(np.float64), params, weight, evaluation)
-        self.partial_models_[0] = replace(self.partial_models_[0], classes=self._class_names())
-        return self
+        return tables, codes.astype(np.float64), params, weight, evaluation
 
     def _objective(self, classes: int) -> str:
         fitting = for_classes(classes).name
@@ -175,17 +175,17 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
     ) -> Self:
         """Train; see `FedXGBClassifier.fit`. Labels are finite numbers, 0 or more for counts."""
         with all_or_nothing(self):
-            return self._fit_numbers(X, y, sample_weight, eval_set, sample_weight_eval_set)
+            self._fit(*self._read(X, y, sample_weight, eval_set, sample_weight_eval_set))
+            return self
 
-    def _fit_numbers(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> Self:
+    def _read(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> FitInput:
         tables, order = self._tables(X, reset=True)
         loss, rows = self._loss(), next(iter(tables.values())).rows
         labels = read_numbers(read_labels(order.put(y, "y"), rows), loss, Origin("y"), starts=self.base_score is None)
         weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
         params = train_params(self, loss.name, 1, weight is not None)
         evaluation = self._evaluation(eval_set, sample_weight_eval_set, tables, partial(_evaluation_labels, loss))
-        self._fit(tables, labels, params, weight, evaluation)
-        return self
+        return tables, labels, params, weight, evaluation
 
     def _loss(self) -> Objective:
         if callable(self.objective):

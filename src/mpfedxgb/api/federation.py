@@ -9,10 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from mpfedxgb.api.reports import write_page
 from mpfedxgb.boosting.active import RoundReport
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.federation import role
+from mpfedxgb.federation.overview import overview
 from mpfedxgb.federation.role import Scoring, Trained
 from mpfedxgb.federation.rows import Rows, arrange_rows, read_rows, with_kinds_of
 from mpfedxgb.federation.settings import RoleSettings
@@ -109,6 +111,10 @@ class Federation:
     def model(self) -> PartialModel:
         """Return this participant's part of the trained model."""
         return role.load_model(self.settings)
+
+    def report(self, path: str | Path) -> Path:
+        """Write what this role may know by now as a page to look at, also while it runs elsewhere; return its path."""
+        return write_page(overview(self.settings), Path(path))
 
     @contextmanager
     def scoring(self) -> Iterator[Scoring]:

@@ -77,7 +77,7 @@ def save_models(models: Sequence[PartialModel], folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot write models to {folder}: {error.strerror}; give a folder") from None
-    paths = _paths(folder, [model.name for model in models])
+    paths = part_paths(folder, [model.name for model in models])
     try:
         with ExitStack() as all_written:  # they get their names once all of them are there, so that parts never mix
             for model, path in zip(models, paths, strict=True):
@@ -89,13 +89,14 @@ def save_models(models: Sequence[PartialModel], folder: Path) -> list[Path]:
 
 def refuse_other_parts(folder: Path, participants: Sequence[str]) -> None:
     """Raise UserError if parts of other participants are in a folder: beside new ones they would belong to nothing."""
-    others = sorted(set(folder.glob(f"*{SUFFIX}")) - set(_paths(folder, participants)))
+    others = sorted(set(folder.glob(f"*{SUFFIX}")) - set(part_paths(folder, participants)))
     if others:
         names = ", ".join(path.name for path in others[:5])
         raise UserError(f"{folder} holds parts of another training ({names}); give an empty folder or remove them")
 
 
-def _paths(folder: Path, participants: Sequence[str]) -> list[Path]:
+def part_paths(folder: Path, participants: Sequence[str]) -> list[Path]:
+    """Return where parts of these participants are kept in a folder."""
     names = [_file_name(name) for name in participants]
     alike = [names.count(name) > 1 for name in names]  # such as "my bank" and "my_bank"
     return [folder / f"{n}{f'-{m}' if alike[m - 1] else ''}{SUFFIX}" for m, n in enumerate(names, 1)]

@@ -258,6 +258,22 @@ class Checkpoints:
         return sorted(path for path in self.folder.glob(f"*{_SUFFIX}") if path.stem.isdecimal())
 
 
+def read_kept(folder: Path) -> State:
+    """Return what the rounds in a folder of checkpoints add up to, whichever training's, for people to look at.
+
+    Nothing is cut off, and the margins are left out: nobody can go on from this.
+    """
+    path = folder / ROUNDS
+    if not path.is_file():
+        return State(0)
+    content = trying(path.read_bytes, f"cannot read the checkpoint {path}")
+    added = [line.added for line in _whole_lines(content, path, {})][1:]
+    if not added:
+        return State(0)
+    trees = tuple(tree for one in added for tree in one.trees)
+    return State(len(added), added[-1].finished, trees, _joined(added, np.empty(0, np.int64)))
+
+
 class _DamagedError(CheckpointError):
     """A file that cannot be what was written."""
 

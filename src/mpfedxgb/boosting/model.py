@@ -76,9 +76,18 @@ class PartialModel:
         """Whether this is the part with the leaf weights."""
         return self.participant == ACTIVE
 
+    @property
+    def digest(self) -> str:
+        """The digest that a file of this model carries."""
+        return content_digest(self._content())
+
     def to_json(self) -> str:
         """Return the model as JSON text."""
-        content = {
+        content = self._content()
+        return json.dumps(content | {_DIGEST: content_digest(content)}, indent=1, allow_nan=False) + "\n"
+
+    def _content(self) -> dict[str, Any]:
+        return {
             "format": FORMAT,
             "version": VERSION,
             "training": self.training,
@@ -95,7 +104,6 @@ class PartialModel:
             "weight_bits": self.weight_bits,
             "trees": [tree_to_json(tree) for tree in self.trees],
         }
-        return json.dumps(content | {_DIGEST: content_digest(content)}, indent=1, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str, where: str = "the model") -> PartialModel:

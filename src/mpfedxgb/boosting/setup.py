@@ -25,6 +25,7 @@ from mpfedxgb.tree.paper.leaf import SPARE_BITS, LeafRules
 from mpfedxgb.tree.paper.split import index_features
 
 TABLE_SIZES = "rows, evaluation rows and candidate columns"
+ROOM = "room for a training of these sizes"
 _SIZES = (
     ("training rows", 1, MOST_ROWS),
     ("evaluation rows", 0, MOST_ROWS),
@@ -100,9 +101,11 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
 
 
 def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: RowBlocks) -> SplitData:
-    """Bin the own table, tell the sizes, publish the candidate columns."""
+    """Bin the own table, tell the sizes, wait until all have room for them, publish the candidate columns."""
     candidates = None if mine is None else Candidates(bin_table(mine.table, params.max_bin, params.binning))
     sizes = _tell_sizes(party, mine, candidates)
+    party.on_sizes(sizes)
+    party.meet(ROOM)
     keep = 8 * sizes.rows * sum(sizes.columns) <= KEPT_BYTES
     matrices = tuple(
         publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None, keep, held)

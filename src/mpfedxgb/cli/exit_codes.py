@@ -16,6 +16,7 @@ from mpfedxgb.errors import (
     FrameError,
     HandshakeError,
     MissingPeerError,
+    NoRoomError,
     OutOfStepError,
     PeerFailedError,
     PeerFinishedError,
@@ -61,14 +62,15 @@ HELP = {
     ExitCode.CHECKPOINT: "A checkpoint cannot be written, read or used: disk full, damaged file, or another training "
     "under the same session name.",
     ExitCode.STOPPED: "Somebody stopped this role with SIGTERM or SIGINT; the others were told. Start again to go on.",
-    ExitCode.MEMORY: "There is not enough memory on this machine, or for this process. Give it more, or take fewer "
-    "rows, columns or bins, and start again to go on.",
+    ExitCode.MEMORY: "There is not enough memory or disk on this machine, or for this process; `mpfedxgb plan` "
+    "tells how much a training takes. Give it more, or take fewer rows, columns or bins, and start again to go on.",
     ExitCode.WORKERS: "The Dask cluster of this role's own organisation cannot be reached or used any more. The "
     "message says what is wrong there; mend it, and start all roles again to go on.",
 }
 
 _BY_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (CheckpointError, ExitCode.CHECKPOINT),
+    (NoRoomError, ExitCode.MEMORY),
     (WorkersError, ExitCode.WORKERS),
     (SettingsError, ExitCode.USER),
     (DataError, ExitCode.USER),

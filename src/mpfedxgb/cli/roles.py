@@ -6,10 +6,11 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mpfedxgb.boosting.model import Feature
 from mpfedxgb.cli.exit_codes import exit_code
 from mpfedxgb.cli.logs import start_logging
 from mpfedxgb.errors import MpfedxgbError, SettingsError, StoppedError, own_reason
@@ -18,6 +19,9 @@ from mpfedxgb.federation.rows import SCORING, Rows, read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.settings.sections import LOG_LEVELS
 from mpfedxgb.federation.stopping import stopping_on_signals
+
+if TYPE_CHECKING:
+    from mpfedxgb.federation.dashboard import Dashboard
 
 _log = logging.getLogger("mpfedxgb.role")
 
@@ -32,10 +36,20 @@ Restart = Annotated[
     ),
 ]
 
+LiveView = Annotated[
+    str | None,
+    typer.Option(
+        "--dashboard",
+        metavar="[HOST:]PORT",
+        help="Show this role's page live in a browser; on this machine only, unless a host is given. 0: a free port.",
+    ),
+]
+
 
 def coordinator(
     settings: Settings,
     once: Annotated[bool, typer.Option("--once", help="End after one session.")] = False,
+    dashboard: LiveView = None,
     json_logs: JsonLogs = False,
     log_level: Level = None,
 ) -> None:
@@ -43,7 +57,7 @@ def coordinator(
     mine = read_settings(settings, json_logs, log_level)
     if not mine.is_coordinator:
         raise SettingsError(f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train")
-    with last_line_in_the_log():
+    with last_line_in_the_log(), _live_view(mine, dashboard):
         role.coordinate(mine, once)
 
 
@@ -57,6 +71,7 @@ def participant(
         bool, typer.Option("--serve", help="Auxiliaries: stay, and answer the active participant's scoring sessions.")
     ] = False,
     restart: Restart = False,
+    dashboard: LiveView = None,
     json_logs: JsonLogs = False,
     log_level: Level = None,
 ) -> None:
@@ -68,9 +83,9 @@ def participant(
         raise SettingsError(f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}")
     if serve and mine.is_active:
         raise SettingsError(f"{mine.role.name} is the active participant, which asks for scores: use --predict")
-    with last_line_in_the_log():
+    with last_line_in_the_log(), _live_view(mine, dashboard) as view:
         if train:
-            train_from_files(mine, restart)
+            train_from_files(mine, restart, view)
         elif mine.is_active:
             table = role.score_file(mine, role.load_model(mine))
             typer.echo(f"{len(table)} predictions are in {mine.file_of('predictions')}")
@@ -88,10 +103,12 @@ def read_tables(mine: RoleSettings) -> tuple[Rows, Rows | None]:
     ) if has_evaluation else None
 
 
-def train_from_files(mine: RoleSettings, restart: bool) -> None:
+def train_from_files(mine: RoleSettings, restart: bool, view: Dashboard | None = None) -> None:
     """Take part in a training with the files that the settings name, and say what came of it."""
     rows, evaluation = read_tables(mine)
-    done = role.train(mine, rows, evaluation, restart)
+    if view is not None:
+        view.know([Feature(column.name, column.categories) for column in rows.table.columns])
+    done = role.train(mine, rows, evaluation, restart, None if view is None else view.on_progress)
     total = done.meter.total()
     typer.echo(
         f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} rounds, "
@@ -117,6 +134,18 @@ def mpi_run(
             role.coordinate(mine, once=True)
         else:
             train_from_files(mine, restart)
+
+
+@contextmanager
+def _live_view(mine: RoleSettings, where: str | None) -> Iterator[Dashboard | None]:
+    """Have a live view inside the block, if one was asked for."""
+    if where is None:
+        yield None
+        return
+    from mpfedxgb.federation.dashboard import live_view, read_address  # an extra, which few need
+
+    with live_view(mine, read_address(where)) as view:
+        yield view
 
 
 @contextmanager

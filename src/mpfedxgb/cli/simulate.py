@@ -27,7 +27,7 @@ from mpfedxgb.data.files import read_table, write_table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.report.trees import model_text
 
-_RECORD = "run.json"
+RECORD = "run.json"
 _FEW = 20
 """Up to this many different numbers a label is taken for classes."""
 
@@ -108,11 +108,11 @@ def simulate(
     judged = kept if kept.any() else ~kept
     score = _score(model, X[judged], y[judged])
     known = {"rows": int(judged.sum()), "kept_back": bool(kept.any())}
-    (out / _RECORD).unlink(missing_ok=True)
+    (out / RECORD).unlink(missing_ok=True)
     paths = model.save_model(out)
-    record = {**model.run_.to_dict(), "objective_because": why, "score": known | score}
+    record = {**model.run_.to_dict(), "objective_because": why, "score": known | score, "metrics": model.evals_result_}
     text = json.dumps(record, indent=1)
-    write_file(out / _RECORD, text + "\n")
+    write_file(out / RECORD, text + "\n")
     if as_json:
         typer.echo(text)
         return
@@ -120,7 +120,7 @@ def simulate(
     told = ", ".join(f"{name} {value:.4f}" for name, value in score.items())
     which = f"{judged.sum()} rows that were kept back" if kept.any() else f"the {len(y)} rows of the training itself"
     typer.echo(f"\nscore: {told} on {which}")
-    typer.echo(f"written to {out}: {', '.join(path.name for path in paths)}, {_RECORD}")
+    typer.echo(f"written to {out}: {', '.join(path.name for path in paths)}, {RECORD}")
 
 
 def _check_out(out: Path, participants: int) -> None:

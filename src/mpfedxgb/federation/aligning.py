@@ -92,9 +92,9 @@ def find_common(party: Party, what: str, ids: Ids, terms: Terms, tools: Tools) -
 
     def progress(steps: int, of: int) -> None:
         nonlocal tenths
-        if tools.on_progress is not None:
+        if tools.on_progress is not None:  # a bar, which lines would tear
             tools.on_progress(steps, of)
-        if 10 * steps // of > tenths:
+        elif 10 * steps // of > tenths:
             tenths = 10 * steps // of
             _log.info("%s: %d%% of %d %s rows are compared", party.name, 100 * steps // of, len(ids), name)
 

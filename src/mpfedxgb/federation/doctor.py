@@ -21,9 +21,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mpfedxgb.boosting.memory import peak_bytes
 from mpfedxgb.boosting.model import Feature, PartialModel
+from mpfedxgb.boosting.room import check_role, in_units
+from mpfedxgb.data.binning import bin_table
+from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import CheckpointError, DataError, FederationError, SettingsError, UserError
+from mpfedxgb.errors import CheckpointError, DataError, FederationError, NoRoomError, SettingsError, UserError
 from mpfedxgb.federation.aligning import NAMES
 from mpfedxgb.federation.alignment import alignment_path, rows_in_common
 from mpfedxgb.federation.quota import RowsPerDay
@@ -32,6 +36,7 @@ from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.intersection.group import check_available
 from mpfedxgb.report.versions import version_of
 from mpfedxgb.transport.address import Address
+from mpfedxgb.tree.level import TableSizes
 
 if TYPE_CHECKING:
     from mpfedxgb.transport.grpc.tls import Identity
@@ -139,8 +144,23 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
             continue
         yield _ok("data", _described(rows, purpose, file, classes))
         if purpose == "train":
+            yield _room(settings, rows.table)
             known = [Feature(column.name, column.categories) for column in rows.table.columns]
             yield from _columns(rows.table)
+
+
+def _room(settings: RoleSettings, table: Table) -> Finding:
+    """Return whether this machine has room for a training, if the others bring as many candidates as this role."""
+    params = settings.training
+    own = len(Candidates(bin_table(table, params.max_bin, params.binning)))
+    sizes = TableSizes(table.rows, 0, (own,) * settings.roster.size)
+    assumed = f"for {own} candidate columns here and as many at each of the others"
+    try:
+        check_role(settings.role.name, settings.number, params, sizes, settings.role.state)
+    except NoRoomError as error:
+        return _warning("room", f"{assumed}: {error}")
+    needed = peak_bytes(settings.number, params, sizes)
+    return _ok("room", f"{assumed}, a training takes {in_units(needed)} of memory, which is there")
 
 
 def _alignment(settings: RoleSettings) -> Iterator[Finding]:

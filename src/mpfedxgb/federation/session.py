@@ -29,6 +29,7 @@ from mpfedxgb.errors import (
     own_reason,
 )
 from mpfedxgb.federation.record import AttemptRecord
+from mpfedxgb.federation.room import prepare_for
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.communicator import Communicator, InterimFrames
 from mpfedxgb.party.local import Outcome, Program, run_role
@@ -181,6 +182,7 @@ def _run(
     def recorded(party: Party, *arguments: Any) -> T:
         nonlocal record
         record = AttemptRecord(settings, attempt, party)
+        prepare_for(settings, party, record.note)
         return program(party, *arguments)
 
     outcome = run_role(

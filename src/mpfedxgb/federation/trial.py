@@ -24,8 +24,10 @@ from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import FederationError
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.federation.settings.sections import listens
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.certificates import Authority
+from mpfedxgb.transport.topology import STAR
 
 _STOPPING = 10.0
 _LOOK = 0.02
@@ -55,6 +57,10 @@ class Trial:
         More keys of the table [network], such as deadline and reconnect.
     to_score : dict of DataFrame or None
         Per participant, rows to score with the id column.
+    topology : str
+        How participants are connected.
+    link : str or None
+        What the active participant announces to plan for; if None, the default.
     """
 
     def __init__(
@@ -66,11 +72,14 @@ class Trial:
         training: Mapping[str, Any],
         network: Mapping[str, Any] | None = None,
         to_score: Mapping[str, pd.DataFrame] | None = None,
+        topology: str = STAR,
+        link: str | None = None,
     ) -> None:
-        self.folder, self.roster = folder, Roster(tuple(tables))
-        self.listen = dict(zip((COORDINATOR, ACTIVE), free_ports(2), strict=True))
+        self.folder, self.roster, self._topology, self._link = folder, Roster(tuple(tables)), topology, link
+        listening = [role for role in self.roster.roles if listens(self.roster, role, topology)]
+        self.listen = dict(zip(listening, free_ports(len(listening)), strict=True))
         self.dial = dict(self.listen)
-        """Ports at which coordinator and active participant are found; others than those they listen on for a relay."""
+        """Ports at which those who listen are found; others than those they listen on for a relay."""
         self._label, self._id, self._scores = label, id_column, to_score is not None
         self._training, self._network = dict(training), {"deadline": 60.0, "connect_timeout": 60.0, **(network or {})}
         self._running: list[_Process] = []
@@ -97,13 +106,17 @@ class Trial:
 
     def _toml(self, role: int, session: str) -> str:
         name = self.roster.name(role)
-        network = dict(self._network)
+        network: dict[str, Any] = {"topology": self._topology, **self._network}
         if role in self.listen:
             network["listen"] = f"127.0.0.1:{self.listen[role]}"
+        if role == ACTIVE and self._link is not None:
+            network["link"] = self._link
         if role != COORDINATOR:
             network["coordinator"] = f"127.0.0.1:{self.dial[COORDINATOR]}"
         if role > ACTIVE:
             network["active"] = f"127.0.0.1:{self.dial[ACTIVE]}"
+        peers = [m for m in self.roster.auxiliaries if m < role and m in self.dial]
+        network |= {f"peers.{self.roster.name(m)}": f"127.0.0.1:{self.dial[m]}" for m in peers}
         content: dict[str, dict[str, Any]] = {
             "federation": {"name": "trial", "participants": list(self.roster.participants)},
             "role": {"name": name},

@@ -27,6 +27,7 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import U8, U64
 from mpfedxgb.ring.prg import os_entropy, shuffled
+from mpfedxgb.transport.topology import MESH
 
 SIZES = "rows before the alignment"
 COMMON = "rows that all participants have"
@@ -37,7 +38,10 @@ CHUNK = 8192
 _BEAT = 1 / 3
 """Of a deadline: how often P_1 says that it is still there."""
 
+Form = tuple[type[np.generic], tuple[int, ...]]
 _ROWS = ("rows to align", 0, MOST_ROWS)
+_SIZE: Form = (np.int64, (1,))
+_KEY: Form = (np.uint8, (1, POINT_BYTES))
 _OTHER_FORM = "{} sent something of another form than the intersection has"
 
 Marks = npt.NDArray[np.bool_]
@@ -57,7 +61,7 @@ def intersect(
     """Return which of this participant's ids all participants have; the coordinator takes no part.
 
     1. P_1 sends a fresh salt and how many ids it has. Each auxiliary answers with how many it has and, for its pads, a
-       fresh public key; P_1 passes the keys on.
+       fresh public key; P_1 passes the keys on. In a mesh the auxiliaries exchange these among themselves.
     2. P_1 shuffles its ids and sends them as points under a scalar of its own, some at a time; each auxiliary returns
        them under a scalar of its own, which P_1 takes for that auxiliary's function once its own is undone. Whoever is
        at work on more says so in between: the auxiliary by an empty answer, P_1 by a 0, and by a 1 when all are done.
@@ -65,7 +69,8 @@ def intersect(
     4. P_1 adds up. It tells each auxiliary the tags of the common ids, which only that one understands, sorted.
 
     Rounds: 4, and 1 per CHUNK ids of P_1. Sent: 40 bytes, 32 per id of P_1 and 16 per column of its dictionary by each
-    auxiliary; by P_1 to each 48 + 32 (M - 1) bytes, 32 per id, 16 per common id, and 8 each third of a deadline.
+    auxiliary; by P_1 to each 48 + 32 (M - 1) bytes, 32 per id, 16 per common id, and 8 each third of a deadline. In a
+    mesh it is 32 bytes to each other auxiliary, and so many fewer to and from P_1.
     Reveals: SIZES, of P_1 to all and of each auxiliary to P_1; COMMON to all participants, unless they are fewer than
     `least`: then only that.
 
@@ -120,33 +125,42 @@ class _Mine:
 
 
 def _hear_sizes(party: Party, size: int) -> tuple[bytes, dict[int, int]]:
-    """Send the salt, hear sizes and public keys, and pass the keys on (1, at P_1)."""
-    salt, sizes, keys = os_entropy(SALT_BYTES), {}, []
+    """Send the salt, and hear sizes; in a star also hear public keys, and pass them on (1, at P_1)."""
+    salt, sizes, passes_on = os_entropy(SALT_BYTES), {}, party.topology != MESH
     party.communicator.send(party.others, [np.frombuffer(salt, np.uint8), np.array([size], np.int64)])
+    keys = []
     for m in party.others:
-        told, key = _take(party, m, (np.int64, (1,)), (np.uint8, (1, POINT_BYTES)))
+        told, *key = _take(party, m, _SIZE, *([_KEY] if passes_on else []))
         check_numbers(party, m, told.tolist(), _ROWS)
         sizes[m] = int(told[0])
-        keys.append(key)
+        keys += key
     _note_sizes(party)
-    party.communicator.send(party.others, [np.concatenate(keys)])
+    if passes_on:
+        party.communicator.send(party.others, [np.concatenate(keys)])
     return salt, sizes
 
 
 def _agree_on_keys(party: Party, size: int, group: Group) -> tuple[bytes, int, U8]:
     """Return the salt, how many ids P_1 has, and what was agreed with every other auxiliary (1, at an auxiliary)."""
-    salt, asked = _take(party, ACTIVE, (np.uint8, (SALT_BYTES,)), (np.int64, (1,)))
+    salt, asked = _take(party, ACTIVE, (np.uint8, (SALT_BYTES,)), _SIZE)
     check_numbers(party, ACTIVE, asked.tolist(), _ROWS)
     _note_sizes(party)
     secret = group.scalar()
-    public = group.public(secret)
-    party.communicator.send([ACTIVE], [np.array([size], np.int64), public])
-    (keys,) = _take(party, ACTIVE, (np.uint8, (len(party.others), POINT_BYTES)))
-    place, active = party.role - party.others[0], party.roster.name(ACTIVE)
-    if (keys[place] != public[0]).any():
-        raise FrameError(f"{active} passed on another key of {party.name} than it was told")
-    others = np.delete(keys, place, axis=0)
-    return salt.tobytes(), int(asked[0]), group.multiply(secret, others, active) if len(others) else others
+    public, told = group.public(secret), np.array([size], np.int64)
+    others = [m for m in party.others if m != party.role]
+    if party.topology == MESH:
+        party.communicator.send([ACTIVE], [told])
+        party.communicator.send(others, [public])
+        theirs = [_take(party, m, _KEY)[0] for m in others]
+    else:
+        party.communicator.send([ACTIVE], [told, public])
+        (keys,) = _take(party, ACTIVE, (np.uint8, (len(party.others), POINT_BYTES)))
+        if (keys[party.role - party.others[0]] != public[0]).any():
+            active = party.roster.name(ACTIVE)
+            raise FrameError(f"{active} passed on another key of {party.name} than it was told")
+        theirs = [keys[m - party.others[0]][None] for m in others]
+    agreed = [group.multiply(secret, key, party.roster.name(m)) for m, key in zip(others, theirs, strict=True)]
+    return salt.tobytes(), int(asked[0]), np.concatenate([np.empty((0, POINT_BYTES), np.uint8), *agreed])
 
 
 def _have_evaluated(mine: _Mine, sizes: dict[int, int]) -> tuple[U64, dict[int, U8]]:
@@ -285,7 +299,7 @@ def _note_sizes(party: Party) -> None:
     party.ledger.record(SIZES, party.roster.name(ACTIVE), len(party.others))
 
 
-def _take(party: Party, peer: int, *forms: tuple[type[np.generic], tuple[int, ...]]) -> tuple[Array, ...]:
+def _take(party: Party, peer: int, *forms: Form) -> tuple[Array, ...]:
     """Return arrays of known types and shapes from a peer."""
     expected = sum(np.dtype(kind).itemsize * math.prod(shape) for kind, shape in forms)
     arrays = party.communicator.receive(peer, expected=expected)

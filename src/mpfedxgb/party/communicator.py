@@ -106,9 +106,19 @@ class Communicator:
         for peer in peers:
             for frame in self._cut(block):
                 self._deliver(peer, frame)
-            self.meter.sent(self.roster.name(peer), payload, len(block))
-            if self.role == COORDINATOR and kind is Kind.DATA:
-                self.meter.now.dealer_bytes += payload
+            self.count_sent(peer, kind, payload, len(block))
+
+    def count_sent(self, peer: int, kind: Kind, payload: int, wire: int) -> None:
+        """Count a message to a peer."""
+        self.meter.sent(self.roster.name(peer), payload, wire)
+        if self.role == COORDINATOR and kind is Kind.DATA:
+            self.meter.now.dealer_bytes += payload
+
+    def count_received(self, peer: int, kind: Kind, payload: int, wire: int) -> None:
+        """Count a message from a peer."""
+        self.meter.received(self.roster.name(peer), payload, wire)
+        if peer == COORDINATOR and kind is Kind.DATA:
+            self.meter.now.dealer_bytes += payload
 
     def exchange(
         self, outgoing: Sequence[tuple[Sequence[int], Sequence[Array]]], expected: Mapping[int, int]
@@ -191,8 +201,6 @@ class Communicator:
                 f"{self.roster.name(self.role)} is at step {self.step} ({self.label}) and got a {theirs} from "
                 f"{self.roster.name(peer)}; do all roles run the same program with the same parameters?"
             )
-        if peer == COORDINATOR and kind is Kind.DATA:
-            self.meter.now.dealer_bytes += frame.payload_bytes
         return frame.arrays
 
     def _next(self, peer: int, expected: int = 0) -> Frame:
@@ -203,7 +211,7 @@ class Communicator:
             if frame.kind is Kind.PART:
                 block = self._whole(peer, frame, expected)
                 frame = decode(block, len(block))
-            self.meter.received(self.roster.name(peer), frame.payload_bytes, len(block))
+            self.count_received(peer, frame.kind, frame.payload_bytes, len(block))
             if frame.kind is not Kind.WAIT or self._begun:
                 return frame
             names = b"".join(array.tobytes() for array in frame.arrays)[:_MAX_TEXT]

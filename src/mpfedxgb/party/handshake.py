@@ -65,6 +65,21 @@ def shake_hands(comm: Communicator, make_source: MakeSource | None = None, priva
     return Keyring(seeds, context, make_source, private, training)
 
 
+def handshake_messages(comm: Communicator) -> list[tuple[Sequence[int], Sequence[int], list[int]]]:
+    """Return what `shake_hands` sends, on paper: from whom to whom, and the bytes of each array."""
+    size, greeting, agreement = comm.roster.size, len(_greeting(comm, b"")), len(_settle(comm, {}))
+    everyone, others = range(ACTIVE, size + 1), comm.roster.auxiliaries
+    fellows = {m: set(comm.roster.neighbours(m, comm.settings.topology)).intersection(others) for m in others}
+    return [
+        (everyone, [COORDINATOR], [greeting, NONCE_BYTES]),  # 1
+        (others, [ACTIVE], [greeting, NONCE_BYTES]),
+        *(([m], sorted(fellows[m]), [greeting, NONCE_BYTES]) for m in others),
+        ([COORDINATOR], everyone, [greeting, SEED_BYTES]),  # 2
+        ([ACTIVE], [COORDINATOR], [agreement]),  # 3
+        ([ACTIVE], others, [agreement, size * NONCE_BYTES, size * COMMITMENT_BYTES]),
+    ]
+
+
 def _participant(
     comm: Communicator, nonce: bytes, private: bytes
 ) -> tuple[dict[str, Any], list[bytes], list[bytes], bytes]:
@@ -190,8 +205,10 @@ def _settle(comm: Communicator, greetings: dict[int, dict[str, Any]]) -> bytes:
         )
     agreed = {
         "protocol": max(common),
-        "attempt": max(g["attempt"] for g in greetings.values()),
-        "max_frame_bytes": min(g["max_frame_bytes"] for g in greetings.values()),
+        "attempt": max((g["attempt"] for g in greetings.values()), default=comm.settings.attempt),
+        "max_frame_bytes": min(
+            (g["max_frame_bytes"] for g in greetings.values()), default=comm.settings.max_frame_bytes
+        ),
         "link": [comm.settings.link.latency, comm.settings.link.bandwidth],
     }
     return json.dumps(agreed).encode()

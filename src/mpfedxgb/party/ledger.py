@@ -29,6 +29,16 @@ class Ledger:
         if count:
             self._counts[name, receiver] = self._counts.get((name, receiver), 0) + count
 
+    def count(self, name: str, receiver: str) -> int:
+        """Return how many values of a name a receiver has learnt."""
+        return self._counts.get((name, receiver), 0)
+
+    def copy(self) -> Ledger:
+        """Return the ledger as it is now."""
+        copy = Ledger()
+        copy._counts.update(self._counts)
+        return copy
+
     def __iter__(self) -> Iterator[Reveal]:
         for (name, receiver), count in self._counts.items():
             yield Reveal(name, receiver, count)

@@ -34,15 +34,15 @@ class Counts:
     wire_sent: dict[str, int] = field(default_factory=dict)
     wire_received: dict[str, int] = field(default_factory=dict)
 
-    def add(self, other: Counts) -> None:
-        """Add another role's or phase's counters to these."""
+    def add(self, other: Counts, times: int = 1) -> None:
+        """Add another role's or phase's counters to these, once or as often as something happened."""
         for f in fields(self):
             mine, theirs = getattr(self, f.name), getattr(other, f.name)
             if isinstance(mine, dict):
                 for peer, count in theirs.items():
-                    mine[peer] = mine.get(peer, 0) + count
+                    mine[peer] = mine.get(peer, 0) + times * count
             else:
-                setattr(self, f.name, mine + theirs)
+                setattr(self, f.name, mine + times * theirs)
 
     @property
     def bytes_sent(self) -> int:

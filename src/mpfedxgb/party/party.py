@@ -8,9 +8,9 @@ three cases side by side; protocols are written once, in terms of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ MOST_ANNOUNCED_BYTES = 1 << 26
 """Largest announcement that the coordinator takes in parts; how long one is depends on trees, never on rows."""
 
 Spec = tuple[Ring, Shape]
+T = TypeVar("T")
 
 
 class Party:
@@ -50,6 +51,7 @@ class Party:
         self.on_progress: Callable[[str], None] = _say_nothing
         self.on_reveal: Callable[[str, Any], None] = _look_away
         self.on_milestone: Callable[[Mapping[str, Any]], None] = _keep_nothing
+        self.on_sizes: Callable[[Any], None] = _go_on
         self._scope: tuple[str, ...] = ()
         self._label = ""
         self._sources: dict[int, Source] = {}
@@ -75,6 +77,11 @@ class Party:
     def is_coordinator(self) -> bool:
         """Whether this is C."""
         return self.role == COORDINATOR
+
+    @property
+    def follows_shapes(self) -> bool:
+        """Whether this role has no values, and follows their shapes: C, and everybody in a rehearsal."""
+        return self.is_coordinator
 
     @property
     def is_active(self) -> bool:
@@ -120,6 +127,10 @@ class Party:
         self._sources.clear()
         self._openings = 0
         self.corrected = turn(self.communicator.step, self.roster.size)
+
+    def alike(self, items: Iterable[T], size: Callable[[T], object]) -> Iterator[T]:
+        """Yield items, of which those of one size cost the same: a rehearsal goes through one of each size."""
+        yield from items
 
     def number_opening(self, what: str = "") -> None:
         """Tell the openings of one step apart: from the second on, each is a step to the peers, under the same keys."""
@@ -227,9 +238,10 @@ class Party:
             raise FrameError(f"{self.roster.name(peer)} sent {len(arrays)} arrays where {len(specs)} were expected")
         return [_from_wire(array, *spec) for array, spec in zip(arrays, specs, strict=True)]
 
-    def announce(self, name: str, values: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
+    def announce(self, name: str, values: npt.ArrayLike | None, shape: Shape | None = None) -> npt.NDArray[np.int64]:
         """Tell the coordinator a public value that all participants know already, and return it.
 
+        Where the coordinator knows the `shape` that it has to have, it insists on it.
         Rounds: 0 among the participants; one hop to the coordinator. Reveals: `name` to the coordinator.
         """
         self.step(f"announce {name}")
@@ -240,6 +252,8 @@ class Party:
             public = arrays[0]
             if public.dtype != np.int64:
                 raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} as {public.dtype} instead of int64")
+            if shape is not None and public.shape != shape:
+                raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} in another form than expected")
         else:
             public = np.asarray(values, np.int64)
             if self.is_active:
@@ -282,10 +296,7 @@ class Party:
                 self.communicator.send(self.others, [public])
             else:
                 public = self._numbers(ACTIVE, name, public.shape)
-        shape = public.shape
-        public = self.announce(name, None if self.is_coordinator else public)
-        if public.shape != shape:
-            raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} in another form than expected")
+        public = self.announce(name, None if self.is_coordinator else public, public.shape)
         self.ledger.record(name, "participants", public.size)
         return public
 
@@ -316,6 +327,23 @@ class Party:
         self.ledger.record(name, "participants", everyone.size)
         return everyone
 
+    def meet(self, what: str) -> None:
+        """Go on when all roles have come this far, the coordinator too. Whoever cannot stops, and so everybody does.
+
+        Rounds: 1. Sent: an empty message by each auxiliary. Reveals: nothing.
+        """
+        self.step(what)
+        if not self.is_coordinator:
+            self.meter.now.rounds += 1
+            self.meter.now.hops += 2
+        if not self.is_active:
+            self.send([ACTIVE], [])
+            self.communicator.receive(ACTIVE, Kind.ANNOUNCE)
+            return
+        for role in (COORDINATOR, *self.others):
+            self.receive(role, [])
+        self.communicator.send([COORDINATOR, *self.others], [], Kind.ANNOUNCE)
+
     def _numbers(self, peer: int, name: str, shape: Shape) -> npt.NDArray[np.int64]:
         return self._as_numbers(peer, name, shape, self.communicator.receive(peer, expected=8 * math.prod(shape)))
 
@@ -339,6 +367,10 @@ def _look_away(name: str, value: Any) -> None:
     """Make nothing of a value that was revealed to this role (whoever studies what a role can learn looks here)."""
 
 
+def _go_on(sizes: Any) -> None:
+    """Let a training of any size begin; whoever has a machine to think of refuses here what it has no room for."""
+
+
 def _keep_nothing(more: Mapping[str, Any]) -> None:
     """Let a milestone pass: the kind of a session, a round of a training before it is kept, a batch that was scored.
 
@@ -357,10 +389,14 @@ def wire_bytes(specs: Sequence[Spec]) -> int:
     )
 
 
+def wire_shape(ring: Ring, shape: Shape) -> Shape:
+    """Return the shape that an array has in a message."""
+    return (-(-math.prod(shape) // 8),) if ring == BIT else shape + ring.tail
+
+
 def _from_wire(array: Array, ring: Ring, shape: Shape) -> RingArray:
     size = math.prod(shape)
-    expected = (-(-size // 8),) if ring == BIT else shape + ring.tail
-    if array.dtype != ring.dtype or array.shape != expected:
+    if array.dtype != ring.dtype or array.shape != wire_shape(ring, shape):
         raise FrameError(f"an array of {array.dtype}{list(array.shape)} came where {ring}{list(shape)} was expected")
     if ring == BIT:
         return RingArray(BIT, unpack_data(array, size).reshape(shape))

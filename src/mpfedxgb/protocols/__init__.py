@@ -22,7 +22,17 @@ from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs, negativ
 from mpfedxgb.protocols.divide import ITERATIONS, divide, reciprocal
 from mpfedxgb.protocols.lift import lift, lift_opened, lift_secret, lifting
 from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
-from mpfedxgb.protocols.opening import Pending, Steps, masking, open_groups, open_masked, open_pending, open_shares
+from mpfedxgb.protocols.opening import (
+    Opening,
+    Pending,
+    Steps,
+    follow_openings,
+    masking,
+    open_groups,
+    open_masked,
+    open_pending,
+    open_shares,
+)
 from mpfedxgb.protocols.plan import Plan, plan
 from mpfedxgb.protocols.private_matrix import KEPT_BYTES, PrivateMatrix, matrices_times, publish_matrix
 from mpfedxgb.protocols.reveal import reveal
@@ -59,6 +69,7 @@ __all__ = [
     "Matrix",
     "MemoryShelf",
     "Opened",
+    "Opening",
     "Pending",
     "Plan",
     "PrivateMatrix",
@@ -80,6 +91,7 @@ __all__ = [
     "concatenate",
     "concatenate_shares",
     "divide",
+    "follow_openings",
     "fractions",
     "inner_product",
     "less_than",

@@ -16,7 +16,7 @@ import numpy as np
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.compare import ByteSigns
-from mpfedxgb.protocols.opening import open_shares, open_steps
+from mpfedxgb.protocols.opening import follow_openings, open_shares, open_steps
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, stack, to_shares
 from mpfedxgb.protocols.stages import Layout, Named, Stage, winner_bits
 from mpfedxgb.ring.array import RingArray
@@ -195,9 +195,9 @@ class _Play:
         Rounds: 2 and those of the comparison, and 1 more in groups of more than two.
         """
         party, active = self.party, int(self.party.is_active)
-        if party.is_coordinator:
-            for _ in range(self.layout.openings - self.layout.keeps_value):
-                open_shares(party, [])
+        if party.follows_shapes:
+            openings = self.layout.opened()
+            follow_openings(party, openings[:-1] if self.layout.keeps_value else openings)
             return None
         (mask,), (dealt,) = self.masks["differences"], self.dealt["differences"]
         parts = [self._differences(self.value.masked, active, dealt + mask)]
@@ -230,7 +230,7 @@ class _Play:
                     return self._of_pairs(self.masks["valid"][0].data), self._of_pairs(known)
 
             steps = signs.steps(active, differences.reshape(1, self.layout.comparisons), fresh, dealt, gates)
-        return open_steps(self.party, signs.rounds, steps, signs.opens)
+        return open_steps(self.party, steps, signs.opens)
 
     def _by_group(self, signs: U8) -> U8:
         """Return answers over all pairs (outputs, B) as one plane over the groups for each pair and output."""
@@ -244,11 +244,8 @@ class _Play:
         party, shape = self.party, self.shape
         (value_mask,), (tag_mask,) = self.masks["value"], self.masks["tag"]
         if bits is None:
-            open_shares(party, [])
-            value, tag = (
-                RingArray.hidden(self.value.ring, value_mask.shape),
-                RingArray.hidden(self.tag.ring, tag_mask.shape),
-            )
+            follow_openings(party, self.layout.opened()[-1:])
+            value, tag = (RingArray.hidden(mask.ring, mask.shape) for mask in (value_mask, tag_mask))
         else:
             parts = [self._chosen(bits, self.value, self.dealt["value"][0], (-1, 1), value_mask)]
             parts.append(self._chosen(bits, self.tag, self.dealt["tag"][0], (0,), tag_mask))

@@ -19,7 +19,7 @@ from math import prod
 import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.party.party import Party, Spec, wire_bytes
+from mpfedxgb.party.party import Party, Spec
 from mpfedxgb.protocols.opening import Pending, Steps, open_pending
 from mpfedxgb.protocols.secret import Secret, Shares, public_shares
 from mpfedxgb.ring import kernels
@@ -109,9 +109,9 @@ def _comparing(party: Party, x: Secret, bits: int, flip: RingArray | None, digit
     one_hot, look_up = party.deal(  # one-time truth tables (Ishai et al. 2013), of single digits
         [(plan.ring, (*shape, plan.digits, plan.base)), (PACKED, (*shape, plan.packed))], deal_tables
     )
-    if party.is_coordinator:
+    if party.follows_shapes:
         answer = Shares(RingArray.hidden(BIT, shape))
-        return Pending(RingArray.hidden(plan.ring, rho.shape), lambda _: answer)
+        return Pending(RingArray.hidden(plan.ring, rho.shape), lambda _: answer, lambda total: _clipped(total, plan))
     part = _masked_terms(plan, low_digits(x.masked, bits, digit), one_hot, rho, int(party.is_active))
     return Pending(
         part,
@@ -153,9 +153,13 @@ class ByteSigns:
         """Return what is drawn for so many signs."""
         return [(self._sizes.ring, (count, self._sizes.digits))]
 
-    def opened_bytes(self, count: int) -> list[int]:
-        """Return how many bytes each opening has, for so many signs."""
-        return [wire_bytes(self.fresh(count))]
+    def opened(self, count: int) -> list[list[Spec]]:
+        """Return what each round opens for so many signs."""
+        return [self.fresh(count)]
+
+    def clip(self, total: RingArray) -> RingArray:
+        """Reduce sums of digits to the sizes of their tables, the width of their masks."""
+        return _clipped(total, self._sizes)
 
     def dealt(self, count: int) -> list[Spec]:
         """Return what is dealt for so many signs."""
@@ -172,7 +176,7 @@ class ByteSigns:
         """Yield what has to be opened, take it opened, and return this participant's shares as a plane (1, B)."""
         plan = self._sizes
         part = _masked_terms(plan, low_digits(masked, self.bits - 1, DIGIT), dealt[0], fresh[0], active)
-        tau = yield part, lambda total: _clipped(total, plan)
+        tau = yield part, self.clip
         answer = _look_up(plan, dealt[1], tau)
         if active:
             answer ^= bit_at(masked, self.bits - 1).data
@@ -180,7 +184,7 @@ class ByteSigns:
 
 
 def _clipped(digits: RingArray, plan: _Plan) -> RingArray:
-    return RingArray(plan.ring, digits.data & plan.clip)
+    return digits if digits.is_hidden else RingArray(plan.ring, digits.data & plan.clip)
 
 
 def _one_hot_digits(mask: RingArray, bits: int, digit: int, plan: _Plan) -> RingArray:

@@ -25,7 +25,7 @@ import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party, Spec
-from mpfedxgb.protocols.opening import Steps, open_steps
+from mpfedxgb.protocols.opening import Clip, Steps, follow_openings, open_steps
 from mpfedxgb.protocols.polynomials import Polynomials, polynomials
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.array import RingArray
@@ -85,11 +85,11 @@ def negative_by_bits(party: Party, x: Secret, bits: int, rounds: int = 2, digit:
     party.meter.now.comparisons += count
     signs, flat = bit_signs(bits, rounds, digit), x.reshape(1, count)
     fresh, dealt = party.prepare(signs.fresh(count), signs.dealt(count), lambda masks: signs.deal(flat.mask, masks))
-    if party.is_coordinator:
-        open_steps(party, signs.rounds, None)
+    if party.follows_shapes:
+        follow_openings(party, [("", specs, None) for specs in signs.opened(count)])
         return Shares(RingArray.hidden(BIT, x.shape))
     steps = signs.steps(int(party.is_active), flat.masked, fresh, dealt)
-    plane = open_steps(party, signs.rounds, steps)
+    plane = open_steps(party, steps)
     return Shares(RingArray(BIT, plane_bits(plane[0], count).reshape(x.shape)))
 
 
@@ -107,6 +107,7 @@ class BitSigns:
     levels: tuple[Polynomials, ...]
     tables: int
     opens: str = "bits"
+    clip: Clip | None = None
 
     @property
     def rounds(self) -> int:
@@ -129,10 +130,10 @@ class BitSigns:
         """Return what is drawn for so many answers."""
         return [(PACKED, (self.mask_places[-1], self.ending.sides * octets_of(count)))]
 
-    def opened_bytes(self, count: int) -> list[int]:
-        """Return how many bytes each opening has, for so many answers."""
-        planes, octets = self.mask_places, self.ending.sides * octets_of(count)
-        return [octets * (last - first) for first, last in pairwise(planes)]
+    def opened(self, count: int) -> list[list[Spec]]:
+        """Return what each round opens for so many answers."""
+        width, places = self.ending.sides * octets_of(count), self.mask_places
+        return [[(PACKED, (stop - start, width))] for start, stop in pairwise(places)]
 
     def dealt(self, count: int) -> list[Spec]:
         """Return what is dealt for so many answers."""

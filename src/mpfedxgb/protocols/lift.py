@@ -55,7 +55,7 @@ def lifting(party: Party, y: Secret, offset: int, ring: Ring) -> Pending[Secret]
         return [y.mask.cast(ring), top_bit(y.mask).cast(ring) * (1 << y.ring.bits)]
 
     r, wrap = party.deal([spec, spec], masks)
-    if party.is_coordinator:
+    if party.follows_shapes:
         return masking(party, Shares(RingArray.hidden(*spec)))
     part = wrap * (1 - top_bit(y.masked).cast(ring)) - r
     if party.is_active:

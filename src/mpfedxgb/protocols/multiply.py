@@ -88,7 +88,7 @@ def multiplying(
         muls = sum(len(term.factors) - 1 for term in terms)
         party.meter.now.mul_calls += muls
         party.meter.now.products += prod(shape) * muls
-        if party.is_coordinator:
+        if party.follows_shapes:
             parts.append(Shares(RingArray.hidden(full.ring, full.shape)))
             continue
         part = full

@@ -10,9 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
-from mpfedxgb.party.party import Party, wire_bytes
+from mpfedxgb.party.party import Party, Spec, wire_bytes
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.routes import cut, route
 from mpfedxgb.protocols.secret import Secret, Shares
@@ -28,6 +26,10 @@ Clip = Callable[[RingArray], RingArray]
 
 Steps = Generator[tuple[RingArray, Clip | None], RingArray, U8]
 """The local parts of a protocol of several rounds: yields what has to be opened, takes the sum, returns shares."""
+
+
+Opening = tuple[str, Sequence[Spec], Clip | None]
+"""What is said of an opening, what it opens, and what reduces its sums, if something does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,15 +79,8 @@ def open_masked(party: Party, shares: Shares) -> Secret:
     return open_pending(party, [masking(party, shares)])[0]
 
 
-def open_steps(party: Party, rounds: int, steps: Steps | None, what: str = "") -> U8:
-    """Open what the steps of a protocol yield, one round each, and return what they come to.
-
-    The coordinator has no steps to take; it follows the rounds, and gets an empty array.
-    """
-    if steps is None:
-        for _ in range(rounds):
-            open_shares(party, [])
-        return np.empty((0, 0), np.uint8)
+def open_steps(party: Party, steps: Steps, what: str = "") -> U8:
+    """Open what the steps of a protocol yield, one round each, and return what they come to."""
     try:
         part, clip = next(steps)
         while True:
@@ -94,6 +89,12 @@ def open_steps(party: Party, rounds: int, steps: Steps | None, what: str = "") -
     except StopIteration as end:
         shares: U8 = end.value
         return shares
+
+
+def follow_openings(party: Party, openings: Sequence[Opening]) -> None:
+    """Go through openings round by round, where a role follows shapes (see `open_shares`)."""
+    for what, specs, clip in openings:
+        open_shares(party, [RingArray.hidden(*spec) for spec in specs], [clip] * len(specs), what)
 
 
 def open_shares(

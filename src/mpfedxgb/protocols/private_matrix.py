@@ -74,11 +74,13 @@ def publish_matrix(
     else:
         held.own(owner, layout, plain, source)
         own = held.published(owner)
-    for tile in layout.all_tiles():
+    for tile in party.alike(layout.all_tiles(), lambda tile: tile.shape):
         party.step(step)
-        values = RingArray(VECTOR, next(own)) if party.role == owner else RingArray.hidden(VECTOR, tile.shape)
+        values = RingArray.hidden(VECTOR, tile.shape)
+        if party.role == owner and not party.follows_shapes:
+            values = RingArray(VECTOR, next(own))
         (values,) = publish(party, owner, [values])
-        if source is None:
+        if source is None and not values.is_hidden:
             # Kept as it came in its frame: where participants share a process, those who got one frame share it.
             held.put(owner, tile, np.asarray(values.data, np.uint64))
     return PrivateMatrix(owner, columns, rows, held)
@@ -110,7 +112,7 @@ def matrices_times(party: Party, matrices: Sequence[PrivateMatrix], x: RowVector
     for matrix, rest in zip(matrices, others, strict=True):
         part = next(dealt) if rest else RingArray.zeros(VECTOR, (count, matrix.columns))
         mine = [x.parts[party.role]] if party.role in x.parts else []
-        if party.is_coordinator:
+        if party.follows_shapes:
             part = RingArray.hidden(VECTOR, part.shape)
         elif party.role == matrix.owner:
             part = part + _times(matrix, [x.masked], mine)

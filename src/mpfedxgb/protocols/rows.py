@@ -79,8 +79,12 @@ def splitting_rows(party: Party, bits: Secret, x: Secret) -> Pending[Sides]:
         raise DoesNotFitError(f"{rows} rows of {n} nodes take a bit each, packed, not {bits}")
     party.step("child update")
     party.meter.now.products += n * k * rows
-    work = _Dealer(party, bits, x) if party.is_coordinator else _Participant(party, bits, x)
-    for nodes, some in _blocks(x.shape):
+    work: _Follower | _Dealer | _Participant
+    if x.mask.is_hidden:
+        work = _Follower(party, x)
+    else:
+        work = _Dealer(party, bits, x) if party.is_coordinator else _Participant(party, bits, x)
+    for nodes, some in party.alike(_blocks(x.shape), lambda block: _size(block[0], k, block[1])):
         work.split(nodes, some)
     return work.pending()
 
@@ -97,6 +101,24 @@ def _blocks(shape: Shape) -> Iterator[tuple[slice, slice]]:
 
 def _size(nodes: slice, k: int, rows: slice) -> Shape:
     return nodes.stop - nodes.start, k, rows.stop - rows.start
+
+
+class _Follower:
+    """Any role's run in a rehearsal, in which all is hidden."""
+
+    def __init__(self, party: Party, x: Secret) -> None:
+        self.party, self.ring, self.shape = party, x.ring, x.shape
+
+    def split(self, nodes: slice, rows: slice) -> None:
+        """Deal for one block."""
+        self.party.deal([(self.ring, _size(nodes, self.shape[1], rows))], list)
+
+    def pending(self) -> Pending[Sides]:
+        """Return what the next round opens, and both sides of it."""
+        n, *rest = self.shape
+        part, both = (RingArray.hidden(self.ring, (count, *rest)) for count in (n, 2 * n))
+        parts = dict.fromkeys(range(1, self.party.roster.size + 1), part)
+        return Pending(part, lambda _: Sides(Secret(both, both), RowVectors(part, parts)))
 
 
 class _Dealer:

@@ -150,7 +150,7 @@ def to_shares(party: Party, x: Secret) -> Shares:
     part = -x.mask
     if party.is_active:
         part = part + x.masked
-    return Shares(RingArray.hidden(x.ring, x.shape) if party.is_coordinator else part)
+    return Shares(RingArray.hidden(x.ring, x.shape) if party.follows_shapes else part)
 
 
 def public_shares(party: Party, values: RingArray) -> Shares:

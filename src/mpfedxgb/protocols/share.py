@@ -35,7 +35,7 @@ def share_together(
     party.step(f"share of {party.roster.name(owner)}")
     masks = [party.fresh_of(owner, *spec) for spec in specs]
     masked = [RingArray.hidden(*spec) for spec in specs]
-    if party.role == owner:
+    if party.role == owner and not party.follows_shapes:
         given = [] if values is None else list(values)
         if [(value.ring, value.shape) for value in given] != list(specs):
             wanted = ", ".join(f"{ring}{list(shape)}" for ring, shape in specs)
@@ -82,7 +82,7 @@ def share_each(
     if party.is_coordinator:
         return Secret(RingArray.hidden(ring, masks.shape), masks)
     own = [i for i, owner in enumerate(owners) if owner == party.role]
-    given = values or {}
+    given = {i: RingArray.hidden(ring, shape) for i in own} if party.follows_shapes else values or {}
     missing = [i for i in own if i not in given]
     if missing:
         raise DoesNotFitError(f"{party.name} has to share the entries {missing}, which it owns, too")

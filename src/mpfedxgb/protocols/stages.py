@@ -10,6 +10,7 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Spec, wire_bytes
 from mpfedxgb.protocols.compare import ByteSigns
 from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs
+from mpfedxgb.protocols.opening import Opening
 from mpfedxgb.protocols.polynomials import Polynomials, polynomials
 from mpfedxgb.ring.planes import octets_of
 from mpfedxgb.ring.ring import PACKED, Ring
@@ -109,6 +110,22 @@ class Layout:
             specs.append(("winners", (PACKED, (self.chosen, octets))))
         return specs
 
+    def opened(self) -> list[Opening]:
+        """Return the openings: differences, comparison, answers, winners, and what was selected.
+
+        Everything that is drawn masks something that is opened.
+        """
+        masks: dict[str, list[Spec]] = {}
+        for name, spec in self.fresh():
+            masks.setdefault(name, []).append(spec)
+        openings: list[Opening] = [("", masks["differences"] + masks.get("valid", []), None)]
+        signs = self.signs
+        openings += [(signs.opens, specs, signs.clip) for specs in signs.opened(self.comparisons)]
+        openings += [(name, masks[name], None) for name in ("answers", "winners") if name in masks]
+        if self.keeps_value:
+            openings.append(("selected", masks["value"] + masks["tag"], None))
+        return openings
+
     def dealt(self) -> Named:
         """Return what the coordinator deals."""
         gates = (self.groups, self.chosen)
@@ -127,17 +144,8 @@ class Layout:
         return wire_bytes([spec for _, spec in self.dealt()])
 
     def opened_bytes(self) -> list[int]:
-        """Return the bytes of each opening, in order: everything that is drawn masks something that is opened."""
-        sizes: dict[str, int] = {}
-        for name, spec in self.fresh():
-            sizes[name] = sizes.get(name, 0) + wire_bytes([spec])
-        opened = [sizes["differences"] + sizes.get("valid", 0), *self.signs.opened_bytes(self.comparisons)]
-        opened.append(sizes["answers"])
-        if self.has_winner_bits:
-            opened.append(sizes["winners"])
-        if self.keeps_value:
-            opened.append(sizes["value"] + sizes["tag"])
-        return opened
+        """Return the bytes of each opening, in order."""
+        return [wire_bytes(specs) for _, specs, _ in self.opened()]
 
 
 def winner_products(size: int, valid: bool) -> int:

@@ -35,7 +35,7 @@ def truncate(party: Party, x: Secret, places: int, digit: int = DIGIT) -> Secret
         return [shift_right(y.mask, places), wrap, b.mask.cast(ring)]
 
     r, wrap, rho = party.deal([spec, spec, spec], masks)
-    if party.is_coordinator:
+    if party.follows_shapes:
         return open_masked(party, Shares(RingArray.hidden(*spec)))
     flipped = b.masked.cast(ring)
     part = wrap * (1 - top_bit(y.masked).cast(ring)) - r - rho * (1 - (flipped + flipped))

@@ -23,6 +23,7 @@ _ABOUT: dict[str, type | tuple[type, ...]] = {
     "kind": str,
     "parameters": dict,
     "metrics": dict,
+    "forecast": dict,
     "seconds": (int, float),
     "rounds": int,
     "bytes_sent": int,

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.boosting.forecast import Forecast
 
 
 class Watcher(Protocol):
@@ -23,6 +24,10 @@ class Watcher(Protocol):
         """Take note of a finer step."""
         ...
 
+    def on_forecast(self, make: Callable[[], Forecast | None]) -> None:
+        """Take note that the sizes are known, from which a forecast can be made."""
+        ...
+
 
 class Silent:
     """Shows nothing."""
@@ -32,6 +37,9 @@ class Silent:
 
     def on_progress(self, what: str) -> None:
         """Show nothing."""
+
+    def on_forecast(self, make: Callable[[], Forecast | None]) -> None:
+        """Show nothing, and so make none."""
 
 
 class Bar:
@@ -48,6 +56,12 @@ class Bar:
         )
         cost = f"{report.communication_rounds} rounds, {report.bytes_sent / 1e6:.1f} MB"
         self._progress.update(self._task, advance=1, metric=metric, cost=cost)
+
+    def on_forecast(self, make: Callable[[], Forecast | None]) -> None:
+        """Show what the training will cost, above the bar."""
+        told = make()
+        if told is not None:
+            self._progress.console.print(told.summary, highlight=False, markup=False)
 
     def on_progress(self, what: str) -> None:
         """Show the level that is being grown."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts, Meter
@@ -19,7 +20,7 @@ class RunRecord:
 
     `roles` holds each role's totals, `setup` what of them was spent once before the first tree, `phases` the active
     participant's counts by phase, `ledger` every reveal. `plans` says how tournaments of so many nodes x candidates
-    were played, planned for the `link` and the `topology`.
+    were played, planned for the `link` and the `topology`. `basis` is what the forecast of a training is made of.
     """
 
     kind: str
@@ -36,6 +37,12 @@ class RunRecord:
     link: Link
     topology: str
     plans: dict[str, str]
+    basis: Basis | None = None
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """What this training would have cost with full trees, from its sizes alone; None where there is none."""
+        return None if self.basis is None else foretold(self.basis)
 
     @property
     def rounds(self) -> int:
@@ -64,6 +71,7 @@ class RunRecord:
             "topology": self.topology,
             "plans": self.plans,
             "rounds": self.rounds,
+            "forecast": None if self.forecast is None else self.forecast.to_dict(),
             "messages": {name: sum(c.messages.values()) for name, c in self.roles.items()},
             "bytes_sent": {name: c.bytes_sent for name, c in self.roles.items()},
             "dealer_bytes": self.dealer_bytes,
@@ -95,6 +103,8 @@ class RunRecord:
         lines += ["", f"{'phase':32}{'seconds':>10}{'rounds':>8}{'products':>12}{'comparisons':>13}"]
         for path, c in self.phases.items():
             lines.append(f"{path or '(between)':32}{c.seconds:>10.3f}{c.rounds:>8}{c.products:>12}{c.comparisons:>13}")
+        if self.forecast is not None:
+            lines += ["", f"forecast from the sizes: {self.forecast.summary}"]
         if self.plans:
             link = f"a {self.topology}, {self.link.latency:g} ms, {self.link.bandwidth:g} Mbit/s"
             lines += ["", f"{'tournaments':16}planned for {link}: groups and rounds of their comparisons"]
@@ -117,6 +127,7 @@ def record_run(
     roster: Roster,
     meters: Sequence[Meter],
     ledger: Ledger,
+    basis: Basis | None = None,
 ) -> RunRecord:
     """Return the record of a run from the roles' meters, the coordinator's first, and their common ledger."""
     return RunRecord(
@@ -134,4 +145,5 @@ def record_run(
         link=settings.link,
         topology=settings.topology,
         plans=dict(meters[ACTIVE].plans),
+        basis=basis,
     )

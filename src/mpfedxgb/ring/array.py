@@ -265,8 +265,8 @@ def concatenate(arrays: Sequence[RingArray], axis: int = -1) -> RingArray:
     """Join arrays of one ring along an existing logical axis."""
     ring, axis = arrays[0].ring, range(arrays[0].ndim)[axis]
     if any(a.is_hidden for a in arrays):
-        shape = np.concatenate([np.broadcast_to(np.uint8(0), a.shape) for a in arrays], axis=axis).shape
-        return RingArray.hidden(ring, shape)
+        lengths, shape = [a.shape[axis] for a in arrays], arrays[0].shape
+        return RingArray.hidden(ring, (*shape[:axis], sum(lengths), *shape[axis + 1 :]))
     return RingArray(ring, np.concatenate([a.data for a in arrays], axis=axis))
 
 

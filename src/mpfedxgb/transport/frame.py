@@ -100,6 +100,12 @@ def encode(kind: Kind, sender: int, session: bytes, step: int, label: str, array
     return b"".join(parts)
 
 
+def frame_bytes(label: str, arrays: Sequence[tuple[tuple[int, ...], int]]) -> int:
+    """Return how long a frame of arrays, given as shapes and bytes, is."""
+    shapes = sum(_ARRAY.size + 8 * len(shape) for shape, _ in arrays)
+    return _FIXED.size + len(short_label(label).encode()) + shapes + sum(size for _, size in arrays)
+
+
 def _bytes_of(array: Array) -> bytes:
     """Return an array's bytes for joining, without a copy of their own."""
     return cast(bytes, np.ascontiguousarray(array).data.cast("B")) if array.size else b""

@@ -8,7 +8,7 @@ from mpfedxgb.party.party import Party, Spec
 from mpfedxgb.protocols.argmax import Fractions
 from mpfedxgb.protocols.bits import Bit
 from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs
-from mpfedxgb.protocols.opening import Steps, open_shares
+from mpfedxgb.protocols.opening import Opening, Steps, follow_openings, open_shares
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, public_shares, stack, to_shares
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.fractions import fraction_masks, fraction_parts, lift_words
@@ -91,6 +91,14 @@ class _Gains:
             *signs,
         ]
 
+    def _opened(self) -> list[Opening]:
+        """Return the three openings; those of a comparison travel with the last two."""
+        sums, values, fractions, whole, *_ = self._fresh()
+        signs = [] if self.signs is None else self.signs.opened(self.nodes * self.columns)
+        first, second = [*signs, [], []][:WEIGHT_ROUNDS]
+        rounds = (("", [sums]), ("lift", [values, *first]), ("fractions", [fractions, whole, *second]))
+        return [(what, specs, None) for what, specs in rounds]
+
     def _dealt(self) -> list[Spec]:
         n, columns, ring = self.nodes, self.columns, self.ring
         signs = [] if self.signs is None else self.signs.dealt(n * columns)
@@ -118,9 +126,8 @@ class _Gains:
     def fractions(self, tags: Secret) -> Fractions:
         """Play the three rounds."""
         party, first = self.party, self.rules.no_split_first
-        if party.is_coordinator:
-            for _ in range(3):
-                open_shares(party, [])
+        if party.follows_shapes:
+            follow_openings(party, self._opened())
             values, fractions, whole = (
                 Secret(RingArray.hidden(self.ring, mask.shape), mask)
                 for mask in (self.value_mask, self.fraction_mask, self.whole_mask)
@@ -195,7 +202,7 @@ class _Gains:
         else:
             return None
         one = RingArray(BIT, np.ones((self.nodes, 1), np.uint8))
-        always = public_shares(self.party, RingArray.hidden(BIT, one.shape) if self.party.is_coordinator else one)
+        always = public_shares(self.party, RingArray.hidden(BIT, one.shape) if self.party.follows_shapes else one)
         return concatenate_shares([always, valid] if self.rules.no_split_first else [valid, always])
 
 
@@ -229,7 +236,7 @@ def _plane(bits: RingArray) -> U8:
 
 def shifted(party: Party, sums: Shares) -> Shares:
     """Return bucket sums plus OFFSET. Local."""
-    if party.is_coordinator:
+    if party.follows_shapes:
         return sums
     offset = RingArray.encode(VECTOR, np.array(OFFSET, np.int64)).broadcast_to(sums.shape)
     return sums + public_shares(party, offset)

@@ -38,7 +38,7 @@ def reveal_leaves(party: Party, grown: Grown, sizes: TableSizes) -> Members | No
         value = reveal(party, grown.members, ACTIVE, LEAF_MEMBERSHIP, len(grown.trees) * sizes.all_rows)
         for tree in grown.trees:
             record_own_paths(party, tree)
-        return unpack_data(value.data, sizes.all_rows) if party.is_active else None
+        return None if value.is_hidden else unpack_data(value.data, sizes.all_rows)
 
 
 def record_own_paths(party: Party, tree: GrownTree) -> None:

@@ -238,3 +238,40 @@ def test_a_half_open_connection_is_noticed(two: Loopback, monkeypatch: pytest.Mo
         with pytest.raises(PeerFinishedError, match="connection to bank was lost"):
             Call(end.receive, 1, 10 * LONG).result()
         end.close()
+
+
+LEAVER = """
+import atexit, threading
+atexit.register(lambda: print(sorted(t.name for t in threading.enumerate()), flush=True))  # after all that follow
+from mpfedxgb.transport.grpc import Endpoints, connect
+from mpfedxgb.transport.grpc.tls import Identity
+ca, certificate, key, here, there = sys.argv[1:]
+identity = Identity.load("bank", Path(ca), Path(certificate), Path(key))
+endpoints = Endpoints(("coordinator", "bank", "telecom"), {0: there}, here)
+def wait():
+    try:
+        connect(1, endpoints, identity, "test", 60, 1 << 20, 1 << 20)
+    except Exception as error:
+        print(error, flush=True)
+threading.Thread(target=wait, daemon=True).start()
+print("waits", flush=True)
+sys.stdin.readline()
+sys.exit(7)
+"""
+
+
+def test_a_process_ends_without_threads_of_grpc(federation: Loopback) -> None:
+    """One that ends while it listens and dials closes both first: with its own exit code, and with one thread left."""
+    identity = federation.identity("bank")
+    files = (identity.ca_file, identity.certificate_file, identity.key_file)
+    addresses = (f"127.0.0.1:{port}" for port in federation.ports[1::-1])
+    process = run_program(LEAVER, *files, *addresses, stderr=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waits\n"
+        federation.wait_for_port(1)
+        out, err = process.communicate("go\n", timeout=3 * LONG)
+    finally:
+        process.kill()
+        process.communicate()
+    assert (process.returncode, out) == (7, "this process ends\n['MainThread']\n"), err

@@ -121,6 +121,22 @@ def test_another_federation(federation: Loopback, caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.usefixtures("coordinator")
+def test_another_topology(federation: Loopback, caplog: pytest.LogCaptureFixture) -> None:
+    """A role that would be in a mesh is told that this is a star, and the listening role's log says so, too."""
+    with pytest.raises(HandshakeError, match=r"bank says that the topology is mesh, coordinator says star; give all"):
+        federation.connect(1, peers=[0], topology="mesh")
+    assert "the topology is mesh" in caplog.text
+
+
+def test_a_mesh_needs_somebody_to_listen(federation: Loopback) -> None:
+    """Of four, telecom is dialled by retail: without an address of its own it is refused at once."""
+    four = with_names(federation, NAMES)
+    endpoints = Endpoints(NAMES, dict(enumerate(["127.0.0.1:1"] * 2)), None)
+    with pytest.raises(SettingsError, match="telecom has to listen, but has nothing to listen on"):
+        four.connect(2, endpoints=endpoints, topology="mesh")
+
+
+@pytest.mark.usefixtures("coordinator")
 def test_another_wire_version(federation: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     """A role of another version is refused in words."""
     with monkeypatch.context() as patch:

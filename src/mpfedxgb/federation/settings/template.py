@@ -109,10 +109,10 @@ def _tables(
         ],
     )
     yield "[role]", _role(name, role)
-    yield (
-        "# Only the coordinator and the active participant listen.\n[network]",
-        _network(roster, role, places, topology),
+    who = (
+        "Only the coordinator and the active participant listen" if topology == STAR else "All but the last role listen"
     )
+    yield f"# {who}.\n[network]", _network(roster, role, places, topology)
     yield (
         "# Who this role is to the others: the certificate's DNS name has to be its name above.\n[tls]",
         [
@@ -168,7 +168,7 @@ def _role(name: str, role: int) -> list[_Line]:
 
 
 def _network(roster: Roster, role: int, places: Mapping[int, Place], topology: str) -> list[_Line]:
-    how = "star: over the active one; mesh: each participant with each; the same at all roles"
+    how = "star: over the active one; mesh: each with each; the same at all roles"
     lines = [_Line("topology", topology, how, topology == STAR)]
     if role in places:
         lines.append(_Line("listen", str(places[role].listen), "where the others reach this role; open this port"))
@@ -178,9 +178,12 @@ def _network(roster: Roster, role: int, places: Mapping[int, Place], topology: s
         )
     if role not in (COORDINATOR, ACTIVE):
         lines.append(_Line("active", str(places[ACTIVE].dial), f"where {roster.name(ACTIVE)} is reached from here"))
-    peers = {roster.name(m): str(places[m].dial) for m in roster.auxiliaries if m < role and topology == MESH}
-    if peers:
-        lines.append(_Line("peers", peers, "where other auxiliaries are reached from here: those before this one"))
+    for m in roster.auxiliaries:
+        if m < role and topology == MESH:
+            lines.append(_Line(f"peers.{roster.name(m)}", str(places[m].dial), f"where {roster.name(m)} is reached"))
+        elif m < role:
+            example = "example: where it is reached from here, in a mesh"
+            lines.append(_Line(f"peers.{roster.name(m)}", f"{roster.name(m)}.example.org:7703", example, True))
     planned = [_Line("link", DEFAULT_LINK, "what lies between the roles: lan, wan, or ms/Mbit/s as in 20/100", True)]
     return [
         *lines,
@@ -253,6 +256,4 @@ def _label() -> list[_Line]:
 
 def _toml(value: Any) -> str:
     """Return a value as TOML, which agrees with JSON on texts, lists of texts, numbers and booleans."""
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)

@@ -9,9 +9,11 @@ Threads and settings were chosen by measurement, see docs/adr/0012-grpc-streams.
 
 from __future__ import annotations
 
+import atexit
 import math
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -29,6 +31,9 @@ __all__ = ["Endpoints", "GrpcTransport", "connect", "open_transport"]
 
 LINGER = 5.0
 """Seconds that closing waits for a peer that takes nothing of what was sent before."""
+
+LAST_LINGER = 1.0
+"""The same at the end of the process, if nobody has closed the transport; and seconds that threads have to end."""
 
 
 def open_transport(settings: ConnectionSettings) -> GrpcTransport:
@@ -125,6 +130,7 @@ class GrpcTransport:
         self._server: Server | None = None
         self._clients: list[Client] = []
         self._closing = threading.Lock()
+        _open.add(self)
 
     def _open(self, endpoints: Endpoints, identity: Identity, max_block: int, end: float) -> None:
         """Listen and dial, as this role has to; dialling ends at `end`."""
@@ -178,14 +184,40 @@ class GrpcTransport:
 
     def close(self) -> None:
         """Release everything (see Transport); what was sent before still arrives, unless a peer takes nothing."""
+        self._end(LINGER)
+
+    def _end(self, linger: float) -> None:
         self._rendezvous.over.set()
         streams = list(self._rendezvous.streams.values())
         for stream in streams:
             stream.close()
         with self._closing:
             for stream in streams:
-                stream.wait_until_ended(LINGER)
+                stream.wait_until_ended(linger)
             for client in self._clients:
                 client.close()
             if self._server is not None:
                 self._server.close()
+        _open.discard(self)
+
+
+_open: weakref.WeakSet[GrpcTransport] = weakref.WeakSet()
+"""Transports that nobody has closed yet, those that still wait for peers among them."""
+
+
+def _leave() -> None:
+    """Close what is open when the process ends, and let gRPC's threads end before Python does.
+
+    A thread that is inside gRPC while the interpreter is taken down is ended in the middle of C++ code, which may abort
+    the whole process instead (SIGABRT), and with it the exit code that an operator waits for.
+    """
+    for transport in list(_open):
+        transport._rendezvous.fail(FederationError("this process ends"))
+        transport._end(LAST_LINGER)
+    end = time.monotonic() + LAST_LINGER
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join(max(0.0, end - time.monotonic()))
+
+
+atexit.register(_leave)

@@ -1,0 +1,305 @@
+"""What a training will cost: the training itself, rehearsed by every role on sizes alone (`party.rehearsal`).
+
+It holds for full trees, in which every node of every level splits. Rounds and all bytes together do not depend on whose
+splits they are. Which participant sends a part of them does, so splits are assumed to belong to the participants in
+proportion to their candidate columns, unless it is said whose they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mpfedxgb.boosting.checkpoint import State
+from mpfedxgb.boosting.memory import disk_bytes, peak_bytes, simulation_bytes
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.room import in_units
+from mpfedxgb.boosting.setup import TABLE_SIZES
+from mpfedxgb.boosting.train import secure_train
+from mpfedxgb.config import Link, SessionSettings
+from mpfedxgb.errors import UserError
+from mpfedxgb.party.ledger import Ledger, Reveal
+from mpfedxgb.party.meter import Counts
+from mpfedxgb.party.rehearsal import Numbers, Rehearsal
+from mpfedxgb.party.roster import ACTIVE, Roster
+from mpfedxgb.protocols.tag import NOBODY
+from mpfedxgb.ring.ring import Shape
+from mpfedxgb.tree.level import TableSizes
+
+SETUP, TRAIN = "setup", "train"
+"""Phases of a training: what comes once, and what comes with every round."""
+
+Owners = Callable[[int], Numbers]
+"""From the number of nodes of a level to the owners of their splits; a node of NOBODY does not split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a training of full trees costs: each role's totals, what of them comes before the first tree, and reveals.
+
+    Counts are those of the meter (`party.meter`), which a run of full trees equals. `memory` and `disk` are bytes at
+    each role in a process of its own, `together` the memory of all in one; `seconds` is an estimate, if one was made
+    (`boosting.calibration`).
+    """
+
+    params: TrainParams
+    sizes: TableSizes
+    roster: Roster
+    link: Link
+    roles: dict[str, Counts] = field(repr=False)
+    setup: dict[str, Counts] = field(repr=False)
+    ledger: tuple[Reveal, ...] = field(repr=False)
+    plans: dict[str, str] = field(repr=False)
+    memory: dict[str, int] = field(repr=False)
+    disk: dict[str, int] = field(repr=False)
+    together: int = field(repr=False)
+    seconds: float | None = None
+
+    @property
+    def rounds(self) -> int:
+        """Communication rounds among the participants."""
+        return self.roles[self.roster.name(ACTIVE)].rounds
+
+    @property
+    def hops(self) -> int:
+        """Messages, one after the other, that somebody waits for."""
+        return self.roles[self.roster.name(ACTIVE)].hops
+
+    @property
+    def dealer_bytes(self) -> int:
+        """Bytes from the coordinator."""
+        return self.roles[self.roster.coordinator].dealer_bytes
+
+    @property
+    def summary(self) -> str:
+        """The forecast as one line, for a log."""
+        busiest = max(self.roles, key=lambda name: self.roles[name].bytes_sent)
+        return (
+            f"full trees take {self.rounds} rounds, {in_units(self.dealer_bytes)} from {self.roster.coordinator}, "
+            f"{in_units(self.roles[busiest].bytes_sent)} sent by {busiest}, "
+            f"up to {in_units(max(self.memory.values()))} of memory a role"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings and dictionaries."""
+        return {
+            "rows": self.sizes.rows,
+            "evaluation_rows": self.sizes.eval_rows,
+            "candidate_columns": dict(zip(self.roster.participants, self.sizes.columns, strict=True)),
+            "trees": self.params.n_estimators * self.params.trees_per_round,
+            "link": {"latency": self.link.latency, "bandwidth": self.link.bandwidth},
+            "rounds": self.rounds,
+            "hops": self.hops,
+            "dealer_bytes": self.dealer_bytes,
+            "messages": {name: sum(c.messages.values()) for name, c in self.roles.items()},
+            "bytes_sent": {name: c.bytes_sent for name, c in self.roles.items()},
+            "bytes_received": {name: c.bytes_received for name, c in self.roles.items()},
+            "bytes_sent_to": {name: c.payload_sent for name, c in self.roles.items()},
+            "setup_bytes_sent": {name: c.bytes_sent for name, c in self.setup.items()},
+            "memory": self.memory,
+            "memory_together": self.together,
+            "disk": self.disk,
+            "seconds": self.seconds,
+            "plans": self.plans,
+            "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in self.ledger],
+        }
+
+    def __str__(self) -> str:
+        """Return the forecast as a page of text."""
+        sizes, trees = self.sizes, self.params.n_estimators * self.params.trees_per_round
+        lines = [
+            f"{sizes.rows} rows, {sum(sizes.columns)} candidate columns, {trees} full trees of depth "
+            f"{self.params.max_depth}: {self.rounds} rounds, {self.hops} hops, {in_units(self.dealer_bytes)} from "
+            f"{self.roster.coordinator}",
+            f"planned for a link of {self.link.latency:g} ms and {self.link.bandwidth:g} Mbit/s",
+        ]
+        if self.seconds is not None:
+            lines.append(f"about {_duration(self.seconds)} on machines like this one, by a short measurement")
+        head = ("role", "columns", "messages", "sent", "received", "of that set-up", "memory", "disk")
+        lines += ["", f"{head[0]:24}" + "".join(f"{name:>{_WIDE}}" for name in head[1:])]
+        for role in self.roster.roles:
+            name = self.roster.name(role)
+            counts, once = self.roles[name], self.setup[name]
+            cells = [
+                str(sizes.columns[role - 1]) if role else "",
+                str(sum(counts.messages.values())),
+                in_units(counts.bytes_sent),
+                in_units(counts.bytes_received),
+                in_units(once.bytes_sent),
+                in_units(self.memory[name]),
+                in_units(self.disk[name]),
+            ]
+            lines.append(f"{name[:23]:24}" + "".join(f"{cell:>{_WIDE}}" for cell in cells))
+        lines += [f"all roles in one process: {in_units(self.together)} of memory"]
+        lines += ["", f"{'will be revealed':46}{'to':16}{'values':>12}"]
+        lines += [f"{r.name:46}{r.receiver:16}{r.count:>12}" for r in self.ledger]
+        return "\n".join(lines)
+
+
+_WIDE = 15
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What the forecast of a run is made of, all of it public."""
+
+    params: TrainParams
+    sizes: TableSizes
+    roster: Roster
+    settings: SessionSettings
+    keeps_rounds: bool = False
+
+
+@lru_cache(maxsize=8)
+def foretold(basis: Basis) -> Forecast | None:
+    """Return the forecast of a run; None where its protocol is not forecast."""
+    if basis.params.is_paper:
+        return None
+    return forecast(basis.params, basis.sizes, basis.roster, basis.settings, keeps_rounds=basis.keeps_rounds)
+
+
+def forecast(
+    params: TrainParams,
+    sizes: TableSizes,
+    roster: Roster,
+    settings: SessionSettings | None = None,
+    owners: Sequence[Numbers] | None = None,
+    keeps_rounds: bool = False,
+) -> Forecast:
+    """Return what a training will cost, without any data.
+
+    Parameters
+    ----------
+    params : TrainParams
+    sizes : TableSizes
+        Rows, evaluation rows, and candidate columns of each participant.
+    roster : Roster
+    settings : SessionSettings or None
+        Of the session, whose link is planned for.
+    owners : sequence of arrays, or None
+        Whose splits they are, of every level of every round, one after the other, where that is known (NOBODY's node
+        does not split); None assumes full trees.
+    keeps_rounds : bool
+        Whether every round is kept, as in a federation, so that roles agree where to begin.
+    """
+    if params.is_paper:
+        raise UserError(
+            "a training with security='paper' is not forecast: how far its descent to the leaf weights goes depends "
+            "on the data; use security='strict'"
+        )
+    if len(sizes.columns) != roster.size:
+        raise UserError(
+            f"there are candidate columns of {len(sizes.columns)} participants in a roster of {roster.size}"
+        )
+    settings = SessionSettings(parameters=params.to_json()) if settings is None else settings
+    plan = _Plan(params, sizes, roster, settings, owners, keeps_rounds)
+    costs = {role: plan.costs(role) for role in roster.roles}
+    return Forecast(
+        params,
+        sizes,
+        roster,
+        settings.link,
+        roles={roster.name(role): cost.total for role, cost in costs.items()},
+        setup={roster.name(role): cost.setup for role, cost in costs.items()},
+        ledger=costs[ACTIVE].ledger,
+        plans=costs[ACTIVE].plans,
+        memory={roster.name(role): peak_bytes(role, params, sizes) for role in roster.roles},
+        disk={roster.name(role): disk_bytes(role, params, sizes) if keeps_rounds else 0 for role in roster.roles},
+        together=simulation_bytes(params, sizes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """What a forecast says of one role."""
+
+    setup: Counts
+    total: Counts
+    ledger: tuple[Reveal, ...]
+    plans: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is rehearsed."""
+
+    params: TrainParams
+    sizes: TableSizes
+    roster: Roster
+    settings: SessionSettings
+    owners: Sequence[Numbers] | None
+    keeps_rounds: bool
+
+    def costs(self, role: int) -> _Costs:
+        """Return what a role spends.
+
+        Participants take turns from step to step, so that rounds cost them alike only M by M: M rounds are rehearsed,
+        for as many times as there are M, and then those that are left.
+        """
+        period = self.roster.size if self.owners is None else self.params.n_estimators
+        often, left = divmod(self.params.n_estimators, period)
+        runs = [(often, self.rehearse(role, period))] if often else []
+        runs += [(1, self.rehearse(role, left))] if left else []
+        run = runs[0][1]
+        total, ledger = Counts(), Ledger()
+        for path, counts in run.meter.phases.items():
+            if path.split("/")[0] != TRAIN:
+                total.add(counts)
+        for reveal in run.before[TRAIN]:
+            ledger.record(reveal.name, reveal.receiver, reveal.count)
+        for times, part in runs:
+            total.add(part.meter.total(TRAIN), times)
+            for reveal in part.ledger:
+                once = part.before[TRAIN].count(reveal.name, reveal.receiver)
+                ledger.record(reveal.name, reveal.receiver, times * (reveal.count - once))
+        total.seconds = 0.0
+        return _Costs(run.meter.total(SETUP), total, tuple(ledger), dict(run.meter.plans))
+
+    def rehearse(self, role: int, rounds: int) -> Rehearsal:
+        """Return a role after a rehearsal of some rounds."""
+        told = np.array([[self.sizes.rows, self.sizes.eval_rows, columns] for columns in self.sizes.columns], np.int64)
+        assumed, given = assumed_owners(self.params, self.sizes), iter(self.owners or ())
+
+        def decide(name: str, shape: Shape) -> Numbers:
+            return assumed(*shape) if self.owners is None else next(given)
+
+        party = Rehearsal(self.roster, role, self.settings, {TABLE_SIZES: told}, decide)
+        progress = _NothingKept() if self.keeps_rounds else None
+        secure_train(party, replace(self.params, n_estimators=rounds), None, progress)
+        return party
+
+
+class _NothingKept:
+    """Progress (see `checkpoint.Progress`) of a training that begins."""
+
+    def newest(self) -> int:
+        return 0
+
+    def load(self, rounds: int) -> State:
+        return State(rounds)
+
+    def save(self, state: State) -> None:
+        pass
+
+
+def assumed_owners(params: TrainParams, sizes: TableSizes) -> Owners:
+    """Return owners in proportion to candidate columns; where the first layer is masked, its splits are P_1's."""
+    shares = np.cumsum(sizes.columns)
+
+    def owners(splits: int) -> Numbers:
+        if params.first_layer_mask and splits == params.trees_per_round:
+            return np.full(splits, ACTIVE if sizes.columns[ACTIVE - 1] else NOBODY, np.int64)
+        places = (np.arange(splits) + 0.5) / splits * shares[-1]
+        return np.asarray(ACTIVE + np.searchsorted(shares, places, side="right"), np.int64)
+
+    return owners

@@ -1,0 +1,79 @@
+"""Whether a machine has room for a training whose sizes are known, and what to do where it has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from mpfedxgb.boosting.memory import margin_bytes, peak_bytes, simulation_bytes
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.errors import NoRoomError
+from mpfedxgb.machine import free_disk, free_memory, used_memory
+from mpfedxgb.tree.level import TableSizes
+
+Need = Callable[[TableSizes], int]
+"""From sizes to bytes of memory."""
+
+
+def check_simulation(params: TrainParams, sizes: TableSizes, max_memory: int | None = None) -> None:
+    """Raise NoRoomError where all roles together do not fit this process."""
+    _check_memory("a simulation", lambda s: simulation_bytes(params, s), params, sizes, max_memory)
+
+
+def check_role(
+    name: str, role: int, params: TrainParams, sizes: TableSizes, folder: Path, max_memory: int | None = None
+) -> None:
+    """Raise NoRoomError where a role does not fit this process, or the margins it keeps do not fit its folder's disk.
+
+    Trees take less, and how much depends on how they grow: a disk that is full of them is met when it is.
+    """
+    _check_memory(name, lambda s: peak_bytes(role, params, s), params, sizes, max_memory)
+    needed, free = margin_bytes(role, params, sizes), free_disk(folder)
+    if free is not None and needed > free:
+        raise NoRoomError(
+            f"{name} would need {in_units(needed)} of disk for {_described(sizes)}",
+            f", and there are {in_units(free)} left where {folder} is; make room, or move [role] state",
+        )
+
+
+def _check_memory(name: str, need: Need, params: TrainParams, sizes: TableSizes, max_memory: int | None) -> None:
+    most, needed = _most_memory(max_memory), need(sizes)
+    if most is None or needed <= most:
+        return
+    limit = "max_memory allows" if most == max_memory else "this machine has for it"
+    raise NoRoomError(
+        f"{name} would need {in_units(needed)} of memory for {_described(sizes)}",
+        f", and {in_units(most)} is what {limit}; {_fewer_bins(need, params, sizes, most)}train on fewer rows or "
+        "columns, or take a machine with more memory (mpfedxgb plan tells how much)",
+    )
+
+
+def _most_memory(max_memory: int | None) -> int | None:
+    """Return how much this process may take in all."""
+    free, used = free_memory(), used_memory()
+    known = [max_memory, None if free is None else free + used]
+    return min((most for most in known if most is not None), default=None)
+
+
+def _fewer_bins(need: Need, params: TrainParams, sizes: TableSizes, most: int) -> str:
+    """Return which max_bin would do, as a remedy; candidate columns grow with it."""
+    bins = params.max_bin
+    while bins > 2:
+        bins = bins * 3 // 4
+        columns = tuple(-(-count * bins // params.max_bin) for count in sizes.columns)
+        if need(replace(sizes, columns=columns)) <= most:
+            return f"lower max_bin, of which {max(2, bins)} would do, "
+    return ""
+
+
+def _described(sizes: TableSizes) -> str:
+    return f"{sizes.all_rows} rows and {sum(sizes.columns)} candidate columns"
+
+
+def in_units(count: int) -> str:
+    """Return bytes for people."""
+    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
+        if count >= 10**power:
+            return f"{count / 10**power:.2f} {unit}"
+    return f"{count} B"

@@ -1,0 +1,206 @@
+"""`plan`: what a training will cost, before it runs, from settings, from a table, or from sizes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.boosting.calibration import calibrate, estimate_seconds
+from mpfedxgb.boosting.forecast import Forecast, forecast
+from mpfedxgb.boosting.objectives import FOR_NUMBERS
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.room import check_role, check_simulation
+from mpfedxgb.cli.columns import leave_out, listed, take_label
+from mpfedxgb.cli.simulate import choose_objective, parse_participants
+from mpfedxgb.config import SessionSettings, link_of
+from mpfedxgb.data.binning import bin_table
+from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.files import read_table
+from mpfedxgb.errors import NoRoomError, SettingsError
+from mpfedxgb.federation.rows import read_rows
+from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.party.roster import Roster
+from mpfedxgb.tree.level import TableSizes
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Sizes, as they were asked for; None or empty where they were not."""
+
+    rows: int | None
+    evaluation_rows: int
+    columns: str
+    candidates: str
+
+
+def plan(
+    settings: Annotated[Path | None, typer.Argument(help="Settings file of a role (.toml).")] = None,
+    table: Annotated[Path | None, typer.Option(help="CSV or Parquet file with all columns and the label.")] = None,
+    label: Annotated[str, typer.Option(help="With --table, the label's column.")] = "",
+    drop: Annotated[str, typer.Option(help="With --table, columns to leave out: a,b.")] = "",
+    rows: Annotated[int | None, typer.Option(help="Training rows.")] = None,
+    evaluation_rows: Annotated[int, typer.Option(help="Evaluation rows.")] = 0,
+    columns: Annotated[
+        str,
+        typer.Option(
+            help="Columns of all participants together, or of each: 28, or 10,9,9. A column has bins - 1 "
+            "candidates; one with gaps has about twice as many, for which give --candidates."
+        ),
+    ] = "",
+    candidates: Annotated[str, typer.Option(help="Candidate columns of each participant: 310,279,279.")] = "",
+    participants: Annotated[
+        str, typer.Option(help="How many; with --table also fractions of the columns or column names, as in simulate.")
+    ] = "2",
+    bins: Annotated[int, typer.Option(help="Bins per column.")] = 32,
+    depth: Annotated[int, typer.Option(help="Levels of splits.")] = 3,
+    trees: Annotated[int, typer.Option(help="Number of rounds.")] = 100,
+    objective: Annotated[str, typer.Option(help="As in simulate; chosen by --classes or the label.")] = "",
+    classes: Annotated[int, typer.Option(help="Classes of the label; with more than two, a tree each.")] = 2,
+    min_child_weight: Annotated[
+        float, typer.Option(help="Least sum of hessians on a side; 0 saves a comparison.")
+    ] = 1.0,
+    colsample_bytree: Annotated[float, typer.Option(help="Share of columns per tree.")] = 1.0,
+    weighted: Annotated[bool, typer.Option("--weighted", help="Rows have weights.")] = False,
+    link: Annotated[str, typer.Option(help="What to plan for: local, lan, wan, or ms/Mbit/s as in 20/100.")] = "local",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as one JSON object.")] = False,
+) -> None:
+    r"""Tell what a training will cost: rounds, hops, bytes, memory and disk by role, what is revealed, and seconds.
+
+    Counts hold for full trees and are then exact. Seconds are estimated from half a second of measuring here. Nothing
+    is sent and nothing is written.
+
+    \b
+    mpfedxgb plan bank.toml                                  a role's settings, and its own table
+    mpfedxgb plan --table credit.csv --label defaulted --participants 3
+    mpfedxgb plan --rows 1000000 --columns 28 --participants 4 --depth 5 --trees 50 --link wan
+    """
+    asked = Asked(rows, evaluation_rows, columns, candidates)
+    params = TrainParams(
+        objective=objective or ("multi:softprob" if classes > 2 else TrainParams().objective),
+        num_class=classes if classes > 2 else 1,
+        n_estimators=trees,
+        max_depth=depth,
+        max_bin=bins,
+        min_child_weight=min_child_weight,
+        colsample_bytree=colsample_bytree,
+        weighted=weighted,
+    )
+    if settings is not None and table is not None:
+        raise SettingsError("give a settings file or --table, not both")
+    if settings is not None:
+        told, verdict = _of_settings(settings, asked)
+    elif table is not None:
+        told, verdict = _of_table(table, label, listed(drop), participants, objective, params, link)
+    else:
+        told, verdict = _of_sizes(params, participants, asked, link)
+    if as_json:
+        typer.echo(json.dumps({**told.to_dict(), "room": verdict}, indent=1))
+    else:
+        typer.echo(f"{told}\n\n{verdict}")
+
+
+def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
+    """Return the forecast for a role: of the others' tables, only what was asked for is known."""
+    mine = RoleSettings.from_toml(path)
+    params, roster, rows, later, own = mine.training, mine.roster, asked.rows, asked.evaluation_rows, None
+    if mine.data is not None and mine.data.train is not None:
+        read = read_rows(mine, "train").table
+        rows, own = read.rows, len(Candidates(bin_table(read, params.max_bin, params.binning)))
+        if mine.data.evaluate is not None:
+            later = read_rows(mine, "evaluate").table.rows
+    if rows is None:
+        raise SettingsError(f"{path} names no training table; give --rows and --columns")
+    if asked.columns or asked.candidates:
+        counts = _candidates(asked, roster.size, params.max_bin)
+    elif own is None:
+        raise SettingsError(f"{path} names no training table; give --columns or --candidates")
+    else:
+        counts = (own,) * roster.size
+        typer.echo(
+            f"{own} candidate columns here, and as many assumed at each other participant (or --columns)", err=True
+        )
+    if own is not None:
+        counts = tuple(own if m == mine.number else count for m, count in enumerate(counts, 1))
+    sizes = TableSizes(rows, later, counts)
+    told = forecast(params, sizes, roster, mine.session_settings(), keeps_rounds=True)
+    told = replace(told, seconds=estimate_seconds(told, calibrate(), together=False))
+    try:
+        check_role(mine.role.name, mine.number, params, sizes, mine.role.state)
+    except NoRoomError as error:
+        return told, f"no room here: {error}"
+    return told, f"this machine has room for {mine.role.name}"
+
+
+def _of_table(
+    path: Path, label: str, drop: list[str], participants: str, objective: str, params: TrainParams, link: str
+) -> tuple[Forecast, str]:
+    """Return the forecast of a simulation on a table."""
+    if not label:
+        raise SettingsError("--table needs --label, the name of the label's column")
+    X, y = take_label(leave_out(read_table(path), drop), label)
+    objective, _ = choose_objective(y, objective)
+    kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
+    model = kind(
+        participants=parse_participants(participants),
+        objective=objective,
+        n_estimators=params.n_estimators,
+        max_depth=params.max_depth,
+        max_bin=params.max_bin,
+        min_child_weight=params.min_child_weight,
+        colsample_bytree=params.colsample_bytree,
+        link=link,
+    )
+    told = model.forecast(X, y)
+    return told, _room_for_all(told)
+
+
+def _of_sizes(params: TrainParams, participants: str, asked: Asked, link: str) -> tuple[Forecast, str]:
+    """Return the forecast from sizes alone."""
+    if asked.rows is None or not (asked.columns or asked.candidates):
+        raise SettingsError("say what to plan: a settings file, --table, or --rows with --columns or --candidates")
+    if asked.rows < 1 or asked.evaluation_rows < 0:
+        raise SettingsError(f"--rows {asked.rows} and --evaluation-rows {asked.evaluation_rows} cannot be; count rows")
+    count = parse_participants(participants)
+    if not isinstance(count, int):
+        raise SettingsError(f"--participants {participants} needs a --table; without one give a number")
+    roster, chosen = Roster.numbered(count), link_of(link)
+    sizes = TableSizes(asked.rows, asked.evaluation_rows, _candidates(asked, count, params.max_bin))
+    told = forecast(params, sizes, roster, SessionSettings(parameters=params.to_json(), link=chosen))
+    together = link == "local"
+    told = replace(told, seconds=estimate_seconds(told, calibrate(), together))
+    return told, _room_for_all(told)
+
+
+def _room_for_all(told: Forecast) -> str:
+    try:
+        check_simulation(told.params, told.sizes)
+    except NoRoomError as error:
+        return f"no room here: {error}"
+    return "this machine has room for all roles together"
+
+
+def _candidates(asked: Asked, participants: int, bins: int) -> tuple[int, ...]:
+    """Return the candidate columns of each participant."""
+    if asked.candidates:
+        return _numbers("--candidates", asked.candidates, participants)
+    if "," in asked.columns:
+        each = _numbers("--columns", asked.columns, participants)
+    else:
+        (whole,) = _numbers("--columns", asked.columns, 1)
+        each = tuple(whole // participants + (m < whole % participants) for m in range(participants))
+    return tuple(count * (bins - 1) for count in each)
+
+
+def _numbers(option: str, text: str, count: int) -> tuple[int, ...]:
+    try:
+        numbers = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        numbers = (-1,)
+    if len(numbers) != count or min(numbers) < 0:
+        raise SettingsError(f"{option} {text} is not understood; give {count} whole numbers, with commas between")
+    return numbers

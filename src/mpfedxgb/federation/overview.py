@@ -1,0 +1,93 @@
+"""What a role of a federation may know, from its own files: settings, record, model and checkpoints.
+
+Nothing is sent and nothing is written, so a report can be made while the role runs, by the role itself or by another
+process of the same organisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mpfedxgb.boosting.checkpoint import State, read_kept
+from mpfedxgb.boosting.model import Feature, PartialModel
+from mpfedxgb.errors import SettingsError
+from mpfedxgb.federation.record import read_record
+from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.report.history import Attempt, History
+from mpfedxgb.report.html.facts import Facts, cost_of
+from mpfedxgb.report.versions import versions
+
+_TRAINING = "training"
+
+
+def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Facts:
+    """Return what a role may know by now.
+
+    `features` are its columns, for a training that has written no model yet: without them categories have numbers only.
+    """
+    history = read_record(settings)
+    model = _model(settings)
+    kept = (
+        State(0) if settings.is_coordinator else read_kept(settings.role.state / settings.session.name / "checkpoints")
+    )
+    if model is not None and kept.trees and tuple(kept.trees) != model.trees:
+        model = None  # of an earlier training, and another one is under way
+    evaluation = kept.evaluation if model is None or kept.trees else None
+    trees, params = (kept.trees, settings.training) if model is None else (model.trees, model.params)
+    attempts = _of_training(history, settings.session.name)
+    return Facts(
+        role=settings.role.name,
+        number=settings.number,
+        participants=settings.roster.participants,
+        coordinator=settings.roster.coordinator,
+        federation=settings.federation.name,
+        parameters=params.to_dict(),
+        spent=cost_of(attempts),
+        ledger=tuple(history.total),
+        model=model,
+        trees=trees,
+        trees_per_round=params.trees_per_round,
+        features=features if model is None else model.features,
+        is_whole=model is not None,
+        metrics={} if evaluation is None else evaluation.metrics,
+        best_iteration=None if model is None else model.best_iteration,
+        history=history,
+        forecast=next((a.content["forecast"] for a in reversed(attempts) if "forecast" in a.content), None),
+        versions=versions(),
+    )
+
+
+def find_settings(path: Path) -> Path:
+    """Return the settings file that is meant by itself, by the folder it is in, or by the role's state folder in that.
+
+    Raises SettingsError where there is none, or more than one.
+    """
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise SettingsError(f"there is no file or folder {path}; give a role's folder, its settings file or its state")
+    found = sorted(path.glob("*.toml"))
+    if not found:
+        beside = sorted(path.absolute().parent.glob("*.toml"))
+        found = [file for file in beside if RoleSettings.from_toml(file).role.state.resolve() == path.resolve()]
+    if len(found) != 1:
+        told = f"{len(found)} settings files belong to it" if found else "no settings file belongs to it"
+        raise SettingsError(f"{path}: {told}; give the settings file (.toml) of the role itself")
+    return found[0]
+
+
+def _model(settings: RoleSettings) -> PartialModel | None:
+    path = settings.role.model
+    if path is None or not path.is_file():
+        return None
+    model = PartialModel.load(path)
+    if model.name != settings.role.name:
+        raise SettingsError(f"{path} is the part of {model.name}, not of {settings.role.name}; correct [role] model")
+    return model
+
+
+def _of_training(history: History, session: str) -> list[Attempt]:
+    """Return the attempts at the training of a session."""
+    found = history.of_session(session).attempts
+    return [attempt for attempt in found if attempt.content.get("kind") == _TRAINING]

@@ -1,0 +1,237 @@
+"""A role's run without content: the same program, every array hidden, every message counted and none sent.
+
+What a run costs is a matter of shapes, so whoever wants to know it beforehand need not describe it a second time: the
+program itself is rehearsed. Its meter and ledger are then those of a run in which the others say what they are said to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.party.communicator import Array, Communicator
+from mpfedxgb.party.handshake import handshake_messages
+from mpfedxgb.party.keys import Keyring
+from mpfedxgb.party.ledger import Ledger
+from mpfedxgb.party.meter import Counts, Meter
+from mpfedxgb.party.party import Party, Spec, wire_bytes, wire_shape
+from mpfedxgb.party.roster import Roster
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.prg import Source
+from mpfedxgb.ring.ring import Ring, Shape
+from mpfedxgb.transport.frame import Kind, frame_bytes
+
+T = TypeVar("T")
+Numbers = npt.NDArray[np.int64]
+
+Decide = Callable[[str, Shape], Numbers]
+"""What the participants announce together under a name, of a given shape, such as the owners of splits."""
+
+
+class Rehearsal(Party):
+    """One role of a rehearsal.
+
+    `told` is what the participants tell everyone by name, a row each, where it matters what it is; `decide` what they
+    find out together and announce.
+    """
+
+    def __init__(
+        self, roster: Roster, role: int, settings: SessionSettings, told: Mapping[str, Numbers], decide: Decide
+    ) -> None:
+        self._mute = _Mute(roster, role, settings)
+        super().__init__(self._mute, _NoKeys({}, b""))
+        self._told, self._decide = told, decide
+        self._said: Numbers | None = None
+        self.before: dict[str, Ledger] = {}
+        """By phase, what had been revealed when it was first entered."""
+        self._shake_hands()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Name what happens inside (see Party), and note what was revealed before."""
+        self.before.setdefault(name, self.ledger.copy())
+        with super().phase(name):
+            yield
+
+    def _shake_hands(self) -> None:
+        self._mute.advance("handshake")
+        for senders, receivers, sizes in handshake_messages(self._mute):
+            arrays = [((size,), size) for size in sizes]
+            message = Kind.HELLO, sum(sizes), frame_bytes(self._mute.label, arrays)
+            if self.role in senders:
+                for peer in receivers:
+                    self._mute.count_sent(peer, *message)
+            elif self.role in receivers:
+                for peer in senders:
+                    self._mute.count_received(peer, *message)
+
+    @property
+    def follows_shapes(self) -> bool:
+        """Whether this role has no values: none has."""
+        return True
+
+    def fresh_of(self, owner: int, ring: Ring, shape: Shape) -> RingArray:
+        """Return a mask (see Party), hidden whose ever it is."""
+        return RingArray.hidden(ring, shape)
+
+    def source_of(self, owner: int, label: str) -> Source | None:
+        """Return no stream: nothing is expanded."""
+        return None
+
+    def deal(self, specs: Sequence[Spec], compute: Callable[[], Sequence[RingArray]]) -> list[RingArray]:
+        """Deal (see Party) without computing anything."""
+        return super().deal(specs, lambda: _hidden(specs))
+
+    def prepare(
+        self, fresh: Sequence[Spec], dealt: Sequence[Spec], compute: Callable[[list[RingArray]], Sequence[RingArray]]
+    ) -> tuple[list[RingArray], list[RingArray]]:
+        """Draw and deal (see Party) without computing anything."""
+        return super().prepare(fresh, dealt, lambda _: _hidden(dealt))
+
+    def alike(self, items: Iterable[T], size: Callable[[T], object]) -> Iterator[T]:
+        """Yield one item of each size, and count it as often as there are such."""
+        found: dict[object, list[T]] = {}
+        for item in items:
+            found.setdefault(size(item), []).append(item)
+        for same in found.values():
+            outer, step = self.meter.now, self._mute.step
+            self.meter.now = Counts()
+            yield same[0]
+            outer.add(self.meter.now, len(same))
+            self.meter.now = outer
+            self._mute.step = step + len(same) * (self._mute.step - step)
+
+    def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
+        """Count what would be sent."""
+        specs = [(array.ring, array.shape) for array in arrays]
+        for peer in peers:
+            self._mute.count_sent(peer, Kind.DATA, *self._sizes(specs))
+
+    def receive(self, peer: int, specs: Sequence[Spec]) -> list[RingArray]:
+        """Count what would come."""
+        self._mute.count_received(peer, Kind.DATA, *self._sizes(specs))
+        return _hidden(specs)
+
+    def exchange(
+        self, outgoing: Sequence[tuple[Sequence[int], Sequence[RingArray]]], expected: Mapping[int, Sequence[Spec]]
+    ) -> dict[int, list[RingArray]]:
+        """Count what would be sent and come."""
+        for peers, arrays in outgoing:
+            self.send(peers, arrays)
+        return {peer: self.receive(peer, specs) for peer, specs in expected.items()}
+
+    def _sizes(self, specs: Sequence[Spec]) -> tuple[int, int]:
+        """Return the bytes of some arrays, and of a frame of them."""
+        arrays = [(wire_shape(*spec), wire_bytes([spec])) for spec in specs]
+        return sum(size for _, size in arrays), frame_bytes(self._mute.label, arrays)
+
+    def announce(self, name: str, values: npt.ArrayLike | None, shape: Shape | None = None) -> Numbers:
+        """Announce (see Party) what was said before, or what is decided now."""
+        if values is None:
+            values = self._said if self._said is not None else self._decide(name, () if shape is None else shape)
+        self._mute.coming = np.asarray(values, np.int64)
+        return super().announce(name, values, shape)
+
+    def broadcast(self, name: str, values: npt.ArrayLike) -> Numbers:
+        """Broadcast (see Party) what this role passes; in a rehearsal all pass the same."""
+        self._said = np.asarray(values, np.int64)
+        public = super().broadcast(name, values)
+        self._said = None
+        return public
+
+    def tell_everyone(self, name: str, mine: npt.ArrayLike | None) -> Numbers:
+        """Tell (see Party) what the participants are said to tell; without that, all pass what this role does."""
+        said = self._told.get(name)
+        if said is None:
+            said = np.tile(np.asarray([0] if mine is None else mine, np.int64), (self.roster.size, 1))
+        self._said = self._mute.rows = said
+        everyone = super().tell_everyone(name, None if self.is_coordinator else said[self.role - 1])
+        self._said = None
+        return everyone
+
+    def meet(self, what: str) -> None:
+        """Meet (see Party): nothing is told."""
+        self._mute.coming = None
+        super().meet(what)
+
+    def _numbers(self, peer: int, name: str, shape: Shape) -> Numbers:
+        said = np.zeros(shape, np.int64) if self._said is None else self._said
+        self._mute.coming = said if said.shape == shape else said[peer - 1]
+        return super()._numbers(peer, name, shape)
+
+
+class _Mute(Communicator):
+    """Counts messages instead of sending them; what comes next was put there before."""
+
+    def __init__(self, roster: Roster, role: int, settings: SessionSettings) -> None:
+        super().__init__(_NoTransport(), roster, role, settings, Meter())
+        self.coming: Array | None = None
+        self.rows: Array = np.zeros((0, 0), np.int64)
+
+    def send(self, peers: Any, arrays: Sequence[Array], kind: Kind = Kind.DATA) -> None:
+        for peer in peers:
+            self.count_sent(peer, kind, *self._sizes(arrays))
+
+    def exchange(
+        self, outgoing: Sequence[tuple[Sequence[int], Sequence[Array]]], expected: Mapping[int, int]
+    ) -> dict[int, tuple[Array, ...]]:
+        for peers, arrays in outgoing:
+            self.send(peers, arrays)
+        received = {}
+        for peer in expected:
+            self.coming = self.rows[peer - 1]
+            received[peer] = self.receive(peer)
+        return received
+
+    def receive(self, peer: int, kind: Kind = Kind.DATA, expected: int = 0) -> tuple[Array, ...]:
+        arrays = () if self.coming is None else (self.coming,)
+        self.count_received(peer, kind, *self._sizes(arrays))
+        return arrays
+
+    def _sizes(self, arrays: Sequence[Array]) -> tuple[int, int]:
+        return sum(a.nbytes for a in arrays), frame_bytes(self.label, [(a.shape, a.nbytes) for a in arrays])
+
+
+class _NoTransport:
+    """What carries nothing (see Transport)."""
+
+    def send(self, peer: int, block: bytes, timeout: float) -> None:
+        raise AssertionError("nothing is sent in a rehearsal")
+
+    def receive(self, peer: int, timeout: float) -> bytes:
+        raise AssertionError("nothing is received in a rehearsal")
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
+class _NoKeys(Keyring):
+    """Keys that open nothing: all streams are hidden."""
+
+    def source(self, participant: int, label: str) -> Source:
+        return _HIDDEN
+
+    def announce(self, name: str, values: bytes) -> None:
+        pass
+
+
+class _HiddenSource:
+    """A stream (see Source) of which nobody has anything."""
+
+    def elements(self, ring: Ring, shape: Shape) -> RingArray:
+        return RingArray.hidden(ring, shape)
+
+    def again(self) -> _HiddenSource:
+        return self
+
+
+_HIDDEN = _HiddenSource()
+
+
+def _hidden(specs: Sequence[Spec]) -> list[RingArray]:
+    return [RingArray.hidden(*spec) for spec in specs]

@@ -1,0 +1,164 @@
+"""`mpfedxgb plan`: what a training will cost, from settings, a table or sizes; and simulations without room."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.cli.exit_codes import ExitCode
+from support.commands import Shell
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Return a shell."""
+    return Shell(monkeypatch, capsys)
+
+
+def frame(rows: int = 150, columns: int = 6) -> pd.DataFrame:
+    """Return numbers, and a label of two classes that follows them."""
+    numbers = pd.DataFrame(np.random.default_rng(3).normal(size=(rows, columns))).add_prefix("x")
+    return numbers.assign(y=(numbers.sum(axis=1) > 0).astype(int))
+
+
+def test_from_sizes(shell: Shell) -> None:
+    """A million rows are planned from numbers alone, as a page and as JSON that says the same."""
+    asked = (
+        "plan",
+        "--rows",
+        1_000_000,
+        "--columns",
+        28,
+        "--participants",
+        4,
+        "--depth",
+        5,
+        "--trees",
+        2,
+        "--link",
+        "wan",
+    )
+    assert shell.run(*asked) == 0
+    page = shell.out
+    assert shell.run(*asked, "--json") == 0
+    told = json.loads(shell.out)
+
+    assert f"{told['rounds']} rounds, {told['hops']} hops" in page
+    assert told["candidate_columns"] == {"P1": 217, "P2": 217, "P3": 217, "P4": 217}
+    assert told["setup_bytes_sent"]["P2"] >= 8 * 217 * 1_000_000
+    assert told["memory"]["P1"] > 8 * 651 * 1_000_000
+    assert told["seconds"] > told["hops"] * 0.02
+    assert told["room"]
+
+
+def test_from_a_table(shell: Shell, tmp_path: Path) -> None:
+    """The forecast of a table is that of the estimator, and the run of full trees then equals it."""
+    table = frame()
+    table.to_csv(tmp_path / "t.csv", index=False)
+    options: dict[str, Any] = {"n_estimators": 2, "max_depth": 2, "max_bin": 8, "min_child_weight": 0.0}
+    words = ("--trees", 2, "--depth", 2, "--bins", 8, "--min-child-weight", 0)
+    assert shell.run("plan", "--table", tmp_path / "t.csv", "--label", "y", "--participants", 3, *words, "--json") == 0
+    told = json.loads(shell.out)
+    model = FedXGBClassifier(participants=3, **options)
+    before = dict(vars(model))
+    forecast = model.forecast(table.drop(columns="y"), table["y"])
+
+    assert vars(model) == before
+    assert forecast.seconds is not None
+    run = model.fit(table.drop(columns="y"), table["y"]).run_
+    assert (told["rounds"], told["dealer_bytes"]) == (forecast.rounds, forecast.dealer_bytes)
+    assert (run.rounds, run.dealer_bytes) == (forecast.rounds, forecast.dealer_bytes)
+    assert run.forecast is not None
+    assert run.forecast.rounds == run.rounds
+    assert run.to_dict()["forecast"]["bytes_sent"].keys() == run.to_dict()["bytes_sent"].keys()
+    assert run.forecast.summary in str(run)
+
+
+def test_evaluation_rows_and_numbers() -> None:
+    """A regressor's forecast counts the rows that ride along."""
+    table = frame()
+    X, y = table[["x0", "x1", "x2"]], table["x3"]
+    told = FedXGBRegressor(n_estimators=2, max_bin=8).forecast(X, y, eval_set=[(X[:30], y[:30]), (X[:7], y[:7])])
+
+    assert (told.sizes.rows, told.sizes.eval_rows) == (150, 37)
+    assert told.params.objective == "reg:squarederror"
+
+
+def test_from_settings(shell: Shell, tmp_path: Path) -> None:
+    """A role's own table is counted, the others are assumed to bring as much, or what is said of them."""
+    assert shell.run("init", tmp_path / "fed", "--participants", "bank,telecom") == 0
+    settings = next((tmp_path / "fed" / "bank").glob("*.toml"))
+    assert shell.run("plan", settings, "--json") == 0
+    told = json.loads(shell.out)
+    assert told["candidate_columns"]["bank"] == told["candidate_columns"]["telecom"]
+    assert "assumed" in shell.err
+    assert shell.run("plan", settings, "--candidates", "1,7", "--json") == 0
+    assert json.loads(shell.out)["candidate_columns"] == {"bank": told["candidate_columns"]["bank"], "telecom": 7}
+    assert told["disk"]["bank"] > 0
+    assert told["room"] == "this machine has room for bank"
+    coordinator = next((tmp_path / "fed" / "coordinator").glob("*.toml"))
+    assert shell.run("plan", coordinator) == ExitCode.USER
+    assert "--rows" in shell.err
+    assert shell.run("plan", coordinator, "--rows", 50, "--columns", "3,4") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "say what to plan"),
+        (("--rows", 10), "say what to plan"),
+        (("--rows", 0, "--columns", 3), "count rows"),
+        (("--rows", 10, "--columns", "a"), "--columns a is not understood"),
+        (("--rows", 10, "--columns", "1,2,3"), "give 2 whole numbers"),
+        (("--rows", 10, "--candidates", "-1,2"), "give 2 whole numbers"),
+        (("--rows", 10, "--columns", 4, "--participants", "0.5,0.5"), "needs a --table"),
+        (("--rows", 10, "--columns", 4, "--participants", 1), "2 to 255 participants"),
+        (("--rows", 10, "--columns", 4, "--depth", 99), "max_depth=99"),
+        (("--rows", 10, "--columns", 4, "--link", "moon"), "link='moon'"),
+        (("--table", "t.csv"), "--label"),
+        (("a.toml", "--table", "t.csv"), "not both"),
+    ],
+)
+def test_what_cannot_be_planned(shell: Shell, words: tuple[object, ...], told: str) -> None:
+    """Every mistake has its line, with the remedy, and the exit code of a mistake."""
+    assert shell.run("plan", *words) == ExitCode.USER
+    assert told in shell.err
+
+
+def test_the_help_has_examples(shell: Shell) -> None:
+    """All three ways to ask are shown."""
+    assert shell.run("plan", "--help") == 0
+    assert all(f"mpfedxgb plan {how}" in shell.out for how in ("bank.toml", "--table", "--rows"))
+
+
+def test_a_simulation_without_room_ends_before_it_begins(tmp_path: Path) -> None:
+    """Under a limit that E would break: exit code 9, figures and remedies, no traceback, no file."""
+    frame(20_000, 4).to_parquet(tmp_path / "t.parquet")
+    limit, out = 4 << 30, tmp_path / "out"
+    words = ["simulate", tmp_path / "t.parquet", "--label", "y", "--out", out, "--max-bin", 16_384, "--trees", 1]
+
+    ended = subprocess.run(  # noqa: S603 # our own command
+        [sys.executable, "-m", "mpfedxgb", *map(str, words)],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+    assert ended.returncode == ExitCode.MEMORY, ended.stderr
+    assert "a simulation would need" in ended.stderr
+    assert re.search(r"need \d+\.\d+ GB of memory for 20000 rows and \d{5} candidate columns", ended.stderr)
+    assert "lower max_bin, of which" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not out.exists()

@@ -1,0 +1,71 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpfedxgb.report.html.numbers import count, counted, duration, share, short, shortened, signed, size, ticks
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (47_690_000, "47.7 MB"), (3.2e11, "320 GB")],
+)
+def test_sizes(value: float, written: str) -> None:
+    """In the unit in which they have few digits."""
+    assert size(value) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0.0123, "0.012 s"), (4.888, "4.89 s"), (59.94, "59.9 s"), (61, "1 min 1 s"), (7_262, "2 h 1 min")],
+)
+def test_durations(value: float, written: str) -> None:
+    """From a minute on in two units."""
+    assert duration(value) == written
+
+
+def test_other_numbers() -> None:
+    """Thousands apart, a noun in its number, about four digits, always a sign, a share of a whole."""
+    assert (count(1668), counted(1, "tree"), counted(2, "leaf", "leaves")) == ("1,668", "1 tree", "2 leaves")
+    assert (short(43_690.4), short(-2e9)) == ("43,690", "\u22122e+09")
+    assert (short(0.123456), short(-5.0), signed(0.5), signed(-0.25)) == ("0.1235", "\u22125", "+0.5", "\u22120.25")
+    assert (share(1, 4), share(1, 0)) == ("25 %", "0 %")
+
+
+@given(st.floats(-1e99, 1e99))
+def test_weights_have_room_and_a_sign(value: float) -> None:
+    """Whatever the weight of a leaf is, its box holds it, and it is right to a digit."""
+    written = signed(value)
+    assert len(written) <= 7
+    assert written[0] in "+\u2212"
+    assert float(written.replace("\u2212", "-")) == pytest.approx(value, rel=0.5)
+
+
+@given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e12))
+def test_ticks_are_round_and_inside(low: float, width: float) -> None:
+    """They rise in equal steps, lie between the ends, and are few."""
+    high = low + width
+    if high - low < 1e-9 * max(abs(low), abs(high)):
+        return
+    found = ticks(low, high)
+    assert 1 <= len(found) <= 7
+    room = 1e-6 * (high - low) + 1e-9 * max(abs(low), abs(high))
+    assert low - room <= found[0]
+    assert found[-1] <= high + room
+    assert found == sorted(found)
+
+
+def test_no_width_is_one_tick() -> None:
+    """A constant has one label."""
+    assert ticks(0.5, 0.5) == [0.5]
+
+
+@given(st.text(max_size=60), st.integers(3, 30))
+def test_names_have_room(name: str, most: int) -> None:
+    """Never longer than they may be, and both ends stay."""
+    made = shortened(name, most)
+    assert len(made) <= most
+    assert made == name or (name.startswith(made[0]) and name.endswith(made[-1]))
