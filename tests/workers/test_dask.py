@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
+from sklearn.base import clone
 
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.boosting.join import join
@@ -243,6 +244,12 @@ class TestRefused:
         other.close()
         with pytest.raises(SettingsError, match="client is closed"):
             FedXGBClassifier(client=other).fit(*table(20))
+
+    def test_a_copy_has_the_same_client(self, client: Client) -> None:
+        """A connection cannot be copied, and searches over parameters copy their estimator."""
+        model = FedXGBClassifier(client=client, max_depth=2)
+        assert clone(model).client is client
+        assert clone(model).get_params() == model.get_params()
 
     def test_other_versions(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         """Workers with another numpy could round differently, and are named."""

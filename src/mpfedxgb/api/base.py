@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from copy import copy
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -158,6 +159,14 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         _refuse_names(self, params, list(self.get_params()))
         super().set_params(**params)
         return self
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an estimator with the same parameters that is not fitted; a `client` is the same one, not a copy."""
+        bare = copy(self)
+        bare.client = None
+        made: Self = BaseEstimator.__sklearn_clone__(bare)
+        made.client = self.client
+        return made
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

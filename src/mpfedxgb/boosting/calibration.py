@@ -18,7 +18,8 @@ from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import COORDINATOR
 from mpfedxgb.protocols.opening import open_masked
-from mpfedxgb.protocols.private_matrix import KEPT_BYTES, TILE_ROWS
+from mpfedxgb.protocols.private_matrix import KEPT_BYTES
+from mpfedxgb.protocols.row_blocks import BLOCK_ROWS
 from mpfedxgb.protocols.secret import Shares
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.array import RingArray
@@ -42,10 +43,10 @@ class Rates:
 def calibrate() -> Rates:
     """Measure this machine, for about half a second; what else runs on it counts."""
     kernels.warm_up()
-    tile, vectors = np.ones((32, TILE_ROWS), np.uint64), np.ones((16, TILE_ROWS), np.uint64)
+    tile, vectors = np.ones((32, BLOCK_ROWS), np.uint64), np.ones((16, BLOCK_ROWS), np.uint64)
     out = np.zeros((16, 32), np.uint64)
     stream, size = Stream(bytes(KEY_BYTES)), 1 << 20
-    products = _a_second(lambda: kernels.dense_add(tile, vectors, out)) * out.size * TILE_ROWS
+    products = _a_second(lambda: kernels.dense_add(tile, vectors, out)) * out.size * BLOCK_ROWS
     started = time.perf_counter()
     run_locally(_openings, 2, one_core=True)
     opening = (time.perf_counter() - started) / _OPENINGS

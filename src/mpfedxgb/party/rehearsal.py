@@ -226,7 +226,7 @@ class _HiddenSource:
     def elements(self, ring: Ring, shape: Shape) -> RingArray:
         return RingArray.hidden(ring, shape)
 
-    def again(self) -> _HiddenSource:
+    def again(self, start: int = 0) -> _HiddenSource:
         return self
 
 

@@ -125,7 +125,7 @@ class WorkerRows:
         """Keep a tile of E, and hand it on with the last one of its run (see RowBlocks)."""
         self._shelf.put(owner, tile, values)
         held = self._held[owner]
-        run = next(i for i, (first, count) in enumerate(self._runs) if tile.block < first + count)
+        run = tile.block // self._runs[0][1]
         last = held.layout.tiles(sum(self._runs[run]) - 1)[-1]
         if tile.start == last.start:
             self._place(held, [run])
