@@ -1,11 +1,11 @@
-"""Every role with a Dask cluster of its own over TLS, all as real processes: the same files as without workers."""
+"""Every role with a Dask cluster of its own over TLS, as real processes: the same files as without workers."""
 
 from __future__ import annotations
 
+import logging
 import shutil
-import signal
-import time
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,12 @@ import pandas as pd
 import pytest
 from distributed import LocalCluster, Security
 
-from mpfedxgb.cli.exit_codes import ExitCode
-from mpfedxgb.errors import SettingsError, WorkersError
+from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.cli.exit_codes import ExitCode, exit_code
+from mpfedxgb.errors import PeerFailedError, SettingsError, WorkersError
+from mpfedxgb.federation import role as roles
+from mpfedxgb.federation.doctor import Level, examine
+from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import Trial, free_ports
 from mpfedxgb.federation.workers import own_workers
@@ -114,17 +118,40 @@ def close(clusters: dict[str, LocalCluster], name: str) -> None:
     clusters[name].close(timeout=PATIENCE)
 
 
+def train_here(trial: Trial, callback: Callable[[RoundReport], Any] | None = None) -> list[BaseException | None]:
+    """Run a training with every role as a thread of this process, over the transport of its settings."""
+    errors: list[BaseException | None] = [None] * len(trial.roster.roles)
+
+    def run(role: int) -> None:
+        settings = RoleSettings.from_toml(trial.settings(role))
+        try:
+            if role == COORDINATOR:
+                roles.coordinate(settings, once=True)
+            else:
+                rows = read_rows(settings, "train")
+                roles.train(settings, rows, callback=callback if role == ACTIVE else None)
+        except BaseException as error:
+            errors[role] = error
+
+    threads = [threading.Thread(target=run, args=(role,), daemon=True) for role in trial.roster.roles]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert not any(thread.is_alive() for thread in threads)
+    return errors
+
+
 @pytest.fixture(scope="module")
 def expected(trial: Trial) -> list[bytes]:
     """Return the files of a training without workers."""
     reset(trial)
-    with trial:
-        trial.train(PATIENCE)
+    assert train_here(trial) == [None] * 3
     return written(trial)
 
 
 def test_each_role_with_its_own_cluster(trial: Trial, expected: list[bytes], clusters: dict[str, LocalCluster]) -> None:
-    """Three roles over mutual TLS, each with workers behind a TLS of its own, write the same files to the byte."""
+    """Three processes over mutual TLS, each with workers behind a TLS of its own, write the same files to the byte."""
     assert all(cluster.scheduler_address.startswith("tls://") for cluster in clusters.values())
     reset(trial)
     with trial:
@@ -136,38 +163,42 @@ def test_each_role_with_its_own_cluster(trial: Trial, expected: list[bytes], clu
 
 
 def test_a_scheduler_that_dies_and_resuming(
-    trial: Trial, expected: list[bytes], clusters: dict[str, LocalCluster]
+    trial: Trial, expected: list[bytes], clusters: dict[str, LocalCluster], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The role ends with a code and a reason of its own, the others hear of it; started again, they go on."""
+    """The role ends with an error of its own, the others hear that, not where; started again, all of them go on."""
     reset(trial)
-    log = trial.folder / "bank" / "log"
     port = int(clusters["bank"].scheduler_address.rpartition(":")[2])
-    with trial:
-        coordinator, bank, telecom = (trial.start(role) for role in trial.roster.roles)
-        wait_for_line(log, "round 1 of")
-        bank.send_signal(signal.SIGSTOP)  # so that it is in the middle, however slow this machine is
-        clusters["bank"].close(timeout=PATIENCE)
-        bank.send_signal(signal.SIGCONT)
-        assert bank.wait(PATIENCE) == ExitCode.WORKERS
-        assert telecom.wait(PATIENCE) == ExitCode.PEER_FAILED
-        assert coordinator.wait(PATIENCE) == ExitCode.PEER_FAILED
-        trial.stop()
-        assert "the Dask scheduler at tls://127.0.0.1" in log.read_text()
-        theirs = (trial.folder / "telecom" / "log").read_text()
-        assert "the workers of that role cannot be used any more; the log there says why" in theirs
-        assert str(port) not in theirs
-        clusters["bank"] = cluster_of(trial, "bank", port)
-        trial.train(PATIENCE)
-    assert "going on after round" in log.read_text()
+
+    def close_once(report: RoundReport) -> None:
+        if report.iteration == 1:
+            close(clusters, "bank")
+
+    others, bank, telecom = train_here(trial, close_once)
+    assert isinstance(bank, WorkersError)
+    assert f"the Dask scheduler at tls://127.0.0.1:{port} is gone" in str(bank)
+    assert exit_code(bank) == ExitCode.WORKERS
+    for told in (others, telecom):
+        assert isinstance(told, PeerFailedError)
+        assert "the workers of that role cannot be used any more; the log there says why" in str(told)
+        assert str(port) not in str(told)
+    clusters["bank"] = cluster_of(trial, "bank", port)
+    with caplog.at_level(logging.INFO, "mpfedxgb.session"):
+        assert train_here(trial) == [None] * 3
+    assert "going on after round 2, the last that all participants have" in caplog.text
     assert written(trial) == expected
 
 
-def wait_for_line(log: Path, text: str) -> None:
-    """Wait until a log has a text."""
-    end = time.monotonic() + PATIENCE
-    while not (log.exists() and text in log.read_text()):
-        assert time.monotonic() < end, log.read_text()
-        time.sleep(0.01)
+def test_the_doctor_looks(trial: Trial, clusters: dict[str, LocalCluster]) -> None:
+    """How many workers there are, and what is wrong if nobody is found."""
+    path = trial.settings(ACTIVE)
+    found = [f for f in examine(path) if f.check == "workers"]
+    address = clusters["bank"].scheduler_address
+    assert [f.text for f in found] == [f"1 at {address}, with the versions of this role"]
+    wrong = path.with_name("wrong.toml")
+    wrong.write_text(path.read_text().replace(address, "tls://127.0.0.1:1"))
+    (problem,) = [f for f in examine(wrong, timeout=0.3) if f.check == "workers"]
+    assert problem.level == Level.PROBLEM
+    assert "there is no Dask scheduler at tls://127.0.0.1:1" in problem.text
 
 
 def test_who_is_not_let_in(trial: Trial, clusters: dict[str, LocalCluster], tmp_path: Path) -> None:
@@ -177,10 +208,10 @@ def test_who_is_not_let_in(trial: Trial, clusters: dict[str, LocalCluster], tmp_
     other = RoleSettings.from_toml(trial.settings(COORDINATOR)).workers
     assert other is not None
     values = {"ca": other.ca, "certificate": other.certificate, "key": other.key}
-    wrong = with_workers(settings, deadline=3.0, **values)
+    wrong = with_workers(settings, deadline=5.0, **values)
     with pytest.raises(WorkersError, match=r"no Dask scheduler at tls://.*, or it does not take this certificate"):
         own_workers(wrong).__enter__()
-    gone = with_workers(settings, deadline=3.0, ca=tmp_path / "gone")
+    gone = with_workers(settings, deadline=5.0, ca=tmp_path / "gone")
     with pytest.raises(SettingsError, match=r"\[workers\]: there is no file .*gone"):
         own_workers(gone).__enter__()
 
