@@ -1,6 +1,6 @@
 """Random trainings against the oracle, against xgboost, and against the exported model.
 
-    python benchmarks/fuzz.py --runs 500 [--seed S] [--only TEXT] [--jobs N]
+    python benchmarks/fuzz.py --runs 500 [--seed S] [--only TEXT] [--jobs N] [--security none]
 
 Training number n is made from the number n alone (random_trainings.py), and runs count up from the first seed, which is
 printed. Every training is compared
@@ -10,6 +10,8 @@ printed. Every training is compared
 - with xgboost on the same bins, as parity.py does: same trees but for float32 ties, leaves and margins as promised.
   Trainings with row or column samples, a first-layer mask or security="paper" have no counterpart there;
 - with the exported Booster, which has to predict what joint scoring predicts, and with the metric of the best round.
+
+With --security none all of them train in the open, and are compared in the same way.
 
 Prints a line for each training that differs, with the command that repeats it, and counts at the end. Refused are those
 that training refuses in words; of those compared with xgboost, the ones with the same trees to the end, and why the
@@ -28,6 +30,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import repeat
 from multiprocessing import get_context
 from typing import Any, TextIO
 
@@ -75,10 +78,12 @@ class Outcome:
     seconds: float = 0.0
 
 
-def examine(seed: int) -> Outcome:
-    """Make a training from its number, run it, and compare."""
+def examine(seed: int, security: str = "") -> Outcome:
+    """Make a training from its number, run it, and compare; with another `security` than it has, if one is given."""
     started = time.perf_counter()
     training = random_training(seed)
+    if security:
+        training = replace(training, params=training.params | {"security": security})
     outcome = Outcome(seed, training.objective, str(training), is_paper=training.params.get("security") == "paper")
     try:
         outcome = _compare(training, outcome)
@@ -205,13 +210,13 @@ def _coded(training: Training, joined: Joined) -> Any:
 # The run
 
 
-def run(seeds: Sequence[int], jobs: int) -> Iterator[Outcome]:
+def run(seeds: Sequence[int], jobs: int, security: str = "") -> Iterator[Outcome]:
     """Yield the outcomes, in the order of the seeds; each of several jobs is a process of its own."""
     if jobs == 1:
-        yield from map(examine, seeds)
+        yield from map(examine, seeds, repeat(security))
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(examine, seeds)
+        yield from pool.map(examine, seeds, repeat(security))
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> int:
@@ -221,6 +226,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     parser.add_argument("--seed", type=int, default=None, help="of the first training; the next has the next number")
     parser.add_argument("--only", default="", help="only trainings whose description contains this, such as poisson")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
+    parser.add_argument("--security", default="", choices=["none"], help="train in the open")
     args = parser.parse_args(arguments)
     if args.runs < 1 or args.jobs < 1:
         parser.error(f"--runs and --jobs must be 1 or more, not {args.runs} and {args.jobs}")
@@ -231,10 +237,10 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     print(f"{len(seeds)} trainings, from seed {first}", file=sys.stderr, flush=True)
     outcomes = []
     began = time.perf_counter()
-    for outcome in run(seeds, args.jobs):
+    for outcome in run(seeds, args.jobs, args.security):
         outcomes.append(outcome)
         if outcome.difference:
-            print(_line(outcome), file=out, flush=True)
+            print(_line(outcome, args.security), file=out, flush=True)
         differing = sum(bool(o.difference) for o in outcomes)
         told = f"{len(outcomes)}/{len(seeds)}, {differing} differ, {time.perf_counter() - began:.0f} s"
         print(told, file=sys.stderr, end="\r" if sys.stderr.isatty() else "\n", flush=True)
@@ -242,9 +248,9 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     return 1 if not outcomes or any(o.difference for o in outcomes) else 0
 
 
-def _line(outcome: Outcome) -> str:
-    repeat = f'make fuzz ARGS="--runs 1 --seed {outcome.seed}"'
-    return f"seed {outcome.seed}: {outcome.difference} ({outcome.text}); repeat: {repeat}"
+def _line(outcome: Outcome, security: str = "") -> str:
+    command = f'make fuzz ARGS="--runs 1 --seed {outcome.seed}{" --security " * bool(security)}{security}"'
+    return f"seed {outcome.seed}: {outcome.difference} ({outcome.text}); repeat: {command}"
 
 
 def _page(outcomes: Sequence[Outcome], first: int, seconds: float) -> str:

@@ -38,6 +38,7 @@ FURTHER_TESTS = {
     "tree/paper/argmax.py": ["tree/paper/test_secure_argmax.py"],
     "protocols/multiply.py": ["protocols/test_products.py"],
     "boosting/train.py": ["boosting/test_resume.py"],
+    "boosting/plain.py": ["api/test_unprotected.py"],
     "boosting/objective.py": ["boosting/test_objectives.py"],
     "boosting/join.py": ["boosting/test_model.py"],
     "boosting/xgboost_json.py": ["boosting/test_model.py"],

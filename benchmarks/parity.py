@@ -1,6 +1,6 @@
 """Federated against xgboost on real tables: same splits, leaf values, margins, tree for tree.
 
-    python benchmarks/parity.py --data DIR [--trees T] [--only NAME] [--json]
+    python benchmarks/parity.py --data DIR [--trees T] [--only NAME] [--security none] [--json]
 
 DIR holds the data sets (Adult one-hot, Give Me Some Credit, California housing, Dry Bean, Titanic) as gzipped CSV
 files. Each case trains the federation and then `xgboost` (hist, max_bin=256) on the columns binned by the federation's
@@ -69,11 +69,11 @@ def cases(data: Path) -> Iterator[Case]:
     yield Case("Give Me Some Credit, missing values, depth 4", X, y, {"max_depth": 4, "min_child_weight": 5})
 
 
-def run(case: Case, trees: int) -> dict[str, Any]:
+def run(case: Case, trees: int, security: str = "strict") -> dict[str, Any]:
     """Return how one case compares."""
     kind = FedXGBRegressor if case.regression else FedXGBClassifier
     started = time.perf_counter()
-    model = kind(participants=SHARES, n_estimators=trees, **case.params).fit(case.X, case.y)
+    model = kind(participants=SHARES, n_estimators=trees, security=security, **case.params).fit(case.X, case.y)
     seconds = time.perf_counter() - started
     parity = compare_with_xgboost(model, case.X, case.y)
     return {
@@ -105,6 +105,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
     parser.add_argument("--trees", type=int, default=20, help="rounds of each training (default 20)")
     parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--security", default="strict", choices=["strict", "none"], help="none: train in the open")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()
     if not args.data.is_dir():
@@ -112,7 +113,7 @@ def main() -> None:
     results = []
     for case in cases(args.data):
         if args.only.lower() in case.name.lower():
-            results.append(run(case, args.trees))
+            results.append(run(case, args.trees, args.security))
             print(_line(results[-1]), file=sys.stderr, flush=True)
     if args.json:
         print(json.dumps({"cases": results}))

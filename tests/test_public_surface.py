@@ -19,6 +19,9 @@ NAMES = {
     "PartialModel",
     "__version__",
     "join",
+    "plot_importance",
+    "plot_metrics",
+    "plot_tree",
 }
 STANDARD = {*sys.stdlib_module_names, "__main__", "__mp_main__"}
 
@@ -72,6 +75,6 @@ def test_the_first_import_loads_nothing_else() -> None:
 
 def test_estimators_load_no_network_and_no_rival() -> None:
     """A simulation needs neither grpc nor MPI, and neither xgboost nor matplotlib, which are not required at all."""
-    loaded = loaded_after("from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join")
+    loaded = loaded_after("from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join, plot_tree")
     assert {"mpfedxgb", "numpy", "sklearn"} <= loaded
     assert not loaded & {"grpc", "mpi4py", "xgboost", "matplotlib", "phe"}

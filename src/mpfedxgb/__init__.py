@@ -8,10 +8,22 @@ from mpfedxgb.errors import MpfedxgbError
 if TYPE_CHECKING:
     from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
     from mpfedxgb.api.federation import Federation
+    from mpfedxgb.api.plotting import plot_importance, plot_metrics, plot_tree
     from mpfedxgb.boosting.join import join
     from mpfedxgb.boosting.model import PartialModel
 
-__all__ = ["FedXGBClassifier", "FedXGBRegressor", "Federation", "MpfedxgbError", "PartialModel", "__version__", "join"]
+__all__ = [
+    "FedXGBClassifier",
+    "FedXGBRegressor",
+    "Federation",
+    "MpfedxgbError",
+    "PartialModel",
+    "__version__",
+    "join",
+    "plot_importance",
+    "plot_metrics",
+    "plot_tree",
+]
 
 __version__ = "0.2.0.dev0"
 
@@ -21,6 +33,9 @@ _HOMES = {
     "Federation": "mpfedxgb.api.federation",
     "PartialModel": "mpfedxgb.boosting.model",
     "join": "mpfedxgb.boosting.join",
+    "plot_importance": "mpfedxgb.api.plotting",
+    "plot_metrics": "mpfedxgb.api.plotting",
+    "plot_tree": "mpfedxgb.api.plotting",
 }
 
 

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from mpfedxgb.errors import SettingsError
 
+PROTOCOLS = (5,)
+"""Versions of the program that this release can run; a new one for every change after which old and new roles could
+not finish a run together."""
+
 SMALLEST_FRAME = 1024
 """Bytes below which a frame would hardly hold its own header."""
 

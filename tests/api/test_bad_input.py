@@ -160,7 +160,7 @@ SETTINGS = {
     "negative min_child_weight": setting("min_child_weight", -1, "at least 0"),
     "no rows in a sample": setting("subsample", 0.0, "above 0 and at most 1"),
     "more than all columns": setting("colsample_bytree", 1.5, "above 0 and at most 1"),
-    "unknown security": setting("security", "none", "strict, paper"),
+    "unknown security": setting("security", "some", "strict, paper, none"),
     "unknown objective": setting("objective", "binary:hinge", "binary:logistic"),
     "an objective that is no name": setting("objective", ["binary:logistic"], "binary:logistic"),
     "the name of what is no name": setting("objective", "custom", "a callable", y=NUMBERS, kind=FedXGBRegressor),
@@ -189,13 +189,16 @@ SETTINGS = {
     "a metric of classes": Case(
         ("eval_metric='auc'", "reg:squarederror"), params={"eval_metric": "auc"}, y=NUMBERS, kind=FedXGBRegressor
     ),
-    "a metric that is no name": setting("eval_metric", 3, "list of names"),
+    "two metrics of one name": Case(("two metrics called auc",), params={"eval_metric": ["auc", "auc"]}),
+    "a metric that is no name": setting("eval_metric", 3, "or a list of them"),
     "early stopping blindfold": setting("early_stopping_rounds", 3, "eval_set"),
     "early stopping at once": setting("early_stopping_rounds", 0, "1 or more", fit={"eval_set": [(halves(X), Y)]}),
     "early stopping True": setting("early_stopping_rounds", True, "1 or more", fit={"eval_set": [(halves(X), Y)]}),
     "early stopping as text": setting("early_stopping_rounds", "3", "1 or more", fit={"eval_set": [(halves(X), Y)]}),
     "one callback": Case(("callbacks=", "list of functions"), params={"callbacks": print}),
-    "callbacks that are none": Case(("callbacks=", "list of functions"), params={"callbacks": [3]}),
+    "callbacks that are none": Case(
+        ("callbacks: 3", "functions of a RoundReport, or objects with before_training"), params={"callbacks": [3]}
+    ),
     "a generator as random_state": Case(
         ("random_state=", "integer or None"), params={"random_state": np.random.default_rng(0)}
     ),

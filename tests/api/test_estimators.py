@@ -16,7 +16,7 @@ import xgboost
 from sklearn import metrics as sk
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
-from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.boosting.join import Joined, JoinedSplit
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.party.local import LocalRun, run_locally
@@ -195,6 +195,29 @@ class TestFormsOfX:
 
 class TestPredictions:
     """What the fitted models say, by every method that says it."""
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_some_rounds_only(self, fitted: dict[str, Model], kind: str) -> None:
+        """iteration_range takes the rounds that xgboost would; the base score counts in all of them."""
+        X, model = people(), fitted[kind]
+        booster = model.to_xgboost()
+        for chosen in ((0, 1), (1, 3), (2, 3), (0, 0)):
+            theirs = booster.predict(matrix(model, X), output_margin=True, iteration_range=chosen, strict_shape=True)
+            ours = model._margins(halves(X), chosen).T
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+        if isinstance(model, FedXGBClassifier):
+            first = model.predict_proba(halves(X), iteration_range=(0, 1))
+            assert (model.predict(halves(X), iteration_range=(0, 1)) == model.classes_[first.argmax(axis=1)]).all()
+            assert model.decision_function(halves(X), iteration_range=(0, 1)).shape[0] == len(X)
+
+    def test_some_rounds_of_the_papers_way(self) -> None:
+        """Everyone leaves its shares of the others out."""
+        X = numbers()
+        model = FedXGBRegressor(**QUICK, security="paper", min_child_weight=0.0).fit(X, X[:, 0])
+        whole, start = model.predict(X), model.partial_models_[0].base_margin
+        assert start is not None
+        parts = [model.predict(X, iteration_range=(t, t + 1)) - start[0] for t in range(3)]
+        np.testing.assert_allclose(np.sum(parts, axis=0) + start[0], whole, atol=1e-7)
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_margins_are_those_of_the_joined_trees(self, fitted: dict[str, Model], kind: str) -> None:
@@ -454,6 +477,41 @@ class TestCallbacks:
         whole = FedXGBRegressor(**QUICK | {"n_estimators": 2}).fit(X, X[:, 0])
         np.testing.assert_array_equal(model.predict(X), whole.predict(X))
 
+    def test_objects_in_the_form_of_xgboosts(self) -> None:
+        """They see the active participant's part of the model grow, stop the training before or after a round."""
+
+        class Watcher:
+            def __init__(self, stop: int | None = None) -> None:
+                self.stop, self.sizes, self.scores = stop, list[int](), list[list[float]]()
+
+            def before_training(self, model: Any) -> Any:
+                self.sizes.append(len(model.trees))
+                return model
+
+            def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+                return epoch == self.stop
+
+            def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+                assert model.is_active
+                self.sizes.append(len(model.trees))
+                self.scores.append(list(evals_log["validation_0"]["rmse"]))
+                return False
+
+            def after_training(self, model: Any) -> Any:
+                self.sizes.append(len(model.trees))
+                return model
+
+        X = numbers()
+        for watcher, sizes, how in (
+            (Watcher(), [0, 1, 2, 3, 3], "strict"),
+            (Watcher(2), [0, 1, 2, 2], "strict"),
+            (Watcher(2), [0, 1, 2, 2], "none"),
+        ):
+            model = FedXGBRegressor(**QUICK, callbacks=[watcher], security=how).fit(X, X[:, 0], eval_set=[(X, X[:, 0])])
+            assert watcher.sizes == sizes
+            assert watcher.scores[-1] == model.evals_result_["validation_0"]["rmse"]
+            assert {len(part.trees) for part in model.partial_models_} == {sizes[-1]}
+
     def test_an_error_in_a_callback_ends_everything(self) -> None:
         """The caller gets its own error back, and an estimator that is not fitted."""
 
@@ -659,7 +717,7 @@ class TestAttributes:
 
     def test_other_importances(self, fitted: dict[str, Model]) -> None:
         """Who asks for another kind is told which there are."""
-        with pytest.raises(SettingsError, match=r"kind='shap' is not known; it is weight, cover or gain"):
+        with pytest.raises(SettingsError, match=r"kind='shap' is not known; it is weight, gain or cover"):
             fitted["binary"].feature_importance("shap")
 
     def test_category_codes_travel_with_the_export(self, fitted: dict[str, Model]) -> None:
@@ -670,8 +728,31 @@ class TestAttributes:
 
     def test_no_splits_no_importance(self) -> None:
         """Shares of nothing are zero, not NaN."""
-        model = FedXGBClassifier(**QUICK).fit(np.ones((20, 2)), np.arange(20) % 2)
+        model = FedXGBClassifier(**QUICK).fit([np.ones((20, 1))] * 2, np.arange(20) % 2)
         assert [own.tolist() for own in model.feature_importances_.values()] == [[0.0], [0.0]]
+        model.fit(np.ones((20, 2)), np.arange(20) % 2)
+        assert model.feature_importances_.tolist() == [0.0, 0.0]
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_importance_of_one_tables_columns(self, kind: str, tmp_path: Path) -> None:
+        """An array in the order of the columns, equal to xgboost's of the joined model; loaded, a dictionary."""
+        X = people()[["visits", "city", "idle", "calls", "age"]]
+        model = estimator(kind, participants=[["calls", "visits"], ["idle", "age", "city"]]).fit(
+            X, labels(people(), kind)
+        )
+        theirs = model.to_xgboost().get_score(importance_type="gain")
+        expected = np.array([theirs.get(name, 0.0) for name in X.columns])
+        np.testing.assert_allclose(model.feature_importances_, expected / expected.sum(), rtol=1e-5)
+        model.save_model(tmp_path)
+        assert set(estimator(kind).load_model(tmp_path).feature_importances_) == {"P1", "P2"}
+
+    def test_importance_of_one_table_in_the_papers_way(self) -> None:
+        """Without gains splits are counted; a column of two participants is one column."""
+        X = numbers()
+        model = FedXGBRegressor(**QUICK, security="paper", min_child_weight=0.0, participants=[[0, 1], [1, 2, 3]])
+        model.fit(X, X[:, 1] + X[:, 0])
+        counts = pd.concat(list(model.feature_importance().values())).groupby(level=0).sum().to_numpy(np.float64)
+        np.testing.assert_allclose(model.feature_importances_, counts / counts.sum())
 
     def test_cut_points_are_where_trees_split(self, fitted: dict[str, Model]) -> None:
         """Edges are sorted float32 values of the column; every threshold is one of them; categories have none."""

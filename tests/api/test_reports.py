@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.errors import SettingsError, UserError
+from mpfedxgb.report.html.numbers import size
 from support.pages import parse
 from support.toy_tables import QUICK, halves, labels, people
 
@@ -31,6 +32,19 @@ def test_a_page_for_everybody(fitted: FedXGBClassifier, tmp_path: Path) -> None:
     other = fitted.report(tmp_path / "b.html", participant="telecom")
     assert parse(other.read_text()).all("h1")[0].text == "telecom"
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["a.html", "b.html"]
+
+
+def test_the_forecast_is_beside_what_it_was(fitted: FedXGBClassifier, tmp_path: Path) -> None:
+    """For each participant its own, as the record of the run has it."""
+    told = fitted.run_.forecast
+    assert told is not None
+    for name in ("bank", "telecom"):
+        page = parse(fitted.report(tmp_path / f"{name}.html", name).read_text())
+        (section,) = (one for one in page.all("section") if one.attributes["id"] == "forecast")
+        rows = {row.inside[0].text: [cell.text for cell in row.inside[1:]] for row in section.all("tr")[1:]}
+        assert rows["rounds of messages"][:2] == [f"{told.rounds:,}", f"{fitted.run_.rounds:,}"]
+        assert rows["bytes sent"][:2] == [size(c.bytes_sent) for c in (told.roles[name], fitted.run_.roles[name])]
+        assert rows["memory"] == [size(told.memory[name]), "", ""]
 
 
 def test_of_a_loaded_model(fitted: FedXGBClassifier, tmp_path: Path) -> None:

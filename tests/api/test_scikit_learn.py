@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_selection import RFE, SelectFromModel
+from sklearn.inspection import permutation_importance
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -93,6 +95,29 @@ def test_pipelines() -> None:
     named = make_pipeline(frames, FedXGBClassifier(**QUICK, participants=3)).fit(X, y)
     assert named[-1].partial_models_[0].features[0].name.startswith("words__city_")
     np.testing.assert_array_equal(named.predict(X), pipeline.predict(X))
+
+
+def test_features_are_selected() -> None:
+    """SelectFromModel and RFE keep the columns that decide, alone and in a pipeline under a search."""
+    X = pd.DataFrame(numbers(rows=120, columns=6), columns=list("abcdef"))
+    y = X["b"] + X["e"] > 0
+    model = FedXGBClassifier(**QUICK, participants=3)
+    assert SelectFromModel(model).fit(X, y).get_feature_names_out().tolist() == ["b", "e"]
+    assert RFE(model, n_features_to_select=2, step=2).fit(X, y).get_feature_names_out().tolist() == ["b", "e"]
+    pipeline = make_pipeline(SelectFromModel(model).set_output(transform="pandas"), FedXGBClassifier(**QUICK))
+    search = GridSearchCV(pipeline, {"selectfrommodel__max_features": [1, 2]}, cv=2).fit(X, y)
+    assert search.best_params_ == {"selectfrommodel__max_features": 2}
+    assert [f.name for part in search.best_estimator_[-1].partial_models_ for f in part.features] == ["b", "e"]
+
+
+def test_permutation_importance() -> None:
+    """scikit-learn shuffles a column, scores jointly, and finds the columns that decide."""
+    X = pd.DataFrame(numbers(columns=4), columns=list("abcd"))
+    y = X["b"] + 0.5 * X["d"]
+    model = FedXGBRegressor(**QUICK | {"n_estimators": 6}).fit(X, y)
+    found = permutation_importance(model, X, y, n_repeats=2, random_state=0).importances_mean
+    assert X.columns[np.argsort(-found)[:2]].tolist() == ["b", "d"]
+    assert found[0] < found[3]
 
 
 def test_parameters() -> None:

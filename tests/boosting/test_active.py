@@ -12,20 +12,20 @@ import numpy.typing as npt
 import pytest
 
 from mpfedxgb.boosting import Labels, scales
-from mpfedxgb.boosting.active import Active, RoundReport
+from mpfedxgb.boosting.active import Active
+from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import UserError
-from mpfedxgb.party import ACTIVE, Meter, Party, Roster, run_locally
+from mpfedxgb.party import ACTIVE, Meter, Party, Roster
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.keys import Keyring
 from mpfedxgb.ring.fixed import decode_fixed
 from mpfedxgb.transport import MemoryHub
-from mpfedxgb.tree import Grown, GrownTree, Leaf, TableSizes
+from mpfedxgb.tree import GrownTree, Leaf, TableSizes
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from support.small_trees import share_members
 
 ROWS = 8
 Y = np.array([0.0, 1, 1, 0, 1, 1, 1, 0])
@@ -48,25 +48,23 @@ def active_of(labels: Labels | None = None, eval_rows: int = 0, key: str = "", *
     return Active(party_of_its_own(), made, scales.plan(made, sizes.rows), labels, sizes, key)
 
 
-def grown_of(trees: list[list[list[int]]], rows: int) -> tuple[Grown, npt.NDArray[np.uint8]]:
+def grown_of(trees: list[list[list[int]]]) -> tuple[list[GrownTree], list[npt.NDArray[np.int64]]]:
     """Return trees of one leaf or of two, by the rows of each leaf, and the rows of all leaves by place."""
-    members = np.zeros((sum(map(len, trees)), rows), np.uint8)
-    grown, place = [], 0
+    rows: list[npt.NDArray[np.int64]] = []
+    grown = []
     for leaves in trees:
         tree = GrownTree()
         nodes = [0] if len(leaves) == 1 else list(tree.split(0, 2, -1, False))
         for node, inside in zip(nodes, leaves, strict=True):
-            tree.close(node, place)
-            members[place, inside] = 1
-            place += 1
+            tree.close(node, len(rows))
+            rows.append(np.array(inside, np.int64))
         grown.append(tree)
-    secret = run_locally(lambda party: share_members(party, members), 2).results[ACTIVE]
-    return Grown(grown, secret), members
+    return grown, rows
 
 
 def update(active: Active, trees: list[list[list[int]]]) -> list[Leaf]:
     """Let the active participant weigh the leaves of some trees."""
-    return active.update(*grown_of(trees, active.sizes.all_rows))[0]
+    return active.update(*grown_of(trees))[0]
 
 
 # Where it starts
@@ -239,11 +237,7 @@ def test_gains_of_splits_by_hand() -> None:
     below = tree.split(right, 2, -1, False)
     for place, node in enumerate(below, 1):
         tree.close(node, place)
-    members = np.zeros((3, ROWS), np.uint8)
-    for place, rows in enumerate(([0, 3, 7], [1, 2, 4, 5], [6])):
-        members[place, rows] = 1
-    secret = run_locally(lambda party: share_members(party, members), 2).results[ACTIVE]
-    leaves, gains = active.update(Grown([tree], secret), members)
+    leaves, gains = active.update([tree], [np.array(rows) for rows in ([0, 3, 7], [1, 2, 4, 5], [6])])
 
     def score(rows: int, G: Fraction) -> Fraction:
         return G**2 / (Fraction(rows, 4) + 1)
@@ -422,7 +416,7 @@ def test_callers_are_told_and_may_stop() -> None:
     """All of them hear of every round, with what there is to know; one that answers yes ends the training."""
     told: list[RoundReport] = []
     stop_at_two = [told.append, lambda report: report.iteration == 2, told.append]
-    active = active_of(Labels(Y, base_score=0.5, callbacks=stop_at_two))
+    active = active_of(Labels(Y, base_score=0.5, callbacks=Callbacks(stop_at_two)))
     active.party.meter.now.rounds += 7
     assert [active.report(t) for t in range(3)] == [True, True, False]
     assert [report.iteration for report in told] == [0, 0, 1, 1, 2, 2]

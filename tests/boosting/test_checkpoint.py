@@ -29,6 +29,7 @@ from mpfedxgb.boosting.checkpoint import (
     Checkpoints,
     EvaluationState,
     State,
+    read_kept,
 )
 from mpfedxgb.boosting.choices import private_key
 from mpfedxgb.errors import CheckpointError
@@ -632,3 +633,32 @@ def test_a_writer_that_is_killed(tmp_path: Path) -> None:
         made.save(State(newest + 1))
         assert made.newest() == newest + 1
     assert newest > 0
+
+
+# For people to look at
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    """Whoever looks needs not know which training it is, nor the margins; a torn end is left out, and left there."""
+    assert read_kept(tmp_path / "none") == State(0)
+    checkpoints = Checkpoints(tmp_path / "c", MINE)
+    for rounds in (1, 2, 3):
+        checkpoints.save(state(rounds, judged=True))
+    for path in (tmp_path / "c").glob("margins-*"):
+        path.unlink()
+    with (tmp_path / "c" / ROUNDS).open("ab") as file:
+        file.write(b"torn")
+    before = (tmp_path / "c" / ROUNDS).read_bytes()
+    seen, last = read_kept(tmp_path / "c"), state(3, judged=True)
+    assert seen.evaluation is not None
+    assert last.evaluation is not None
+    assert (seen.rounds, tuple(seen.trees)) == (3, tuple(last.trees))
+    assert seen.evaluation.metrics == last.evaluation.metrics
+    assert (tmp_path / "c" / ROUNDS).read_bytes() == before
+
+
+def test_looking_at_damage(tmp_path: Path) -> None:
+    """What is no checkpoint is said to be none."""
+    (tmp_path / ROUNDS).write_bytes(b"what is this")
+    with pytest.raises(CheckpointError, match="is damaged from its beginning"):
+        read_kept(tmp_path)

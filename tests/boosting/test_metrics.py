@@ -1,26 +1,40 @@
-"""Metrics against scikit-learn and scipy."""
+"""Metrics against scikit-learn, scipy and xgboost; and functions of one's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
+import xgboost
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import special, stats
 from sklearn import metrics as sk
 
-from mpfedxgb.boosting.metrics import METRICS, check_metrics, is_better
+from mpfedxgb.boosting.metrics import METRICS, check_metrics, named_metrics
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import OBJECTIVES, objective_of
-from mpfedxgb.errors import UserError
+from mpfedxgb.errors import DataError, SettingsError, UserError, public_reason
+from support.property_tests import examples
 
 ROWS = 60
+
+
+def area_by_xgboost(y: Floats, p: Floats, w: Floats) -> float:
+    """Return xgboost's own aucpr: of a booster without trees, whose margins are the logits of the probabilities."""
+    rows = xgboost.DMatrix(np.zeros((len(y), 1)), label=y, weight=w, base_margin=special.logit(p))
+    empty = xgboost.train({"objective": "binary:logistic", "eval_metric": "aucpr", "nthread": 1}, rows, 0)
+    return float(empty.eval(rows).split(":")[1])
+
 
 Oracle = Callable[[Floats, Floats, Floats], float]
 BINARY: dict[str, Oracle] = {
     "logloss": lambda y, p, w: float(sk.log_loss(y, p, sample_weight=w)),
     "error": lambda y, p, w: 1 - float(sk.accuracy_score(y, p > 0.5, sample_weight=w)),
     "auc": lambda y, p, w: float(sk.roc_auc_score(y, p, sample_weight=w)),
+    "aucpr": area_by_xgboost,
 }
 NUMBERS: dict[str, Oracle] = {
     "rmse": lambda y, p, w: float(np.sqrt(sk.mean_squared_error(y, p, sample_weight=w))),
@@ -47,7 +61,8 @@ def test_binary_metrics(name: str, seed: int, weighted: bool) -> None:
     rng = np.random.default_rng(seed)
     y, p, w = rng.integers(0, 2, ROWS).astype(float), rng.integers(1, 20, ROWS) / 20, weights(weighted, rng)
 
-    assert METRICS[name](y, p[None], w) == pytest.approx(BINARY[name](y, p, w), rel=1e-12)
+    close = 2e-6 if name == "aucpr" else 1e-12  # xgboost has float32, and prints six digits
+    assert METRICS[name](y, p[None], w) == pytest.approx(BINARY[name](y, p, w), rel=close)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -90,15 +105,41 @@ def test_certain_mistakes_cost_a_finite_amount(name: str) -> None:
         assert 36 < METRICS[name](np.zeros(1), np.ones((1, 1)), w) < 37
 
 
-def test_auc_of_one_class_is_undefined() -> None:
+AREAS = ("auc", "aucpr")
+
+
+@pytest.mark.parametrize("name", AREAS)
+def test_areas_of_one_class_are_undefined(name: str) -> None:
     """Without both classes, or without weight on one of them, there is no curve."""
     p = np.array([[0.1, 0.9]])
 
-    assert np.isnan(METRICS["auc"](np.ones(2), p, np.ones(2)))
-    assert np.isnan(METRICS["auc"](np.array([0.0, 1.0]), p, np.array([0.0, 1.0])))
+    assert np.isnan(METRICS[name](np.ones(2), p, np.ones(2)))
+    assert np.isnan(METRICS[name](np.array([0.0, 1.0]), p, np.array([0.0, 1.0])))
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if name != "auc"])
+@given(
+    rows=st.lists(st.tuples(st.booleans(), st.integers(1, 9), st.integers(0, 3)), min_size=2, max_size=30),
+)
+@examples(60)
+def test_area_of_precision(rows: list[tuple[bool, int, int]]) -> None:
+    """It is the integral of precision over recall, here by summing many thin strips between neighbouring thresholds."""
+    y, p, w = (np.array(column, np.float64) for column in zip(*rows, strict=True))
+    total, negative = float(w @ y), float(w @ (1 - y))
+    found = METRICS["aucpr"](y, p[None] / 10, w)
+    if not (total and negative):
+        assert np.isnan(found)
+        return
+    points = [(0.0, 0.0)] + [(float(w @ (y * (p >= t))), float(w @ ((1 - y) * (p >= t)))) for t in range(9, 0, -1)]
+    area = 0.0
+    for (tp, fp), (more_tp, more_fp) in pairwise(points):
+        share = (np.arange(2000) + 0.5) / 2000
+        true, false = tp + share * (more_tp - tp), fp + share * (more_fp - fp)
+        if more_tp > tp:
+            area += float((true / (true + false)).mean()) * (more_tp - tp) / total
+    assert found == pytest.approx(area, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name not in AREAS])
 def test_no_weight_no_mean(name: str) -> None:
     """Rows that all weigh nothing have no mean."""
     assert np.isnan(METRICS[name](np.zeros(2), np.full((2, 2), 0.5), np.zeros(2)))
@@ -106,16 +147,47 @@ def test_no_weight_no_mean(name: str) -> None:
 
 def test_area_grows_and_losses_fall() -> None:
     """More area is better, less of everything else; equal is not better."""
-    for name in METRICS:
-        assert is_better(name, 0.6, 0.5) == (name == "auc")
-        assert is_better(name, 0.5, 0.6) == (name != "auc")
-        assert not is_better(name, 0.5, 0.5)
+    for name, metric in METRICS.items():
+        assert metric.is_better(0.6, 0.5) == (name in AREAS)
+        assert metric.is_better(0.5, 0.6) == (name not in AREAS)
+        assert not metric.is_better(0.5, 0.5)
+
+
+def brier(y_true: Floats, y_pred: Floats, sample_weight: Floats | None = None) -> float:
+    """Return a metric of one's own, in scikit-learn's form."""
+    return float(np.average((y_true - y_pred) ** 2, weights=sample_weight))
+
+
+def test_a_function_of_ones_own() -> None:
+    """It is named after itself, gets weights where there are some, and less of it is better."""
+    named = named_metrics(["auc", brier])
+    assert list(named) == ["auc", "brier"]
+    y, p, w = np.array([0.0, 1.0]), np.array([[0.5, 0.75]]), np.array([1.0, 3.0])
+    assert named["brier"](y, p) == (0.25 + 0.0625) / 2
+    assert named["brier"](y, p, w) == (0.25 + 3 * 0.0625) / 4
+    assert named["brier"].is_better(0.1, 0.2)
+    columns = named_metrics([lambda y_true, y_pred: y_pred.shape[1]])["<lambda>"]
+    assert columns(y, np.full((3, 2), 1 / 3)) == 3.0
+
+
+@pytest.mark.parametrize("function", [lambda y: 0.0, lambda y, p: "low", lambda y, p: int("7 yes")])
+def test_what_goes_wrong_in_a_function_stays_here(function: Callable[..., object]) -> None:
+    """The message says what a metric is; others hear only that something here could not be used."""
+    with pytest.raises(DataError, match=r"the metric <lambda> takes \(y_true, y_pred\)") as caught:
+        named_metrics([function])["<lambda>"](np.zeros(2), np.zeros((1, 2)))
+    assert "7 yes" not in public_reason(caught.value)
+
+
+def test_names_tell_metrics_apart() -> None:
+    """Two of one name are refused."""
+    with pytest.raises(SettingsError, match="two metrics called brier; leave one out, or rename the function"):
+        check_metrics([brier, "auc", brier], "binary:logistic")
 
 
 @pytest.mark.parametrize(
     ("name", "objective", "message"),
     [
-        ("rsme", "reg:squarederror", "eval_metric='rsme' is not known; it is one of logloss, error, auc, rmse"),
+        ("rsme", "reg:squarederror", "eval_metric='rsme' is not known; it is one of logloss, error, auc, aucpr, rmse"),
         ("mlogloss", "binary:logistic", "eval_metric='mlogloss' does not go with objective='binary:logistic'"),
         ("rmse", "multi:softprob", "eval_metric='rmse' does not go with objective='multi:softprob'"),
         ("auc", "multi:softprob", "eval_metric='auc' does not go with"),

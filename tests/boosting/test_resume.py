@@ -16,6 +16,7 @@ import pytest
 
 from contracts.transport_contract import Call
 from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, join, secure_train
+from mpfedxgb.boosting.callbacks import Callbacks
 from mpfedxgb.boosting.checkpoint import ROUNDS, Checkpoints, Progress, State
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
@@ -369,7 +370,7 @@ def test_callers_see_the_rounds_that_are_done_again(tmp_path: Path) -> None:
     def note(report: Any) -> None:
         seen.append((report.iteration, len(report.metrics["validation_0"]["logloss"])))
 
-    site = Site(replace(training, labels=replace(training.labels, callbacks=[note])), tmp_path)
+    site = Site(replace(training, labels=replace(training.labels, callbacks=Callbacks([note]))), tmp_path)
     site.run(stop_at(2, 3))
     site.finish()
     assert seen == [(0, 1), (1, 2), (2, 3), (2, 3)]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting import TrainResult, join, secure_train
+from mpfedxgb.boosting.callbacks import Callbacks
 from mpfedxgb.boosting.checkpoint import State
 from mpfedxgb.boosting.join import JoinedTree
 from mpfedxgb.boosting.params import TrainParams
@@ -145,7 +146,7 @@ def test_a_callback_stops_where_the_parameters_allow_it(may_stop: bool) -> None:
     training = replace(
         training,
         params=replace(training.params, n_estimators=3, may_stop_early=may_stop),
-        labels=replace(training.labels, callbacks=[lambda report: report.iteration == 0]),
+        labels=replace(training.labels, callbacks=Callbacks([lambda report: report.iteration == 0])),
     )
     run = train(training)
     assert rounds_of(run, training) == (1 if may_stop else 3)

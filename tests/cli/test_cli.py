@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import stat
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 from typer.testing import CliRunner
 
-from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.cli.main import COMMANDS, make_app
@@ -150,9 +151,81 @@ class TestSimulate:
         loaded = FedXGBClassifier().load_model(models)
         np.testing.assert_array_equal(loaded.predict_proba(X), expected.predict_proba(X))
 
+    def test_an_evaluation_table_is_watched_and_scored(self, shell: Shell, files: Path, tmp_path: Path) -> None:
+        """Its rows ride along, may stop the training, and the end tells the metrics by name, as Python has them."""
+        X = people()
+        y = labels(X, "binary")
+        wrong = np.where(np.arange(len(y)) % 3 == 0, np.where(y == "yes", "no", "yes"), y)
+        X.assign(label=wrong).to_csv(tmp_path / "later.csv", index=False)
+        words = ["simulate", files / "binary.csv", "--label", "label", "--out", tmp_path / "out", "--max-depth", 2]
+        words += ["--max-bin", 6, "--learning-rate", 1.0, "--trees", 30, "--evaluate", tmp_path / "later.csv"]
+        assert shell.run(*words, "--early-stopping-rounds", 2, "--eval-metric", "error,logloss") == 0
+
+        twin = FedXGBClassifier(
+            n_estimators=30,
+            max_depth=2,
+            max_bin=6,
+            learning_rate=1.0,
+            early_stopping_rounds=2,
+            eval_metric=["error", "logloss"],
+        ).fit(X, y, eval_set=[(X, wrong)])
+        assert twin.best_iteration_ is not None
+        found = {name: values[twin.best_iteration_] for name, values in twin.evals_result_["validation_0"].items()}
+        told = ", ".join(f"{name} {value:.4f}" for name, value in found.items())
+        where = f"the {len(y)} rows of {tmp_path / 'later.csv'}"
+        assert re.search(rf"score: {re.escape(told)}, auc 0\.\d{{4}} on {re.escape(where)}\n", shell.out)
+        trained = len(twin.partial_models_[0].trees)
+        assert f"best round: {twin.best_iteration_ + 1} of {trained}; the model predicts with the trees" in shell.out
+        record = json.loads((tmp_path / "out" / "run.json").read_text())
+        assert record["metrics"] == twin.evals_result_
+        assert record["score"]["error"] == pytest.approx(found["error"])
+        assert f"pages to look at: mpfedxgb report {tmp_path / 'out'}" in shell.out
+
+    def test_rows_kept_back_can_stop_a_training(self, shell: Shell, files: Path, tmp_path: Path) -> None:
+        """With --holdout there is something to watch too."""
+        words = ["simulate", files / "binary.csv", "--label", "label", "--out", tmp_path, "--json", "--max-depth", 1]
+        assert shell.run(*words, "--holdout", 0.5, "--early-stopping-rounds", 1, "--trees", 60) == 0
+        record = json.loads(shell.out)
+        assert record["params"]["may_stop_early"] is True
+        assert len(record["metrics"]["validation_0"]["logloss"]) == record["trees"] < 60
+        assert record["score"]["kept_back"] is True
+
+    def test_in_the_open(self, shell: Shell, files: Path, models: Path, tmp_path: Path) -> None:
+        """With --security none: the model of strict, and every output says that nothing was protected."""
+        words = ["simulate", files / "binary.csv", "--label", "label", "--out", tmp_path, *QUICK]
+        assert shell.run(*words, "--security", "none") == 0
+        assert shell.err.startswith("mpfedxgb: NOTHING WAS PROTECTED")
+        assert "NOTHING WAS PROTECTED" in shell.out
+        assert 'The same model under security="strict" takes exactly' in shell.out
+        assert "would be revealed" in shell.out
+        record = json.loads((tmp_path / "run.json").read_text())
+        assert (record["protected"], record["params"]["security"]) == (False, "none")
+        assert (record["rounds"], record["ledger"]) == (0, [])
+        strict = json.loads((models / "run.json").read_text())
+        assert strict["protected"] is True
+        for figure in ("rounds", "dealer_bytes", "bytes_sent", "ledger", "plans"):
+            assert record["forecast"][figure] == strict[figure]
+        parts = [[PartialModel.load(path) for path in sorted(folder.glob("P*.json"))] for folder in (tmp_path, models)]
+        assert [join(own).trees for own in parts] == [join(parts[1]).trees] * 2
+        assert shell.run("show", tmp_path) == 0
+        assert shell.out.count("NOTHING WAS PROTECTED") == 2
+        for command, name in (("join", "whole.json"), ("export-xgboost", "theirs.json")):
+            assert shell.run(command, tmp_path, "--out", tmp_path / name) == 0
+            assert shell.err.startswith("mpfedxgb: NOTHING WAS PROTECTED")
+        X = people()
+        X.to_csv(tmp_path / "people.csv", index=False)
+        assert shell.run("predict", tmp_path, tmp_path / "people.csv") == 0
+        assert shell.err.startswith("mpfedxgb: NOTHING WAS PROTECTED")
+        in_the_open = shell.out
+        assert shell.run("predict", models, tmp_path / "people.csv") == 0
+        assert (shell.out, shell.err) == (in_the_open, "")
+
     @pytest.mark.parametrize(
         ("options", "says"),
         [
+            (["--early-stopping-rounds", "3"], "--early-stopping-rounds needs rows to watch; name a file (--evaluate)"),
+            (["--evaluate", "no.csv"], "no.csv"),
+            (["--eval-metric", "auroc"], "eval_metric='auroc' is not known"),
             (["--label", "target"], "there is no column 'target'; the columns are age, income"),
             (["--participants", "1"], "at least two"),
             (["--participants", "many"], "--participants many is not understood; give a number such as 4"),
@@ -167,7 +240,7 @@ class TestSimulate:
             (["--max-depth", "0"], "max_depth=0"),
             (["--reg-lambda", "-1"], "reg_lambda=-1.0"),
             (["--objective", "rank:pairwise"], "objective='rank:pairwise'"),
-            (["--security", "none"], "security='none'"),
+            (["--security", "some"], "security='some'"),
             (["--label", "visits"], "y holds nan"),
         ],
     )
@@ -441,7 +514,12 @@ class TestDemo:
         for word in ("bank", "telecom", "retail", "hospital", "coordinator", "test AUC", "leaf membership"):
             assert word in shell.out
         names = sorted(path.name for path in (tmp_path / "models").iterdir())
-        assert names == sorted(f"{owner}.mpfedxgb.json" for owner in ("bank", "telecom", "retail", "hospital"))
+        owners = ("bank", "telecom", "retail", "hospital")
+        assert names == sorted(f"{owner}.{kind}" for owner in owners for kind in ("mpfedxgb.json", "report.html"))
+        for owner in owners:
+            page = tmp_path / "models" / f"{owner}.report.html"
+            assert page.as_uri() in shell.out
+            assert f"<h1>{owner}</h1>" in page.read_text()
         assert shell.run("show", tmp_path / "models") == 0
 
     def test_fails_if_trees_differ(self, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -456,10 +534,14 @@ class TestDemo:
         assert "same trees" not in shell.out
 
     def test_without_xgboost(self, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where the xgboost package is missing, the message says what to install."""
+        """Where the xgboost package is missing all else is there, and a line says what to install for the rest."""
         monkeypatch.setitem(sys.modules, "xgboost", None)
-        assert shell.run("demo", "--trees", 1, "--max-depth", 1, "--out", tmp_path / "models") == 2
-        assert "pip install xgboost" in shell.err
+        assert shell.run("demo", "--trees", 1, "--max-depth", 1, "--out", tmp_path / "models") == 0
+        assert "On 143 rows that were kept back: AUC 0." in shell.out
+        assert "leaf membership" in shell.out
+        assert (tmp_path / "models" / "bank.report.html").as_uri() in shell.out
+        assert shell.out.rstrip().endswith("so nothing was compared with it: pip install xgboost")
+        assert "same trees" not in shell.out
 
 
 class TestHelp:

@@ -61,6 +61,19 @@ def test_from_sizes(shell: Shell) -> None:
     assert told["room"]
 
 
+def test_in_a_mesh(shell: Shell) -> None:
+    """The other topology takes fewer hops, and nobody has to send what P_1 does in a star."""
+    sizes = ("plan", "--rows", 9000, "--columns", 12, "--participants", 4, "--trees", 3, "--link", "wan", "--json")
+    told = {}
+    for topology in ("star", "mesh"):
+        assert shell.run(*sizes, "--topology", topology) == 0
+        told[topology] = json.loads(shell.out)
+
+    assert told["mesh"]["hops"] < told["star"]["hops"]
+    assert max(told["mesh"]["bytes_sent"].values()) < max(told["star"]["bytes_sent"].values())
+    assert told["mesh"]["topology"] == "mesh"
+
+
 def test_from_a_table(shell: Shell, tmp_path: Path) -> None:
     """The forecast of a table is that of the estimator, and the run of full trees then equals it."""
     table = frame()
@@ -125,6 +138,7 @@ def test_from_settings(shell: Shell, tmp_path: Path) -> None:
         (("--rows", 10, "--columns", 4, "--participants", 1), "2 to 255 participants"),
         (("--rows", 10, "--columns", 4, "--depth", 99), "max_depth=99"),
         (("--rows", 10, "--columns", 4, "--link", "moon"), "link='moon'"),
+        (("--rows", 10, "--columns", 4, "--topology", "ring"), "topology='ring'"),
         (("--table", "t.csv"), "--label"),
         (("a.toml", "--table", "t.csv"), "not both"),
     ],

@@ -73,5 +73,5 @@ def test_a_record_of_another_training(shell: Shell, models: Path) -> None:
 def test_a_folder_of_nothing(shell: Shell, tmp_path: Path) -> None:
     """The message says what to give."""
     assert shell.run("report", tmp_path) == ExitCode.USER
-    assert "no settings file belongs to it; give the settings file (.toml) of the role itself" in shell.err
+    assert "no settings file belongs to it; give the folder of one role, or its settings file (.toml)" in shell.err
     assert shell.run("report", tmp_path, "--out", tmp_path / "none") == ExitCode.USER

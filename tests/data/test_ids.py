@@ -189,6 +189,13 @@ class TestDigest:
         assert len(ids) == 1
 
 
+@pytest.mark.parametrize("rule", [None, IdRule(case="ignore", unicode="NFKC")])
+def test_halves_of_characters(rule: IdRule | None) -> None:
+    """An id that cannot be encoded is refused here, with a count, and not in the middle of a session."""
+    with pytest.raises(DataError, match="1 of 2 ids of column 'id' are no text that can be written as UTF-8; correct"):
+        sort_by_id(pd.DataFrame({"id": ["a", "b\ud800"]}, dtype=object), "id", "bank", rule)
+
+
 class TestRule:
     """What counts as the same id among those who agree on it, because their lists differ."""
 

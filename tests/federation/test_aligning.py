@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from mpfedxgb.federation.rows import Rows, read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.intersection.intersect import COMMON, SIZES
 from mpfedxgb.party import Party, run_roles
+from mpfedxgb.ring import kernels
 from mpfedxgb.transport.frame import Kind
 from support.switchboard import Organisations
 from support.toy_tables import BANK, QUICK, TELECOM, labels, people
@@ -58,6 +60,7 @@ def organisations(tmp_path: Path, patch: pytest.MonkeyPatch) -> Organisations:
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Organisations]:
     """Return a federation of two that is told to align; at the end its coordinator waits no longer."""
+    kernels.warm_up()  # on a busy machine that takes longer than anything here
     made = organisations(tmp_path, monkeypatch)
     yield made
     made.board.close()
@@ -85,10 +88,18 @@ def train(settings: RoleSettings) -> Any:
     return roles.train(settings, read_rows(settings, "train"))
 
 
+def result(call: Call) -> Any:
+    """Return what a role's program returned; on a busy machine a training takes a while."""
+    end = time.monotonic() + 120.0
+    while call.waits and time.monotonic() < end:
+        time.sleep(0.01)
+    return call.result()
+
+
 def outcome(call: Call) -> str:
     """Return with what a role's program failed."""
     with pytest.raises(Exception) as caught:  # noqa: PT011 # whose kind each test looks at
-        call.result()
+        result(call)
     return f"{type(caught.value).__name__}: {caught.value}"
 
 
@@ -105,7 +116,7 @@ def test_align_then_train(places: Organisations) -> None:
     recorder = Recorder()
     places.board.tap = recorder
     for call in run(places, align, align):
-        assert list(call.result()["train"].ids.keys) == PEOPLE["person"].iloc[SHARED].tolist()
+        assert list(result(call)["train"].ids.keys) == PEOPLE["person"].iloc[SHARED].tolist()
     kinds = {frame.kind for frame in recorder.received(frozenset({0}))}
     assert kinds == {Kind.HELLO, Kind.ANNOUNCE}, "the coordinator hears the kind of session"
     announced = list(recorder.received(frozenset({0}), [Kind.ANNOUNCE]))
@@ -114,7 +125,7 @@ def test_align_then_train(places: Organisations) -> None:
         path = alignment_path(places.settings(role))
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert "C-" not in path.read_text(), "no id"
-    done = [call.result() for call in [places.start(m, train) for m in (1, 2)]]  # the coordinator is still there
+    done = [result(call) for call in [places.start(m, train) for m in (1, 2)]]  # the coordinator is still there
     assert join([one.model for one in done]).trees == plain_trees()
     entries = {(r.name, r.receiver): r.count for r in read_record(places.settings(2)).total}
     assert entries[SIZES, "participants"] == entries[SIZES, "bank"] == 1
@@ -123,11 +134,11 @@ def test_align_then_train(places: Organisations) -> None:
 
 def test_training_aligns_first(places: Organisations) -> None:
     """Where nobody has aligned, a training does; the next one takes what was found."""
-    done = [call.result() for call in run(places, train, train)]
+    done = [result(call) for call in run(places, train, train)]
     assert places.board.meetings == 2
     assert join([one.model for one in done]).trees == plain_trees()
     for call in run(places, train, train):
-        call.result()
+        result(call)
     assert places.board.meetings == 3
 
 
@@ -146,7 +157,7 @@ def test_from_python_with_rows_to_evaluate(places: Organisations) -> None:
         return found, trained
 
     for call in run(places, both, both):
-        found, trained = call.result()
+        found, trained = result(call)
         assert found["train"].tolist() == PEOPLE["person"].iloc[SHARED].tolist()
         assert found["evaluate"].tolist() == want
         assert found["train"].name == "person"
@@ -160,8 +171,8 @@ def test_categories_of_others_are_forgotten(places: Organisations) -> None:
     words = np.where(outside, "only-elsewhere", np.where(frame["person"] < "C-3040", "north", "south"))
     frame.assign(region=words).to_csv(places.settings(2).file_of("train"), index=False)
     calls = run(places, align, align)
-    calls[0].result()
-    column = next(c for c in calls[1].result()["train"].table.columns if c.name == "region")
+    result(calls[0])
+    column = next(c for c in result(calls[1])["train"].table.columns if c.name == "region")
     assert column.categories == ("north", "south")
     assert set(column.values.tolist()) == {0.0, 1.0}
 
@@ -265,7 +276,7 @@ def test_too_few_rows(places: Organisations, shared: int) -> None:
 def aligned(places: Organisations) -> Organisations:
     """Return a federation that has aligned; its coordinator waits for a training."""
     for call in run(places, align, align):
-        call.result()
+        result(call)
     return places
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from federation.test_record import organisations, score_all, stop_after, train_all
 from mpfedxgb import Federation
+from mpfedxgb.boosting.checkpoint import ROUNDS
 from mpfedxgb.boosting.model import Feature
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import SettingsError
@@ -54,6 +55,9 @@ def test_the_active_participant(places: Organisations) -> None:
     assert facts.spent_ever.rounds == sum(a.content["rounds"] for a in attempts)
     assert facts.spent.total.bytes_sent == facts.spent.bytes_sent
     assert facts.ledger == tuple(read_record(settings).total)
+    assert facts.forecast is not None
+    assert facts.forecast["rounds"] > 0
+    assert 'id="forecast"' in page_html(facts)
 
 
 def test_an_auxiliary(places: Organisations) -> None:
@@ -72,12 +76,8 @@ def test_the_coordinator(places: Organisations) -> None:
     assert facts.spent_ever.bytes_sent > 0
     page = parse(page_html(facts))
     assert "no data and no part of the model" in page.words()
-    assert [s.attributes["id"] for s in page.all("section")] == [
-        "ledger",
-        "cost",
-        "attempts",
-        "parameters",
-    ]
+    found = [section.attributes["id"] for section in page.all("section")]
+    assert found == ["ledger", "cost", "forecast", "attempts", "parameters"]
 
 
 def test_in_the_middle_of_a_training(places: Organisations) -> None:
@@ -154,9 +154,24 @@ def test_folders_that_say_nothing(tmp_path: Path, places: Organisations) -> None
     """None, several, or another role's: the message asks for the settings file."""
     with pytest.raises(SettingsError, match="there is no file or folder"):
         find_settings(tmp_path / "none")
-    with pytest.raises(SettingsError, match="no settings file belongs to it; give the settings file"):
+    with pytest.raises(
+        SettingsError, match="no settings file belongs to it; give the folder of one role, or its settings file"
+    ):
         find_settings(tmp_path)
     for role in (1, 2):
         shutil.copy(places.trial.settings(role), tmp_path)
     with pytest.raises(SettingsError, match="2 settings files belong to it"):
         find_settings(tmp_path)
+    with pytest.raises(SettingsError, match=f"one of {places.home(1)}, {places.home(0)}, {places.home(2)}"):
+        find_settings(places.trial.folder)
+
+
+def test_damaged_checkpoints_are_said(places: Organisations, tmp_path: Path) -> None:
+    """The model is shown all the same, without the metrics."""
+    home = shutil.copytree(places.home(1), tmp_path / "bank")
+    (path,) = home.rglob(ROUNDS)
+    path.write_bytes(b"what is this")
+    facts = overview(Federation.from_toml(home / "bank.toml").settings)
+    assert facts.is_whole
+    assert facts.metrics == {}
+    assert "are missing here: the checkpoint" in page_html(facts)

@@ -25,6 +25,7 @@ import xgboost
 
 from contracts.transport_contract import Call
 from mpfedxgb.cli.exit_codes import ExitCode
+from mpfedxgb.config import PROTOCOLS
 from mpfedxgb.errors import PeerFailedError, PeerTimeoutError
 from mpfedxgb.federation.programs import KIND_OF_SESSION
 from mpfedxgb.federation.session import open_transport
@@ -32,7 +33,7 @@ from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import free_ports
 from mpfedxgb.party import Meter, Party
 from mpfedxgb.party.communicator import Communicator
-from mpfedxgb.party.handshake import PROTOCOLS, shake_hands
+from mpfedxgb.party.handshake import shake_hands
 from mpfedxgb.transport import Kind, Transport, encode
 from mpfedxgb.transport.grpc import Endpoints, connect
 from mpfedxgb.transport.grpc.tls import Identity

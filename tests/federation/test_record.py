@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mpfedxgb.atomic import append_line
-from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.boosting.checkpoint import ROUNDS
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.federation import record as record_module

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from contracts.transport_contract import Call
 from mpfedxgb import Federation, FedXGBClassifier, FedXGBRegressor, join
-from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.errors import (
     CheckpointError,
@@ -150,6 +151,18 @@ def serve_once(settings: RoleSettings) -> None:
     roles.serve_rows(settings, read_rows(settings, SCORING, model.features), model, once=True)
 
 
+def test_a_model_made_in_the_open_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever made it had all tables, so a federation refuses the file, and says what to do."""
+    places = organisations(tmp_path, monkeypatch)
+    frames = tables("binary")
+    y = frames["bank"].pop("label")
+    made = FedXGBClassifier(n_estimators=1, security="none", id="person").fit(frames, y)
+    settings = places.settings(1)
+    made.partial_models_[0].save(roles.model_path(settings))
+    with pytest.raises(SettingsError, match=r"was made with security='none', by somebody who had all .*'strict'"):
+        roles.load_model(settings)
+
+
 def test_evaluation_early_stopping_and_callbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The active participant hears of every round, keeps the best, and tells how many there are."""
     training = {"n_estimators": 12, "learning_rate": 1.0, "may_stop_early": True}
@@ -159,7 +172,15 @@ def test_evaluation_early_stopping_and_callbacks(tmp_path: Path, monkeypatch: py
         places.edit(role, "[data]", '[data]\nevaluate = "evaluate.csv"')
     places.edit(1, "[label]", '[label]\nearly_stopping_rounds = 2\neval_metric = ["auc", "logloss"]')
     heard: list[RoundReport] = []
-    done = train_all(places, callback=heard.append)
+
+    class Heard:
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            heard.append(RoundReport(epoch, 12, evals_log, 0, 0, model))
+            return False
+
+    done = train_all(places, callback=Heard())
+    assert heard[-1].model is not None
+    assert len(heard[-1].model.trees) == len(heard)
     metrics = done[0].metrics["validation_0"]
     assert done[0].model.best_iteration == int(np.argmin(metrics["logloss"]))
     assert len(heard) == len(metrics["auc"]) == len(done[1].model.trees) < 12
@@ -443,6 +464,27 @@ def test_a_scoring_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert len(session.predict(frames["bank"])) == 20
 
 
+def test_some_rounds_of_a_table_of_polars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The active participant alone decides which rounds count; the table may be one of polars."""
+    places = organisations(tmp_path, monkeypatch)
+    train_all(places)
+    frames = tables("binary", SCORE, with_label=False)
+    asked = frames["bank"]
+    aligned = {n: f.set_index("person").loc[asked["person"], COLUMNS[n]] for n, f in frames.items()}
+    expected = estimator("binary").predict_proba(aligned, iteration_range=(1, 2))
+    with running(places) as federation:
+        found = federation.predict(pl.DataFrame(asked.to_dict("list")), iteration_range=(1, 2))
+        assert found["person"].tolist() == asked["person"].tolist()
+        np.testing.assert_allclose(found.iloc[:, 2:].to_numpy(np.float64), expected, rtol=1e-12)
+        with pytest.raises(SettingsError, match="is not within the model's"):
+            federation.predict(asked, iteration_range=(0, 99))
+        part = federation.model()
+        paper = replace(part.params, security="paper", min_child_weight=0.0)
+        monkeypatch.setattr(federation, "model", lambda: replace(part, params=paper))
+        with pytest.raises(SettingsError, match=r"all participants hold shares of the leaf weights.*begin with 0"):
+            federation.predict(asked, iteration_range=(1, 2))
+
+
 class running:  # noqa: N801 # reads as a verb
     """Run the coordinator and the auxiliary as services; gives the active participant's federation."""
 
@@ -538,7 +580,7 @@ def test_everybody_has_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(SettingsError, match="telecom is not the active participant; only that one names a label"):
         telecom.train(label="calls")
     with pytest.raises(DataError, match="the table is a list; give a DataFrame with an id column"):
-        bank.train([[1, 2]])  # type: ignore[arg-type]
+        bank.train([[1, 2]])
     assert places.board.meetings == 0
     train_all(places)
     with pytest.raises(SettingsError, match="telecom is not the active participant; only that one asks for scores"):

@@ -297,6 +297,8 @@ class TestMessages:
             ("bank", "training", "weighted", False, r"weight = \"weight\" needs weighted = true in \[training\]"),
             ("bank", "training", "may_stop_early", False, "early_stopping_rounds = 5 needs may_stop_early = true"),
             ("bank", "training", "weighted", 1, "weighted = 1 is not true or false"),
+            ("bank", "training", "security", "none", "security='none' protects nothing, so it is not for a federation"),
+            ("coordinator", "training", "security", "none", "use security='strict', or for experiments .* simulate"),
             ("bank", "session", "name", "../x", "is not a session's name"),
             ("bank", "data", "drop", ["x"], "does not go with features"),
             ("bank", "data", "features", ["customer"], "an id is never a feature"),

@@ -80,6 +80,9 @@ def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
         sent = run.meters[m + 1].total("align training").payload_sent
         assert sent == {"bank": 40 + 32 * 10 + 16 * columns}
         assert run.meters[1].total("align training").payload_sent[NAMES[m]] == 48 + 32 * 2 + 32 * 10 + 16 * common
+        (told,) = (frame for frame in recorder.links[1, m + 1] if frame.label.endswith("common"))
+        tags = [tag.tobytes() for tag in told.arrays[0]]
+        assert tags == sorted(tags), "in an order that says nothing of P_1's"
     assert [(r.name, r.receiver, r.count) for r in run.ledgers[1]] == [
         (SIZES, "participants", 1),
         (SIZES, "bank", 2),

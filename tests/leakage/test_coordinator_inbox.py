@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import PROTOCOLS, SessionSettings
 from mpfedxgb.errors import SecretError
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, run_locally
-from mpfedxgb.party.handshake import COMMITMENT_BYTES, PROTOCOLS
+from mpfedxgb.party.handshake import COMMITMENT_BYTES
 from mpfedxgb.party.keys import NONCE_BYTES
 from mpfedxgb.party.party import turn
 from mpfedxgb.ring import RingArray

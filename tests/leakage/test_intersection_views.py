@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.intersection import dictionary
 from mpfedxgb.intersection import intersect as module
 from mpfedxgb.intersection.dictionary import Shape
@@ -168,6 +169,49 @@ def test_every_key_is_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = sent(), sent()
     assert len(first) == len(second) > 10
     assert not set(first) & set(second)
+
+
+class Listening(Oracles):
+    """The real functions, which write down the masks that they give."""
+
+    def __init__(self, salt: bytes) -> None:
+        super().__init__(salt)
+        self.given: list[U64] = []
+
+    def masks(self, ids: Sequence[str], points: U8) -> tuple[U64, U8]:
+        """Return masks and tags, and keep the masks."""
+        found = super().masks(ids, points)
+        self.given.append(found[0])
+        return found
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_no_single_dictionary_tells_p1_whether_it_has_an_id(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a whole run, what P_1 finds in one dictionary never fits by itself: not even for an id that all have."""
+    looked_up: list[U64] = []
+    heard: list[Listening] = []
+    lists = {1: ["a", "b", "c"], 2: ["b", "a"], 3: ["c", "a"]}
+
+    def look_up(tables: U64, places: dictionary.Places) -> U64:
+        looked_up.append(dictionary.look_up(tables, places))
+        return looked_up[-1]
+
+    def listen(salt: bytes) -> Oracles:
+        heard.append(Listening(salt))
+        return heard[-1]
+
+    def program(party: Party) -> None:
+        if not party.is_coordinator:
+            make = listen if party.is_active else Oracles
+            intersect(party, "training", lists[party.role], Edwards25519(1), make_oracles=make)
+
+    monkeypatch.setattr(module, "look_up", look_up)
+    monkeypatch.setattr(module, "shuffled", np.arange)
+    run_locally(program, 3, settings=SessionSettings(topology=topology))
+    telecom, retail = (mask ^ found for mask, found in zip(heard[0].given, looked_up, strict=True))
+    assert (telecom != 0).all()
+    assert (retail != 0).all()
+    assert (telecom == retail).all(axis=1).tolist() == [True, False, False], "only together, and only what all have"
 
 
 # What P_1 sees: the dictionaries

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpfedxgb.boosting import setup, train
+from mpfedxgb.boosting import continuing, setup, train
 from mpfedxgb.federation import closing, programs, scoring
 from mpfedxgb.intersection import intersect
 from mpfedxgb.protocols import tag
@@ -17,6 +17,7 @@ NAMES = [
     setup.TABLE_SIZES,
     train.NUMBER_OF_TREES,
     train.ROUNDS_DONE,
+    continuing.CONTINUED,
     split.TREE_SHAPE,
     tag.OWN_SPLIT,
     leaf.LEAF_MEMBERSHIP,

@@ -12,7 +12,7 @@ import pytest
 
 from contracts.transport_contract import Call
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.config import Link, SessionSettings
+from mpfedxgb.config import PROTOCOLS, Link, SessionSettings
 from mpfedxgb.errors import (
     FederationError,
     HandshakeError,
@@ -23,7 +23,7 @@ from mpfedxgb.errors import (
 )
 from mpfedxgb.party import Meter, Outcome, Party, Roster, communicator, handshake
 from mpfedxgb.party.communicator import Communicator, InterimFrames
-from mpfedxgb.party.handshake import COMMITMENT_BYTES, PROTOCOLS, shake_hands
+from mpfedxgb.party.handshake import COMMITMENT_BYTES, shake_hands
 from mpfedxgb.party.keys import NONCE_BYTES, Keyring
 from mpfedxgb.party.local import run_role, run_roles
 from mpfedxgb.ring import VECTOR

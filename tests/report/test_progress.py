@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.report.progress import Silent, watch, watch_steps
 
 

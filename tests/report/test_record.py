@@ -8,7 +8,7 @@ import pytest
 
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import Ledger, Meter, Roster
-from mpfedxgb.report import RunRecord, record_run
+from mpfedxgb.report.record import RunRecord, record_run
 
 ROSTER = Roster(("bank", "telecom", "shop"), coordinator="dealer")
 

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from distributed import LocalCluster, Security
 
-from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import PeerFailedError, SettingsError, WorkersError
 from mpfedxgb.federation import role as roles

@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
-from functools import wraps
-from inspect import signature
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self
 
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mpfedxgb.api.continuing import check_same_start, go_on
 from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
+from mpfedxgb.api.names import explaining_names, refuse_names
 from mpfedxgb.api.planning import forecast_tables
 from mpfedxgb.api.reports import summary, write_report
 from mpfedxgb.api.row_order import RowOrder
@@ -31,19 +31,24 @@ from mpfedxgb.api.tables import (
     read_tables,
     row_order,
 )
-from mpfedxgb.boosting.active import Labels, RoundReport
+from mpfedxgb.boosting.active import Labels
+from mpfedxgb.boosting.callbacks import Callbacks
 from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
-from mpfedxgb.boosting.importance import mean_cover, mean_gain, split_counts
+from mpfedxgb.boosting.importance import column_importance, feature_importance
 from mpfedxgb.boosting.join import join
+from mpfedxgb.boosting.metrics import OwnMetric
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.params import ALIASES, TrainParams, refuse_unknown
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.plain import plain_train, strict_basis
 from mpfedxgb.boosting.room import check_simulation
+from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Link, SessionSettings, link_of
+from mpfedxgb.data.arrow import is_arrow
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import DataError, SettingsError, UnknownParameterError
+from mpfedxgb.errors import DataError
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
@@ -60,35 +65,11 @@ _SMALL = 1 << 24
 Evaluation = tuple[dict[str, Table], Floats, Floats | None]
 """An evaluation set, checked: everybody's table, labels, weights."""
 
+Start = Sequence[PartialModel] | None
+"""All participants' parts of the model that a training goes on from."""
+
 FitInput = tuple[dict[str, Table], Floats, TrainParams, Floats | None, list[Evaluation]]
 """What `fit` was given, checked: everybody's table, labels, parameters, weights, evaluation sets."""
-
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def explaining_names(method: _Method) -> _Method:
-    """Make a constructor or `fit` answer unknown keyword arguments with the right name, the right place or a reason."""
-    known = [name for name in signature(method).parameters if name != "self"]
-
-    @wraps(method)
-    def checked(self: Any, *args: Any, **named: Any) -> Any:
-        _refuse_names(self, named, known)
-        return method(self, *args, **named)
-
-    return cast(_Method, checked)
-
-
-def _refuse_names(estimator: Any, names: Iterable[str], known: list[str]) -> None:
-    """Refuse names that are not known, of parameters or of arguments of `fit`."""
-    parameters, arguments = list(signature(type(estimator)).parameters), signature(estimator.fit).parameters
-    for name in names:
-        own = ALIASES.get(name, name)
-        if name not in known and "X" in known and own in parameters:
-            told = f"{name} is no argument of fit; it is a parameter of the estimator"
-            raise UnknownParameterError(f"{told}: {type(estimator).__name__}({own}=...)")
-        if name not in known and "X" not in known and name in arguments:
-            raise UnknownParameterError(f"{name} is no parameter of the estimator; it is an argument of fit")
-    refuse_unknown(names, known)
 
 
 class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no types
@@ -111,9 +92,9 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         colsample_bytree: float = 1.0,
         base_score: float | None = None,
         objective: str | Callable[..., Any] | None = None,
-        eval_metric: str | Sequence[str] | None = None,
+        eval_metric: str | OwnMetric | Sequence[str | OwnMetric] | None = None,
         early_stopping_rounds: int | None = None,
-        callbacks: Sequence[Callable[[RoundReport], Any]] | None = None,
+        callbacks: Sequence[Any] | None = None,
         first_layer_mask: bool = False,
         security: str = "strict",
         binning: str = "quantile",
@@ -156,7 +137,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; an unknown name is refused as in the constructor."""
-        _refuse_names(self, params, list(self.get_params()))
+        refuse_names(self, params, list(self.get_params()))
         super().set_params(**params)
         return self
 
@@ -178,7 +159,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         if is_federated(X):
             tables, order = read_tables(X, self.id, active)
             if reset:
-                self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to one table
+                for of_one_table in ("feature_names_in_", "_columns_"):  # of an earlier fit
+                    self.__dict__.pop(of_one_table, None)
                 self.n_features_in_ = sum(len(t.columns) for t in tables.values())
             return tables, order
         frame, order = self._frame(X, reset)
@@ -187,8 +169,12 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
     def _frame(self, X: Any, reset: bool) -> tuple[pd.DataFrame, RowOrder]:
         """Return one table of all columns; scikit-learn keeps its names and their number, or compares them."""
         frame, order = read_frame(X, self.id)
+        if is_arrow(X):
+            X = frame
         if reset or hasattr(self, "feature_names_in_") or not isinstance(X, pd.DataFrame):
             validate_data(self, X if self.id is None else frame, reset=reset, skip_check_array=True)
+        if reset:
+            self._columns_ = [str(name) for name in frame.columns]
         return frame, order
 
     def _settings(self, params: TrainParams | None = None) -> SessionSettings:
@@ -200,7 +186,9 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             topology=self.topology,
         )
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> FitInput:
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start = None
+    ) -> FitInput:
         """Return what `fit` takes, checked."""
         raise NotImplementedError
 
@@ -208,7 +196,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """Return what `fit` on these tables would cost with full trees, without training.
 
         Rounds, hops, bytes and reveals are those that a run of full trees has; memory and disk are by role; seconds are
-        an estimate from half a second of measuring. The estimator stays as it was.
+        an estimate from half a second of measuring. The estimator stays as it was; with security="none" it is told
+        what "strict" costs.
         """
         before = dict(vars(self))
         try:
@@ -216,6 +205,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         finally:
             self.__dict__.clear()
             self.__dict__.update(before)
+        params = params.as_protected()
         later = sum(next(iter(e[0].values())).rows for e in evaluation)
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         return forecast_tables(tables, later, params, roster, self._settings(params))
@@ -227,8 +217,13 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         params: TrainParams,
         weight: Floats | None,
         evaluation: list[Evaluation],
+        start: Start = None,
     ) -> None:
-        """Train on checked input and keep everything a fitted estimator has."""
+        """Train on checked input, from a model if there is one, and keep everything a fitted estimator has."""
+        new_rounds = params.n_estimators
+        if start is not None:
+            check_same_start(start[0], params, y, weight, self.base_score)
+            tables, params = go_on(start, tables, params)
         metrics = read_metrics(self.eval_metric, params.objective)
         patience = read_patience(self.early_stopping_rounds, bool(evaluation))
         callbacks = read_callbacks(self.callbacks)
@@ -241,7 +236,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         settings, basis = self._settings(params), None
         cluster = None if self.client is None else Cluster.over(self.client, settings.deadline)
-        with watch(self.verbosity, params.n_estimators) as watcher:
+        with watch(self.verbosity, new_rounds) as watcher:
             labels = Labels(
                 y=y,
                 weight=weight,
@@ -251,35 +246,44 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 early_stopping_rounds=patience,
                 base_score=self.base_score,
                 custom=self.objective if callable(self.objective) else None,
-                callbacks=[watcher.round_done, *callbacks],
+                callbacks=Callbacks.read([watcher.round_done, *callbacks]),
             )
-            private: list[tuple[Any, ...]] = [(None,)]
-            for i, (name, table) in enumerate(tables.items()):
-                private.append((TrainData(table, matched[name], labels if i == 0 else None, key),))
+            parts = [None] * len(tables) if start is None else start
+            data = [
+                TrainData(table, matched[name], labels if i == 0 else None, key, parts[i])
+                for i, (name, table) in enumerate(tables.items())
+            ]
 
             def on_sizes(sizes: TableSizes) -> None:
                 nonlocal basis
                 check_simulation(params, sizes)
-                basis = Basis(params, sizes, roster, settings)
-                watcher.on_forecast(lambda: foretold(basis))
+                if start is None:  # nobody has rehearsed the scoring that a model to go on from needs
+                    basis = Basis(params, sizes, roster, settings)
+                    watcher.on_forecast(lambda: foretold(basis))
 
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
                     party.on_progress, party.on_sizes = watcher.on_progress, on_sizes
                 with closing(LocalRows() if cluster is None else WorkerRows(cluster)) as held:
-                    return secure_train(party, params, data, held=held)
+                    return secure_train(party, params, data, held=held, continues=start is not None)
 
             started = time.perf_counter()
-            run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
+            if params.is_unprotected:
+                run = plain_train(params, roster, data, settings, watcher.on_progress)
+            else:
+                private = [(None,), *((mine,) for mine in data)]
+                run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
             seconds = time.perf_counter() - started
         results = [result for result in run.results[1:] if result is not None]
+        if params.is_unprotected and start is None:
+            basis = strict_basis(params, settings, roster, results, sum(len(e[1]) for e in evaluation))
         self.partial_models_ = [result.model for result in results]
         self.cut_points_ = {
             name: {c.name: r.candidates.bins.edges[j] for j, c in enumerate(table.columns) if not c.is_categorical}
             for (name, table), r in zip(tables.items(), results, strict=True)
         }
         self.evals_result_ = results[0].metrics
-        self.best_iteration_ = results[0].best_iteration
+        self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score
         self.run_: RunRecord = record_run(
             "train",
             params.to_dict(),
@@ -326,13 +330,16 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """Score rows jointly and return the record of that run: what it cost and what it revealed."""
         return self._predicted(X)[1]
 
-    def _margins(self, X: Any) -> Floats:
+    def _margins(self, X: Any, iteration_range: Any = None) -> Floats:
         """Return the margins of rows, (trees per round, rows), by secure joint prediction."""
-        return self._predicted(X)[0]
+        return self._predicted(X, iteration_range)[0]
 
-    def _predicted(self, X: Any) -> tuple[Floats, RunRecord]:
+    def _predicted(self, X: Any, iteration_range: Any = None) -> tuple[Floats, RunRecord]:
         check_is_fitted(self, "partial_models_")
         models = self.partial_models_
+        if iteration_range is not None:
+            chosen = read_range(iteration_range, models[0])
+            models = [limited_to(model, chosen) for model in models]
         columns = {model.name: [f.name for f in model.features] for model in models}
         names = [name for own in columns.values() for name in own]
         # Where two participants use one name, only `participants` says whose column is meant.
@@ -348,9 +355,38 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         return predict_margins(models, tables, self._settings())
 
     @property
-    def feature_importances_(self) -> dict[str, pd.Series[float]]:
-        """How often each participant's features split, as shares of that participant's splits; per participant."""
-        return {name: _shares(counts) for name, counts in self.feature_importance("weight").items()}
+    def best_iteration(self) -> int:
+        """XGBoost's name of `best_iteration_`; an AttributeError without early stopping, as there."""
+        return int(self._after_early_stopping("best_iteration"))
+
+    @property
+    def best_score(self) -> float:
+        """XGBoost's name of `best_score_`; an AttributeError without early stopping, as there."""
+        return float(self._after_early_stopping("best_score"))
+
+    def _after_early_stopping(self, name: str) -> Any:
+        value = getattr(self, f"{name}_", None)
+        if value is None:
+            raise AttributeError(f"{name} is there after a fit with early_stopping_rounds only")
+        return value
+
+    def evals_result(self) -> dict[str, dict[str, list[float]]]:
+        """XGBoost's name of `evals_result_`: evaluation set -> metric -> one value per round."""
+        check_is_fitted(self, "evals_result_")
+        return self.evals_result_
+
+    @property
+    def feature_importances_(self) -> Any:
+        """How much columns matter, as shares of 1.
+
+        After a fit to one table, an array over its columns as XGBoost's: the mean gain of the splits on each. After a
+        fit to one table per participant, a dictionary of what each may know: how often its own features split.
+        """
+        counts = self.feature_importance("weight")
+        columns = getattr(self, "_columns_", None)
+        if columns is not None:
+            return column_importance(self.partial_models_, columns)
+        return {name: _shares(own) for name, own in counts.items()}
 
     def feature_importance(self, kind: str = "weight") -> dict[str, pd.Series[float]]:
         """Return what each participant may know of the importance of its own features.
@@ -368,14 +404,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             Per participant, feature -> importance.
         """
         check_is_fitted(self, "partial_models_")
-        if kind == "weight":
-            return {model.name: split_counts(model) for model in self.partial_models_}
-        if kind not in ("cover", "gain"):
-            raise SettingsError(f"kind={kind!r} is not known; it is weight, cover or gain")
-        active = self.partial_models_[0]
-        if active.params.is_paper:
-            raise SettingsError(f"kind={kind!r} is not known to anybody with security='paper'; use weight")
-        return {active.name: mean_cover(active) if kind == "cover" else mean_gain(active)}
+        knowing = self.partial_models_ if kind == "weight" else self.partial_models_[:1]
+        return {model.name: feature_importance(model, kind) for model in knowing}
 
     def to_xgboost(self) -> Any:
         """Return the joined model as an `xgboost.Booster` (this puts everybody's splits together).
@@ -431,7 +461,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
 
     def _loaded(self, active: PartialModel) -> None:
         """Take over what a loaded model says of the labels."""
-        self.best_iteration_ = active.best_iteration
+        self.best_iteration_, self.best_score_ = active.best_iteration, None  # the score is in no file
 
 
 @contextmanager

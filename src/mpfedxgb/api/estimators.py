@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from mpfedxgb.api.base import FederatedModel, FitInput, all_or_nothing, explaining_names
+from mpfedxgb.api.base import FederatedModel, FitInput, Start, all_or_nothing
+from mpfedxgb.api.continuing import read_start
+from mpfedxgb.api.names import explaining_names
 from mpfedxgb.api.settings import train_params
 from mpfedxgb.api.tables import read_classes, read_labels, read_row_weights
 from mpfedxgb.boosting.labels import check_labels_present, class_name, encode_classes, read_numbers
@@ -38,13 +40,15 @@ base_score, eval_metric, early_stopping_rounds
     objective : str, callable or None
         "binary:logistic" or "multi:softprob", chosen by the number of classes if None; or a callable
         (y, margin) -> (g, h) for two classes.
-    callbacks : sequence of callables or None
-        Called with a RoundReport after each round; a true value stops the training.
+    callbacks : sequence of callables or of objects in XGBoost's form, or None
+        Called at the active participant: functions with a RoundReport after each round, objects by their methods
+        before_training, before_iteration, after_iteration, after_training. A true value stops the training.
     first_layer_mask : bool
         Only the active participant splits the root (section 5.2 of the paper).
-    security : "strict" or "paper"
+    security : "strict", "paper" or "none"
         "paper" runs the paper's algorithms as printed, which reveal more (docs/paper-vs-strict.md): for studying them.
-        It takes min_child_weight=0, reg_lambda > 0, two classes or squared error.
+        It takes min_child_weight=0, reg_lambda > 0, two classes or squared error. "none" computes the model of "strict"
+        in the open, in this process and fast, and protects nothing: for experiments and grid searches.
     binning : "quantile" or "paper"
         How columns are cut: equal frequency with at most max_bin bins, or the greedy sketch of the paper's own code.
     leaf_epsilon : float
@@ -68,7 +72,7 @@ base_score, eval_metric, early_stopping_rounds
 
     Attributes
     ----------
-    classes_, n_features_in_, partial_models_, evals_result_, best_iteration_, feature_importances_
+    classes_, n_features_in_, partial_models_, evals_result_, best_iteration_, best_score_, feature_importances_
     cut_points_ : dict
         Per participant, column -> sorted bin edges (x <= edge goes left); a simulation can show them, a federation not.
     run_ : RunRecord
@@ -77,7 +81,13 @@ base_score, eval_metric, early_stopping_rounds
 
     @explaining_names
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, sample_weight_eval_set: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        sample_weight_eval_set: Any = None,
+        xgb_model: Any = None,
     ) -> Self:
         """Train.
 
@@ -92,26 +102,34 @@ base_score, eval_metric, early_stopping_rounds
         eval_set : list of (X, y) or None
             Evaluation rows that ride along; X in the same form as for training.
         sample_weight_eval_set : list of arrays or None
+        xgb_model : fitted estimator, folder that save_model wrote, list of all participants' parts, or None
+            A model to go on from: its trees come first, n_estimators new rounds follow. Classes, columns and
+            categories are its own.
         """
         with all_or_nothing(self):
-            self._fit(*self._read(X, y, sample_weight, eval_set, sample_weight_eval_set))
+            start = read_start(xgb_model)
+            self._fit(*self._read(X, y, sample_weight, eval_set, sample_weight_eval_set, start), start)
             self.partial_models_[0] = replace(self.partial_models_[0], classes=self._class_names())
             return self
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> FitInput:
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start = None
+    ) -> FitInput:
         tables, order = self._tables(X, reset=True)
         rows = next(iter(tables.values())).rows
-        labels = read_classes(order.put(y, "y"), rows)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise DataError(f"y has only one class, {self.classes_[0]!r}; a classifier needs two or more classes")
+        labels = order.put(y, "y")
         weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
-        if weight is not None and len(np.unique(codes[weight > 0])) < 2:
-            raise DataError("y has only one class among the rows of positive weight; a classifier needs two or more")
+        if start is None:
+            self.classes_, places = np.unique(read_classes(labels, rows), return_inverse=True)
+            _refuse_one_class(self.classes_, places, weight)
+            codes = places.astype(np.float64)
+        else:
+            self._loaded(start[0])
+            codes = self._encode(labels, rows, "y")
         objective = self._objective(len(self.classes_))
         params = train_params(self, objective, len(self.classes_), weight is not None)
         evaluation = self._evaluation(eval_set, sample_weight_eval_set, tables, self._encode)
-        return tables, codes.astype(np.float64), params, weight, evaluation
+        return tables, codes, params, weight, evaluation
 
     def _objective(self, classes: int) -> str:
         fitting = for_classes(classes).name
@@ -136,23 +154,26 @@ base_score, eval_metric, early_stopping_rounds
     def _class_names(self) -> tuple[str | int | float, ...]:
         return tuple(class_name(label) for label in self.classes_.tolist())
 
-    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return the probability of every class, (rows, classes), by joint prediction."""
-        margins = self._margins(X)
+    def predict_proba(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:
+        """Return the probability of every class, (rows, classes), by joint prediction.
+
+        iteration_range=(begin, end) takes the rounds from begin up to, not with, end; unset, all up to the best.
+        """
+        margins = self._margins(X, iteration_range)
         return np.ascontiguousarray(self.partial_models_[0].params.loss.probabilities(margins).T)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the likeliest class of every row, (rows,)."""
-        likeliest = self.predict_proba(X).argmax(axis=1)
+    def predict(self, X: Any, iteration_range: Any = None) -> npt.NDArray[Any]:
+        """Return the likeliest class of every row, (rows,); iteration_range as in `predict_proba`."""
+        likeliest = self.predict_proba(X, iteration_range).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is predicted; labels and weights are held to the rows as in `fit`."""
         return float(super().score(X, *self._as_predicted(X, y, sample_weight)))
 
-    def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return margins: (rows,) for two classes, (rows, classes) for more."""
-        margins = self._margins(X)
+    def decision_function(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:
+        """Return margins: (rows,) for two classes, (rows, classes) for more; iteration_range as in `predict_proba`."""
+        margins = self._margins(X, iteration_range)
         return margins[0] if len(margins) == 1 else np.ascontiguousarray(margins.T)
 
     def _loaded(self, active: PartialModel) -> None:
@@ -171,14 +192,23 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
 
     @explaining_names
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, sample_weight_eval_set: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        sample_weight_eval_set: Any = None,
+        xgb_model: Any = None,
     ) -> Self:
         """Train; see `FedXGBClassifier.fit`. Labels are finite numbers, 0 or more for counts."""
         with all_or_nothing(self):
-            self._fit(*self._read(X, y, sample_weight, eval_set, sample_weight_eval_set))
+            start = read_start(xgb_model)
+            self._fit(*self._read(X, y, sample_weight, eval_set, sample_weight_eval_set), start)
             return self
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any) -> FitInput:
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start = None
+    ) -> FitInput:
         tables, order = self._tables(X, reset=True)
         loss, rows = self._loss(), next(iter(tables.values())).rows
         labels = read_numbers(read_labels(order.put(y, "y"), rows), loss, Origin("y"), starts=self.base_score is None)
@@ -198,9 +228,9 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
             raise SettingsError(f"objective={name!r} is not for regression; use {listed} or a callable")
         return OBJECTIVES[name]
 
-    def predict(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return the prediction of every row, (rows,)."""
-        margins = self._margins(X)
+    def predict(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:
+        """Return the prediction of every row, (rows,); iteration_range=(begin, end) as in `FedXGBClassifier`."""
+        margins = self._margins(X, iteration_range)
         return np.asarray(self.partial_models_[0].params.loss.transform(margins)[0])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -211,6 +241,13 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
         super()._loaded(active)
         if active.classes is not None:
             raise UserError(f"the model has classes ({active.params.objective}); load it into a FedXGBClassifier")
+
+
+def _refuse_one_class(classes: npt.NDArray[Any], codes: npt.NDArray[Any], weight: Floats | None) -> None:
+    if len(classes) < 2:
+        raise DataError(f"y has only one class, {classes[0]!r}; a classifier needs two or more classes")
+    if weight is not None and len(np.unique(codes[weight > 0])) < 2:
+        raise DataError("y has only one class among the rows of positive weight; a classifier needs two or more")
 
 
 def _evaluation_labels(loss: Objective, y: Any, rows: int, name: str) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 
 from mpfedxgb.api.reports import write_page
-from mpfedxgb.boosting.active import RoundReport
 from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.boosting.rounds import limited_to, read_range
+from mpfedxgb.data.arrow import from_arrow, is_arrow
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.federation import role
 from mpfedxgb.federation.overview import overview
@@ -45,8 +46,8 @@ class Federation:
 
     def align(
         self,
-        table: pd.DataFrame | None = None,
-        evaluation: pd.DataFrame | None = None,
+        table: Any = None,
+        evaluation: Any = None,
         n_jobs: int | None = None,
     ) -> dict[str, pd.Index[Any]]:
         """Find the rows that all participants have, without showing the others; trainings of the session take these.
@@ -72,26 +73,28 @@ class Federation:
 
     def train(
         self,
-        table: pd.DataFrame | None = None,
+        table: Any = None,
         label: str | None = None,
-        evaluation: pd.DataFrame | None = None,
+        evaluation: Any = None,
         restart: bool = False,
-        callback: Callable[[RoundReport], Any] | None = None,
+        callback: Any = None,
     ) -> Trained:
         """Take part in a training; goes on where an earlier attempt of the same session stopped.
 
         Parameters
         ----------
         table : DataFrame or None
-            This participant's rows with the id column; the file in [data] train if None.
+            This participant's rows with the id column; the file in [data] train if None. Here and below, tables of
+            polars and pyarrow will do as well.
         label : str or None
             At the active participant, the label's column, if it is not the one in the settings.
         evaluation : DataFrame or None
             Rows to evaluate on; the file in [data] evaluate if there is one.
         restart : bool
             Forget earlier attempts.
-        callback : callable or None
-            At the active participant, called with a RoundReport after each round.
+        callback : callable, object in XGBoost's form, or None
+            At the active participant, called with a RoundReport after each round; or by its methods, as in the
+            estimators.
 
         Returns
         -------
@@ -117,37 +120,45 @@ class Federation:
         return write_page(overview(self.settings), Path(path))
 
     @contextmanager
-    def scoring(self) -> Iterator[Scoring]:
-        """Open a scoring session, at the active participant; the auxiliaries call `serve`."""
-        with role.scoring(self.settings, self.model()) as session:
+    def scoring(self, iteration_range: tuple[int, int] | None = None) -> Iterator[Scoring]:
+        """Open a scoring session, at the active participant; the auxiliaries call `serve`.
+
+        iteration_range=(begin, end) takes the rounds from begin up to, not with, end, in the whole session.
+        """
+        model = self.model()
+        chosen = read_range(iteration_range, model)
+        if chosen[0] and model.params.is_paper:
+            raise SettingsError(
+                f"iteration_range={iteration_range!r}: with security='paper' all participants hold shares of the leaf "
+                "weights, so the active one cannot leave the first rounds out; begin with 0"
+            )
+        with role.scoring(self.settings, model if iteration_range is None else limited_to(model, chosen)) as session:
             yield session
 
-    def predict(self, table: pd.DataFrame) -> pd.DataFrame:
+    def predict(self, table: Any, iteration_range: tuple[int, int] | None = None) -> pd.DataFrame:
         """Score rows in a session of their own, at the active participant; returns id and prediction of each."""
-        with self.scoring() as session:
+        with self.scoring(iteration_range) as session:
             return session.predict(table)
 
-    def serve(self, table: pd.DataFrame | None = None, once: bool = False) -> None:
+    def serve(self, table: Any = None, once: bool = False) -> None:
         """Answer scoring sessions, at an auxiliary participant, about the people in a table or in [data] predict."""
         if self.settings.is_active or self.settings.is_coordinator:
             raise SettingsError(f"{self.settings.role.name} is no auxiliary participant; only those serve")
         model = self.model()
         role.serve_rows(self.settings, self._rows(self.settings, table, "predict", model), model, once)
 
-    def _both(
-        self, settings: RoleSettings, table: pd.DataFrame | None, evaluation: pd.DataFrame | None
-    ) -> tuple[Rows, Rows | None]:
+    def _both(self, settings: RoleSettings, table: Any, evaluation: Any) -> tuple[Rows, Rows | None]:
         rows = self._rows(settings, table, "train")
         has_file = settings.data is not None and settings.data.evaluate is not None
         return rows, self._rows(settings, evaluation, "evaluate") if evaluation is not None or has_file else None
 
-    def _rows(
-        self, settings: RoleSettings, table: pd.DataFrame | None, purpose: str, model: PartialModel | None = None
-    ) -> Rows:
+    def _rows(self, settings: RoleSettings, table: Any, purpose: str, model: PartialModel | None = None) -> Rows:
         known = None if model is None else model.features
         if table is None:
             has_workers = self.client is not None or settings.workers is not None
             return read_rows(settings, purpose, known, stay_in_file=has_workers and purpose == "train")
+        if is_arrow(table):
+            table = from_arrow(table, settings.role.name)
         if not isinstance(table, pd.DataFrame):
             raise DataError(f"the table is a {type(table).__name__}; give a DataFrame with an id column")
         return arrange_rows(settings, with_kinds_of(settings, table, known), purpose, known)

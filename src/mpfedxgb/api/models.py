@@ -15,13 +15,14 @@ from mpfedxgb.atomic import new_file
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.plain import plain_predict
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
-from mpfedxgb.party.local import run_locally
+from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.party.party import Party
-from mpfedxgb.party.roster import Roster
+from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.ring.fixed import decode_fixed
 from mpfedxgb.tree.predict import secure_predict
@@ -37,21 +38,16 @@ def predict_margins(
     active = models[0]
     names = active.participants
     roster = Roster(names, coordinator=free_name(names))
-    classes = active.params.trees_per_round
-    private: list[tuple[Any, ...]] = [(None,)]
-    for model in models:
-        features = [f.name for f in model.features]
-        known = {f.name: f.categories for f in model.features if f.categories is not None}
-        private.append((Scorer(model.trees, tables[model.name].match(features, known), model.params.is_paper),))
+    matched = [_matched(model, tables[model.name]) for model in models]
     rounds = None if active.best_iteration is None else active.best_iteration + 1
 
-    def program(party: Party, scorer: Scorer | None) -> npt.NDArray[np.int64] | None:
-        return secure_predict(party, classes, scorer, rounds if party.is_active else None)
-
     started = time.perf_counter()
-    run = run_locally(program, roster, private, settings)
+    if active.params.is_unprotected:
+        run = plain_predict(models, matched, rounds, roster)
+    else:
+        run = _predict_jointly(models, matched, rounds, roster, settings)
     seconds = time.perf_counter() - started
-    sums = run.results[1]
+    sums = run.results[ACTIVE]
     assert sums is not None
     assert active.base_margin is not None
     margins = decode_fixed(sums, active.weight_bits) + np.array(active.base_margin)[:, None]
@@ -59,6 +55,29 @@ def predict_margins(
         "predict", active.params.to_dict(), seconds, len(active.trees), settings, roster, run.meters, run.ledgers[0]
     )
     return margins, record
+
+
+def _matched(model: PartialModel, table: Table) -> Table:
+    """Return a participant's columns as its model knows them."""
+    known = {f.name: f.categories for f in model.features if f.categories is not None}
+    return table.match([f.name for f in model.features], known)
+
+
+def _predict_jointly(
+    models: Sequence[PartialModel],
+    tables: Sequence[Table],
+    rounds: int | None,
+    roster: Roster,
+    settings: SessionSettings,
+) -> LocalRun[npt.NDArray[np.int64] | None]:
+    """Score with every role as a thread; the sums of leaf weights are the active participant's."""
+    classes = models[0].params.trees_per_round
+
+    def program(party: Party, scorer: Scorer | None) -> npt.NDArray[np.int64] | None:
+        return secure_predict(party, classes, scorer, rounds if party.is_active else None)
+
+    scorers = [Scorer(m.trees, table, m.params.is_paper) for m, table in zip(models, tables, strict=True)]
+    return run_locally(program, roster, [(None,), *((scorer,) for scorer in scorers)], settings)
 
 
 def to_booster(whole: Joined) -> Any:

@@ -63,9 +63,9 @@ class Parity:
         """Whether nothing but float32 ties sets the trees apart."""
         return not self.difference
 
-    def predict(self, X: pd.DataFrame) -> npt.NDArray[Any]:
-        """Return xgboost's predictions for raw rows."""
-        return np.asarray(self.booster.predict(_matrix(_binned(X, self.columns, self.edges))))
+    def predict(self, X: pd.DataFrame, **options: Any) -> npt.NDArray[Any]:
+        """Return xgboost's predictions for raw rows; options as Booster.predict takes them."""
+        return np.asarray(self.booster.predict(_matrix(_binned(X, self.columns, self.edges)), **options))
 
 
 def compare_with_xgboost(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mpfedxgb.boosting.labels import LARGEST_LABEL
-from mpfedxgb.boosting.metrics import check_metrics
+from mpfedxgb.boosting.metrics import OwnMetric, check_metrics
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.scales import plan
@@ -53,13 +53,14 @@ def sample_key(random_state: Any) -> str:
     return f"random_state {int(random_state)}"
 
 
-def read_metrics(eval_metric: Any, objective: str) -> list[str]:
-    """Return the names of the metrics, checked against the objective."""
-    if not isinstance(eval_metric, (str, list, tuple, type(None))):
-        raise SettingsError(f"eval_metric={eval_metric!r} is not understood; give a name or a list of names")
-    names = [eval_metric] if isinstance(eval_metric, str) else list(eval_metric or [])
-    check_metrics(names, objective)
-    return names
+def read_metrics(eval_metric: Any, objective: str) -> list[str | OwnMetric]:
+    """Return the metrics, names or functions of one's own, checked against the objective."""
+    if not isinstance(eval_metric, (str, list, tuple, type(None))) and not callable(eval_metric):
+        remedy = "give a name, a function metric(y_true, y_pred), or a list of them"
+        raise SettingsError(f"eval_metric={eval_metric!r} is not understood; {remedy}")
+    given = [eval_metric] if isinstance(eval_metric, str) or callable(eval_metric) else list(eval_metric or [])
+    check_metrics(given, objective)
+    return given
 
 
 def read_patience(early_stopping_rounds: Any, has_eval_set: bool) -> int | None:
@@ -75,10 +76,10 @@ def read_patience(early_stopping_rounds: Any, has_eval_set: bool) -> int | None:
 
 
 def read_callbacks(callbacks: Any) -> Sequence[Any]:
-    """Return the functions to call after each round."""
+    """Return whom to call while the training runs; what they are, `Callbacks` says."""
     if callbacks is None:
         return []
-    if not isinstance(callbacks, (list, tuple)) or not all(callable(c) for c in callbacks):
+    if not isinstance(callbacks, (list, tuple)):
         raise SettingsError(f"callbacks={callbacks!r} is not understood; give a list of functions of a RoundReport")
     return callbacks
 

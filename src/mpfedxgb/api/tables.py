@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from mpfedxgb.api.row_order import RowOrder, in_one_order
 from mpfedxgb.boosting.labels import check_labels_present, read_weights
 from mpfedxgb.boosting.objective import Floats, Origin
+from mpfedxgb.data.arrow import is_arrow
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
 
@@ -23,14 +24,14 @@ Participants = int | Sequence[Any] | Mapping[str, Any]
 
 
 def is_federated(X: Any) -> bool:
-    """Return whether X is one table per participant: a dictionary, or a list of DataFrames or 2-d arrays."""
+    """Return whether X is one table per participant: a dictionary, or a list of tables or 2-d arrays."""
     if isinstance(X, Mapping):
         return not hasattr(X, "nnz")  # one of SciPy's sparse arrays is a mapping too
     return isinstance(X, (list, tuple)) and bool(X) and all(_is_table(x) for x in X)
 
 
 def _is_table(x: Any) -> bool:
-    return isinstance(x, pd.DataFrame) or (isinstance(x, np.ndarray) and x.ndim == 2)
+    return isinstance(x, pd.DataFrame) or is_arrow(x) or (isinstance(x, np.ndarray) and x.ndim == 2)
 
 
 def read_tables(X: Any, id_column: str | None = None, active: str | None = None) -> tuple[dict[str, Table], RowOrder]:
@@ -61,7 +62,7 @@ def read_frame(X: Any, id_column: str | None = None) -> tuple[pd.DataFrame, RowO
     _refuse_repeated([str(name) for name in frame.columns])
     if len({isinstance(name, str) for name in frame.columns}) > 1:
         raise DataError("X has names of columns that are text and others that are not; X.columns.astype(str) helps")
-    if not isinstance(X, pd.DataFrame) and all(dtype.kind == "O" for dtype in frame.dtypes):
+    if not isinstance(X, pd.DataFrame) and not is_arrow(X) and all(dtype.kind == "O" for dtype in frame.dtypes):
         with suppress(ValueError):  # the participant's table says better which value is not a number
             frame.to_numpy().astype(np.float64)  # as scikit-learn: a TypeError for things that cannot be numbers
     return frame, order
@@ -73,10 +74,7 @@ def cut(frame: pd.DataFrame, participants: Participants) -> dict[str, Table]:
     _refuse_repeated(names)
     groups = _groups(names, participants)
     _refuse_left_out(names, groups)
-    return {
-        owner: Table.read(frame.iloc[:, places].set_axis([names[i] for i in places], axis=1), owner)
-        for owner, places in groups.items()
-    }
+    return {owner: Table.of_places(frame, places, owner) for owner, places in groups.items()}
 
 
 def _refuse_left_out(names: list[str], groups: dict[str, list[int]]) -> None:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting import scales
+from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.boosting.checkpoint import EvaluationState
-from mpfedxgb.boosting.metrics import METRICS, is_better
+from mpfedxgb.boosting.metrics import OwnMetric, named_metrics
+from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import CustomObjective, Floats, unchanged
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sampling import row_sample
+from mpfedxgb.boosting.sampling import Participant, row_sample
 from mpfedxgb.errors import UserError
-from mpfedxgb.party.party import Party
 from mpfedxgb.ring.fixed import decode_fixed, encode_fixed
-from mpfedxgb.tree.grow import Grown
 from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight, split_gain
 from mpfedxgb.tree.level import TableSizes
-from mpfedxgb.tree.nodes import GrownLeaf, Leaf
+from mpfedxgb.tree.nodes import GrownLeaf, GrownTree, Leaf
 
 _LARGEST_MARGIN = 1 << 62
 _SMALLEST_SPREAD = 2.0**-12
@@ -39,32 +38,27 @@ class Labels:
     weight: Floats | None = None
     eval_y: Sequence[Floats] = ()
     eval_weight: Sequence[Floats | None] = ()
-    eval_metrics: Sequence[str] = ()
+    eval_metrics: Sequence[str | OwnMetric] = ()
     early_stopping_rounds: int | None = None
     base_score: float | None = None
     custom: CustomObjective | None = None
-    callbacks: Sequence[Callable[[RoundReport], Any]] = ()
+    callbacks: Callbacks = field(default_factory=Callbacks)
 
     def __repr__(self) -> str:
         return f"Labels(rows={len(self.y)})"
-
-
-@dataclass(frozen=True, slots=True)
-class RoundReport:
-    """What callbacks are told after each round: its number, the metrics so far, rounds and bytes of this role."""
-
-    iteration: int
-    iterations: int
-    metrics: dict[str, dict[str, list[float]]]
-    communication_rounds: int
-    bytes_sent: int
 
 
 class Active:
     """The active participant between rounds: margins, gradients, weights, metrics, early stopping."""
 
     def __init__(
-        self, party: Party, params: TrainParams, plan: scales.Plan, labels: Labels, sizes: TableSizes, sample_key: str
+        self,
+        party: Participant,
+        params: TrainParams,
+        plan: scales.Plan,
+        labels: Labels,
+        sizes: TableSizes,
+        sample_key: str,
     ) -> None:
         self.party, self.params, self.plan, self.labels, self.sizes = party, params, plan, labels, sizes
         self.sample_key = sample_key
@@ -79,7 +73,7 @@ class Active:
         self.best_iteration: int | None = None
         self._best = float("nan")
         self._gh: npt.NDArray[np.int64] = np.empty((k, 2, 0), np.int64)
-        self.names = list(labels.eval_metrics) or [self.loss.default_metric]
+        self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric])
 
     def _tell_few_digits(self) -> None:
         """Say so where margins are in the units of labels that are small beside the steps of leaf weights."""
@@ -95,12 +89,11 @@ class Active:
     def evaluation(self) -> EvaluationState:
         """Return what has to be remembered to go on after this round."""
         scale = self.scale
-        best = None if self.best_iteration is None else self._best
         return EvaluationState(
             self.margins,
             self.metrics,
             self.best_iteration,
-            best,
+            self.best_score,
             (scale.f_g, scale.f_h, scale.lam, scale.gam, scale.mcw),
         )
 
@@ -109,6 +102,17 @@ class Active:
         self.margins, self.metrics = evaluation.margins.copy(), evaluation.metrics
         self.best_iteration, self.scale = evaluation.best_iteration, scales.Scale(*evaluation.scale)
         self._best = float("nan") if evaluation.best_value is None else evaluation.best_value
+
+    @property
+    def best_score(self) -> float | None:
+        """The metric that decides, in the best round."""
+        return None if self.best_iteration is None else self._best
+
+    def start_from(self, base_margin: Sequence[float], sums: npt.NDArray[np.int64]) -> None:
+        """Begin where a model ends: at its base margin and the sums of its leaf weights, (trees per round, rows)."""
+        self.base = np.array(base_margin)
+        self.margins = encode_fixed(self.base, WEIGHT_BITS)[:, None] + sums
+        self._check_margins()
 
     def integers(self, t: int) -> npt.NDArray[np.int64]:
         """Return g~ and h~ of the round, (trees, 2, rows): the single rounding of the whole training."""
@@ -138,20 +142,24 @@ class Active:
         self._gh = np.stack([g_int, h_int], axis=1)
         return self._gh
 
-    def update(self, grown: Grown, members: npt.NDArray[np.uint8]) -> tuple[list[Leaf], list[list[float]]]:
+    def update(
+        self, trees: Sequence[GrownTree], rows: Sequence[npt.NDArray[np.int64]]
+    ) -> tuple[list[Leaf], list[list[float]]]:
         """Return weight and cover of every leaf, by place, and each tree's gains, by node; update the margins.
 
-        The margins of the rows inside a leaf grow by its weight. A leaf's gain is 0.
+        `rows` are those inside each leaf, by place; evaluation rows are counted behind training rows. Their margins
+        grow by the leaf's weight. A leaf's gain is 0.
         """
-        leaves = [Leaf(0, 0.0)] * len(members)
+        leaves = [Leaf(0, 0.0)] * len(rows)
         gains = []
         f_g, f_h, lam = self.scale.f_g, self.scale.f_h, self.params.reg_lambda
-        for k, tree in enumerate(grown.trees):
+        for k, tree in enumerate(trees):
             sums, own_gains = [(0, 0)] * len(tree.nodes), [0.0] * len(tree.nodes)
             for number, node in reversed(list(enumerate(tree.nodes))):  # children follow their parents
                 if isinstance(node, GrownLeaf):
-                    inside = members[node.place].astype(bool)
-                    G, H = (int(v) for v in self._gh[k][:, inside[: self.sizes.rows]].sum(axis=1))
+                    inside = rows[node.place]
+                    own = inside[inside < self.sizes.rows] if self.sizes.eval_rows else inside
+                    G, H = self._gh[k, 0].take(own).sum().item(), self._gh[k, 1].take(own).sum().item()
                     w = leaf_weight(G, H, f_g, f_h, lam, self.params.learning_rate, self.scale.mcw)
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
@@ -175,41 +183,35 @@ class Active:
         if np.abs(self.margins).max() > _LARGEST_MARGIN:
             raise UserError("a margin is beyond 2^30; rescale the labels or lower the learning rate")
 
-    def report(self, t: int) -> bool:
+    def report(self, t: int, model: PartialModel | None = None) -> bool:
         """Evaluate, tell the callbacks, and return whether another round should follow."""
-        self._evaluate()
-        done = RoundReport(
-            t,
-            self.params.n_estimators,
-            self.metrics,
-            self.party.meter.total().rounds,
-            self.party.meter.total().bytes_sent,
-        )
-        stop = [callback(done) for callback in self.labels.callbacks]
-        if any(stop):
+        self._evaluate(t)
+        spent = self.party.meter.total()
+        done = RoundReport(t, self.params.n_estimators, self.metrics, spent.rounds, spent.bytes_sent, model)
+        if self.labels.callbacks.after(done) or self._is_out_of_patience(t):
             return False
-        patience = self.labels.early_stopping_rounds
-        if patience is None or self.best_iteration is None:
-            return True
-        return t - self.best_iteration < patience
+        is_last = t + 1 == self.params.n_estimators
+        return is_last or not self.labels.callbacks.before(model, t + 1, self.metrics)
 
-    def _evaluate(self) -> None:
+    def _is_out_of_patience(self, t: int) -> bool:
+        patience = self.labels.early_stopping_rounds
+        return patience is not None and self.best_iteration is not None and t - self.best_iteration >= patience
+
+    def _evaluate(self, t: int) -> None:
         if not self.labels.eval_y:
             return
         first = self.sizes.rows
-        value = float("nan")
         for i, y in enumerate(self.labels.eval_y):
             rows = slice(first, first + len(y))
             margins = decode_fixed(self.margins[:, rows], WEIGHT_BITS)
             predictions = self.loss.transform(margins)
             weight = self.labels.eval_weight[i] if self.labels.eval_weight else None
-            for name in self.names:
-                value = METRICS[name](y, predictions, np.ones(len(y)) if weight is None else weight)
+            for name, metric in self.judges.items():
+                value = metric(y, predictions, weight)
                 self.metrics.setdefault(f"validation_{i}", {}).setdefault(name, []).append(value)
             first += len(y)
         # As XGBoost does, the last metric of the last evaluation set decides.
         if self.labels.early_stopping_rounds is None:
             return
-        if self.best_iteration is None or is_better(self.names[-1], value, self._best):
-            last = self.metrics[f"validation_{len(self.labels.eval_y) - 1}"][self.names[-1]]
-            self.best_iteration, self._best = len(last) - 1, value
+        if self.best_iteration is None or metric.is_better(value, self._best):
+            self.best_iteration, self._best = t, value

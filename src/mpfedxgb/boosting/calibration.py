@@ -19,7 +19,6 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import COORDINATOR
 from mpfedxgb.protocols.opening import open_masked
 from mpfedxgb.protocols.private_matrix import KEPT_BYTES
-from mpfedxgb.protocols.row_blocks import BLOCK_ROWS
 from mpfedxgb.protocols.secret import Shares
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.array import RingArray
@@ -27,6 +26,7 @@ from mpfedxgb.ring.prg import KEY_BYTES, Stream
 from mpfedxgb.ring.ring import VECTOR
 
 _SHORT = 0.1
+_ROWS = 1 << 12
 _OPENINGS = 50
 
 
@@ -43,10 +43,10 @@ class Rates:
 def calibrate() -> Rates:
     """Measure this machine, for about half a second; what else runs on it counts."""
     kernels.warm_up()
-    tile, vectors = np.ones((32, BLOCK_ROWS), np.uint64), np.ones((16, BLOCK_ROWS), np.uint64)
+    tile, vectors = np.ones((32, _ROWS), np.uint64), np.ones((16, _ROWS), np.uint64)
     out = np.zeros((16, 32), np.uint64)
     stream, size = Stream(bytes(KEY_BYTES)), 1 << 20
-    products = _a_second(lambda: kernels.dense_add(tile, vectors, out)) * out.size * BLOCK_ROWS
+    products = _a_second(lambda: kernels.dense_add(tile, vectors, out)) * out.size * _ROWS
     started = time.perf_counter()
     run_locally(_openings, 2, one_core=True)
     opening = (time.perf_counter() - started) / _OPENINGS

@@ -50,6 +50,7 @@ class Forecast:
     sizes: TableSizes
     roster: Roster
     link: Link
+    topology: str
     roles: dict[str, Counts] = field(repr=False)
     setup: dict[str, Counts] = field(repr=False)
     ledger: tuple[Reveal, ...] = field(repr=False)
@@ -92,6 +93,7 @@ class Forecast:
             "candidate_columns": dict(zip(self.roster.participants, self.sizes.columns, strict=True)),
             "trees": self.params.n_estimators * self.params.trees_per_round,
             "link": {"latency": self.link.latency, "bandwidth": self.link.bandwidth},
+            "topology": self.topology,
             "rounds": self.rounds,
             "hops": self.hops,
             "dealer_bytes": self.dealer_bytes,
@@ -115,7 +117,7 @@ class Forecast:
             f"{sizes.rows} rows, {sum(sizes.columns)} candidate columns, {trees} full trees of depth "
             f"{self.params.max_depth}: {self.rounds} rounds, {self.hops} hops, {in_units(self.dealer_bytes)} from "
             f"{self.roster.coordinator}",
-            f"planned for a link of {self.link.latency:g} ms and {self.link.bandwidth:g} Mbit/s",
+            f"planned for a {self.topology} with links of {self.link.latency:g} ms and {self.link.bandwidth:g} Mbit/s",
         ]
         if self.seconds is not None:
             lines.append(f"about {_duration(self.seconds)} on machines like this one, by a short measurement")
@@ -151,13 +153,14 @@ def _duration(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What the forecast of a run is made of, all of it public."""
+    """What the forecast of a run is made of, all of it public; `owners` are those of its splits, where it is over."""
 
     params: TrainParams
     sizes: TableSizes
     roster: Roster
     settings: SessionSettings
     keeps_rounds: bool = False
+    owners: tuple[tuple[int, ...], ...] | None = None
 
 
 @lru_cache(maxsize=8)
@@ -165,7 +168,8 @@ def foretold(basis: Basis) -> Forecast | None:
     """Return the forecast of a run; None where its protocol is not forecast."""
     if basis.params.is_paper:
         return None
-    return forecast(basis.params, basis.sizes, basis.roster, basis.settings, keeps_rounds=basis.keeps_rounds)
+    owners = None if basis.owners is None else [np.array(level, np.int64) for level in basis.owners]
+    return forecast(basis.params, basis.sizes, basis.roster, basis.settings, owners, basis.keeps_rounds)
 
 
 def forecast(
@@ -209,6 +213,7 @@ def forecast(
         sizes,
         roster,
         settings.link,
+        settings.topology,
         roles={roster.name(role): cost.total for role, cost in costs.items()},
         setup={roster.name(role): cost.setup for role, cost in costs.items()},
         ledger=costs[ACTIVE].ledger,

@@ -1,11 +1,79 @@
-"""How much a participant's own features matter, as far as it may know."""
+"""How much features matter: what each participant may compute alone, from its own part of a model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pandas as pd
 
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.tree.nodes import Leaf, Node, Split, Tree
+from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.errors import SettingsError
+from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.tree.nodes import Dummy, Leaf, Node, Split, Tree
+
+KINDS = ("weight", "gain", "cover")
+
+
+def feature_importance(model: PartialModel, kind: str = "weight") -> pd.Series[float]:
+    """Return what a participant may know of the importance of its own features.
+
+    "weight" is the number of splits on each, which every owner knows; "gain" and "cover" are means over those splits,
+    which the active participant alone can tell, from its own gradients.
+    """
+    if kind not in KINDS:
+        raise SettingsError(f"kind={kind!r} is not known; it is {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+    if kind == "weight":
+        return split_counts(model)
+    _refuse_unknown(model, kind)
+    return mean_gain(model) if kind == "gain" else mean_cover(model)
+
+
+def owner_importance(model: PartialModel, kind: str = "weight") -> pd.Series[float]:
+    """Return how much each participant's columns matter, as any one of them may compute it alone.
+
+    "weight" is the number of splits of each owner, which is in everybody's part; "total_gain" the sum of their gains,
+    which is in the active participant's.
+    """
+    if kind not in ("weight", "total_gain"):
+        raise SettingsError(f"kind={kind!r} is not known; it is weight or total_gain")
+    if kind == "total_gain":
+        _refuse_unknown(model, kind)
+    totals = dict.fromkeys(model.participants, 0.0)
+    for node in (node for tree in model.trees for node in tree if not isinstance(node, Leaf)):
+        owner = node.owner if isinstance(node, Dummy) else model.participant
+        totals[model.participants[owner - 1]] += 1 if kind == "weight" else _gain(node)
+    return pd.Series(totals)
+
+
+def column_importance(models: Sequence[PartialModel], columns: Sequence[str]) -> Floats:
+    """Return the importance of the columns of one table, all participants' parts taken together, as shares of 1.
+
+    As XGBoost's feature_importances_: the mean gain of a column's splits. In the paper's way, where nobody knows gains,
+    the number of splits. A column that several participants have is one column.
+    """
+    gains, counts = dict.fromkeys(columns, 0.0), dict.fromkeys(columns, 0)
+    for model in models:
+        for tree, told in zip(model.trees, models[ACTIVE - 1].trees, strict=True):
+            for node, known in zip(tree, told, strict=True):
+                if isinstance(node, Split):
+                    counts[node.feature] += 1
+                    gains[node.feature] += _gain(known)
+    splits = np.array(list(counts.values()), np.float64)
+    worth = splits if models[0].params.is_paper else np.array(list(gains.values())) / np.maximum(splits, 1)
+    total = worth.sum()
+    return np.asarray(worth / total if total else worth)
+
+
+def _refuse_unknown(model: PartialModel, kind: str) -> None:
+    if model.params.is_paper:
+        raise SettingsError(f"kind={kind!r} is not known to anybody with security='paper'; use weight")
+    if not model.is_active:
+        active = model.participants[ACTIVE - 1]
+        raise SettingsError(
+            f"kind={kind!r} is known to {active} alone, from its gradients; {model.name} can use weight"
+        )
 
 
 def split_counts(model: PartialModel) -> pd.Series[float]:

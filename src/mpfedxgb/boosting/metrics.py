@@ -1,29 +1,43 @@
-"""Evaluation metrics by their XGBoost names, computed by the active participant alone."""
+"""Evaluation metrics by their XGBoost names, or functions of one's own, computed by the active participant alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from mpfedxgb.boosting.objective import Floats, Prediction
 from mpfedxgb.boosting.objectives import OBJECTIVES
-from mpfedxgb.errors import UserError
+from mpfedxgb.errors import DataError, SettingsError, UserError
+
+OwnMetric = Callable[..., Any]
+"""Of labels and predictions, as scikit-learn's: metric(y_true, y_pred), with sample_weight= where rows have weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A function of labels (rows,), predictions (trees, rows) and weights (rows,), and what it judges."""
+    """A function of labels (rows,), predictions (trees, rows) and weights (rows,), and what it judges.
 
-    function: Callable[[Floats, Floats, Floats], float]
-    judges: Prediction
+    `judges` is None for a function of one's own, which goes with everything.
+    """
+
+    function: Callable[..., float]
+    judges: Prediction | None
     grows: bool = False
 
-    def __call__(self, y: Floats, p: Floats, weight: Floats) -> float:
-        """Return the value of the metric."""
+    def __call__(self, y: Floats, p: Floats, weight: Floats | None = None) -> float:
+        """Return the value of the metric; without weights all rows count alike."""
+        if weight is None and self.judges is not None:
+            weight = np.ones(len(y))
         return self.function(y, p, weight)
+
+    def is_better(self, new: float, old: float) -> bool:
+        """Return whether a value improves on another."""
+        return new > old if self.grows else new < old
 
 
 def _mean(values: Floats, weight: Floats) -> float:
@@ -51,6 +65,31 @@ def auc(y: Floats, p: Floats, weight: Floats) -> float:
     pos, neg = np.add.reduceat(positive, starts), np.add.reduceat(negative, starts)
     below = np.cumsum(neg) - neg
     return float((pos * (below + neg / 2)).sum() / (positive.sum() * negative.sum()))
+
+
+def aucpr(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the area under the curve of precision over recall; NaN if only one class is there.
+
+    Between two thresholds false positives grow in step with true ones, as in XGBoost (Davis and Goadrich, 2006). With
+    FP = a TP + b there, the precision at TP is TP / ((1 + a) TP + b), which is integrated in closed form.
+    """
+    order = np.argsort(-p[0], kind="stable")
+    scores, positive, negative = p[0][order], (weight * (y > 0.5))[order], (weight * (y <= 0.5))[order]
+    if positive.sum() == 0 or negative.sum() == 0:
+        return float("nan")
+    starts = np.flatnonzero(np.r_[True, scores[1:] != scores[:-1]])
+    tp, fp = (np.cumsum(np.add.reduceat(part, starts)) for part in (positive, negative))
+    tp_before, fp_before = np.r_[0.0, tp[:-1]], np.r_[0.0, fp[:-1]]
+    grows = tp > tp_before  # elsewhere recall stands still
+    tp, fp, tp_before, fp_before = tp[grows], fp[grows], tp_before[grows], fp_before[grows]
+    slope = (fp - fp_before) / (tp - tp_before)
+    b = fp_before - slope * tp_before
+    b[np.abs(b) <= 1e-12 * (fp_before + 1)] = 0.0  # a line through the origin, but for rounding
+    c, bent = 1 + slope, b != 0
+    area = (tp - tp_before) / c
+    ratio = (c[bent] * tp[bent] + b[bent]) / (c[bent] * tp_before[bent] + b[bent])
+    area[bent] -= b[bent] / c[bent] ** 2 * np.log(ratio)
+    return float(area.sum() / tp[-1])
 
 
 def rmse(y: Floats, p: Floats, weight: Floats) -> float:
@@ -89,6 +128,7 @@ METRICS: dict[str, Metric] = {
     "logloss": Metric(logloss, Prediction.PROBABILITY),
     "error": Metric(error, Prediction.PROBABILITY),
     "auc": Metric(auc, Prediction.PROBABILITY, grows=True),
+    "aucpr": Metric(aucpr, Prediction.PROBABILITY, grows=True),
     "rmse": Metric(rmse, Prediction.NUMBER),
     "mae": Metric(mae, Prediction.NUMBER),
     "mphe": Metric(mphe, Prediction.NUMBER),
@@ -98,15 +138,39 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def is_better(name: str, new: float, old: float) -> bool:
-    """Return whether a value of a metric improves on another."""
-    return new > old if METRICS[name].grows else new < old
+def named_metrics(given: Sequence[str | OwnMetric]) -> dict[str, Metric]:
+    """Return metrics by name, in their order; a function of one's own is named after itself, and less of it is better.
+
+    Raises SettingsError where two have one name: their values could not be told apart.
+    """
+    named: dict[str, Metric] = {}
+    for one in given:
+        name = one if isinstance(one, str) else getattr(one, "__name__", type(one).__name__)
+        if name in named:
+            raise SettingsError(f"eval_metric has two metrics called {name}; leave one out, or rename the function")
+        named[name] = METRICS[name] if isinstance(one, str) else Metric(partial(_own, name, one), None)
+    return named
 
 
-def check_metrics(names: list[str], objective: str) -> None:
+def _own(name: str, function: OwnMetric, y: Floats, p: Floats, weight: Floats | None) -> float:
+    """Return what a function of one's own makes of labels and predictions, (rows,) or (rows, classes)."""
+    predictions = p[0] if len(p) == 1 else np.ascontiguousarray(p.T)
+    weights = {} if weight is None else {"sample_weight": weight}
+    try:
+        return float(function(y, predictions, **weights))
+    except (TypeError, ValueError) as error:
+        # A foreign text may quote labels, so it stays with this role.
+        told = "takes (y_true, y_pred), sample_weight too where evaluation rows have weights, and returns a number"
+        raise DataError(f"the metric {name} {told}: {error}") from error
+
+
+def check_metrics(given: Sequence[str | OwnMetric], objective: str) -> None:
     """Refuse unknown metrics and those that do not go with the objective."""
-    for name in names:
+    for name in given:
+        if callable(name):
+            continue
         if name not in METRICS:
             raise UserError(f"eval_metric={name!r} is not known; it is one of {', '.join(METRICS)}")
         if METRICS[name].judges not in OBJECTIVES[objective].predicts:
             raise UserError(f"eval_metric={name!r} does not go with objective={objective!r}")
+    named_metrics(given)

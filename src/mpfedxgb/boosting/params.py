@@ -6,7 +6,7 @@ import difflib
 import json
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from mpfedxgb.boosting.objective import Objective, ScalePolicy
@@ -15,6 +15,9 @@ from mpfedxgb.errors import SettingsError, UnknownParameterError
 
 SECURITY = ("strict", "paper")
 """What is revealed: what docs/what-each-party-sees.md lists, or what the paper\'s algorithms show as printed."""
+
+UNPROTECTED = "none"
+"""The model of "strict", computed in the open by one process that has all tables: for experiments, in no federation."""
 
 BINNING = ("quantile", "paper")
 """How columns are cut: buckets of equal frequency with heavy values apart, or the greedy sketch of the paper's code."""
@@ -95,7 +98,7 @@ class TrainParams:
         """Refuse what cannot work, naming parameter, value and remedy."""
         if self.objective not in tuple(OBJECTIVES):  # a file may hold anything, also what has no hash
             raise SettingsError(f"objective={self.objective!r} is not known; it is one of {', '.join(OBJECTIVES)}")
-        for name, known in (("security", SECURITY), ("binning", BINNING)):
+        for name, known in (("security", (*SECURITY, UNPROTECTED)), ("binning", BINNING)):
             if getattr(self, name) not in known:
                 raise SettingsError(f"{name}={getattr(self, name)!r} is not known; it is one of {', '.join(known)}")
         for name, low, high in (
@@ -148,6 +151,24 @@ class TrainParams:
     def is_paper(self) -> bool:
         """Whether the paper's algorithms run as printed."""
         return self.security == "paper"
+
+    @property
+    def is_unprotected(self) -> bool:
+        """Whether everything is computed in the open."""
+        return self.security == UNPROTECTED
+
+    def as_protected(self) -> TrainParams:
+        """Return the parameters that give the same model under secret sharing."""
+        return replace(self, security=SECURITY[0]) if self.is_unprotected else self
+
+    def check_protected(self, what: str = "a federation") -> None:
+        """Raise SettingsError if everything would be computed in the open, for which no federation is needed."""
+        if self.is_unprotected:
+            raise SettingsError(
+                f"security='none' protects nothing, so it is not for {what}: one process computes in the open, from "
+                "everybody's tables; use security='strict', or for experiments with tables that are in one place "
+                "mpfedxgb simulate --security none"
+            )
 
     @property
     def loss(self) -> Objective:

@@ -5,23 +5,47 @@ They come from a key of its own, or from a `random_state` where samples should r
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.candidates import Candidates
-from mpfedxgb.party.party import Party
+from mpfedxgb.party.keys import Keyring
+from mpfedxgb.party.meter import Meter
 from mpfedxgb.ring.prg import Stream, digest
 
 
-def row_sample(party: Party, fraction: float, rows: int, key: str, t: int) -> Floats:
+class Participant(Protocol):
+    """Who chooses: its name, its own keys, and what it has spent so far. A `Party` is one."""
+
+    @property
+    def name(self) -> str:
+        """Name of this participant."""
+        ...
+
+    @property
+    def keys(self) -> Keyring:
+        """Its keys."""
+        ...
+
+    @property
+    def meter(self) -> Meter:
+        """Its counts."""
+        ...
+
+
+def row_sample(party: Participant, fraction: float, rows: int, key: str, t: int) -> Floats:
     """Return 1 for rows inside the sample of a round and 0 outside; each row is in with probability `fraction`."""
     words = _words(party, f"{t}/rows", rows, key)
     return (words < np.uint64(int(fraction * 2.0**63) * 2)).astype(np.float64)
 
 
-def column_sample(party: Party, params: TrainParams, candidates: Candidates, key: str, t: int) -> npt.NDArray[np.uint8]:
+def column_sample(
+    party: Participant, params: TrainParams, candidates: Candidates, key: str, t: int
+) -> npt.NDArray[np.uint8]:
     """Return which candidates take part in each tree of a round, (trees, candidates).
 
     The owner draws colsample_bytree of its own features, at least one.
@@ -35,7 +59,7 @@ def column_sample(party: Party, params: TrainParams, candidates: Candidates, key
     return bits
 
 
-def _words(party: Party, label: str, count: int, key: str) -> npt.NDArray[np.uint64]:
+def _words(party: Participant, label: str, count: int, key: str) -> npt.NDArray[np.uint64]:
     stream = (
         Stream(digest(key.encode(), party.name.encode(), label.encode())) if key else party.keys.private_stream(label)
     )

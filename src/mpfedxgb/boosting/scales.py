@@ -180,6 +180,11 @@ def scale(params: TrainParams, public: Plan, rows: int, f_g: int, f_h: int) -> S
     return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.gam_cap), mcw)
 
 
+def no_split_first(params: TrainParams) -> bool:
+    """Return whether a tie between a split and none leaves the node as it is, as XGBoost does without a gamma."""
+    return params.gamma <= SMALLEST_GAMMA
+
+
 def weightless_wins(params: TrainParams) -> bool:
     """Return whether a split with a side of no hessian can win: XGBoost then leaves the node a leaf.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active, Labels
+from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
@@ -35,12 +36,16 @@ _SIZES = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainData:
-    """One participant's input: its training table, its evaluation tables, and the labels at the active one."""
+    """One participant's input: its training table, its evaluation tables, and the labels at the active one.
+
+    `start` is its part of a model that the training goes on from.
+    """
 
     table: Table
     evaluation: Sequence[Table] = ()
     labels: Labels | None = None
     sample_key: str = field(default="", repr=False)
+    start: PartialModel | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +88,7 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
         max_depth=params.max_depth,
         ring=wide(plan.limbs),
         checks_children=scales.checks_children(params),
-        no_split_first=params.gamma <= scales.SMALLEST_GAMMA,
+        no_split_first=scales.no_split_first(params),
         first_layer_mask=params.first_layer_mask,
         is_paper=params.is_paper,
         weightless_wins=scales.weightless_wins(params),

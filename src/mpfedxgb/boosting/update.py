@@ -31,7 +31,9 @@ def strict_update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree
     members = reveal_leaves(party, grown, setup.data.sizes)  # 7
     leaves, gains = None, None
     if setup.active is not None and members is not None:  # 8
-        leaves, gains = setup.active.update(grown, members)  # 9, after Algorithm 3, lines 5 and 43
+        leaves, gains = setup.active.update(
+            grown.trees, [np.flatnonzero(m) for m in members]
+        )  # 9, after Algorithm 3, lines 5 and 43
     return keep_trees(party.role, grown.trees, setup.data.candidates, leaves, gains)  # 11
 
 

@@ -83,7 +83,8 @@ def to_xgboost_json(model: Joined) -> str:
 def _attributes(model: Joined) -> dict[str, str]:
     best = {} if model.best_iteration is None else {"best_iteration": str(model.best_iteration)}
     codes = category_codes(model)
-    return best | ({"categories": json.dumps(codes, ensure_ascii=False)} if codes else {})
+    open_ = {"security": model.params.security} if model.params.is_unprotected else {}
+    return best | open_ | ({"categories": json.dumps(codes, ensure_ascii=False)} if codes else {})
 
 
 def _numbers(values: Floats) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from mpfedxgb.cli.exit_codes import exit_code
+from mpfedxgb.cli.summaries import FIRST, SUMMARIES, examples
+from mpfedxgb.cli.version import version_text
 from mpfedxgb.errors import MpfedxgbError, StoppedError, own_reason
 
 COMMANDS = {
@@ -17,6 +21,7 @@ COMMANDS = {
     "simulate": "simulate:simulate",
     "predict": "simulate:predict",
     "show": "simulate:show",
+    "importance": "importance:importance",
     "init": "init:init",
     "doctor": "doctor:doctor",
     "plan": "plan:plan",
@@ -35,7 +40,7 @@ COMMANDS = {
 
 
 def make_app(names: Sequence[str]) -> typer.Typer:
-    """Return the command line with some of its sub-commands."""
+    """Return the command line with some of its sub-commands; of the others it knows name, line and example only."""
     app = typer.Typer(
         name="mpfedxgb",
         help="Lossless, multi-party, vertical federated XGBoost under secret sharing.\n\n"
@@ -43,31 +48,65 @@ def make_app(names: Sequence[str]) -> typer.Typer:
         "They train one XGBoost model over all columns without showing each other columns or labels: apart from what "
         "the ledger of a run lists by name, only randomly masked numbers travel. Begin with: mpfedxgb demo. For a "
         "federation of several organisations: mpfedxgb init",
+        epilog=examples(FIRST),
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    app.callback()(_nothing_before)
-    for name in names:
-        module, function = COMMANDS[name].split(":")
-        app.command(name)(getattr(import_module(f"mpfedxgb.cli.{module}"), function))
+    app.callback()(_before)
+    for name, home in COMMANDS.items():
+        module, function = home.split(":")
+        found = getattr(import_module(f"mpfedxgb.cli.{module}"), function) if name in names else _not_imported
+        app.command(name, help=_help_of(found), short_help=SUMMARIES[name].line, epilog=examples((name,)))(found)
     return app
 
 
-def _nothing_before() -> None:
+def _help_of(command: Callable[..., None]) -> str:
+    r"""Return a command's docstring; a line of \b before a paragraph keeps its lines as they are, as click has it."""
+    return (inspect.getdoc(command) or "").replace("\\b\n", "\b\n")
+
+
+def _not_imported() -> None:
+    """Stand for a command that this call only lists."""
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(version_text())
+        raise typer.Exit
+
+
+def _before(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=_tell_version,
+            help="Tell versions of package, protocol, Python and what else matters, and end.",
+        ),
+    ] = False,
+) -> None:
     pass
 
 
-_nothing_before.__doc__ = None  # the help of the whole command is above
+_before.__doc__ = None  # the help of the whole command is above
+
+
+def _asked_for() -> str:
+    """Return the sub-command on the command line, or on the one that a shell wants completed, if any."""
+    completed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    words = completed.split()[1:] if "_MPFEDXGB_COMPLETE" in os.environ else sys.argv[1:]
+    return next((word for word in words if not word.startswith("-")), "")
 
 
 def main() -> None:
     """Run the command line; errors of this package, and of files, become one clear line and an exit code."""
-    asked = sys.argv[1] if len(sys.argv) > 1 else ""
-    app = make_app([asked] if asked in COMMANDS else list(COMMANDS))
+    app = make_app([_asked_for()])
     try:
         app()
     except (MpfedxgbError, StoppedError, OSError, MemoryError) as error:
+        from rich.console import Console  # of no use to help and version
+
         Console(stderr=True, highlight=False).print(f"mpfedxgb: {own_reason(error)}", markup=False, soft_wrap=True)
         sys.exit(exit_code(error))

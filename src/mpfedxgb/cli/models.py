@@ -17,6 +17,7 @@ from mpfedxgb.boosting.join import join as join_parts
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.xgboost_json import category_codes, feature_names, to_xgboost_json
 from mpfedxgb.errors import SettingsError, UserError
+from mpfedxgb.report.record import NOTHING_PROTECTED
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 
 FORMAT = "mpfedxgb joined model"
@@ -71,6 +72,8 @@ def _load(paths: Sequence[Path]) -> list[PartialModel]:
     parts: list[PartialModel] = []
     for path in paths:
         parts += load_parts(path) if path.is_dir() else [PartialModel.load(path)]
+    if any(part.params.is_unprotected for part in parts):
+        typer.echo(f"mpfedxgb: {NOTHING_PROTECTED}", err=True)
     return parts
 
 

@@ -67,6 +67,7 @@ def plan(
     colsample_bytree: Annotated[float, typer.Option(help="Share of columns per tree.")] = 1.0,
     weighted: Annotated[bool, typer.Option("--weighted", help="Rows have weights.")] = False,
     link: Annotated[str, typer.Option(help="What to plan for: local, lan, wan, or ms/Mbit/s as in 20/100.")] = "local",
+    topology: Annotated[str, typer.Option(help="How participants are connected: star or mesh.")] = "star",
     as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as one JSON object.")] = False,
 ) -> None:
     r"""Tell what a training will cost: rounds, hops, bytes, memory and disk by role, what is revealed, and seconds.
@@ -95,9 +96,9 @@ def plan(
     if settings is not None:
         told, verdict = _of_settings(settings, asked)
     elif table is not None:
-        told, verdict = _of_table(table, label, listed(drop), participants, objective, params, link)
+        told, verdict = _of_table(table, label, listed(drop), participants, objective, params, link, topology)
     else:
-        told, verdict = _of_sizes(params, participants, asked, link)
+        told, verdict = _of_sizes(params, participants, asked, link, topology)
     if as_json:
         typer.echo(json.dumps({**told.to_dict(), "room": verdict}, indent=1))
     else:
@@ -137,7 +138,14 @@ def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
 
 
 def _of_table(
-    path: Path, label: str, drop: list[str], participants: str, objective: str, params: TrainParams, link: str
+    path: Path,
+    label: str,
+    drop: list[str],
+    participants: str,
+    objective: str,
+    params: TrainParams,
+    link: str,
+    topology: str,
 ) -> tuple[Forecast, str]:
     """Return the forecast of a simulation on a table."""
     if not label:
@@ -154,12 +162,13 @@ def _of_table(
         min_child_weight=params.min_child_weight,
         colsample_bytree=params.colsample_bytree,
         link=link,
+        topology=topology,
     )
     told = model.forecast(X, y)
     return told, _room_for_all(told)
 
 
-def _of_sizes(params: TrainParams, participants: str, asked: Asked, link: str) -> tuple[Forecast, str]:
+def _of_sizes(params: TrainParams, participants: str, asked: Asked, link: str, topology: str) -> tuple[Forecast, str]:
     """Return the forecast from sizes alone."""
     if asked.rows is None or not (asked.columns or asked.candidates):
         raise SettingsError("say what to plan: a settings file, --table, or --rows with --columns or --candidates")
@@ -170,7 +179,7 @@ def _of_sizes(params: TrainParams, participants: str, asked: Asked, link: str) -
         raise SettingsError(f"--participants {participants} needs a --table; without one give a number")
     roster, chosen = Roster.numbered(count), link_of(link)
     sizes = TableSizes(asked.rows, asked.evaluation_rows, _candidates(asked, count, params.max_bin))
-    told = forecast(params, sizes, roster, SessionSettings(parameters=params.to_json(), link=chosen))
+    told = forecast(params, sizes, roster, SessionSettings(parameters=params.to_json(), link=chosen, topology=topology))
     together = link == "local"
     told = replace(told, seconds=estimate_seconds(told, calibrate(), together))
     return told, _room_for_all(told)

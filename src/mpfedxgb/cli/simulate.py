@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import typer
 from rich.console import Console
@@ -20,11 +19,14 @@ from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, for_classes
+from mpfedxgb.boosting.params import UNPROTECTED
 from mpfedxgb.cli.columns import leave_out, listed, take_label
+from mpfedxgb.cli.judging import rows_to_judge, score
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.data.files import read_table, write_table
-from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.errors import SettingsError
+from mpfedxgb.report.record import NOTHING_PROTECTED
 from mpfedxgb.report.trees import model_text
 
 RECORD = "run.json"
@@ -49,7 +51,17 @@ def simulate(
         str,
         typer.Option(help=f"{', '.join(NAMED[:-1])} or {NAMED[-1]}; chosen by the label."),
     ] = "",
+    evaluate: Annotated[
+        Path | None, typer.Option(help="CSV or Parquet file with the same columns, to watch progress and score on.")
+    ] = None,
     holdout: Annotated[float, typer.Option(help="Share of the rows to keep back and score the model on.")] = 0.0,
+    early_stopping_rounds: Annotated[
+        int | None,
+        typer.Option(help="Stop after so many rounds without progress on --evaluate, or on the rows kept back."),
+    ] = None,
+    eval_metric: Annotated[
+        str, typer.Option(help=f"Metrics to tell, the last of which decides about stopping: {', '.join(METRICS)}.")
+    ] = "",
     drop: Annotated[str, typer.Option(help=_DROP)] = "",
     categorical: Annotated[str, typer.Option(help="Columns to read as words though they look like numbers: a,b.")] = "",
     delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
@@ -66,7 +78,11 @@ def simulate(
     colsample_bytree: Annotated[float, typer.Option(help="Share of columns per tree.")] = 1.0,
     first_layer_mask: Annotated[bool, typer.Option(help="Let only the active participant split the root.")] = False,
     security: Annotated[
-        str, typer.Option(help="strict, or paper: the paper's algorithms as printed, which reveal more.")
+        str,
+        typer.Option(
+            help="strict; paper: the paper's algorithms as printed, which reveal more; none: the model of strict, "
+            "computed in the open and fast, with what strict would cost."
+        ),
     ] = "strict",
     binning: Annotated[
         str, typer.Option(help="quantile (at most max-bin bins), or paper: the sketch of the paper's code.")
@@ -76,13 +92,39 @@ def simulate(
     insecure_seed: Annotated[int | None, typer.Option(help="Makes the run repeat. Never for real data.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON.")] = False,
 ) -> None:
-    """Train a federation in this process: cut a table by columns, one part per participant, and write their models."""
+    r"""Train a federation in this process: cut a table by columns, one part per participant, and write their models.
+
+    The participants are called P1, P2, ...; P1 has the label. The end tells what was revealed to whom, and scores.
+
+    \b
+    mpfedxgb simulate credit.csv --label defaulted --out models --participants 3
+    mpfedxgb simulate credit.csv --label defaulted --out models \
+        --participants "age,income;calls,visits"
+    mpfedxgb simulate train.csv --label defaulted --out models \
+        --evaluate test.csv --early-stopping-rounds 10 --eval-metric logloss,auc
+
+    To try parameters in a moment, without any protection, and then to look at the result in a browser:
+
+    \b
+    mpfedxgb simulate credit.csv --label defaulted --out models \
+        --holdout 0.2 --security none
+    mpfedxgb report models
+    """
     dealt = parse_participants(participants)
     _check_out(out, dealt if isinstance(dealt, int) else len(dealt))
-    frame = read_table(table, listed(categorical), csv=CsvFormat(delimiter, encoding, decimal), exact=[label])
-    X, y = take_label(leave_out(frame, listed(drop)), label)
-    objective, why = choose_objective(y, objective)
-    kept = _kept_back(len(y), holdout)
+    csv = CsvFormat(delimiter, encoding, decimal)
+    rows, *others = (
+        take_label(leave_out(read_table(path, listed(categorical), csv=csv, exact=[label]), listed(drop)), label)
+        for path in (table, evaluate)
+        if path is not None
+    )
+    (X, y), judged = rows_to_judge(rows, holdout, others[0] if others else None, str(evaluate))
+    if early_stopping_rounds is not None and not judged.kept_back:
+        raise SettingsError("--early-stopping-rounds needs rows to watch; name a file (--evaluate) or --holdout 0.2")
+    objective, why = choose_objective(rows[1], objective)
+    metrics = listed(eval_metric)
+    if security == UNPROTECTED:
+        typer.echo(f"mpfedxgb: {NOTHING_PROTECTED}", err=True)
     kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
     model = kind(
         participants=dealt,
@@ -102,25 +144,32 @@ def simulate(
         link=link,
         topology=topology,
         insecure_seed=insecure_seed,
+        early_stopping_rounds=early_stopping_rounds,
+        eval_metric=metrics or None,
         verbosity=0 if as_json else 1,
     )
-    model.fit(X[~kept], y[~kept])
-    judged = kept if kept.any() else ~kept
-    score = _score(model, X[judged], y[judged])
-    known = {"rows": int(judged.sum()), "kept_back": bool(kept.any())}
+    watches = judged.kept_back and bool(others or metrics or early_stopping_rounds is not None)
+    model.fit(X, y, eval_set=[(judged.X, judged.y)] if watches else None)
+    scores = score(model, judged, metrics)
+    known = {"rows": len(judged.y), "kept_back": judged.kept_back}
     (out / RECORD).unlink(missing_ok=True)
     paths = model.save_model(out)
-    record = {**model.run_.to_dict(), "objective_because": why, "score": known | score, "metrics": model.evals_result_}
+    record = {**model.run_.to_dict(), "objective_because": why, "score": known | scores, "metrics": model.evals_result_}
     text = json.dumps(record, indent=1)
     write_file(out / RECORD, text + "\n")
     if as_json:
         typer.echo(text)
         return
     typer.echo(f"objective {objective}: {why}\n{_columns(X)}\n{model.run_}")
-    told = ", ".join(f"{name} {value:.4f}" for name, value in score.items())
-    which = f"{judged.sum()} rows that were kept back" if kept.any() else f"the {len(y)} rows of the training itself"
-    typer.echo(f"\nscore: {told} on {which}")
+    if model.best_iteration_ is not None:
+        trained = model.run_.trees // model.partial_models_[0].params.trees_per_round
+        typer.echo(
+            f"\nbest round: {model.best_iteration_ + 1} of {trained}; the model predicts with the trees up to it"
+        )
+    told = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+    typer.echo(f"\nscore: {told} on {judged.where}")
     typer.echo(f"written to {out}: {', '.join(path.name for path in paths)}, {RECORD}")
+    typer.echo(f"pages to look at: mpfedxgb report {out}")
 
 
 def _check_out(out: Path, participants: int) -> None:
@@ -145,34 +194,10 @@ def choose_objective(y: pd.Series[Any], asked: str) -> tuple[str, str]:
     return for_classes(max(2, values)).name, f"the label has {values} classes"
 
 
-def _kept_back(rows: int, share: float) -> npt.NDArray[np.bool_]:
-    """Return which rows are kept back, drawn in the same way each time."""
-    if not 0 <= share < 1:
-        raise SettingsError(f"--holdout {share} is out of range; it is at least 0 and below 1")
-    kept = np.zeros(rows, np.bool_)
-    kept[np.random.default_rng(0).permutation(rows)[: round(share * rows)]] = True
-    return kept
-
-
 def _columns(X: pd.DataFrame) -> str:
     words = [str(name) for name in X.columns if isinstance(X[name].dtype, pd.CategoricalDtype)]
     named = f" ({', '.join(words)})" if words else ""
     return f"columns: {len(X.columns) - len(words)} of numbers, {len(words)} of words{named}"
-
-
-def _score(model: FedXGBClassifier | FedXGBRegressor, X: pd.DataFrame, y: pd.Series[Any]) -> dict[str, float]:
-    """Return the metric of a model's objective, and one more, on rows that it scores jointly."""
-    default = model.partial_models_[0].params.loss.default_metric
-    if isinstance(model, FedXGBRegressor):
-        names = (default, "mae" if default == "rmse" else "rmse")
-        labels, predicted = y.to_numpy(np.float64), model.predict(X)[None]
-    else:
-        if not np.isin(y, model.classes_).all():
-            raise DataError("--holdout: some classes are only in the rows that were kept back; keep fewer rows back")
-        labels, predicted = np.searchsorted(model.classes_, y).astype(np.float64), model.predict_proba(X).T
-        names = (default, "auc" if len(predicted) == 2 else "merror")
-        predicted = predicted[1:] if len(predicted) == 2 else predicted
-    return {name: METRICS[name](labels, predicted, np.ones(len(y))) for name in names}
 
 
 def predict(
@@ -186,8 +211,15 @@ def predict(
     encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
     decimal: Annotated[str | None, typer.Option(help=_DECIMAL)] = None,
 ) -> None:
-    """Score a table jointly: every participant contributes its own splits, and only the prediction is revealed."""
+    r"""Score a table jointly: every participant contributes its own splits, and only the prediction is revealed.
+
+    \b
+    mpfedxgb predict models people.csv                          predictions on standard output
+    mpfedxgb predict models people.csv --out predictions.csv --drop defaulted
+    """
     parts = load_models(models)
+    if parts[0].params.is_unprotected:
+        typer.echo(f"mpfedxgb: {NOTHING_PROTECTED}", err=True)
     wanted = {part.name: [f.name for f in part.features] for part in parts}
     words = {f.name for part in parts for f in part.features if f.categories is not None}
     frame = read_table(table, words, csv=CsvFormat(delimiter, encoding, decimal), exact=[])

@@ -22,7 +22,7 @@ Edges = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 _log = logging.getLogger("mpfedxgb.data")
-
+_FEW_EDGES = 64
 EPS = 0.1
 """The sketch of the paper's experiments closes a bucket before it holds this share of the rows."""
 
@@ -72,6 +72,8 @@ def _quantiles(found: ValueCounts, max_bin: int) -> Edges:
 def _heavy(counts: npt.NDArray[np.int64], max_bin: int) -> npt.NDArray[np.bool_]:
     """Return which values fill a bin by themselves, once the heavier ones are taken out; bins must suffice for all."""
     heavy = np.zeros(len(counts), bool)
+    if int(counts.max()) * max_bin < int(counts.sum()):
+        return heavy
     for value in np.argsort(-counts, kind="stable"):
         bins = max_bin - int(heavy.sum())
         if bins < 2 or counts[value] * bins < int(counts[~heavy].sum()):
@@ -165,5 +167,16 @@ def bin_codes(table: Table, edges: Sequence[Edges], counts: Sequence[int]) -> Co
         if column.is_categorical:
             codes[j] = np.where(absent, count, np.nan_to_num(column.values)).astype(np.int64)
         else:
-            codes[j] = np.where(absent, count, np.searchsorted(column_edges, column.values, side="left"))
+            _place(column.values, column_edges, codes[j])
+            codes[j, absent] = count
     return codes
+
+
+def _place(values: npt.NDArray[np.float32], edges: Edges, codes: Codes) -> None:
+    """Write the bin of every present value: how many edges are below it. For few edges, counting beats a search."""
+    if len(edges) > _FEW_EDGES:
+        codes[:] = np.searchsorted(edges, values, side="left")
+        return
+    codes[:] = 0
+    for edge in edges:
+        codes += values > edge

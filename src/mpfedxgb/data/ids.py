@@ -151,6 +151,12 @@ def sort_by_id(frame: pd.DataFrame, column: str, owner: str, rule: IdRule | None
         raise DataError(
             f"{owner}: {missing} of {len(texts)} rows have no id in column {column!r}; drop those rows or give them ids"
         )
+    broken = sum(not _is_unicode(text) for text in texts)
+    if broken:
+        raise DataError(
+            f"{owner}: {broken} of {len(texts)} ids of column {column!r} are no text that can be written as UTF-8; "
+            "correct how the table was read"
+        )
     keys, order = _sorted(texts, _are_numbers(texts, owner, column, rule))
     repeated = sum(a == b for a, b in pairwise(keys))
     if repeated:
@@ -187,6 +193,14 @@ def _sorted(texts: Sequence[str], are_numbers: bool) -> tuple[list[str], list[in
         return [str(numbers[i]) for i in order], order
     order = sorted(range(len(texts)), key=texts.__getitem__)
     return [texts[i] for i in order], order
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text can be compared byte by byte: halves of characters, of a table read wrongly, cannot."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _text(value: Any, owner: str, column: str) -> str:

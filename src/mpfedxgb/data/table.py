@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from mpfedxgb.data.arrow import from_arrow, is_arrow
 from mpfedxgb.errors import DataError
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -73,11 +74,11 @@ class Table:
 
     @classmethod
     def read(cls, data: Any, owner: str, names: Sequence[str] | None = None) -> Table:
-        """Return a table from a DataFrame, an array, or anything pandas makes a DataFrame of.
+        """Return a table from a DataFrame, an Arrow table, an array, or anything pandas makes a DataFrame of.
 
         Parameters
         ----------
-        data : DataFrame, Series, array of shape (rows, columns), list of lists, dictionary of columns
+        data : DataFrame, Series, table of polars or pyarrow, array of shape (rows, columns), list of lists, dictionary
         owner : str
             The participant, for messages.
         names : sequence of str or None
@@ -89,14 +90,18 @@ class Table:
             Naming owner, column, value and remedy.
         """
         frame = to_frame(data, owner, names)
+        return cls.of_places(frame, range(len(frame.columns)), owner)
+
+    @classmethod
+    def of_places(cls, frame: pd.DataFrame, places: Iterable[int], owner: str) -> Table:
+        """Return a table of some columns of a frame; raises DataError as `read` does."""
         if not len(frame):
             raise DataError(f"{owner}: the table has no rows; at least one row is needed")
-        written = [str(name) for name in frame.columns]  # a model keeps names as text, so 1 and "1" are one name
-        repeated = _repeated(written)
+        chosen = [(str(frame.columns[i]), i) for i in places]  # a model keeps names as text, so 1 and "1" are one name
+        repeated = _repeated([name for name, _ in chosen])
         if repeated:
             raise DataError(f"{owner}: column names occur twice: {', '.join(repeated)}; rename or drop one of each")
-        columns = tuple(_column(owner, name, frame.iloc[:, i]) for i, name in enumerate(written))
-        return cls(owner, columns, len(frame))
+        return cls(owner, tuple(_column(owner, name, frame.iloc[:, i]) for name, i in chosen), len(frame))
 
     def part(self, rows: slice) -> Table:
         """Return some of the rows, in memory."""
@@ -138,6 +143,10 @@ def to_frame(data: Any, owner: str, names: Sequence[str] | None = None) -> pd.Da
         raise DataError(f"{owner}: sparse matrices are not supported; pass X.toarray() or a DataFrame")
     if isinstance(data, pd.Series):
         data = data.to_frame()
+    if is_arrow(data):
+        data = from_arrow(data, owner)
+    if type(data).__name__ == "LazyFrame":
+        raise DataError(f"{owner}: a LazyFrame has no rows yet; give what its collect() returns")
     try:
         if isinstance(data, dict):
             data = pd.DataFrame(data)
@@ -197,7 +206,8 @@ def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
     if series.dtype.kind == "c":
         raise DataError(f"{where} holds complex numbers; split it into real columns")
     try:
-        numbers = pd.to_numeric(series).to_numpy(np.float64, na_value=np.nan)
+        plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "fiu"
+        numbers = (series if plain else pd.to_numeric(series)).to_numpy(np.float64, na_value=np.nan)
     except OverflowError:
         raise DataError(f"{where} holds an integer beyond float32 (3.4e38); rescale the column") from None
     except (ValueError, TypeError):

@@ -14,6 +14,7 @@ import asyncio
 import hmac
 import ipaddress
 import logging
+import math
 import socket
 import sys
 import threading
@@ -27,6 +28,7 @@ from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.model import Feature
 from mpfedxgb.errors import MpfedxgbError, SettingsError
 from mpfedxgb.federation.overview import overview
+from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.session import state_folder
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.report.html import page_html
@@ -67,6 +69,8 @@ _TOKEN_BYTES = 32
 _LINES = 40
 _FRESH = 1.0
 """Seconds for which a page is not made anew, however many look at it."""
+_REST = 20
+"""How many times as long as it took to make a page, at least, it is not made anew."""
 _MOST_CONNECTIONS = 32
 _LONGEST = 30.0
 """Seconds after which a connection is cut, whether it has asked for something or not."""
@@ -90,10 +94,10 @@ class Dashboard:
     def __init__(self, settings: RoleSettings) -> None:
         self._settings = settings
         self._features: Sequence[Feature] = ()
-        self._before = len(overview(settings).history.attempts)  # type: ignore[union-attr] # a federation has one
+        self._before = len(read_record(settings).attempts)
         self._step = ""
         self._lines: deque[str] = deque(maxlen=_LINES)
-        self._made, self._page = -_FRESH, ""
+        self._stale_at, self._page = -math.inf, ""
 
     def know(self, features: Sequence[Feature]) -> None:
         """Take note of the role's own columns, which name the categories in trees while there is no model."""
@@ -108,12 +112,13 @@ class Dashboard:
         self._lines.append(line)
 
     def page(self) -> str:
-        """Return the page, at most so many seconds old."""
-        now = time.monotonic()
-        if now - self._made >= _FRESH:
+        """Return the page; making it takes a small share of the role's time, whatever its files have become."""
+        began = time.monotonic()
+        if began >= self._stale_at:
             facts = overview(self._settings, self._features)
             self._page = page_html(facts, Live(self._doing(facts), list(self._lines)))
-            self._made = now
+            now = time.monotonic()
+            self._stale_at = now + max(_FRESH, _REST * (now - began))
         return self._page
 
     def _doing(self, facts: Facts) -> str:
@@ -150,13 +155,19 @@ def live_view(settings: RoleSettings, address: Address) -> Iterator[Dashboard]:
 
 def _app(view: Dashboard, token: str) -> Starlette:
     """Return the application: one page, read only, for those who have the token."""
+    last = ""
 
     async def page(request: Request) -> Response:
+        nonlocal last
         try:
-            return HTMLResponse(view.page())
+            answer: Response = HTMLResponse(view.page())
+            last = ""
         except (MpfedxgbError, OSError) as error:
-            _log.warning("the live view cannot be made just now: %s", type(error).__name__)
-            return PlainTextResponse("the page cannot be made just now; the log of the role says why\n", 503)
+            if str(error) != last:  # somebody looks every other second
+                _log.warning("the live view cannot be made just now: %s", error)
+            last = str(error)
+            answer = PlainTextResponse("the page cannot be made just now; the log of the role says why\n", 503)
+        return answer
 
     async def guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         given = request.query_params.get("token", "")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mpfedxgb.boosting.checkpoint import State, read_kept
 from mpfedxgb.boosting.model import Feature, PartialModel
-from mpfedxgb.errors import SettingsError
+from mpfedxgb.errors import CheckpointError, SettingsError
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.report.history import Attempt, History
@@ -28,9 +28,7 @@ def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Facts:
     """
     history = read_record(settings)
     model = _model(settings)
-    kept = (
-        State(0) if settings.is_coordinator else read_kept(settings.role.state / settings.session.name / "checkpoints")
-    )
+    kept, notes = _kept(settings)
     if model is not None and kept.trees and tuple(kept.trees) != model.trees:
         model = None  # of an earlier training, and another one is under way
     evaluation = kept.evaluation if model is None or kept.trees else None
@@ -54,6 +52,7 @@ def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Facts:
         best_iteration=None if model is None else model.best_iteration,
         history=history,
         forecast=next((a.content["forecast"] for a in reversed(attempts) if "forecast" in a.content), None),
+        notes=notes,
         versions=versions(),
     )
 
@@ -73,7 +72,9 @@ def find_settings(path: Path) -> Path:
         found = [file for file in beside if RoleSettings.from_toml(file).role.state.resolve() == path.resolve()]
     if len(found) != 1:
         told = f"{len(found)} settings files belong to it" if found else "no settings file belongs to it"
-        raise SettingsError(f"{path}: {told}; give the settings file (.toml) of the role itself")
+        roles = [str(file.parent) for file in sorted(path.glob("*/*.toml"))]
+        which = f", one of {', '.join(roles)}" if roles and not found else ", or its settings file (.toml)"
+        raise SettingsError(f"{path}: {told}; give the folder of one role{which}")
     return found[0]
 
 
@@ -85,6 +86,16 @@ def _model(settings: RoleSettings) -> PartialModel | None:
     if model.name != settings.role.name:
         raise SettingsError(f"{path} is the part of {model.name}, not of {settings.role.name}; correct [role] model")
     return model
+
+
+def _kept(settings: RoleSettings) -> tuple[State, Sequence[str]]:
+    """Return the rounds that a participant has kept, and what is to be said if they cannot be read."""
+    if settings.is_coordinator:
+        return State(0), ()
+    try:
+        return read_kept(settings.role.state / settings.session.name / "checkpoints"), ()
+    except CheckpointError as error:
+        return State(0), (f"The rounds that were kept, and their metrics, are missing here: {error}.",)
 
 
 def _of_training(history: History, session: str) -> list[Attempt]:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.boosting.active import Labels, RoundReport
+from mpfedxgb.boosting.active import Labels
+from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.boosting.choices import forget_private_key
 from mpfedxgb.boosting.model import PartialModel
@@ -23,7 +24,7 @@ from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult
 from mpfedxgb.data.files import write_table
-from mpfedxgb.data.table import Table
+from mpfedxgb.data.table import Table, to_frame
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
 from mpfedxgb.federation.aligning import Terms, Tools
 from mpfedxgb.federation.alignment import alignment_path, keep_alignment, rows_in_common, take
@@ -123,7 +124,7 @@ def train(
     evaluation: Rows | None = None,
     restart: bool = False,
     on_progress: Callable[[str], None] | None = None,
-    callback: Callable[[RoundReport], object] | None = None,
+    callback: Any = None,
     client: Any = None,
 ) -> Trained:
     """Take part in a training, go on where an earlier attempt stopped, and write this participant's model.
@@ -138,8 +139,10 @@ def train(
         Of this participant, sorted by id.
     restart : bool
         Forget this role's checkpoints and begin again.
-    on_progress, callback : functions or None
-        Told of every finer step, and at the active participant of every round.
+    on_progress : function or None
+        Told of every finer step.
+    callback : function, object in XGBoost's form, or None
+        At the active participant, told of every round.
     client : distributed.Client or None
         The Dask cluster that the rows live on; if None, that of [workers], if there is one.
     """
@@ -153,7 +156,7 @@ def _train(
     evaluation: Rows | None,
     restart: bool,
     on_progress: Callable[[str], None] | None,
-    callback: Callable[[RoundReport], object] | None,
+    callback: Any,
     cluster: Cluster | None,
 ) -> Trained:
     settings.check_outputs()
@@ -232,6 +235,7 @@ class Scoring:
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return id and prediction of every row, in the order of the table; of a classifier also the probabilities."""
         model = self._service.model
+        frame = to_frame(frame, self._settings.role.name)  # it may be a table of polars or pyarrow
         frame = with_kinds_of(self._settings, frame, model.features)
         rows = arrange_rows(self._settings, frame, SCORING, model.features)
         return predictions(model, rows, self.margins(rows), id_name(self._settings))
@@ -311,6 +315,11 @@ def load_model(settings: RoleSettings) -> PartialModel:
     model = PartialModel.load(path)
     if model.name != settings.role.name:
         raise SettingsError(f"{path} is the part of {model.name}, not of {settings.role.name}; correct [role] model")
+    if model.params.is_unprotected:
+        raise SettingsError(
+            f"{path} was made with security='none', by somebody who had all participants' tables; a federation does "
+            "not serve it. Train with security='strict', which gives the same model"
+        )
     return model
 
 
@@ -322,7 +331,7 @@ def model_path(settings: RoleSettings) -> Path:
 
 
 def labels_of(
-    settings: RoleSettings, rows: Rows, evaluation: Rows | None, callback: Callable[[RoundReport], object] | None
+    settings: RoleSettings, rows: Rows, evaluation: Rows | None, callback: Any
 ) -> tuple[Labels | None, tuple[str | int | float, ...] | None]:
     """Return what only the active participant has, and the names of its classes."""
     if settings.label is None:
@@ -343,7 +352,7 @@ def labels_of(
         eval_metrics=label.eval_metric,
         early_stopping_rounds=label.early_stopping_rounds,
         base_score=label.base_score,
-        callbacks=[_log_round, *([] if callback is None else [callback])],
+        callbacks=Callbacks.read([_log_round, *([] if callback is None else [callback])]),
     )
     return labels, classes
 

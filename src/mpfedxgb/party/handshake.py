@@ -20,17 +20,21 @@ from typing import Any
 
 import numpy as np
 
-from mpfedxgb.config import SMALLEST_FRAME, Link
+from mpfedxgb.config import PROTOCOLS, SMALLEST_FRAME, Link
 from mpfedxgb.errors import HandshakeError, SettingsError, printable
 from mpfedxgb.party.communicator import Array, Communicator
-from mpfedxgb.party.keys import NONCE_BYTES, Keyring, MakeSource, context_digest, entropy_of
+from mpfedxgb.party.keys import (
+    NONCE_BYTES,
+    Keyring,
+    MakeSource,
+    commitment,
+    context_digest,
+    entropy_of,
+    training_name,
+)
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
-from mpfedxgb.ring.prg import SEED_BYTES, digest
+from mpfedxgb.ring.prg import SEED_BYTES
 from mpfedxgb.transport.frame import Kind
-
-PROTOCOLS = (5,)
-"""Versions of the program that this release can run; a new one for every change after which old and new roles could
-not finish a run together."""
 
 COMMITMENT_BYTES = 32
 _MOST_SHOWN, _MOST_NAMED = 100, 8
@@ -60,9 +64,7 @@ def shake_hands(comm: Communicator, make_source: MakeSource | None = None, priva
     comm.settings = replace(comm.settings, **{key: agreed[key] for key in ("attempt", "max_frame_bytes", "link")})
     context = context_digest(comm.settings, comm.roster, nonces)
     comm.begin(context)
-    session, parameters = comm.settings.session.encode(), comm.settings.parameters.encode()
-    training = digest(b"training", session, parameters, *commitments).hex()[:32]
-    return Keyring(seeds, context, make_source, private, training)
+    return Keyring(seeds, context, make_source, private, training_name(comm.settings, commitments))
 
 
 def handshake_messages(comm: Communicator) -> list[tuple[Sequence[int], Sequence[int], list[int]]]:
@@ -106,7 +108,7 @@ def _participant(
     else:
         others, received = _collect(comm, fellows)
         heard = {m: (n, bytes.fromhex(others[m]["commitment"])) for m, n in zip(fellows, received, strict=True)}
-        heard[comm.role] = (nonce, _commitment(private))
+        heard[comm.role] = (nonce, commitment(private))
         agreement, *blobs = _receive(comm, ACTIVE, 3)
         nonces = _pieces(comm, blobs[0], NONCE_BYTES)
         commitments = _pieces(comm, blobs[1], COMMITMENT_BYTES)
@@ -129,15 +131,10 @@ def _greeting(comm: Communicator, private: bytes) -> bytes:
             "max_frame_bytes": settings.max_frame_bytes,
             "topology": settings.topology,
             "roster": [roster.coordinator, *roster.participants],
-            "commitment": _commitment(private).hex(),
+            "commitment": commitment(private).hex(),
         },
         sort_keys=True,
     ).encode()
-
-
-def _commitment(private: bytes) -> bytes:
-    """Return what tells one training from another without telling the key of a role's choices."""
-    return digest(b"commitment to private choices", private)
 
 
 def _collect(comm: Communicator, peers: Sequence[int] | range) -> tuple[dict[int, dict[str, Any]], list[bytes]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import KeyReuseError
 from mpfedxgb.party.roster import Roster
-from mpfedxgb.ring.prg import KEY_BYTES, Expander, Source, Stream, digest, expand, extract, os_entropy
+from mpfedxgb.ring.prg import KEY_BYTES, SEED_BYTES, Expander, Source, Stream, digest, expand, extract, os_entropy
 
 NONCE_BYTES = 16
 
@@ -30,6 +30,16 @@ def context_digest(settings: SessionSettings, roster: Roster, nonces: Sequence[b
         *(name.encode() for name in roster.participants),
         *nonces,
     )
+
+
+def commitment(private: bytes) -> bytes:
+    """Return what tells one training from another without telling the key of a role's choices."""
+    return digest(b"commitment to private choices", private)
+
+
+def training_name(settings: SessionSettings, commitments: Sequence[bytes]) -> str:
+    """Return what tells a training from every other, from its parameters and all participants' commitments."""
+    return digest(b"training", settings.session.encode(), settings.parameters.encode(), *commitments).hex()[:32]
 
 
 def entropy_of(role: str, settings: SessionSettings) -> Callable[[int], bytes]:
@@ -58,7 +68,7 @@ class Keyring:
         private: bytes = b"",
         training: str = "",
     ) -> None:
-        self._private = private or os_entropy(KEY_BYTES)
+        self._private = Expander(private or os_entropy(KEY_BYTES))
         # HKDF-Extract (RFC 5869, section 2.2): the seed is the keying material, the context its salt.
         self._keys = {participant: Expander(extract(context, seed)) for participant, seed in seeds.items()}
         self._make_source = make_source
@@ -79,7 +89,7 @@ class Keyring:
         For choices, such as coins and samples, that a resumed run has to repeat; never for masks. They depend on the
         training too: the coins of two trainings, side by side, would tell which sides are alike.
         """
-        return Stream(expand(self._private, digest(b"private choice", self.training.encode(), label.encode())))
+        return Stream(self._private(digest(b"private choice", self.training.encode(), label.encode())))
 
     def source(self, participant: int, label: str) -> Source:
         """Return the stream of a step; a label serves once per participant, a second request raises KeyReuseError."""
@@ -90,3 +100,13 @@ class Keyring:
         info = label.encode() + self._announced
         key = self._keys[participant](info)  # HKDF-Expand (RFC 5869, section 2.3)
         return Stream(key) if self._make_source is None else self._make_source(participant, label, key)
+
+
+def keys_of_choices(roster: Roster, settings: SessionSettings) -> list[Keyring]:
+    """Return every participant's keys for choices of its own, coins and samples, for a run in one place without masks.
+
+    They are those that a handshake with the same settings and `insecure_seed` would give.
+    """
+    private = [entropy_of(name, settings)(SEED_BYTES) for name in roster.participants]
+    training = training_name(settings, [commitment(key) for key in private])
+    return [Keyring({}, b"", private=key, training=training) for key in private]

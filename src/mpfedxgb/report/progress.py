@@ -9,7 +9,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from mpfedxgb.boosting.active import RoundReport
+from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.boosting.forecast import Forecast
 
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
+from mpfedxgb.boosting.params import UNPROTECTED
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts, Meter
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+
+NOTHING_PROTECTED = (
+    'NOTHING WAS PROTECTED: security="none" computes in the open, from all participants\' tables in one process; '
+    "for experiments only"
+)
+"""What every output of such a run says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +27,8 @@ class RunRecord:
 
     `roles` holds each role's totals, `setup` what of them was spent once before the first tree, `phases` the active
     participant's counts by phase, `ledger` every reveal. `plans` says how tournaments of so many nodes x candidates
-    were played, planned for the `link` and the `topology`. `basis` is what the forecast of a training is made of.
+    were played, planned for the `link` and the `topology`. `basis` is what the forecast of a training is made of. A run
+    with security="none" has spent and revealed nothing, because it protected nothing; its forecast is that of "strict".
     """
 
     kind: str
@@ -59,11 +67,17 @@ class RunRecord:
         """Names of the auxiliary participants."""
         return [name for name in self.roles if name not in (self.coordinator, self.active)]
 
+    @property
+    def is_protected(self) -> bool:
+        """Whether a protocol ran."""
+        return bool(self.params.get("security") != UNPROTECTED)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and dictionaries."""
         return {
             "kind": self.kind,
             "params": self.params,
+            "protected": self.is_protected,
             "seconds": self.seconds,
             "trees": self.trees,
             "insecure_seed": self.insecure_seed,
@@ -72,6 +86,7 @@ class RunRecord:
             "plans": self.plans,
             "rounds": self.rounds,
             "forecast": None if self.forecast is None else self.forecast.to_dict(),
+            "forecast_is_exact": self.basis is not None and self.basis.owners is not None,
             "messages": {name: sum(c.messages.values()) for name, c in self.roles.items()},
             "bytes_sent": {name: c.bytes_sent for name, c in self.roles.items()},
             "dealer_bytes": self.dealer_bytes,
@@ -89,17 +104,15 @@ class RunRecord:
 
     def __str__(self) -> str:
         """Return the record as a page of text."""
+        if not self.is_protected:
+            return "\n".join([f"{self.kind}: {self.trees} trees in {self.seconds:.3f} s", *self._unprotected()])
         lines = [
             f"{self.kind}: {self.trees} trees in {self.seconds:.2f} s, {self.rounds} rounds, "
             f"{_mb(self.dealer_bytes)} from the coordinator"
         ]
         if self.insecure_seed:
             lines.append("INSECURE: the masks come from insecure_seed, so whoever knows it knows every secret")
-        lines += ["", f"{'role':24}{'messages':>10}{'sent':>12}{'received':>12}"]
-        for name, c in self.roles.items():
-            lines.append(
-                f"{name[:23]:24}{sum(c.messages.values()):>10}{_mb(c.bytes_sent):>12}{_mb(c.bytes_received):>12}"
-            )
+        lines += ["", *_traffic(self.roles)]
         lines += ["", f"{'phase':32}{'seconds':>10}{'rounds':>8}{'products':>12}{'comparisons':>13}"]
         for path, c in self.phases.items():
             lines.append(f"{path or '(between)':32}{c.seconds:>10.3f}{c.rounds:>8}{c.products:>12}{c.comparisons:>13}")
@@ -109,9 +122,42 @@ class RunRecord:
             link = f"a {self.topology}, {self.link.latency:g} ms, {self.link.bandwidth:g} Mbit/s"
             lines += ["", f"{'tournaments':16}planned for {link}: groups and rounds of their comparisons"]
             lines += [f"{size:16}{planned}" for size, planned in self.plans.items()]
-        lines += ["", f"{'revealed':46}{'to':16}{'values':>10}"]
-        lines += [f"{r.name:46}{r.receiver:16}{r.count:>10}" for r in self.ledger]
-        return "\n".join(lines)
+        return "\n".join([*lines, "", *_reveals("revealed", self.ledger)])
+
+    def _unprotected(self) -> list[str]:
+        """Return that nothing was protected, and what the same training would cost and reveal if all was."""
+        lines = [NOTHING_PROTECTED]
+        told = self.forecast
+        if told is None or self.basis is None:
+            return lines
+        how = "exactly" if self.basis.owners is not None else "with full trees, and so at most,"
+        lines += [
+            "",
+            f'The same model under security="strict" takes {how} {told.rounds} rounds and '
+            f"{_mb(told.dealer_bytes)} from the coordinator:",
+            *_traffic(told.roles),
+            "",
+            *_reveals("would be revealed", told.ledger),
+        ]
+        return lines
+
+
+def _traffic(roles: Mapping[str, Counts]) -> list[str]:
+    """Return a table of what each role sends and receives."""
+    head = f"{'role':24}{'messages':>10}{'sent':>12}{'received':>12}"
+    return [
+        head,
+        *(
+            f"{name[:23]:24}{sum(c.messages.values()):>10}{_mb(c.bytes_sent):>12}{_mb(c.bytes_received):>12}"
+            for name, c in roles.items()
+        ),
+    ]
+
+
+def _reveals(title: str, ledger: Sequence[Reveal]) -> list[str]:
+    """Return a table of reveals."""
+    rows = [f"{r.name:46}{r.receiver:16}{r.count:>10}" for r in ledger]
+    return [f"{title:46}{'to':16}{'values':>10}", *rows]
 
 
 def _mb(count: int) -> str:

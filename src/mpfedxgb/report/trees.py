@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.report.record import NOTHING_PROTECTED
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
 
@@ -14,6 +15,8 @@ def model_text(model: PartialModel) -> str:
     """Return a participant's partial model as indented text."""
     role = "active" if model.is_active else "auxiliary"
     lines = [f"{model.name} ({role}), {len(model.trees)} trees, {model.params.objective}"]
+    if model.params.is_unprotected:
+        lines.append(NOTHING_PROTECTED)
     for number, tree in enumerate(model.trees):
         round_, class_ = divmod(number, model.params.trees_per_round)
         title = f"tree {round_}" + (f", class {class_}" if model.params.trees_per_round > 1 else "")
@@ -33,13 +36,14 @@ def _lines(model: PartialModel, tree: Tree, number: int, depth: int) -> Iterator
         yield f"{indent}{number}: Dummy (split of {model.participants[node.owner - 1]})"
         left, right = node.left, node.right
     else:
-        yield f"{indent}{number}: {_condition(model, node)}"
+        yield f"{indent}{number}: {condition(model, node)}"
         left, right = (node.right, node.left) if node.flipped else (node.left, node.right)
     yield from _lines(model, tree, left, depth + 1)
     yield from _lines(model, tree, right, depth + 1)
 
 
-def _condition(model: PartialModel, node: Split) -> str:
+def condition(model: PartialModel, node: Split) -> str:
+    """Return which rows go to the first child of a split of one's own, in words."""
     missing = "missing first" if node.missing_left else "missing second"
     if node.category is not None:
         feature = next(f for f in model.features if f.name == node.feature)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.argmax import Fractions, winning_tags
@@ -91,7 +92,7 @@ def children(
             (tree, node), (owner, candidate) = parent.nodes[i], splits[i]
             flipped = False
             if party.role == owner and not party.follows_shapes:  # 21
-                flipped = not rules.is_paper and _coin(party, f"{label}/coin/{tree}/{node}")
+                flipped = not rules.is_paper and toss(party.keys, label, tree, node)
                 sides[i] = pack(data.goes_left(owner, candidate) ^ np.uint8(flipped))  # 22-29
             left, right = trees[tree].split(node, owner, candidate, flipped)  # 35-36
             nodes[i], nodes[n + i] = (tree, left), (tree, right)
@@ -106,9 +107,9 @@ def children(
         return Level(nodes, _both_sides(parent.members, inside), gh.both, parent.sums, gh.left)
 
 
-def _coin(party: Party, label: str) -> bool:
-    """Toss a coin of this participant's own; the same label gives the same side again."""
-    return bool(party.keys.private_stream(label).octets(1)[0] & 1)
+def toss(keys: Keyring, label: str, tree: int, node: int) -> bool:
+    """Toss a participant's own coin for a split of its own; the same place gives the same side again."""
+    return bool(keys.private_stream(f"{label}/coin/{tree}/{node}").octets(1)[0] & 1)
 
 
 def _both_sides(parent: Secret, left: Secret) -> Secret:

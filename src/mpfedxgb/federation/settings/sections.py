@@ -261,7 +261,9 @@ def read_training(table: Section) -> TrainParams:
             values[key] = table.number(key, -1e308, 1e308, 0.0) + 0.0  # 1 and 1.0, 0.0 and -0.0 have one digest
     values["num_class"] = _classes(table, objective)
     try:
-        return TrainParams.from_dict(values)
+        params = TrainParams.from_dict(values)
+        params.check_protected()
+        return params
     except SettingsError as error:
         raise SettingsError(f"{table.place}: [training] {error}") from None
 

@@ -18,7 +18,7 @@ _QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
     "hops": ("messages that somebody waits for", count),
     "messages": ("messages sent", count),
     "bytes_sent": ("bytes sent", size),
-    "dealer_bytes": ("bytes from the coordinator", size),
+    "dealer_bytes": ("corrections dealt", size),
     "products": ("products of secrets", count),
     "comparisons": ("comparisons of secrets", count),
     "memory": ("memory", size),
@@ -61,13 +61,16 @@ def forecast_section(facts: Facts) -> list[Content]:
     actual = _actual(facts)
     for key, (words, written) in _QUANTITIES.items():
         told = _forecast_of(facts, key)
-        if told is None:
+        if not told or (key == "dealer_bytes" and not facts.is_coordinator):  # those are for all participants together
             continue
         was = actual.get(key) or None  # what was not counted here is not told as nothing
         ratio = f"{was / told:.2f}" if was is not None and told else ""
         rows.append([words, written(told), "" if was is None else written(was), ratio])
     if not rows:
         return []
+    if facts.is_unprotected:
+        words = "What the same model takes with security = strict. This training sent nothing, and protected nothing."
+        return [element("p", words), table(["", "forecast"], [row[:2] for row in rows])]
     return [
         element(
             "p",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mpfedxgb.boosting.model import Feature, PartialModel
+from mpfedxgb.boosting.params import UNPROTECTED
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
@@ -45,7 +46,7 @@ class Facts:
 
     `number` is its number in the roster: 0 the coordinator, 1 the active participant. `federation` is empty in a
     simulation. `is_whole` if the trees are those of a finished training. `spent` is about the training, `ledger` and
-    `attempts` about everything that the role took part in.
+    `history` about everything that the role took part in. `notes` say what could not be read.
     """
 
     role: str
@@ -67,12 +68,18 @@ class Facts:
     history: History | None = None
     forecast: Mapping[str, Any] | None = None
     is_insecure: bool = False
+    notes: Sequence[str] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_active(self) -> bool:
         """Whether the role holds the labels."""
         return self.number == ACTIVE
+
+    @property
+    def is_unprotected(self) -> bool:
+        """Whether everything was computed in the open."""
+        return self.parameters.get("security") == UNPROTECTED
 
     @property
     def is_coordinator(self) -> bool:

@@ -46,7 +46,7 @@ WORDS = {
         "the prediction of each scored row, from which its leaves may be worked out"
     ),
     "rows to score and trees in use": Words("how many rows are scored, and with how many trees", _ACTIVE),
-    "kind of session": Words("whether a session is for training or for scoring", _ACTIVE),
+    "kind of session": Words("whether a session is for training, for scoring or to find common rows", _ACTIVE),
     "salted digest of the row ids": Words("one salted digest of the whole list of row ids", _AUXILIARIES),
     "last round kept, model written": Words("that each participant has kept the last round and written its model"),
     "rows before the alignment": Words("how many rows each participant has, before the common ones are found"),
@@ -144,7 +144,7 @@ def _traffic(facts: Facts, is_sent: bool) -> str:
         return (
             f"{told}: random numbers, and what corrects them. The coordinator holds no data, so nothing else can leave."
         )
-    rest = "only numbers under a random mask" if not facts.is_coordinator else "nothing that was masked"
+    rest = "only random or masked numbers" if not facts.is_coordinator else "nothing that was masked"
     if not facts.is_coordinator and any(entry.name == ALIGNED for entry in facts.ledger):
         rest += ", and ids under secret keys,"
     return f"{told}. Apart from greetings and what is listed here, {rest} {verb}:"

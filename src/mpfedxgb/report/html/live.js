@@ -1,18 +1,24 @@
 "use strict";
 (() => {
   const every = 2000;
-  let last = "";
+  const parts = (report) => [...report.children].map((one) => one.outerHTML);
+  let last = parts(document.getElementById("report"));
   const renew = async () => {
     try {
       const answer = await fetch(location.href, { cache: "no-store" });
       if (!answer.ok) throw new Error(String(answer.status));
       const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("report");
-      if (found && found.innerHTML !== last) {
-        last = found.innerHTML;
+      if (found) {
+        const now = parts(found), old = document.getElementById("report");
         const open = [...document.querySelectorAll("details[open]")].map((one) => one.id);
-        const old = document.getElementById("report");
         for (const one of found.querySelectorAll("details")) one.open = open.includes(one.id);
-        old.replaceWith(document.adoptNode(found));
+        if (now.length !== last.length) {
+          old.replaceWith(document.adoptNode(found));
+        } else {
+          const news = [...found.children], shown = [...old.children];
+          now.forEach((text, i) => { if (text !== last[i]) shown[i].replaceWith(document.adoptNode(news[i])); });
+        }
+        last = now;
       }
       document.body.classList.remove("lost");
     } catch {

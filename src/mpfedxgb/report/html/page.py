@@ -24,6 +24,7 @@ from mpfedxgb.report.html.markup import Content, Markup, element, join
 from mpfedxgb.report.html.numbers import count, counted, duration, short, size
 from mpfedxgb.report.html.tables import pairs, table
 from mpfedxgb.report.html.trees import trees_section
+from mpfedxgb.report.record import NOTHING_PROTECTED
 
 Section = tuple[str, str, list[Content]]
 """Anchor, heading and content; a section without content is left out."""
@@ -100,8 +101,8 @@ def _sections(facts: Facts, live: Live | None) -> list[Section]:
         ("metrics", "How good it is", [] if facts.is_coordinator else _metrics(facts)),
         ("trees", "Trees", [] if facts.is_coordinator else trees_section(facts)),
         ("importance", "Which columns matter", [] if facts.is_coordinator else importance_section(facts)),
-        ("ledger", "What left, what arrived, what was revealed", ledger_section(facts)),
-        ("cost", "What the training cost", cost_section(facts)),
+        ("ledger", "What left, what arrived, what was revealed", _ledger(facts)),
+        ("cost", "What the training cost", [] if facts.is_unprotected else cost_section(facts)),
         ("forecast", "Forecast and actual", forecast_section(facts)),
         ("attempts", "Attempts", _attempts(facts)),
         ("parameters", "Parameters, versions, digest", _parameters(facts)),
@@ -159,6 +160,8 @@ def _last_metrics(facts: Facts) -> list[tuple[str, str]]:
 
 def _warnings(facts: Facts, is_live: bool) -> list[Markup]:
     told = []
+    if facts.is_unprotected:
+        told.append(NOTHING_PROTECTED)
     if facts.is_insecure:
         told.append("INSECURE: the masks come from insecure_seed, so whoever knows it knows every secret of this run.")
     if facts.parameters.get("security") == "paper":
@@ -168,6 +171,7 @@ def _warnings(facts: Facts, is_live: bool) -> list[Markup]:
     if facts.history is not None and facts.history.damaged:
         lines = ", ".join(map(str, facts.history.damaged))
         told.append(f"The record has damaged lines, which are left out here: {lines}.")
+    told += facts.notes
     attempts = () if facts.history is None else facts.history.attempts
     open_ = sum(not a.has_ended for a in (attempts[:-1] if is_live else attempts))
     if open_:
@@ -190,6 +194,10 @@ def _now(live: Live | None) -> list[Content]:
         element("p", "The last lines of this role\u2019s log, the newest at the end."),
         element("pre", join(live.lines, "\n"), class_="log scroll", tabindex="0"),
     ]
+
+
+def _ledger(facts: Facts) -> list[Content]:
+    return [element("p", NOTHING_PROTECTED)] if facts.is_unprotected else ledger_section(facts)
 
 
 def _metrics(facts: Facts) -> list[Content]:
@@ -232,16 +240,18 @@ def _attempts(facts: Facts) -> list[Content]:
     shown = table(
         ["begun", "session", "kind", "how it ended", "time", "rounds", "sent"], rows[:_SHOWN], words=(1, 2, 3)
     )
-    older = rows[_SHOWN:]
+    older = rows[_SHOWN:_MOST]
     folded = None
     if older:
         head = ["begun", "session", "kind", "how it ended", "time", "rounds", "sent"]
-        title = element("summary", f"{counted(len(older), 'older attempt')}")
+        more = f" of {count(len(rows) - _SHOWN)}; mpfedxgb record prints all" if len(rows) > _MOST else ""
+        title = element("summary", f"{counted(len(older), 'older attempt')}{more}")
         folded = element("details", title, table(head, older, words=(1, 2, 3)), id="older-attempts")
     return [element("p", told), shown, folded]
 
 
-_SHOWN = 12
+_SHOWN, _MOST = 12, 200
+"""Attempts that are shown at once, and in all; `mpfedxgb record` prints every one."""
 
 
 def _attempt(attempt: Attempt) -> list[Content]:

@@ -10,6 +10,7 @@ from mpfedxgb.report.html.importance import importance_section
 from mpfedxgb.report.html.markup import Content, Markup, element
 from mpfedxgb.report.html.numbers import count, duration, short, size
 from mpfedxgb.report.html.trees import first_tree
+from mpfedxgb.report.record import NOTHING_PROTECTED
 
 
 def summary_html(facts: Facts) -> str:
@@ -41,6 +42,7 @@ def _told(facts: Facts) -> list[Content]:
     )
     score = "".join(f"; {name} {short(v)}" for name, v in facts.score.items() if isinstance(v, float))
     return [
+        element("b", f"{NOTHING_PROTECTED}. ") if facts.is_unprotected else None,
         element("b", f"{count(len(facts.trees))} trees"),
         f"{cost}, as {facts.role} sees them, the active participant of {', '.join(facts.participants)}{score}.",
         f" {count(sum(r.count for r in facts.ledger))} values are on the ledger." if facts.ledger else None,

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from mpfedxgb.report.html.facts import Facts
 from mpfedxgb.report.html.markup import Content, Markup, element
-from mpfedxgb.report.html.numbers import counted
+from mpfedxgb.report.html.numbers import count, counted
 from mpfedxgb.report.html.tree_picture import Names, condition, tree_picture
 from mpfedxgb.tree.nodes import Leaf, Split, Tree
 
@@ -15,6 +15,8 @@ _SHOWN = 3
 _GROUP = 10
 _ROOM = 1_600
 """Nodes that are drawn in all; a node takes some 150 bytes. Of trees beyond that, one line of words."""
+_MOST_LINES, _MOST_WORDS = 400, 12
+"""Trees that are told of at all, and own splits in one line; `mpfedxgb show` prints everything."""
 
 
 def trees_section(facts: Facts) -> list[Content]:
@@ -24,20 +26,22 @@ def trees_section(facts: Facts) -> list[Content]:
     drawn = _drawn(facts.trees)
     shown = min(_SHOWN, drawn)
     parts: list[Content] = [element("p", _legend(facts)), [_figure(facts, n) for n in range(shown)]]
-    for first in range(shown, len(facts.trees), _GROUP):
-        numbers = range(first, min(first + _GROUP, len(facts.trees)))
+    told = min(len(facts.trees), max(drawn, _MOST_LINES))
+    for first in range(shown, told, _GROUP):
+        numbers = range(first, min(first + _GROUP, told))
         pictures = [_figure(facts, n) if n < drawn else _line(facts, n) for n in numbers]
         title = f"Trees {numbers[0] + 1} to {numbers[-1] + 1}" if len(numbers) > 1 else f"Tree {numbers[0] + 1}"
         parts.append(element("details", element("summary", title), _in_lists(pictures), id=f"trees-{numbers[0] + 1}"))
     if drawn < len(facts.trees):
-        told = f"From tree {drawn + 1} on, trees are in words: {facts.role}\u2019s own splits only."
-        parts.append(element("p", told, class_="quiet"))
+        rest = f", and those after tree {count(told)} are left out" if told < len(facts.trees) else ""
+        words = f"From tree {count(drawn + 1)} on, trees are in words, own splits only{rest}; mpfedxgb show prints all."
+        parts.append(element("p", words, class_="quiet"))
     return parts
 
 
-def first_tree(facts: Facts) -> Markup:
-    """Return the drawing of the first tree."""
-    return _figure(facts, 0)
+def first_tree(facts: Facts) -> Markup | None:
+    """Return the drawing of the first tree; None where it is too large for one."""
+    return _figure(facts, 0) if _drawn(facts.trees) else None
 
 
 def names_of(facts: Facts) -> Names:
@@ -51,7 +55,7 @@ def _drawn(trees: Sequence[Tree]) -> int:
     nodes = 0
     for number, tree in enumerate(trees):
         nodes += len(tree)
-        if nodes > _ROOM and number:
+        if nodes > _ROOM:
             return number
     return len(trees)
 
@@ -100,7 +104,8 @@ def _figure(facts: Facts, number: int) -> Markup:
 def _line(facts: Facts, number: int) -> Markup:
     names = names_of(facts)
     own = [" ".join(condition(node, names)) for node in facts.trees[number] if isinstance(node, Split)]
-    return element("li", _title(facts, number), f": {', '.join(own)}" if own else None)
+    more = f" and {count(len(own) - _MOST_WORDS)} more" if len(own) > _MOST_WORDS else ""
+    return element("li", _title(facts, number), f": {', '.join(own[:_MOST_WORDS])}{more}" if own else None)
 
 
 def _in_lists(parts: Sequence[Markup]) -> Iterator[Markup]:

@@ -1,0 +1,95 @@
+"""Who hears of a training while it runs, at the active participant: functions of a report, or XGBoost's callbacks.
+
+XGBoost's are objects with before_training, before_iteration, after_iteration and after_training. The model that they
+are given is the active participant's own part so far: in a federation nobody has more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.errors import SettingsError, UserError
+
+Metrics = Mapping[str, Mapping[str, list[float]]]
+
+_METHODS = ("before_training", "before_iteration", "after_iteration", "after_training")
+_NOT_HERE = {
+    "EarlyStopping": "early_stopping_rounds does that",
+    "LearningRateScheduler": "the learning rate is a parameter that all roles agree on before the training",
+    "TrainingCheckPoint": "a federation keeps checkpoints by itself, and an estimator has save_model",
+}
+"""XGBoost's own callbacks that change its Booster, of which there is none here, and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """What functions are told after each round: its number, the metrics so far, rounds and bytes of this role.
+
+    `model` is the active participant's part of the model so far.
+    """
+
+    iteration: int
+    iterations: int
+    metrics: dict[str, dict[str, list[float]]]
+    communication_rounds: int
+    bytes_sent: int
+    model: PartialModel | None = field(default=None, compare=False, repr=False)
+
+
+Listener = Callable[[RoundReport], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """Everybody who wants to hear of a training: functions of a RoundReport, and objects of XGBoost's kind."""
+
+    functions: Sequence[Listener] = ()
+    observers: Sequence[Any] = ()
+
+    @classmethod
+    def read(cls, given: Iterable[Any]) -> Callbacks:
+        """Return callbacks sorted by their kind; refuses what is neither, and XGBoost's own that cannot work here."""
+        functions, observers = [], []
+        for one in given:
+            kinds = {kind.__name__ for kind in type(one).__mro__ if kind.__module__.startswith("xgboost.")}
+            for name in sorted(kinds & set(_NOT_HERE)):
+                raise SettingsError(f"callbacks: xgboost's {name} changes a Booster; leave it out, {_NOT_HERE[name]}")
+            if any(callable(getattr(one, method, None)) for method in _METHODS):
+                observers.append(one)
+            elif callable(one):
+                functions.append(one)
+            else:
+                remedy = f"give functions of a RoundReport, or objects with {', '.join(_METHODS)}"
+                raise SettingsError(f"callbacks: {one!r} is not understood; {remedy}")
+        return cls(functions, observers)
+
+    def begin(self, model: PartialModel, t: int, metrics: Metrics) -> None:
+        """Say that the training begins, and then its first round."""
+        self._each("before_training", model)
+        if self.before(model, t, metrics):
+            raise UserError(
+                "a callback stopped the training before its first round, so there would be no model; let it return "
+                "True later"
+            )
+
+    def before(self, model: PartialModel | None, t: int, metrics: Metrics) -> bool:
+        """Say that round t comes next, and return whether it should not."""
+        return self._each("before_iteration", model, t, metrics)
+
+    def after(self, report: RoundReport) -> bool:
+        """Say that a round is done, and return whether it was the last."""
+        stop = [bool(function(report)) for function in self.functions]
+        return self._each("after_iteration", report.model, report.iteration, report.metrics) or any(stop)
+
+    def end(self, model: PartialModel) -> None:
+        """Say that the training has ended."""
+        self._each("after_training", model)
+
+    def _each(self, method: str, *arguments: Any) -> bool:
+        """Call a method of all who have it, and return whether one of them answered with something true."""
+        calls = [getattr(observer, method, None) for observer in self.observers]
+        answers = [bool(call(*arguments)) for call in calls if callable(call)]
+        return any(answers)

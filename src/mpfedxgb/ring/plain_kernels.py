@@ -1,0 +1,146 @@
+"""The compiled loops of trees that grow in the open: sums and scores of all candidates, and rows by their side.
+
+The sums are exact integers. The scores are doubles, within a few units in the last place of what the integers say;
+`tree/plain.py` looks again, exactly, where two of them are too near to tell.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.ring.kernels import I64, U8, compiled, reads, writes
+
+F64 = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.unsignedinteger[Any]]
+
+FEATURE, LOW, HIGH, MISSING_LEFT, CATEGORY = range(5)
+"""What a row of `items` says of a candidate, as `data.candidates.Candidate` does."""
+
+LANES = 4
+"""Histograms that rows take turns in: with few bins, one addition would wait for the last one to the same bin."""
+
+NOT_ALLOWED = -1.0
+"""The score of a candidate that does not take part."""
+
+_i64, _f64, _u8 = numba.int64, numba.float64, numba.uint8
+_KINDS = (numba.uint8, numba.uint16, numba.uint32)
+_R1, _R2, _W1, _W2, _W3 = reads(_i64, 1), reads(_i64, 2), writes(_i64, 1), writes(_i64, 2), writes(_i64, 3)
+_NUMBERS = (reads(_u8, 1), _f64, _i64, _i64)
+_OUT = (_W3, _W2, writes(_f64, 2))
+
+
+@compiled(*((reads(kind, 1), _R1, _R2, _i64, _i64, _i64, _W3, _W2) for kind in _KINDS))
+def _add_up(codes: Codes, order: I64, gh: I64, start: int, stop: int, count: int, lanes: I64, bins: I64) -> None:
+    """Write the sums of gh over the rows of each bin, of which there are count + 1; lanes (LANES, K, 2) are for use."""
+    used = LANES if stop - start > LANES * count else 1
+    lanes[:used, : count + 1] = 0
+    if used == 1:
+        for i in range(start, stop):
+            k = codes[order[i]]
+            lanes[0, k, 0] += gh[i, 0]
+            lanes[0, k, 1] += gh[i, 1]
+    else:
+        for i in range(start, stop):
+            k, lane = codes[order[i]], i % LANES
+            lanes[lane, k, 0] += gh[i, 0]
+            lanes[lane, k, 1] += gh[i, 1]
+    for k in range(count + 1):
+        bins[k, 0], bins[k, 1] = lanes[0, k, 0], lanes[0, k, 1]
+        for lane in range(1, used):
+            bins[k, 0] += lanes[lane, k, 0]
+            bins[k, 1] += lanes[lane, k, 1]
+
+
+@compiled(*((reads(kind, 2), _R1, _R2, _R2, _R2, _R1, *_NUMBERS, *_OUT) for kind in _KINDS))
+def score_candidates(
+    codes: Codes,
+    order: I64,
+    gh: I64,
+    nodes: I64,
+    items: I64,
+    counts: I64,
+    allowed: U8,
+    lam: float,
+    mcw: int,
+    weightless: int,
+    left: I64,
+    totals: I64,
+    scores: F64,
+) -> None:
+    """Write G and H of the left side of every candidate in every node, and its score G_L^2 / H_L + G_R^2 / H_R.
+
+    codes (F, N) are bins, where counts (F) stands for missing; order and gh (N), (N, 2) list the rows node by node, and
+    nodes (n, 2) where each begins and ends. items (C, 5), by feature ascending. A side lighter than mcw has no score,
+    or with `weightless` that of the other side. left (n, C, 2), of all rows totals (n, 2), scores (n, C).
+    """
+    most = counts.max() + 1 if len(counts) else 1
+    bins, prefix = np.empty((most, 2), np.int64), np.zeros((most + 1, 2), np.int64)
+    lanes = np.empty((LANES, most, 2), np.int64)
+    for n in range(nodes.shape[0]):
+        start, stop = nodes[n, 0], nodes[n, 1]
+        G, H = 0, 0
+        for i in range(start, stop):
+            G += gh[i, 0]
+            H += gh[i, 1]
+        totals[n, 0], totals[n, 1] = G, H
+        feature = -1
+        for c in range(items.shape[0]):
+            if not allowed[c]:
+                scores[n, c] = NOT_ALLOWED
+                continue
+            if items[c, FEATURE] != feature:
+                feature = items[c, FEATURE]
+                count = counts[feature]
+                _add_up(codes[feature], order, gh, start, stop, count, lanes, bins)
+                for k in range(count):
+                    prefix[k + 1, 0] = prefix[k, 0] + bins[k, 0]
+                    prefix[k + 1, 1] = prefix[k, 1] + bins[k, 1]
+            low, high = items[c, LOW], items[c, HIGH]
+            GL, HL = prefix[high, 0] - prefix[low, 0], prefix[high, 1] - prefix[low, 1]
+            if items[c, CATEGORY]:
+                GL, HL = prefix[count, 0] - GL, prefix[count, 1] - HL
+            if items[c, MISSING_LEFT]:
+                GL, HL = GL + bins[count, 0], HL + bins[count, 1]
+            left[n, c, 0], left[n, c, 1] = GL, HL
+            HR = H - HL
+            a, b = float(GL), float(G - GL)
+            if min(HL, HR) >= mcw:
+                scores[n, c] = a * a / (float(HL) + lam) + b * b / (float(HR) + lam)
+            elif weightless and H:
+                scores[n, c] = (b * b if HL == 0 else a * a) / (float(H) + lam)
+            else:
+                scores[n, c] = NOT_ALLOWED
+
+
+@compiled(*((reads(kind, 2), _R2, _R1, _R2, _W1, _W2, _W1) for kind in _KINDS))
+def part_rows(codes: Codes, items: I64, counts: I64, splits: I64, order: I64, gh: I64, middles: I64) -> None:
+    """Put the rows of nodes in place: those that go left first, otherwise as they were; write where the others begin.
+
+    splits (n, 3): where a node begins and ends in order (N) and gh (N, 2), and its candidate. middles (n).
+    """
+    most = 0
+    for n in range(splits.shape[0]):
+        most = max(most, splits[n, 1] - splits[n, 0])
+    rows, sums = np.empty(most, np.int64), np.empty((most, 2), np.int64)
+    for n in range(splits.shape[0]):
+        start, stop, c = splits[n, 0], splits[n, 1], splits[n, 2]
+        feature, low, high = items[c, FEATURE], items[c, LOW], items[c, HIGH]
+        missing_left, category, count = items[c, MISSING_LEFT] != 0, items[c, CATEGORY] != 0, counts[feature]
+        here, aside = start, 0
+        for i in range(start, stop):
+            k = np.int64(codes[feature, order[i]])
+            present = k < count
+            goes_left = (present & ((low <= k) & (k < high) ^ category)) | (~present & missing_left)
+            row, g, h = order[i], gh[i, 0], gh[i, 1]
+            # Written to both sides, and counted on one: a branch would be guessed wrongly half the time.
+            order[here], gh[here, 0], gh[here, 1] = row, g, h
+            rows[aside], sums[aside, 0], sums[aside, 1] = row, g, h
+            here += goes_left
+            aside += 1 - goes_left
+        middles[n] = here
+        order[here:stop] = rows[:aside]
+        gh[here:stop] = sums[:aside]

@@ -1,0 +1,229 @@
+"""SecureBuild in the open: the tree that the secure code would give, of everybody's columns in one place.
+
+A histogram per node and column, in integers. Scores are compared as doubles first, whose error is bounded, and as exact
+fractions where that does not tell: the winner is the one that the tournament under secret sharing has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.table import Table
+from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.ring.kernels import I64, U8
+from mpfedxgb.ring.plain_kernels import F64, Codes, part_rows, score_candidates
+from mpfedxgb.tree.nodes import GrownTree
+
+NEAR = 2.0**-48
+"""Scores nearer than this, as a share of the larger, are compared exactly. Each has an error of at most 8 roundings of
+2^-53: of two sums to doubles, of their squares, of two denominators and of what is made of them."""
+
+_AT_ONCE = 1 << 20
+"""Nodes times candidates whose scores are kept at a time."""
+
+NO_SPLIT = -1
+
+Coin = Callable[[int, int], bool]
+"""(owner, node) -> whether that owner calls its left side right."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRules:
+    """How a tree grows: the integer constants of the round, and where "no split" stands among ties."""
+
+    max_depth: int
+    lam: int
+    gam: int
+    mcw: int
+    no_split_first: bool
+    first_layer_mask: bool
+    weightless_wins: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlainTable:
+    """All participants' binned columns and candidates, in their order, and their evaluation rows.
+
+    items (candidates, 5) as the kernels read them; owners and local (candidates,) say whose each is, and its number
+    there.
+    """
+
+    candidates: Sequence[Candidates]
+    evaluation: Sequence[Sequence[Table]]
+    codes: Codes = field(repr=False)
+    counts: I64 = field(repr=False)
+    items: I64 = field(repr=False)
+    owners: I64 = field(repr=False)
+    local: I64 = field(repr=False)
+
+    @classmethod
+    def of(cls, candidates: Sequence[Candidates], evaluation: Sequence[Sequence[Table]]) -> PlainTable:
+        """Put the participants' candidates together."""
+        items, features = [], 0
+        for own in candidates:
+            r = own.ranges
+            columns = (features + r.feature, r.low, r.high, r.missing_left, r.is_categorical)
+            items.append(np.stack([column.astype(np.int64) for column in columns], axis=1))
+            features += len(r.counts)
+        return cls(
+            candidates,
+            evaluation,
+            np.concatenate([own.bins.codes for own in candidates]),
+            np.concatenate([own.ranges.counts for own in candidates]),
+            np.concatenate(items),
+            np.repeat(np.arange(ACTIVE, len(candidates) + ACTIVE), [len(own) for own in candidates]),
+            np.concatenate([np.arange(len(own)) for own in candidates]),
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many training rows there are."""
+        return int(self.codes.shape[1])
+
+    @property
+    def eval_rows(self) -> int:
+        """How many evaluation rows there are."""
+        return sum(table.rows for table in self.evaluation[0])
+
+    def eval_left(self, candidate: int) -> npt.NDArray[np.bool_]:
+        """Return which evaluation rows go left by a candidate."""
+        owner, local = int(self.owners[candidate]) - ACTIVE, int(self.local[candidate])
+        left = [self.candidates[owner].rows_left(local, table) for table in self.evaluation[owner]]
+        return np.concatenate(left).astype(bool)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Node:
+    """An open node: its number, where its training rows are in the common order, and its evaluation rows."""
+
+    number: int
+    start: int
+    stop: int
+    evaluated: I64
+
+
+def grow_plain(
+    table: PlainTable, gh: I64, rules: PlainRules, allowed: U8 | None, coin: Coin, places: int = 0
+) -> tuple[GrownTree, list[I64]]:
+    """Return one tree, with the owners and candidates of all splits, and per leaf, by place, the rows inside.
+
+    gh (2, rows) are the round's integers; allowed (candidates,) is the sample of columns. Places are counted from
+    `places` on, as those of a round with several trees. Evaluation rows are counted behind the training rows.
+    """
+    tree, inside = GrownTree(), list[I64]()
+    order, pairs = np.arange(table.rows), np.ascontiguousarray(gh.T)
+    every = np.ones(len(table.items), np.uint8) if allowed is None else np.ascontiguousarray(allowed)
+    level = [_Node(0, 0, table.rows, np.arange(table.rows, table.rows + table.eval_rows))]
+    for depth in range(rules.max_depth if len(table.items) else 0):
+        permitted = every
+        if rules.first_layer_mask and not depth:
+            permitted = every & (table.owners == ACTIVE).astype(np.uint8)
+        best = list(_best(table, order, pairs, level, rules, permitted))
+        for node, candidate in zip(level, best, strict=True):
+            if candidate == NO_SPLIT:
+                _close(tree, node, order, inside, places)
+        splitting = [(node, candidate) for node, candidate in zip(level, best, strict=True) if candidate != NO_SPLIT]
+        if not splitting:
+            return tree, inside
+        level = _children(table, order, pairs, splitting, tree, coin)
+    for node in level:
+        _close(tree, node, order, inside, places)
+    return tree, inside
+
+
+def _close(tree: GrownTree, node: _Node, order: I64, inside: list[I64], places: int) -> None:
+    """Turn a node into a leaf. Its rows stay where they are: later levels move those of their own nodes only."""
+    tree.close(node.number, places + len(inside))
+    inside.append(np.concatenate([order[node.start : node.stop], node.evaluated]))
+
+
+def _children(
+    table: PlainTable, order: I64, pairs: I64, splitting: Sequence[tuple[_Node, int]], tree: GrownTree, coin: Coin
+) -> list[_Node]:
+    """Return the nodes of the next level, numbered as XGBoost does, after the rows have gone to their sides."""
+    splits = np.array([(node.start, node.stop, candidate) for node, candidate in splitting], np.int64)
+    middles = np.empty(len(splits), np.int64)
+    part_rows(table.codes, table.items, table.counts, splits, order, pairs, middles)
+    level = []
+    for (node, candidate), middle in zip(splitting, middles.tolist(), strict=True):
+        evaluated = (node.evaluated, node.evaluated)
+        if table.eval_rows:
+            left = table.eval_left(candidate)[node.evaluated - table.rows]
+            evaluated = (node.evaluated[left], node.evaluated[~left])
+        owner = int(table.owners[candidate])
+        flipped = coin(owner, node.number)
+        sides = [(node.start, middle, evaluated[0]), (middle, node.stop, evaluated[1])]
+        numbers = tree.split(node.number, owner, int(table.local[candidate]), flipped)
+        level += [_Node(n, *side) for n, side in zip(numbers, sides[::-1] if flipped else sides, strict=True)]
+    return level
+
+
+def _best(
+    table: PlainTable, order: I64, pairs: I64, level: Sequence[_Node], rules: PlainRules, allowed: U8
+) -> Iterator[int]:
+    """Yield the best candidate of every node, or NO_SPLIT."""
+    count = len(table.items)
+    step = max(1, _AT_ONCE // count)
+    for first in range(0, len(level), step):
+        nodes = np.array([(node.start, node.stop) for node in level[first : first + step]], np.int64)
+        left, totals = np.empty((len(nodes), count, 2), np.int64), np.empty((len(nodes), 2), np.int64)
+        scores = np.empty((len(nodes), count))
+        score_candidates(
+            table.codes,
+            order,
+            pairs,
+            nodes,
+            table.items,
+            table.counts,
+            allowed,
+            float(rules.lam),
+            rules.mcw,
+            int(rules.weightless_wins),
+            left,
+            totals,
+            scores,
+        )
+        for (G, H), own, own_scores in zip(totals.tolist(), left, scores, strict=True):
+            yield _choose(rules, G, H, own, own_scores)
+
+
+def _choose(rules: PlainRules, G: int, H: int, left: I64, scores: F64) -> int:
+    """Return the best candidate of a node from their left sums (candidates, 2) and scores; ties go to the first."""
+    no_split = float(G) ** 2 / (float(H) + float(rules.lam)) + float(rules.gam)
+    least = max(float(scores.max()), no_split) * (1 - NEAR)
+    near = np.flatnonzero(scores >= least).tolist()
+    if not near:
+        return NO_SPLIT
+    if len(near) == 1 and no_split < least and not rules.weightless_wins:
+        return int(near[0])
+    return _choose_exactly(rules, G, H, [(c, *left[c].tolist()) for c in near])
+
+
+def _choose_exactly(rules: PlainRules, G: int, H: int, near: Sequence[tuple[int, int, int]]) -> int:
+    """Return the best of some candidates (number, G_L, H_L) and "no split", by Python's integers."""
+    base = H + rules.lam
+    best, A, B = NO_SPLIT, G * G + rules.gam * base, base
+    is_first = not rules.no_split_first  # "no split" comes last, so the first candidate need not be better than it
+    seen = set()
+    for candidate, GL, HL in near:
+        if (GL, HL) in seen:  # the same rows by another threshold: a tie, which goes to the first
+            continue
+        seen.add((GL, HL))
+        a, b, splits = _fraction(rules, G, H, GL, HL)
+        if a * B > A * b or (is_first and a * B == A * b):
+            best, A, B, is_first = candidate if splits else NO_SPLIT, a, b, False
+    return best
+
+
+def _fraction(rules: PlainRules, G: int, H: int, GL: int, HL: int) -> tuple[int, int, bool]:
+    """Return a candidate's score as A and B of A / B, and whether it may split the node (Eq. 3 and 6)."""
+    GR, HR = G - GL, H - HL
+    if min(HL, HR) < rules.mcw:  # takes part by its other side, and ends the node if it is the best
+        return (GR * GR if HL == 0 else GL * GL), H + rules.lam, False
+    left, right = HL + rules.lam, HR + rules.lam
+    return GL * GL * right + GR * GR * left, left * right, True
