@@ -283,7 +283,8 @@ def _read(file: _Reader) -> RoleSettings:
         file.refuse("scoring", "only auxiliary participants are asked for rows, and can limit that")
     session, log = Session.read(file.section("session")), Log.read(file.section("log"))
     scoring, align = Scoring.read(file.section("scoring")), Align.read(file.section("align"))
-    workers = Workers.read(file.section("workers")) if file.content.get("workers") else None
+    own = file.section("workers")
+    workers = Workers.read(own) if own.content else None
     return RoleSettings(
         file.source, federation, role, network, tls, session, training, data, align, label, scoring, log, workers
     )
