@@ -34,6 +34,7 @@ _COMMON: Content = {
         "binning": "quantile",
         "leaf_epsilon": 1e-6,
     },
+    "limits": {"n_jobs": 2, "max_memory": "1.5 GB", "spool": "spool"},
     "log": {"level": "info", "file": "own.log", "json": True},
 }
 

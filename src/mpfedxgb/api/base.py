@@ -36,6 +36,7 @@ from mpfedxgb.boosting.callbacks import Callbacks
 from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
 from mpfedxgb.boosting.importance import column_importance, feature_importance
 from mpfedxgb.boosting.join import join
+from mpfedxgb.boosting.memory import goes_to_spool
 from mpfedxgb.boosting.metrics import OwnMetric
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
@@ -45,14 +46,16 @@ from mpfedxgb.boosting.room import check_simulation
 from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
-from mpfedxgb.config import Link, SessionSettings, link_of
+from mpfedxgb.config import Link, Resources, SessionSettings, link_of
 from mpfedxgb.data.arrow import is_arrow
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
-from mpfedxgb.protocols.row_blocks import LocalRows
+from mpfedxgb.protocols.local_rows import LocalRows
+from mpfedxgb.protocols.storage import Storage
+from mpfedxgb.report.memory import PeakMemory
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.tree.level import TableSizes
@@ -103,6 +106,9 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         insecure_seed: int | None = None,
         deadline: float = 600.0,
         link: str | Link = "local",
+        n_jobs: int | None = None,
+        max_memory: int | str | None = None,
+        spool: str | Path | None = None,
         topology: str = "star",
         client: Any = None,
         verbosity: int = 0,
@@ -131,6 +137,9 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.insecure_seed = insecure_seed
         self.deadline = deadline
         self.link = link
+        self.n_jobs = n_jobs
+        self.max_memory = max_memory
+        self.spool = spool
         self.topology = topology
         self.client = client
         self.verbosity = verbosity
@@ -235,8 +244,13 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         }
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         settings, basis = self._settings(params), None
+        resources = Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool)
         cluster = None if self.client is None else Cluster.over(self.client, settings.deadline)
-        with watch(self.verbosity, new_rounds) as watcher:
+        with (
+            Storage(resources, roster.roles) as storage,
+            PeakMemory() as memory,
+            watch(self.verbosity, new_rounds) as watcher,
+        ):
             labels = Labels(
                 y=y,
                 weight=weight,
@@ -256,7 +270,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
 
             def on_sizes(sizes: TableSizes) -> None:
                 nonlocal basis
-                check_simulation(params, sizes)
+                check_simulation(params, sizes, in_spool=goes_to_spool(roster.roles, params, sizes, resources))
                 if start is None:  # nobody has rehearsed the scoring that a model to go on from needs
                     basis = Basis(params, sizes, roster, settings)
                     watcher.on_forecast(lambda: foretold(basis))
@@ -264,7 +278,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
                     party.on_progress, party.on_sizes = watcher.on_progress, on_sizes
-                with closing(LocalRows() if cluster is None else WorkerRows(cluster)) as held:
+                with closing(LocalRows(storage) if cluster is None else WorkerRows(cluster, storage)) as held:
                     return secure_train(party, params, data, held=held, continues=start is not None)
 
             started = time.perf_counter()
@@ -293,6 +307,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             roster,
             run.meters,
             run.ledgers[0],
+            memory.peak,
             basis,
         )
 

@@ -16,6 +16,7 @@ from mpfedxgb.boosting.checkpoint import Checkpoints, Progress, State
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
+from mpfedxgb.config import Resources
 from mpfedxgb.data.ids import SALT_BYTES, Ids
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FrameError, HandshakeError, UserError
@@ -25,7 +26,9 @@ from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.protocols.row_blocks import LocalRows, RowBlocks
+from mpfedxgb.protocols.local_rows import LocalRows
+from mpfedxgb.protocols.row_blocks import RowBlocks
+from mpfedxgb.protocols.storage import Storage
 from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
@@ -50,6 +53,7 @@ class Training:
     data: TrainData
     ids: Sequence[Ids]
     progress: Progress
+    limits: Resources = field(default_factory=Resources)
     cluster: Cluster | None = field(default=None, repr=False)
     on_progress: Callable[[str], None] | None = field(default=None, repr=False)
     write_model: Callable[[TrainResult], object] | None = field(default=None, repr=False)
@@ -61,7 +65,7 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
     if mine.on_progress is not None:
         party.on_progress = mine.on_progress
     check_alignment(party, mine.ids)
-    with closing(_row_blocks(mine.cluster)) as held:
+    with Storage(mine.limits) as storage, closing(_row_blocks(mine.cluster, storage)) as held:
         result = secure_train(party, params, mine.data, mine.progress, held)
     assert result is not None
     write = mine.write_model
@@ -85,7 +89,9 @@ def run_aligning(party: Party, terms: Terms, lists: Mapping[str, Ids], tools: To
     return found
 
 
-def run_coordinator(party: Party, params: TrainParams, workers: Workers = nullcontext) -> str:
+def run_coordinator(
+    party: Party, params: TrainParams, limits: Resources | None = None, workers: Workers = nullcontext
+) -> str:
     """Deal for whatever session the active participant begins; return its kind. An alignment needs nothing dealt.
 
     `workers` connects with its own.
@@ -95,7 +101,7 @@ def run_coordinator(party: Party, params: TrainParams, workers: Workers = nullco
         return KINDS[kind]
     if kind == TRAINING:
         check_alignment(party, ())
-        with workers() as cluster, closing(_row_blocks(cluster)) as held:
+        with workers() as cluster, Storage(limits) as storage, closing(_row_blocks(cluster, storage)) as held:
             secure_train(party, params, None, ProgressHeard(params.n_estimators), held)
         close_training(party, None)
     else:
@@ -103,8 +109,8 @@ def run_coordinator(party: Party, params: TrainParams, workers: Workers = nullco
     return KINDS[kind]
 
 
-def _row_blocks(cluster: Cluster | None) -> RowBlocks:
-    return LocalRows() if cluster is None else WorkerRows(cluster)
+def _row_blocks(cluster: Cluster | None, storage: Storage) -> RowBlocks:
+    return LocalRows(storage) if cluster is None else WorkerRows(cluster, storage)
 
 
 def _agree_on_kind(party: Party, mine: int) -> int:

@@ -180,6 +180,7 @@ def _train(
         TrainData(rows.table, tables, labels),
         [rows.ids, *(r.ids for r in others)],
         LoggedProgress(checkpoints, settings.training.n_estimators, finished),
+        settings.limits,
         cluster,
         on_progress,
         write_model,
@@ -205,7 +206,7 @@ def _train(
 
 def coordinate(settings: RoleSettings, once: bool = False, client: Any = None) -> None:
     """Deal for one session after the other, until stopped; for one only, if `once`, and for alignments before it."""
-    private = (settings.training, partial(own_workers, settings, client))
+    private = (settings.training, settings.limits, partial(own_workers, settings, client))
     with stopping_on_signals():
         if not once:
             serve(settings, run_coordinator, private)

@@ -4,16 +4,16 @@ The rows are cut into runs of blocks, and every run has a worker, which keeps it
 and expands its part of A from the key of the step. What passes between the role and a worker for a level of trees is
 vectors over the worker's rows, and a sum over them for every candidate.
 
-What a worker held can be built again without asking anybody: the own bins from where they came, E from the role's own
-shelf. A run whose worker is lost goes to the one with the fewest, and what was asked of it is asked again. All results
-are sums modulo 2^64 or bits of rows, so that it does not matter who has computed them.
+What a worker held can be built again without asking anybody: the own bins from where they came, E from the copy in the
+role's own storage. A run whose worker is lost goes to the one with the fewest, and what was asked of it is asked again.
+All results are sums modulo 2^64 or bits of rows, so that it does not matter who has computed them.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,9 +22,11 @@ import numpy as np
 from mpfedxgb.data.binning import Bins
 from mpfedxgb.data.candidates import BinRanges, Bits
 from mpfedxgb.errors import WorkersError
-from mpfedxgb.protocols.row_blocks import Matrix, MemoryShelf, RowLayout, Shelf, Tile, combined
+from mpfedxgb.protocols.row_blocks import Matrix, RowLayout, Tile, combined
+from mpfedxgb.protocols.storage import Storage
 from mpfedxgb.ring.kernels import U64
 from mpfedxgb.ring.prg import Source, Stream
+from mpfedxgb.ring.threads import Workers
 from mpfedxgb.workers import tasks
 from mpfedxgb.workers.cluster import Call, Cluster, Lost
 
@@ -65,17 +67,27 @@ class _Held:
 
 
 class WorkerRows:
-    """`RowBlocks` of one role on its workers; E also stays on the shelf, in this process or on its disk."""
+    """`RowBlocks` of one role on its workers; a copy of E stays in the role's storage, in memory or in its spool."""
 
-    def __init__(self, cluster: Cluster, shelf: Shelf | None = None) -> None:
+    def __init__(self, cluster: Cluster, storage: Storage | None = None) -> None:
         self._cluster = cluster
-        self._shelf: Shelf = MemoryShelf() if shelf is None else shelf
+        self._storage = Storage() if storage is None else storage
+        self._workers = Workers(self._storage.resources.threads)
         self._held: dict[int, _Held] = {}
         self._runs: list[tasks.Run] = []
         self._worker_of: dict[int, str] = {}
 
     def __repr__(self) -> str:
         return f"WorkerRows({len(self._held)} matrices, {len(self._runs)} runs)"
+
+    @property
+    def workers(self) -> Workers:
+        """The threads of this role itself (see RowBlocks)."""
+        return self._workers
+
+    def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
+        """Make sure that there will be room for the copy of E (see RowBlocks); workers have Dask's own limits."""
+        self._storage.expect(role, layouts, besides)
 
     def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source) -> None:
         """Put the own bins on the workers (see RowBlocks)."""
@@ -112,18 +124,17 @@ class WorkerRows:
     def receive(self, owner: int, layout: RowLayout) -> None:
         """Make room for E (see RowBlocks)."""
         self._cut(layout)
-        self._shelf.receive(owner, layout)
 
         def build(run: int) -> Any:
             first, count = self._runs[run]
-            tiles = [v for b in range(first, first + count) for v in self._shelf.tiles(owner, layout.tiles(b))]
+            tiles = [v for b in range(first, first + count) for v in self._storage.shelf.tiles(owner, layout.tiles(b))]
             return self._keep(self._worker_of[run], tiles)
 
         self._held[owner] = _Held(layout, build)
 
     def put(self, owner: int, tile: Tile, values: U64) -> None:
         """Keep a tile of E, and hand it on with the last one of its run (see RowBlocks)."""
-        self._shelf.put(owner, tile, values)
+        self._storage.shelf.put(owner, tile, values)
         held = self._held[owner]
         run = tile.block // self._runs[0][1]
         last = held.layout.tiles(sum(self._runs[run]) - 1)[-1]
@@ -168,9 +179,9 @@ class WorkerRows:
         return np.concatenate([part for run in sorted(done) for part in done[run]])
 
     def close(self) -> None:
-        """Let go of everything, here and on the workers (see RowBlocks)."""
+        """Let go of everything, here and on the workers; the copy of E goes with its storage (see RowBlocks)."""
         self._held.clear()
-        self._shelf.close()
+        self._workers.close()
 
     def _cut(self, layout: RowLayout) -> None:
         """Cut the rows into runs and deal them to the workers, in order, once for all matrices."""
