@@ -324,6 +324,9 @@ class TestMessages:
             ("bank", "log", "file", "own.mpfedxgb.json", "would overwrite"),
             ("bank", "role", "state", "~nobody-at-all/x", "home folder that is not there"),
             ("bank", "tls", "ca", "a\0b", "is not a path"),
+            ("bank", "workers", "scheduler", "tcp://dask:8786", "is no encrypted address; give the .* tls://dask.bank"),
+            ("bank", "workers", "scheduler", "tls://dask", "is no encrypted address"),
+            ("coordinator", "workers", "schedular", "x", "did you mean scheduler?"),
         ],
     )
     def test_one_thing_wrong(self, tmp_path: Path, role: str, table: str, key: str, value: Any, says: str) -> None:
@@ -463,6 +466,7 @@ KINDS = {
         "peers": "table",
     },
     "tls": {"ca": "path", "certificate": "path", "key": "path", "passphrase_env": "text"},
+    "workers": {"scheduler": "text", "ca": "path", "certificate": "path", "key": "path"},
     "session": {"name": "text"},
     "training": {
         **dict.fromkeys(("objective", "security", "binning"), "choice"),

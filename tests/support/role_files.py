@@ -99,6 +99,12 @@ def full(role: str) -> Content:
         content["label"] = copy.deepcopy(_LABEL)
     if role == "telecom":
         content["scoring"] = {"max_rows_per_day": 5000}
+    content["workers"] = {
+        "scheduler": "tls://dask.internal:8786",
+        "ca": "dask/ca.crt",
+        "certificate": "dask/client.crt",
+        "key": "dask/client.key",
+    }
     model = {} if role == "coordinator" else {"model": "own.mpfedxgb.json"}
     return content | {"role": {"state": "state", **model, "name": role}}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any, Self
 
@@ -59,6 +60,8 @@ from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.ring import kernels
 from mpfedxgb.tree.level import TableSizes
+from mpfedxgb.workers.cluster import Cluster
+from mpfedxgb.workers.rows import WorkerRows
 
 _SMALL = 1 << 24
 """Rows times columns times bins up to which a simulation keeps to one core."""
@@ -108,6 +111,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         max_memory: int | str | None = None,
         spool: str | Path | None = None,
         topology: str = "star",
+        client: Any = None,
         verbosity: int = 0,
     ) -> None:
         self.participants = participants
@@ -138,6 +142,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.max_memory = max_memory
         self.spool = spool
         self.topology = topology
+        self.client = client
         self.verbosity = verbosity
 
     def set_params(self, **params: Any) -> Self:
@@ -145,6 +150,14 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         refuse_names(self, params, list(self.get_params()))
         super().set_params(**params)
         return self
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an estimator with the same parameters that is not fitted; a `client` is the same one, not a copy."""
+        bare = copy(self)
+        bare.client = None
+        made: Self = BaseEstimator.__sklearn_clone__(bare)
+        made.client = self.client
+        return made
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -233,6 +246,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         settings, basis = self._settings(params), None
         resources = Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool)
+        cluster = None if self.client is None else Cluster.over(self.client, settings.deadline)
         with (
             Storage(resources, roster.roles) as storage,
             PeakMemory() as memory,
@@ -265,7 +279,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
                     party.on_progress, party.on_sizes = watcher.on_progress, on_sizes
-                with closing(LocalRows(storage)) as held:
+                with closing(LocalRows(storage) if cluster is None else WorkerRows(cluster, storage)) as held:
                     return secure_train(party, params, data, held=held, continues=start is not None)
 
             kernels.warm_up()  # before the clock starts: the first training of a process would look slow

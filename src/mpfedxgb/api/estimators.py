@@ -70,6 +70,9 @@ base_score, eval_metric, early_stopping_rounds
         A folder for what does not fit; it is empty again afterwards.
     topology : "star" or "mesh"
         How participants are connected: over the active one, or each with each, in half the hops. It changes no model.
+    client : distributed.Client or None
+        A Dask cluster whose workers hold the rows, bins and masked matrices, and compute over them; the model is the
+        same. None: this process does.
     verbosity : int
         1 shows a progress bar.
 

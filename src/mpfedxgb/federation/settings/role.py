@@ -31,6 +31,7 @@ from mpfedxgb.federation.settings.sections import (
     read_training,
 )
 from mpfedxgb.federation.settings.toml import Section, check_values, read_toml, shorten, suggestion
+from mpfedxgb.federation.settings.workers import Workers
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
 from mpfedxgb.transport.transports import TRANSPORTS, ConnectionSettings
@@ -52,6 +53,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "label": _keys(Label),
     "scoring": _keys(Scoring),
     "limits": _keys(Resources),
+    "workers": _keys(Workers),
     "log": _keys(Log),
 }
 """Every table of a settings file with its keys."""
@@ -78,6 +80,7 @@ class RoleSettings:
     scoring: Scoring
     limits: Resources
     log: Log
+    workers: Workers | None = None
 
     @classmethod
     def from_toml(cls, path: str | Path) -> RoleSettings:
@@ -195,6 +198,7 @@ class RoleSettings:
         for table, part, keys in (
             ("tls", self.tls, ("ca", "certificate", "key")),
             ("data", self.data, ("train", "evaluate", "predict")),
+            ("workers", self.workers, ("ca", "certificate", "key")),
         ):
             for key in keys if part is not None else ():
                 path = getattr(part, key)
@@ -283,9 +287,23 @@ def _read(file: _Reader) -> RoleSettings:
         file.refuse("scoring", "only auxiliary participants are asked for rows, and can limit that")
     session, log = Session.read(file.section("session")), Log.read(file.section("log"))
     scoring, align = Scoring.read(file.section("scoring")), Align.read(file.section("align"))
-    limits = read_limits(file.section("limits"))
+    limits, own = read_limits(file.section("limits")), file.section("workers")
+    workers = Workers.read(own) if own.content else None
     return RoleSettings(
-        file.source, federation, role, network, tls, session, training, data, align, label, scoring, limits, log
+        file.source,
+        federation,
+        role,
+        network,
+        tls,
+        session,
+        training,
+        data,
+        align,
+        label,
+        scoring,
+        limits,
+        log,
+        workers,
     )
 
 

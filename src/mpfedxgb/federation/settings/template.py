@@ -146,6 +146,16 @@ def _tables(
         ],
     )
     yield (
+        "# The Dask cluster of this role's own organisation, if its rows are to live there; see docs/workers.md.\n"
+        "[workers]",
+        [
+            _Line("scheduler", "tls://dask.internal:8786", "example: where its scheduler is", True),
+            _Line("ca", "dask/ca.crt", "example: the authority that the cluster trusts, not the federation's", True),
+            _Line("certificate", "dask/client.crt", "example: this role's certificate in the cluster", True),
+            _Line("key", "dask/client.key", "example: its private key", True),
+        ],
+    )
+    yield (
         "[log]",
         [
             _Line("level", "info", "debug, info, warning or error", True),
