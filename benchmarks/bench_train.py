@@ -2,18 +2,20 @@
 
     python benchmarks/bench_train.py [--rows N] [--features J] [--bins K] [--participants M] [--depth D] [--trees T]
                                      [--security strict] [--link local] [--topology star] [--repeat R] [--json]
+                                     [--jobs J] [--max-memory "6 GB"] [--spool FOLDER]
 
 All roles are threads of this process, so seconds are those of all of them on this machine together. `seconds_cold` is
 the first fit of the process, `seconds_warm` the best of R more; both are whole fits, binning included. Bytes per tree
 leave out the set-up, in which every owner publishes its masked candidate columns once; `setup_bytes_per_participant`
-has them. The calibration kernel's time tells how quiet the machine is: compare times only where it is alike.
+has them. `peak_memory_mb` is the most anonymous memory of the process during the last fit; `forecast_memory_mb` is what
+the formula of `mpfedxgb.boosting.memory` says that the roles take of it, more than was there before. The calibration
+kernel's time tells how quiet the machine is: compare times only where it is alike.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import time
 from collections.abc import Callable
 from statistics import mean
@@ -25,8 +27,11 @@ import pandas as pd
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.api.parity import compare_with_xgboost
 from mpfedxgb.boosting.join import JoinedTree, join
-from mpfedxgb.config import TOPOLOGIES
+from mpfedxgb.boosting.memory import goes_to_spool, training_bytes
+from mpfedxgb.config import TOPOLOGIES, Resources
+from mpfedxgb.report.memory import anonymous_memory
 from mpfedxgb.ring import kernels
+from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import Leaf
 from plain_table import scaled, table
 
@@ -52,11 +57,15 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         learning_rate=0.3,
         security=args.security,
         link=args.link,
+        n_jobs=args.jobs,
+        max_memory=args.max_memory,
+        spool=args.spool,
         topology=args.topology,
     )
+    before = anonymous_memory()
     cold = _seconds(lambda: model.fit(X, y))
     calibration = calibration_seconds()
-    fits = [_seconds(lambda: model.fit(X, y)) for _ in range(args.repeat)]
+    fits = [_seconds(lambda: model.fit(X, y)) for _ in range(args.repeat)] or [cold]
     predict = min(_seconds(lambda: model.predict_proba(X)) for _ in range(2))
     parity = compare_with_xgboost(model, X, y)
     run, trees = model.run_, model.run_.trees
@@ -91,12 +100,24 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "setup_bytes_per_participant": setup_aux,
         "products_per_tree": run.roles[run.active].products / trees,
         "comparisons_per_tree": run.roles[run.active].comparisons / trees,
-        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "jobs": args.jobs,
+        "max_memory": args.max_memory,
+        "peak_memory_mb": run.peak_memory / 1e6,
+        "memory_before_mb": before / 1e6,
+        **_forecast(model, args.rows),
         "xgboost_seconds": _xgboost_seconds(model, X, y),
         "same_trees": parity.same_trees,
         "ties": parity.ties,
         "max_margin_difference": parity.max_margin_difference,
     }
+
+
+def _forecast(model: FedXGBClassifier, rows: int) -> dict[str, Any]:
+    """Return what the formula says of this training's memory, and whether E is kept in the spool."""
+    columns = tuple(sum(map(len, owner.values())) for owner in model.cut_points_.values())
+    sizes, params, here = TableSizes(rows, 0, columns), model.partial_models_[0].params, range(len(columns) + 1)
+    spooled = goes_to_spool(here, params, sizes, Resources.read(None, model.max_memory, model.spool))
+    return {"in_spool": spooled, "forecast_memory_mb": training_bytes(here, params, sizes, spooled) / 1e6}
 
 
 def make_table(rows: int, features: int) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
@@ -169,7 +190,8 @@ def _page(args: argparse.Namespace, r: dict[str, Any]) -> str:
         ["dealt by the coordinator a tree", scaled(r["dealer_bytes_per_tree"], "B")],
         ["dealt per candidate and node", scaled(r["dealer_bytes_per_candidate_and_node"], "B")],
         ["set-up, sent by an auxiliary once", scaled(r["setup_bytes_per_participant"], "B")],
-        ["peak memory, all roles", f"{r['peak_memory_mb']:.0f} MB"],
+        ["peak of anonymous memory, all roles", f"{r['peak_memory_mb']:.0f} MB, {r['memory_before_mb']:.0f} before"],
+        ["forecast" + (", E in the spool" if r["in_spool"] else ""), f"{r['forecast_memory_mb']:.0f} MB more"],
         ["plain xgboost, one thread", f"{r['xgboost_seconds']:.4f} s"],
         ["same trees", str(r["same_trees"]) + (f", {len(r['ties'])} float32 ties" if r["ties"] else "")],
         ["largest margin difference", f"{r['max_margin_difference']:.1e}"],
@@ -192,6 +214,9 @@ def _arguments() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default {default})")
     parser.add_argument("--security", default="strict", help="strict")
     parser.add_argument("--link", default="local", help="what tournaments are planned for: local, lan, wan or 20/100")
+    parser.add_argument("--jobs", type=int, help="threads of each role")
+    parser.add_argument("--max-memory", help="what the training may take, such as '6 GB'; more goes to the spool")
+    parser.add_argument("--spool", help="folder for what does not fit")
     parser.add_argument("--topology", default="star", choices=TOPOLOGIES, help="how participants are connected")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mpfedxgb.config import LINKS, Link, SessionSettings, link_of
+from mpfedxgb.config import LINKS, Link, Resources, SessionSettings, bytes_of, cores, link_of
 from mpfedxgb.errors import SettingsError
 
 
@@ -109,3 +110,52 @@ def test_unknown_links_are_refused(value: Any) -> None:
     """The message says what a link may be, or what is wrong with its numbers."""
     with pytest.raises(SettingsError, match=r"is one of local, lan, wan|out of range"):
         link_of(value)
+
+
+@pytest.mark.parametrize(
+    ("given", "octets"),
+    [
+        (None, None),
+        (1, 1),
+        (6_000_000_000, 6_000_000_000),
+        ("6 GB", 6_000_000_000),
+        ("1.5gb", 1_500_000_000),
+        (" 512 MiB ", 512 << 20),
+        ("100 B", 100),
+        ("2 TB", 2 * 10**12),
+    ],
+)
+def test_sizes(given: object, octets: int | None) -> None:
+    """Bytes, or a text with a unit; powers of ten, and with an i powers of two."""
+    assert bytes_of("max_memory", given) == octets
+
+
+@pytest.mark.parametrize("given", [0, -1, True, 1.5, "", "6", "GB", "0 GB", "-1 GB", "6 GB RAM", "6 XB", "1e3 MB", [6]])
+def test_what_is_no_size_is_refused(given: object) -> None:
+    """By name and value, with examples."""
+    with pytest.raises(SettingsError, match=r"max_memory=.* is no size; give bytes, or a text such as '6 GB'"):
+        Resources.read(None, given, None)
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "threads"), [(None, 1), (1, 1), (3, 3), (-1, cores()), (-cores(), 1), (-cores() - 7, 1)]
+)
+def test_threads_are_counted_as_in_scikit_learn(n_jobs: int | None, threads: int) -> None:
+    """None is one, -1 all cores, -2 all but one, and never less than one."""
+    assert Resources.read(n_jobs, None, None).threads == threads
+    assert cores() >= 1
+
+
+@pytest.mark.parametrize("n_jobs", [0, True, 1.5, "2"])
+def test_what_is_no_number_of_threads_is_refused(n_jobs: object) -> None:
+    """By name and value."""
+    with pytest.raises(SettingsError, match=r"n_jobs=.* is no number of threads"):
+        Resources.read(n_jobs, None, None)
+
+
+def test_a_spool_is_a_folder_wherever_the_process_goes() -> None:
+    """A relative path begins where it was given."""
+    assert Resources.read(None, None, "here").spool == Path("here").absolute()
+    assert Resources.read(None, None, None).spool is None
+    with pytest.raises(SettingsError, match="spool=3 is no folder"):
+        Resources.read(None, None, 3)

@@ -62,7 +62,7 @@ def test_notebooks_run(path: Path, tmp_path: Path) -> None:
     cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
     program = tmp_path / "notebook.py"
     program.write_text("import matplotlib\n\nmatplotlib.use('agg')\n" + "\n".join("".join(c["source"]) for c in cells))
-    command = [sys.executable, program]
+    command = [sys.executable, str(program)]
     ran = subprocess.run(command, cwd=DOCS / "tutorials", capture_output=True, text=True, timeout=240)  # noqa: S603 # ours
     assert ran.returncode == 0, ran.stderr
 

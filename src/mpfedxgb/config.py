@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from mpfedxgb.errors import SettingsError
 
@@ -56,6 +59,64 @@ def link_of(value: object) -> Link:
         f"link={value!r} is not known; it is one of {', '.join(LINKS)}, or milliseconds one way and megabits a second, "
         "as in '20/100'"
     )
+
+
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a process may use for its row work. It is no other role's business, and changes no number.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Threads of a role: 1 if None, all cores for -1, all but one for -2, as in scikit-learn.
+    max_memory : int or None
+        Bytes that a training may take in this process; what does not fit goes to the spool. None: no limit.
+    spool : Path or None
+        A folder for what does not fit.
+    """
+
+    n_jobs: int | None = None
+    max_memory: int | None = None
+    spool: Path | None = None
+
+    @classmethod
+    def read(cls, n_jobs: object, max_memory: object, spool: object) -> Resources:
+        """Return what was given, checked: an int or None, bytes or a text such as "6 GB" or None, a path or None."""
+        if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
+            raise SettingsError(
+                f"n_jobs={n_jobs!r} is no number of threads; give 1 or more, -1 for all cores, or None for one"
+            )
+        if not isinstance(spool, (str, os.PathLike, type(None))):
+            raise SettingsError(f"spool={spool!r} is no folder; give its path, or None")
+        return cls(n_jobs, bytes_of("max_memory", max_memory), None if spool is None else Path(spool).absolute())
+
+    @property
+    def threads(self) -> int:
+        """Number of threads, of a role."""
+        if self.n_jobs is None or self.n_jobs > 0:
+            return self.n_jobs or 1
+        return max(1, cores() + 1 + self.n_jobs)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def bytes_of(name: str, value: object) -> int | None:
+    """Return a size in bytes from a number, from a text such as "6 GB" or "512 MiB", or None as it is."""
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", value) if isinstance(value, str) else None
+    if found is None or found[2].upper() not in _UNITS or float(found[1]) == 0:
+        raise SettingsError(f"{name}={value!r} is no size; give bytes, or a text such as '6 GB' or '512 MiB'")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ MpfedxgbError
 │   └── CheckpointError               a checkpoint cannot be written, read, or used for this training
 ├── SecretError (also TypeError)      a secret was tested, printed, pickled or looked at by the wrong role
 ├── KeyReuseError                     a mask would have been used for a second value
+├── WorkersError                      this role's own cluster of workers cannot be used any more
 └── FederationError                   something between the roles
     ├── FrameError                    bytes that are not a frame: truncated, oversized, garbled
     ├── AlienFrameError               a frame of another session or another sender
@@ -28,9 +29,9 @@ A stop comes with a signal, anywhere: in this package, in Python's own library, 
 Exception, or takes it for trouble of its own. So a stop is none, as KeyboardInterrupt is none.
 
 The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data. There
-are three exceptions. Of a DataError other roles are told the kind only, as of errors that are not ours; of a checkpoint
-that fails they are not told where it is; and of a lack of room they are told what is needed, which they can compute
-themselves, and not what the machine has.
+are four exceptions. Of a DataError other roles are told the kind only, as of errors that are not ours; of a checkpoint
+or a spool that fails, and of a role's own workers, they are not told where it is; and of a lack of room they are told
+what is needed, which they can compute themselves, and not what the machine has.
 
 Roles tell each other an error's kind, a name in this tree or MemoryError, beside its text. Programs go by the kind; the
 text is for people.
@@ -83,6 +84,10 @@ class SecretError(MpfedxgbError, TypeError):
 
 class KeyReuseError(MpfedxgbError):
     """A stream key was about to mask a second value."""
+
+
+class WorkersError(MpfedxgbError):
+    """The scheduler or the workers of this role's own cluster are gone, or do not do what they have to."""
 
 
 class StoppedError(BaseException):
@@ -175,6 +180,8 @@ def public_reason(error: BaseException) -> str:
         return "a checkpoint cannot be written, read or used; the log there says which"
     if isinstance(error, NoRoomError):
         return error.needed
+    if isinstance(error, WorkersError):
+        return "the workers of that role cannot be used any more; the log there says why"
     if isinstance(error, MemoryError):
         return "there is not enough memory on that machine"
     return str(error) if isinstance(error, (MpfedxgbError, StoppedError)) else type(error).__name__

@@ -156,6 +156,7 @@ def test_all_attempts_and_scorings_stay(tmp_path: Path, monkeypatch: pytest.Monk
         assert second.content["how"] == "done"
         assert second.content["parameters"] == places.settings(role).training.to_dict()
         assert min(second.content[key] for key in ("seconds", "rounds", "bytes_sent")) >= 0
+        assert second.content["peak_memory"] > 10_000_000
         assert counts(second.ledger) == counts(done[0].ledger)
         assert second.content.get("metrics") == (
             {"validation_0": {"logloss": done[0].metrics["validation_0"]["logloss"][-1]}} if role == 1 else None

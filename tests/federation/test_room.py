@@ -57,8 +57,8 @@ def run_all(places: Organisations) -> list[Any]:
 def test_one_machine_is_too_small(small: int, places: Organisations, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever it is, all end with the reason before a matrix is sent, and nothing is left but records."""
 
-    def needed(role: int, params: TrainParams, sizes: TableSizes) -> int:
-        return 1 << 50 if role == small else memory.peak_bytes(role, params, sizes)
+    def needed(role: int, params: TrainParams, sizes: TableSizes, in_spool: bool) -> int:
+        return 1 << 50 if role == small else memory.peak_bytes(role, params, sizes, in_spool)
 
     monkeypatch.setattr(room, "peak_bytes", needed)
     name = places.trial.roster.name(small)

@@ -17,12 +17,15 @@ import pytest
 from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.boosting.choices import key_of_choices
 from mpfedxgb.boosting.setup import TrainData
+from mpfedxgb.config import Resources
+from mpfedxgb.data.spool import Spool
 from mpfedxgb.federation.programs import Training, run_coordinator, run_training
 from mpfedxgb.federation.role import belongs_to, labels_of
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import Trial
 from mpfedxgb.party.local import Outcome, run_role
+from mpfedxgb.protocols import storage
 from mpfedxgb.ring import kernels
 from mpfedxgb.transport.memory import MemoryHub
 
@@ -61,8 +64,8 @@ def reset(trial: Trial) -> None:
         (trial.folder / name / f"{name}.mpfedxgb.json").unlink(missing_ok=True)
 
 
-def in_memory(trial: Trial) -> list[str]:
-    """Return the models of a training by threads, from the same settings and files."""
+def in_memory(trial: Trial, limits: Resources | None = None) -> list[str]:
+    """Return the models of a training by threads, from the same settings and files, within limits of each role."""
     kernels.warm_up()
     all_settings = [RoleSettings.from_toml(trial.settings(role)) for role in trial.roster.roles]
     hub = MemoryHub(trial.roster.links(), 1 << 28)
@@ -78,7 +81,8 @@ def in_memory(trial: Trial) -> list[str]:
             labels, classes[settings.number] = labels_of(settings, rows, None, None)
             key = key_of_choices(key, belongs_to(settings, [rows.table], labels))
             checkpoints = Checkpoints(trial.folder / "memory" / settings.role.name, {})
-            mine = Training(TrainData(rows.table, (), labels), [rows.ids], checkpoints)
+            limited = settings.limits if limits is None else limits
+            mine = Training(TrainData(rows.table, (), labels), [rows.ids], checkpoints, limited)
             program, private = run_training, (settings.training, mine)  # type: ignore[assignment] # either program
         outcomes[settings.number] = run_role(
             program,
@@ -114,6 +118,24 @@ def written(trial: Trial) -> list[str]:
 def expected(trial: Trial) -> list[str]:
     """Return the models over memory."""
     return in_memory(trial)
+
+
+def test_within_limits(trial: Trial, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Roles whose matrices do not fit, each with a spool of its own in one folder and two threads, train the same."""
+    monkeypatch.setattr("mpfedxgb.boosting.memory._WORKING", 0)
+    made = []
+
+    class Noted(Spool):
+        def __init__(self, folder: Path, octets: int) -> None:
+            super().__init__(folder, octets)
+            made.append(octets)
+
+    monkeypatch.setattr(storage, "Spool", Noted)
+    reset(trial)
+
+    assert in_memory(trial, Resources(2, 100_000, tmp_path)) == expected
+    assert made == [8 * 120 * 2 * 62] * 3
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_grpc(trial: Trial, expected: list[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.config import LINKS, Link
+from mpfedxgb.config import LINKS, Link, Resources
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.role import TABLES, RoleSettings
@@ -57,6 +57,7 @@ class TestGood:
         assert settings.label is not None
         assert settings.label.eval_metric == ("logloss", "auc")
         assert settings.log.json is True
+        assert settings.limits == Resources(2, 1_500_000_000, tmp_path / "spool")
         assert settings.session_name == "trial/spring-2025"
         session = settings.session_settings(attempt=3)
         assert (session.session, session.attempt, session.deadline) == ("trial/spring-2025", 3, 30.0)
@@ -74,6 +75,7 @@ class TestGood:
         assert settings.training == TrainParams(num_class=2)
         assert (settings.log.level, settings.log.file, settings.log.json) == ("info", None, False)
         assert settings.scoring.max_rows_per_day is None
+        assert settings.limits == Resources(-1, None, None)
         assert settings.role.state == tmp_path / "state"
         assert settings.role.model == tmp_path / "telecom.mpfedxgb.json"
         assert settings.peers() == {
@@ -322,6 +324,9 @@ class TestMessages:
             ("bank", "log", "file", "own.mpfedxgb.json", "would overwrite"),
             ("bank", "role", "state", "~nobody-at-all/x", "home folder that is not there"),
             ("bank", "tls", "ca", "a\0b", "is not a path"),
+            ("bank", "workers", "scheduler", "tcp://dask:8786", "is no encrypted address; give the .* tls://dask.bank"),
+            ("bank", "workers", "scheduler", "tls://dask", "is no encrypted address"),
+            ("coordinator", "workers", "schedular", "x", "did you mean scheduler?"),
         ],
     )
     def test_one_thing_wrong(self, tmp_path: Path, role: str, table: str, key: str, value: Any, says: str) -> None:
@@ -440,6 +445,7 @@ WORSE: dict[str, list[Any]] = {
     "address": [7701, True, "", "host", "host:0", "host:99999", "http://host:1", "a b:1", "::1:7701", ["host:1"]],
     "number": ["5", True, [1], -1, Raw("1e400"), Raw("-1e-300")],
     "integer": ["5", True, 1.5, [1], -1],
+    "threads": ["5", True, 1.5, [1], 0, -5000, 5000],
     "flag": ["true", 1, 0, 0.0, [True]],
     "texts": ["a", 3, [1], [""], ["a", "a"], [["a"]], [True]],
     "text": [3, True, "", "a\u0007b", LONG, ["a"], 1.5],
@@ -460,6 +466,7 @@ KINDS = {
         "peers": "table",
     },
     "tls": {"ca": "path", "certificate": "path", "key": "path", "passphrase_env": "text"},
+    "workers": {"scheduler": "text", "ca": "path", "certificate": "path", "key": "path"},
     "session": {"name": "text"},
     "training": {
         **dict.fromkeys(("objective", "security", "binning"), "choice"),
@@ -486,6 +493,7 @@ KINDS = {
         "base_score": "number",
     },
     "scoring": {"max_rows_per_day": "integer"},
+    "limits": {"n_jobs": "threads", "max_memory": "text", "spool": "path"},
     "log": {"level": "choice", "file": "path", "json": "flag"},
 }
 NEEDED = ("federation", "role", "network", "tls", "data", "label")

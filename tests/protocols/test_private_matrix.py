@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.errors import DoesNotFitError, FrameError
+from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import Party
 from mpfedxgb.protocols import (
     BitMatrix,
     LocalRows,
-    MemoryShelf,
     PrivateMatrix,
     RowLayout,
     RowVectors,
@@ -27,6 +26,7 @@ from mpfedxgb.protocols import (
     row_blocks,
 )
 from mpfedxgb.protocols.row_blocks import Tile
+from mpfedxgb.protocols.storage import Storage
 from mpfedxgb.ring import VECTOR, Ring, wide
 from mpfedxgb.ring.kernels import U64
 from support.evaluation import (
@@ -162,12 +162,12 @@ def test_a_product_costs_no_round_and_sends_nothing(owner: int, jointly: bool, d
     assert coordinator.payload_sent == (dict.fromkeys(["P1", "P2", "P3"], 2 * 3 * 6 * 8) if dealt else {})
 
 
-class Counting(MemoryShelf):
-    """A shelf that tells who has put what."""
+class Noting(LocalRows):
+    """Row blocks of a role that tell what it was sent."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.given: list[U64] = []
+    def __init__(self, storage: Storage, given: list[U64]) -> None:
+        super().__init__(storage)
+        self.given = given
 
     def put(self, owner: int, tile: Tile, values: U64) -> None:
         """Keep a tile, and a note of it."""
@@ -176,32 +176,23 @@ class Counting(MemoryShelf):
 
 
 @pytest.mark.parametrize("owner", [1, 2])
-def test_a_shelf_for_all_participants_holds_every_tile_once(owner: int) -> None:
-    """All but the owner are sent E; on a shelf that they share there is one of it, which nobody can change."""
-    bits, shelf = some_bits(np.random.default_rng(3), 5, 40), Counting()
+def test_participants_of_one_process_hold_every_tile_once(owner: int) -> None:
+    """All but the owner are sent E; in a storage that they share there is one of it, which nobody can change."""
+    bits, storage = some_bits(np.random.default_rng(3), 5, 40), Storage()
+    given: list[U64] = []
 
     def program(party: Party) -> PrivateMatrix:
         plain = BitMatrix(bits) if party.role == owner else None
-        return publish_matrix(party, owner, 5, 40, plain, held=LocalRows(shelf))
+        return publish_matrix(party, owner, 5, 40, plain, held=Noting(storage, given))
 
     run_patiently(program, 4)
 
     tiles = RowLayout(5, 40).tiles(0)
-    (kept,) = shelf.tiles(owner, tiles)
-    assert len(shelf.given) == 3
+    (kept,) = storage.shelf.tiles(owner, tiles)
+    assert len(given) == 3
     assert not kept.flags.writeable
-    for tile in shelf.given:
+    for tile in given:
         np.testing.assert_array_equal(tile, kept)
-
-
-def test_a_shelf_for_all_participants_notices_who_is_sent_something_else() -> None:
-    """Of a tile that comes twice, both have to be the same."""
-    shelf, (tile,) = MemoryShelf(), RowLayout(1, 3).tiles(0)
-    shelf.put(2, tile, np.array([[1, 2, 3]], np.uint64))
-    shelf.put(2, tile, np.array([[1, 2, 3]], np.uint64))
-
-    with pytest.raises(FrameError, match="different parts of a matrix"):
-        shelf.put(2, tile, np.array([[1, 2, 4]], np.uint64))
 
 
 @pytest.mark.parametrize("owner", [1, 3])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.protocols import BitMatrix, LocalRows, RowLayout, row_blocks
+from mpfedxgb.config import Resources
+from mpfedxgb.protocols import BitMatrix, LocalRows, RowLayout, Storage, row_blocks
 from mpfedxgb.ring import VECTOR
 from mpfedxgb.ring.kernels import U64
 from mpfedxgb.ring.prg import Stream
@@ -78,13 +81,31 @@ def test_every_block_of_a_mask_is_expanded_by_itself(size: tuple[int, int], orde
             np.testing.assert_array_equal(values, wanted[tile.columns, tile.rows], strict=True)
 
 
-@examples(60)
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("limit", [None, 1], ids=["memory", "spool"])
+@examples(40)
 @given(sizes, st.integers(0, 1), st.booleans())
-def test_row_work_of_all_roles_is_that_of_whole_matrices(size: tuple[int, int], extra: int, keep: bool) -> None:
-    """E is B - A; products with A, B and E, twice, are those with whole matrices; columns are those of B."""
+def test_row_work_of_all_roles_is_that_of_whole_matrices(
+    limit: int | None, jobs: int, size: tuple[int, int], extra: int, keep: bool
+) -> None:
+    """E is B - A; products with A, B and E, twice, are those with whole matrices; columns are those of B.
+
+    Wherever E is, and on any number of threads.
+    """
+    with TemporaryDirectory() as folder, Storage(Resources(jobs, limit, Path(folder))) as storage:
+        storage.expect(1, {1: RowLayout(3, 5), OWNER: RowLayout(*size)}, {1: 0})
+        owner, other, coordinator = LocalRows(Storage(Resources(jobs))), LocalRows(storage), LocalRows()
+        check_row_work(owner, other, coordinator, size, extra, keep)
+        for rows in (owner, other, coordinator):
+            rows.close()
+
+
+def check_row_work(
+    owner: LocalRows, other: LocalRows, coordinator: LocalRows, size: tuple[int, int], extra: int, keep: bool
+) -> None:
+    """Publish a matrix and compare all that is computed of it."""
     layout, bits, mask = RowLayout(*size), some_bits(*size), Stream(KEY)
     A, x, y = whole_mask(layout), some_vectors(size[1]), some_vectors(size[1])[::-1]
-    owner, other, coordinator = LocalRows(), LocalRows(), LocalRows()
     owner.own(OWNER, layout, BitMatrix(bits), mask)
     other.receive(OWNER, layout)
     coordinator.expand(OWNER, layout, mask, keep)

@@ -15,6 +15,7 @@ from mpfedxgb.party import COORDINATOR, Party
 from mpfedxgb.protocols import Secret, Sides, public_secret, rows, share_each, split_rows
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, wide
 from mpfedxgb.ring.bits import pack
+from mpfedxgb.ring.threads import Workers
 from support.evaluation import (
     PARTICIPANTS,
     PROPERTY,
@@ -38,13 +39,14 @@ def share_bits(party: Party, owners: Sequence[int], bits: Bits) -> Secret:
     return share_each(party, owners, PACKED, packed.shape[1:], mine)
 
 
-def split(participants: int, bits: Bits, x: Operand) -> Evaluation:
+def split(participants: int, bits: Bits, x: Operand, threads: int = 1) -> Evaluation:
     """Split vectors under an owner's mask and under a joint one; the participants own the nodes' bits in turn."""
     owners = [1 + i % participants for i in range(len(bits))]
 
     def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
         q = share_bits(party, owners, bits)
-        return [split_rows(party, q, secrets[i]).both for i in (0, 2)]  # the third operand is masked by all
+        masked = secrets[0], secrets[2]  # the third operand is masked by all
+        return [split_rows(party, q, x, Workers(threads)).both for x in masked]
 
     return evaluate(participants, [x, x, x], compute)
 
@@ -76,19 +78,22 @@ def test_sides_are_those_of_integers(
     check(split(participants, bits, x), bits, x)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("block", [8, 16, 24, 64, 1 << 15])
 @pytest.mark.parametrize("shape", [(4, 2, 9), (3, 1, 50), (5, 2, 16), (1, 3, 17)])
-def test_blocks_change_nothing(block: int, shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of several nodes and of some rows of one give the same sides, in one round, for the same bytes."""
+def test_blocks_change_nothing(
+    block: int, shape: tuple[int, int, int], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of several nodes and of some rows of one, on any threads, give the same sides, for the same bytes."""
     monkeypatch.setattr(rows, "BLOCK", block)
     rng = np.random.default_rng(block)
     bits, x = rng.integers(0, 2, (shape[0], shape[2])).astype(np.uint8), Operand(VECTOR, residues(rng, VECTOR, shape))
-    evaluation = split(3, bits, x)
+    evaluation = split(3, bits, x, threads)
 
     check(evaluation, bits, x)
     packed, opened = shape[0] * -(-shape[2] // 8), 8 * x.values.size
     assert [counts.rounds for counts in evaluation.costs] == [0, 3, 3, 3]
-    assert evaluation.costs[0].payload_sent == {"P1": 2 * opened}
+    assert sum(evaluation.costs[0].payload_sent.values()) == 2 * opened  # to whoever is corrected, in turns
     for m in (2, 3):
         own = sum(1 + i % 3 == m for i in range(shape[0])) * packed // shape[0]
         assert evaluation.costs[m].payload_sent == {"P1": own + 2 * opened}

@@ -44,7 +44,7 @@ def record() -> RunRecord:
     ledger = Ledger()
     ledger.record("own split", "bank", 7)
     ledger.record("tree shape", "participants", 21)
-    return record_run("train", {"max_depth": 3}, 1.25, 4, SessionSettings(), ROSTER, meters(), ledger)
+    return record_run("train", {"max_depth": 3}, 1.25, 4, SessionSettings(), ROSTER, meters(), ledger, 1_500_000_000)
 
 
 def test_figures(record: RunRecord) -> None:
@@ -54,6 +54,7 @@ def test_figures(record: RunRecord) -> None:
     assert record.rounds == plain["rounds"] == 13
     assert record.dealer_bytes == plain["dealer_bytes"] == 3_000_000
     assert (plain["products"], plain["comparisons"]) == (7, 5)
+    assert plain["peak_memory"] == 1_500_000_000
     assert plain["bytes_sent"] == {"dealer": 3_000_064, "bank": 4_000_000, "telecom": 250_000, "shop": 0}
     assert plain["setup_bytes_sent"] == {"dealer": 64, "bank": 1_500_000, "telecom": 0, "shop": 0}
     assert plain["messages"] == {"dealer": 2, "bank": 3, "telecom": 1, "shop": 0}
@@ -85,7 +86,7 @@ def test_json(record: RunRecord) -> None:
 def test_page(record: RunRecord) -> None:
     """A page of text: one line of summary, then roles, phases and reveals in columns."""
     lines = str(record).splitlines()
-    assert lines[0] == "train: 4 trees in 1.25 s, 13 rounds, 3.00 MB from the coordinator"
+    assert lines[0] == "train: 4 trees in 1.25 s, 13 rounds, 3.00 MB from the coordinator, peak memory 1500.00 MB"
     table = {line.split()[0]: line.split()[1:] for line in lines[1:] if line}
     assert table["bank"] == ["3", "4.00", "MB", "0.25", "MB"]
     assert table["shop"] == ["0", "0.00", "MB", "0.00", "MB"]
@@ -99,7 +100,7 @@ def test_page(record: RunRecord) -> None:
 def test_a_seed_is_announced() -> None:
     """A repeatable run is insecure, and the page says so right below the summary."""
     settings = SessionSettings(insecure_seed=0)
-    record = record_run("predict", {}, 0.1, 1, settings, ROSTER, meters(), Ledger())
+    record = record_run("predict", {}, 0.1, 1, settings, ROSTER, meters(), Ledger(), 0)
     assert record.insecure_seed
     assert record.to_dict()["insecure_seed"] is True
     assert str(record).splitlines()[1].startswith("INSECURE: ")
@@ -108,5 +109,5 @@ def test_a_seed_is_announced() -> None:
 def test_the_seed_itself_is_not_in_the_record() -> None:
     """Whoever reads the record of a demonstration does not get its masks."""
     settings = SessionSettings(insecure_seed=987654321)
-    record = record_run("train", {}, 0.1, 1, settings, ROSTER, meters(), Ledger())
+    record = record_run("train", {}, 0.1, 1, settings, ROSTER, meters(), Ledger(), 0)
     assert "987654321" not in record.to_json() + str(record) + repr(record)

@@ -34,6 +34,7 @@ _COMMON: Content = {
         "binning": "quantile",
         "leaf_epsilon": 1e-6,
     },
+    "limits": {"n_jobs": 2, "max_memory": "1.5 GB", "spool": "spool"},
     "log": {"level": "info", "file": "own.log", "json": True},
 }
 
@@ -98,6 +99,12 @@ def full(role: str) -> Content:
         content["label"] = copy.deepcopy(_LABEL)
     if role == "telecom":
         content["scoring"] = {"max_rows_per_day": 5000}
+    content["workers"] = {
+        "scheduler": "tls://dask.internal:8786",
+        "ca": "dask/ca.crt",
+        "certificate": "dask/client.crt",
+        "key": "dask/client.key",
+    }
     model = {} if role == "coordinator" else {"model": "own.mpfedxgb.json"}
     return content | {"role": {"state": "state", **model, "name": role}}
 

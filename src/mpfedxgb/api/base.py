@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,6 +36,7 @@ from mpfedxgb.boosting.callbacks import Callbacks
 from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
 from mpfedxgb.boosting.importance import column_importance, feature_importance
 from mpfedxgb.boosting.join import join
+from mpfedxgb.boosting.memory import goes_to_spool
 from mpfedxgb.boosting.metrics import OwnMetric
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
@@ -44,17 +46,22 @@ from mpfedxgb.boosting.room import check_simulation
 from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
-from mpfedxgb.config import Link, SessionSettings, link_of
+from mpfedxgb.config import Link, Resources, SessionSettings, link_of
 from mpfedxgb.data.arrow import is_arrow
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import DataError
+from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
+from mpfedxgb.protocols.local_rows import LocalRows
+from mpfedxgb.protocols.storage import Storage
+from mpfedxgb.report.memory import PeakMemory
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.ring import kernels
 from mpfedxgb.tree.level import TableSizes
+from mpfedxgb.workers.cluster import Cluster
+from mpfedxgb.workers.rows import WorkerRows
 
 _SMALL = 1 << 24
 """Rows times columns times bins up to which a simulation keeps to one core."""
@@ -100,7 +107,11 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         insecure_seed: int | None = None,
         deadline: float = 600.0,
         link: str | Link = "local",
+        n_jobs: int | None = None,
+        max_memory: int | str | None = None,
+        spool: str | Path | None = None,
         topology: str = "star",
+        client: Any = None,
         verbosity: int = 0,
     ) -> None:
         self.participants = participants
@@ -127,7 +138,11 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.insecure_seed = insecure_seed
         self.deadline = deadline
         self.link = link
+        self.n_jobs = n_jobs
+        self.max_memory = max_memory
+        self.spool = spool
         self.topology = topology
+        self.client = client
         self.verbosity = verbosity
 
     def set_params(self, **params: Any) -> Self:
@@ -135,6 +150,14 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         refuse_names(self, params, list(self.get_params()))
         super().set_params(**params)
         return self
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an estimator with the same parameters that is not fitted; a `client` is the same one, not a copy."""
+        bare = copy(self)
+        bare.client = None
+        made: Self = BaseEstimator.__sklearn_clone__(bare)
+        made.client = self.client
+        return made
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -222,7 +245,13 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         }
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         settings, basis = self._settings(params), None
-        with watch(self.verbosity, new_rounds) as watcher:
+        resources = Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool)
+        cluster = None if self.client is None else Cluster.over(self.client, settings.deadline)
+        with (
+            Storage(resources, roster.roles) as storage,
+            PeakMemory() as memory,
+            watch(self.verbosity, new_rounds) as watcher,
+        ):
             labels = Labels(
                 y=y,
                 weight=weight,
@@ -242,7 +271,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
 
             def on_sizes(sizes: TableSizes) -> None:
                 nonlocal basis
-                check_simulation(params, sizes)
+                check_simulation(params, sizes, in_spool=goes_to_spool(roster.roles, params, sizes, resources))
                 if start is None:  # nobody has rehearsed the scoring that a model to go on from needs
                     basis = Basis(params, sizes, roster, settings)
                     watcher.on_forecast(lambda: foretold(basis))
@@ -250,11 +279,14 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             def program(party: Party, data: TrainData | None) -> TrainResult | None:
                 if party.is_active:
                     party.on_progress, party.on_sizes = watcher.on_progress, on_sizes
-                return secure_train(party, params, data, continues=start is not None)
+                with closing(LocalRows(storage) if cluster is None else WorkerRows(cluster, storage)) as held:
+                    return secure_train(party, params, data, held=held, continues=start is not None)
 
             kernels.warm_up()  # before the clock starts: the first training of a process would look slow
             started = time.perf_counter()
             if params.is_unprotected:
+                if start is not None:
+                    raise SettingsError("xgb_model does not go with security='none'; leave it out, or use 'strict'")
                 run = plain_train(params, roster, data, settings, watcher.on_progress)
             else:
                 private = [(None,), *((mine,) for mine in data)]
@@ -279,6 +311,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             roster,
             run.meters,
             run.ledgers[0],
+            memory.peak,
             basis,
         )
 

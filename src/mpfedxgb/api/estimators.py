@@ -62,8 +62,17 @@ base_score, eval_metric, early_stopping_rounds
         Seconds a role waits for another.
     link : "local", "lan", "wan", or milliseconds one way and megabits a second, as in "20/100"
         What lies between the roles, for which tournaments are planned: rounds or bytes. It changes no model.
+    n_jobs : int or None
+        Threads of each role for what is computed over rows; None is one, -1 all cores. It changes no number.
+    max_memory : int, str or None
+        What the training may take of memory, in bytes or as "6 GB"; larger matrices go to the spool.
+    spool : path or None
+        A folder for what does not fit; it is empty again afterwards.
     topology : "star" or "mesh"
         How participants are connected: over the active one, or each with each, in half the hops. It changes no model.
+    client : distributed.Client or None
+        A Dask cluster whose workers hold the rows, bins and masked matrices, and compute over them; the model is the
+        same. None: this process does.
     verbosity : int
         1 shows a progress bar.
 

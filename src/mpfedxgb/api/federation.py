@@ -26,20 +26,23 @@ class Federation:
     """The role of one organisation in a federation, as its settings file describes it.
 
     Every organisation makes its own and calls the same method at the same time; the coordinator calls `coordinate`.
+    With a `distributed.Client` of its own Dask cluster, or with [workers] in the settings, an organisation's rows live
+    on that cluster's workers while it trains or deals.
 
     >>> Federation.from_toml("bank.toml").train(table, label="defaulted")    # doctest: +SKIP
     """
 
-    def __init__(self, settings: RoleSettings) -> None:
+    def __init__(self, settings: RoleSettings, client: Any = None) -> None:
         self.settings = settings
+        self.client = client
 
     def __repr__(self) -> str:
         return f"Federation({self.settings.federation.name!r}, role={self.settings.role.name!r})"
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> Federation:
+    def from_toml(cls, path: str | Path, client: Any = None) -> Federation:
         """Return the role that a settings file describes; raises SettingsError naming key, value and remedy."""
-        return cls(RoleSettings.from_toml(path))
+        return cls(RoleSettings.from_toml(path), client)
 
     def align(
         self,
@@ -100,13 +103,13 @@ class Federation:
         """
         settings = self._with_label(label)
         rows, others = self._both(settings, table, evaluation)
-        return role.train(settings, rows, others, restart, callback=callback)
+        return role.train(settings, rows, others, restart, callback=callback, client=self.client)
 
     def coordinate(self, once: bool = True) -> None:
         """Be the coordinator for one session, or for all that come."""
         if not self.settings.is_coordinator:
             raise SettingsError(f"{self.settings.role.name} is a participant; call train, scoring or serve")
-        role.coordinate(self.settings, once)
+        role.coordinate(self.settings, once, self.client)
 
     def model(self) -> PartialModel:
         """Return this participant's part of the trained model."""
@@ -152,7 +155,8 @@ class Federation:
     def _rows(self, settings: RoleSettings, table: Any, purpose: str, model: PartialModel | None = None) -> Rows:
         known = None if model is None else model.features
         if table is None:
-            return read_rows(settings, purpose, known)
+            has_workers = self.client is not None or settings.workers is not None
+            return read_rows(settings, purpose, known, stay_in_file=has_workers and purpose == "train")
         if is_arrow(table):
             table = from_arrow(table, settings.role.name)
         if not isinstance(table, pd.DataFrame):

@@ -23,6 +23,7 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
+from mpfedxgb.report.memory import PeakMemory
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.ring.fixed import decode_fixed
 from mpfedxgb.tree.predict import secure_predict
@@ -42,17 +43,26 @@ def predict_margins(
     rounds = None if active.best_iteration is None else active.best_iteration + 1
 
     started = time.perf_counter()
-    if active.params.is_unprotected:
-        run = plain_predict(models, matched, rounds, roster)
-    else:
-        run = _predict_jointly(models, matched, rounds, roster, settings)
+    with PeakMemory() as memory:
+        if active.params.is_unprotected:
+            run = plain_predict(models, matched, rounds, roster)
+        else:
+            run = _predict_jointly(models, matched, rounds, roster, settings)
     seconds = time.perf_counter() - started
     sums = run.results[ACTIVE]
     assert sums is not None
     assert active.base_margin is not None
     margins = decode_fixed(sums, active.weight_bits) + np.array(active.base_margin)[:, None]
     record = record_run(
-        "predict", active.params.to_dict(), seconds, len(active.trees), settings, roster, run.meters, run.ledgers[0]
+        "predict",
+        active.params.to_dict(),
+        seconds,
+        len(active.trees),
+        settings,
+        roster,
+        run.meters,
+        run.ledgers[0],
+        memory.peak,
     )
     return margins, record
 

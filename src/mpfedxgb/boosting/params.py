@@ -42,8 +42,6 @@ REFUSED = {
     "max_cat_threshold": "a split always sets one category against the rest",
     "enable_categorical": "columns of text or of pandas' category type are always categories; leave it out",
     "missing": "NaN, None and pd.NA are missing, nothing else; replace other marks in the table",
-    "n_jobs": "how many cores a role takes is no setting; leave it out",
-    "nthread": "how many cores a role takes is no setting; leave it out",
     "device": "everything runs on the CPU; leave it out",
     "gpu_id": "everything runs on the CPU; leave it out",
     "multi_strategy": "several classes grow one tree each",
@@ -68,6 +66,7 @@ ALIASES = {
     "early_stopping_round": "early_stopping_rounds",
     "n_bins": "max_bin",
     "max_bins": "max_bin",
+    "nthread": "n_jobs",
 }
 """Other names that XGBoost and its relatives have for parameters, and ours."""
 

@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
-from mpfedxgb.boosting.memory import margin_bytes, peak_bytes, simulation_bytes
+from mpfedxgb.boosting.memory import bytes_besides, layouts_of, margin_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import Resources
 from mpfedxgb.errors import NoRoomError
 from mpfedxgb.machine import free_disk, free_memory, used_memory
+from mpfedxgb.protocols.storage import is_in_memory, matrix_bytes
 from mpfedxgb.tree.level import TableSizes
 
 Need = Callable[[TableSizes], int]
 """From sizes to bytes of memory."""
 
 
-def check_simulation(params: TrainParams, sizes: TableSizes, max_memory: int | None = None) -> None:
+def check_limits(here: Collection[int], params: TrainParams, sizes: TableSizes, limits: Resources) -> bool:
+    """Return whether E of the roles of a process goes to its spool; raise NoRoomError where that is not to be had."""
+    besides = bytes_besides(params, sizes)
+    return not is_in_memory(limits, matrix_bytes(here, layouts_of(sizes)), sum(besides[role] for role in here))
+
+
+def check_simulation(
+    params: TrainParams, sizes: TableSizes, max_memory: int | None = None, in_spool: bool = False
+) -> None:
     """Raise NoRoomError where all roles together do not fit this process."""
-    _check_memory("a simulation", lambda s: simulation_bytes(params, s), params, sizes, max_memory)
+    _check_memory("a simulation", lambda s: simulation_bytes(params, s, in_spool), params, sizes, max_memory)
 
 
 def check_role(
-    name: str, role: int, params: TrainParams, sizes: TableSizes, folder: Path, max_memory: int | None = None
+    name: str,
+    role: int,
+    params: TrainParams,
+    sizes: TableSizes,
+    folder: Path,
+    max_memory: int | None = None,
+    in_spool: bool = False,
 ) -> None:
     """Raise NoRoomError where a role does not fit this process, or the margins it keeps do not fit its folder's disk.
 
     Trees take less, and how much depends on how they grow: a disk that is full of them is met when it is.
     """
-    _check_memory(name, lambda s: peak_bytes(role, params, s), params, sizes, max_memory)
+    _check_memory(name, lambda s: peak_bytes(role, params, s, in_spool), params, sizes, max_memory)
     needed, free = margin_bytes(role, params, sizes), free_disk(folder)
     if free is not None and needed > free:
         raise NoRoomError(
@@ -45,7 +61,7 @@ def _check_memory(name: str, need: Need, params: TrainParams, sizes: TableSizes,
     raise NoRoomError(
         f"{name} would need {in_units(needed)} of memory for {_described(sizes)}",
         f", and {in_units(most)} is what {limit}; {_fewer_bins(need, params, sizes, most)}train on fewer rows or "
-        "columns, or take a machine with more memory (mpfedxgb plan tells how much)",
+        "columns, set max_memory and a spool, or take a machine with more memory (mpfedxgb plan tells how much)",
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mpfedxgb.boosting import scales
+from mpfedxgb.boosting import memory, scales
 from mpfedxgb.boosting.active import Active, Labels
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
@@ -17,8 +17,9 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.bounds import MOST_COLUMNS, MOST_ROWS, check_numbers, check_told
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.private_matrix import KEPT_BYTES, publish_matrix
-from mpfedxgb.protocols.row_blocks import LocalRows, RowBlocks
+from mpfedxgb.protocols.local_rows import LocalRows
+from mpfedxgb.protocols.private_matrix import publish_matrix
+from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.ring.ring import wide
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.level import FeatureIndex, SplitData, TableSizes, TreeRules
@@ -110,15 +111,16 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: Ro
     candidates = None if mine is None else Candidates(bin_table(mine.table, params.max_bin, params.binning))
     sizes = _tell_sizes(party, mine, candidates)
     party.on_sizes(sizes)
+    held.expect(party.role, memory.layouts_of(sizes), memory.bytes_besides(params, sizes))
     party.meet(ROOM)
-    keep = 8 * sizes.rows * sum(sizes.columns) <= KEPT_BYTES
+    keep = memory.keeps_masks(sizes)
     matrices = tuple(
         publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None, keep, held)
         for m in sizes.owners
     )
     evaluation = () if mine is None else tuple(mine.evaluation)
     features = _index_features(party, candidates) if params.is_paper else None
-    return SplitData(sizes, matrices, candidates, evaluation, features)
+    return SplitData(sizes, matrices, candidates, evaluation, features, held.workers)
 
 
 def _tell_sizes(party: Party, mine: TrainData | None, candidates: Candidates | None) -> TableSizes:

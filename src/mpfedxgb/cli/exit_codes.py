@@ -25,6 +25,7 @@ from mpfedxgb.errors import (
     SettingsError,
     StoppedError,
     UserError,
+    WorkersError,
 )
 
 
@@ -41,6 +42,7 @@ class ExitCode(enum.IntEnum):
     CHECKPOINT = 7
     STOPPED = 8
     MEMORY = 9
+    WORKERS = 10
 
 
 HELP = {
@@ -61,12 +63,16 @@ HELP = {
     "under the same session name.",
     ExitCode.STOPPED: "Somebody stopped this role with SIGTERM or SIGINT; the others were told. Start again to go on.",
     ExitCode.MEMORY: "There is not enough memory or disk on this machine, or for this process; `mpfedxgb plan` "
-    "tells how much a training takes. Give it more, or take fewer rows, columns or bins, and start again to go on.",
+    "tells how much a training takes. Give it more, name a spool, or take fewer rows, columns or bins, and start again "
+    "to go on.",
+    ExitCode.WORKERS: "The Dask cluster of this role's own organisation cannot be reached or used any more. The "
+    "message says what is wrong there; mend it, and start all roles again to go on.",
 }
 
 _BY_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (CheckpointError, ExitCode.CHECKPOINT),
     (NoRoomError, ExitCode.MEMORY),
+    (WorkersError, ExitCode.WORKERS),
     (SettingsError, ExitCode.USER),
     (DataError, ExitCode.USER),
     (DoesNotFitError, ExitCode.USER),

@@ -98,7 +98,9 @@ def participant(
 def read_tables(mine: RoleSettings) -> tuple[Rows, Rows | None]:
     """Return the rows to train on and, if there is a file of them, those to evaluate on."""
     has_evaluation = mine.data is not None and mine.data.evaluate is not None
-    return read_rows(mine, "train"), read_rows(mine, "evaluate") if has_evaluation else None
+    return read_rows(mine, "train", stay_in_file=mine.workers is not None), read_rows(
+        mine, "evaluate"
+    ) if has_evaluation else None
 
 
 def train_from_files(mine: RoleSettings, restart: bool, view: Dashboard | None = None) -> None:

@@ -114,7 +114,9 @@ def simulate(
     _check_out(out, dealt if isinstance(dealt, int) else len(dealt))
     csv = CsvFormat(delimiter, encoding, decimal)
     rows, *others = (
-        take_label(leave_out(read_table(path, listed(categorical), csv=csv), listed(drop)), label, str(path))
+        take_label(
+            leave_out(read_table(path, listed(categorical), csv=csv, exact=[label]), listed(drop)), label, str(path)
+        )
         for path in (table, evaluate)
         if path is not None
     )
@@ -222,7 +224,8 @@ def predict(
         typer.echo(f"mpfedxgb: {NOTHING_PROTECTED}", err=True)
     wanted = {part.name: [f.name for f in part.features] for part in parts}
     words = {f.name for part in parts for f in part.features if f.categories is not None}
-    frame = leave_out(read_table(table, words, csv=CsvFormat(delimiter, encoding, decimal)), listed(drop))
+    frame = read_table(table, words, csv=CsvFormat(delimiter, encoding, decimal), exact=[])
+    frame = leave_out(frame, listed(drop))
     margins, _ = predict_margins(parts, cut_as_trained(frame, wanted, "leave them out (--drop)"), SessionSettings())
     result = _predictions(parts[0], margins)
     if out is None:

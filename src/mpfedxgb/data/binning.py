@@ -1,22 +1,27 @@
 """The split buckets of SecureAggBucket (section 4.2).
 
 `quantile`: equal-frequency bins, with a bin of its own for every heavy value. `paper`: the greedy sketch of the paper's
-experiments. An edge is the largest value of its bin: x <= edge goes left. Cuts come from training rows only.
+experiments. An edge is the largest value of its bin: x <= edge goes left. Cuts come from training rows only. They are
+exact unless a column has more different values than are counted one by one (`counting`).
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.data.counting import ValueCounts, count_values
 from mpfedxgb.data.table import Column, Table
 
 Edges = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
+_log = logging.getLogger("mpfedxgb.data")
 _FEW_EDGES = 64
 EPS = 0.1
 """The sketch of the paper's experiments closes a bucket before it holds this share of the rows."""
@@ -27,7 +32,8 @@ class Bins:
     """A binned table: per column its edges (or categories), and per row the number of its bin.
 
     `codes` has shape (columns, rows). The bins of column j are 0..counts[j]-1, and counts[j] stands for missing; which
-    columns have missing values among the training rows is in `has_missing`.
+    columns have missing values among the training rows is in `has_missing`. Where the table is in a file, so are the
+    bins: `codes` is empty, and `codes_of` reads.
     """
 
     table: Table
@@ -36,6 +42,12 @@ class Bins:
     has_missing: tuple[bool, ...]
     codes: Codes = field(repr=False)
 
+    def codes_of(self, rows: slice) -> Codes:
+        """Return the bins of some rows, (columns, rows)."""
+        if self.table.file is None:
+            return self.codes[:, rows]
+        return bin_codes(self.table.part(rows), self.edges, self.counts)
+
 
 def cut_points(column: Column, max_bin: int) -> Edges:
     """Return the sorted edges between at most `max_bin` bins of a column of numbers: one fewer than there are bins.
@@ -43,7 +55,11 @@ def cut_points(column: Column, max_bin: int) -> Edges:
     Up to max_bin distinct values get one bin each. Beyond that, a value that fills its share of the rows by itself gets
     a bin of its own, and the others share what remains, so that mostly-zero columns keep their resolution.
     """
-    values, counts = np.unique(column.values[~np.isnan(column.values)], return_counts=True)
+    return _quantiles(count_values(column.values), max_bin)
+
+
+def _quantiles(found: ValueCounts, max_bin: int) -> Edges:
+    values, counts = found.values, found.counts
     if len(values) <= max_bin:
         return values[:-1]
     heavy = _heavy(counts, max_bin)
@@ -92,7 +108,11 @@ def sketch_points(column: Column) -> Edges:
     A share is the difference of two shares in double precision, as in the authors' code: three edges of Dataset1 depend
     on what that makes of exactly a tenth.
     """
-    values, counts = np.unique(column.values[~np.isnan(column.values)], return_counts=True)
+    return _greedy(count_values(column.values))
+
+
+def _greedy(found: ValueCounts) -> Edges:
+    values, counts = found.values, found.counts
     if len(values) < 2:
         return values[:0]
     cumulative = np.cumsum(counts) / counts.sum()
@@ -109,9 +129,37 @@ def sketch_points(column: Column) -> Edges:
 
 def bin_table(table: Table, max_bin: int, binning: str = "quantile") -> Bins:
     """Return the bins of a training table; `max_bin` has no say in how `binning="paper"` cuts columns of numbers."""
-    edges = tuple(_edges(column, max_bin, binning) for column in table.columns)
-    counts = tuple(_count(c, e) for c, e in zip(table.columns, edges, strict=True))
-    missing = tuple(bool(np.isnan(c.values).any()) for c in table.columns)
+    cuts = [cut_column(c.name, c.is_categorical, count_values(c.values), max_bin, binning) for c in table.columns]
+    edges, counts, missing = (tuple(part) for part in zip(*cuts, strict=True)) if cuts else ((), (), ())
+    if table.file is not None:  # its bins are computed where its rows are read
+        return Bins(table, edges, counts, missing, np.empty((len(counts), 0), np.uint8))
+    return Bins(table, edges, counts, missing, bin_codes(table, edges, counts))
+
+
+def cut_column(
+    name: str, is_categorical: bool, found: ValueCounts, max_bin: int, binning: str
+) -> tuple[Edges, int, bool]:
+    """Return the edges of a column, the number of its bins, and whether values are missing.
+
+    A column without a present value has no bins. Categories have no edges, and one bin each up to the last that a
+    training row has, as in XGBoost: one beyond it could only set missing values apart from all others, which XGBoost
+    cannot do there.
+    """
+    if is_categorical:
+        return np.empty(0, np.float32), int(found.values[-1]) + 1 if len(found.values) else 0, found.has_missing
+    if not found.is_exact:
+        _log.warning(
+            "column %r has too many different values to count them one by one; its bins are cut by the first %d bits "
+            "of float32",
+            name,
+            32 - found.shift,
+        )
+    edges = _greedy(found) if binning == "paper" else _quantiles(found, max_bin)
+    return edges, len(edges) + 1 if len(found.values) else 0, found.has_missing
+
+
+def bin_codes(table: Table, edges: Sequence[Edges], counts: Sequence[int]) -> Codes:
+    """Return the bin of every value, (columns, rows), of all rows of a table or of some."""
     kind = np.uint8 if max(counts, default=0) < 255 else np.uint16 if max(counts) < 65535 else np.uint32
     codes = np.empty((len(counts), table.rows), kind)
     for j, (column, column_edges, count) in enumerate(zip(table.columns, edges, counts, strict=True)):
@@ -121,7 +169,7 @@ def bin_table(table: Table, max_bin: int, binning: str = "quantile") -> Bins:
         else:
             _place(column.values, column_edges, codes[j])
             codes[j, absent] = count
-    return Bins(table, edges, counts, missing, codes)
+    return codes
 
 
 def _place(values: npt.NDArray[np.float32], edges: Edges, codes: Codes) -> None:
@@ -132,21 +180,3 @@ def _place(values: npt.NDArray[np.float32], edges: Edges, codes: Codes) -> None:
     codes[:] = 0
     for edge in edges:
         codes += values > edge
-
-
-def _edges(column: Column, max_bin: int, binning: str) -> Edges:
-    """Return the edges of one column; categories have none."""
-    if column.is_categorical:
-        return np.empty(0, np.float32)
-    return sketch_points(column) if binning == "paper" else cut_points(column, max_bin)
-
-
-def _count(column: Column, edges: Edges) -> int:
-    """Return the number of bins; a column without a present value has none.
-
-    Categories have one each up to the last that a training row has, as in XGBoost: one beyond it could only set missing
-    values apart from all others, which XGBoost cannot do there.
-    """
-    if np.isnan(column.values).all():
-        return 0
-    return int(np.nanmax(column.values)) + 1 if column.is_categorical else len(edges) + 1

@@ -117,13 +117,17 @@ class Candidates:
     def __repr__(self) -> str:
         return f"Candidates({len(self)} of {len(self.bins.counts)} features)"
 
+    def codes(self, rows: slice) -> Codes:
+        """Return the bins of some training rows, (features, rows)."""
+        return self.bins.codes_of(rows)
+
     def tile(self, columns: slice = slice(None), rows: slice = slice(None)) -> Bits:
         """Return some columns over some training rows, or all of them, as 0/1 values, (columns, rows)."""
-        return self.ranges.bits(self.bins.codes[:, rows], columns)
+        return self.ranges.bits(self.codes(rows), columns)
 
     def times(self, vectors: U64, rows: slice = slice(None)) -> U64:
         """Return vectors (V, rows) over some training rows, or all of them, times the columns: (V, columns)."""
-        return self.ranges.left_sums(self.bins.codes[:, rows], vectors)
+        return self.ranges.left_sums(self.codes(rows), vectors)
 
     def rows_left(self, index: int, table: Table | None = None) -> Bits:
         """Return which rows go left by a candidate: of the training table, or of another one with the same columns."""

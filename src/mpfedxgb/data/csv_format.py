@@ -1,6 +1,7 @@
 """CSV as the world writes it: which character parts the values, which one the decimals, and in what encoding.
 
-What is not told is detected, from the first lines; what can be read in two ways is refused, never guessed.
+What is not told is detected, from the first lines; what can be read in two ways is refused, never guessed. A file is
+read in chunks, and comes out as if it had been read at once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from mpfedxgb.data.chunks import ColumnParts, rows_per_chunk
 from mpfedxgb.data.table import is_text
 from mpfedxgb.errors import DataError, SettingsError
 
@@ -25,6 +27,7 @@ _MARKS = (("\xef\xbb\xbf", "utf-8-sig"), ("\xff\xfe", "utf-16"), ("\xfe\xff", "u
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _POINT = re.compile(r"[+-]?[0-9]*\.[0-9]+([eE][+-]?[0-9]+)?", re.ASCII)
 _COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?", re.ASCII)
+_NOTHING: pd.Series[Any] = pd.Series(dtype="float64")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}([.,' \u00a0\u202f][0-9]{3})*([.,][0-9]+)?", re.ASCII)
 
 
@@ -57,12 +60,20 @@ class CsvFormat:
 
 
 def read_csv(
-    path: Path, told: CsvFormat, text_columns: Collection[str] = (), verbatim: Collection[str] = ()
+    path: Path,
+    told: CsvFormat,
+    text_columns: Collection[str] = (),
+    verbatim: Collection[str] = (),
+    exact: Collection[str] | None = None,
 ) -> pd.DataFrame:
-    """Return a CSV file, also a compressed one, as pandas reads it; `text_columns` and `verbatim` stay text."""
+    """Return a CSV file, also a compressed one, as pandas reads it, but for words, which are categories.
+
+    `text_columns` hold words and `verbatim` ones stay text. Where `exact` columns are named, the numbers of all others
+    are float32, as far as they fit it.
+    """
     encoding = told.encoding or _encoding(path)
     try:
-        return _read(path, told, encoding, text_columns, verbatim)
+        return _read(path, told, encoding, text_columns, verbatim, exact)
     except UnicodeDecodeError:
         raise DataError(
             f"cannot read {path} as a table: it is not written in {encoding}; save it as UTF-8, or say its encoding, "
@@ -71,7 +82,12 @@ def read_csv(
 
 
 def _read(
-    path: Path, told: CsvFormat, encoding: str, text_columns: Collection[str], verbatim: Collection[str]
+    path: Path,
+    told: CsvFormat,
+    encoding: str,
+    text_columns: Collection[str],
+    verbatim: Collection[str],
+    exact: Collection[str] | None,
 ) -> pd.DataFrame:
     lines = _first_lines(path, encoding, _SAMPLE)
     delimiter = "\t" if told.delimiter == TAB else told.delimiter or _delimiter(path, lines)
@@ -79,23 +95,47 @@ def _read(
         "sep": delimiter,
         "encoding": encoding,
         "decimal": told.decimal or _decimal(path, lines, delimiter),
+        "index_col": False,
     }
     names = pd.read_csv(path, header=None, nrows=1, dtype="str", **form).iloc[0].dropna().tolist()
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise DataError(f"{path}: column names occur twice: {', '.join(repeated)}; rename or drop one of each")
+    kept = [name for name in names if name in verbatim]
+    form["chunksize"] = rows_per_chunk(len(names))
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
-            texts = dict.fromkeys(text_columns, "str")
-            frame: pd.DataFrame = pd.read_csv(path, dtype=texts, index_col=False, low_memory=False, **form)
+            columns = _in_chunks(path, form, dict.fromkeys(text_columns, "str"), kept, exact)
         except pd.errors.ParserWarning:  # or else the first values would be taken for row names
             raise DataError(f"{path}: rows have more values than there are column names; repair the file") from None
-    _refuse_odd_numbers(path, frame, {*text_columns, *verbatim})
-    kept = [name for name in names if name in verbatim]
+    _refuse_odd_numbers(path, columns, {*text_columns, *kept})
     if kept:  # read on their own, since only for a whole file can pandas be kept from taking the text NA for missing
-        frame[kept] = pd.read_csv(path, usecols=kept, dtype="str", keep_default_na=False, index_col=False, **form)[kept]
-    return frame
+        texts = [*pd.read_csv(path, usecols=kept, dtype="str", keep_default_na=False, **form)]
+        columns |= {name: pd.concat([chunk[name] for chunk in texts], ignore_index=True) for name in kept}
+    return pd.DataFrame(columns, copy=False)
+
+
+def _in_chunks(
+    path: Path, form: dict[str, Any], types: dict[str, str], kept: Collection[str], exact: Collection[str] | None
+) -> dict[str, pd.Series[Any]]:
+    """Return the columns of a file, read chunk by chunk; those whose chunks disagree are read again, at once.
+
+    Of the `kept` ones, which are read on their own, only the places.
+    """
+    parts: dict[str, ColumnParts] = {}
+    for chunk in pd.read_csv(path, dtype=types, low_memory=False, **form):
+        for name in chunk.columns:
+            found = parts.setdefault(name, ColumnParts(exact is None or name in exact))
+            if name not in kept:
+                found.add(chunk[name])
+    columns = {name: None if name in kept else found.whole() for name, found in parts.items()}
+    odd = [name for name, column in columns.items() if column is None and name not in kept]
+    if odd:
+        at_once = {key: value for key, value in form.items() if key != "chunksize"}
+        again = pd.read_csv(path, usecols=odd, dtype=types, low_memory=False, **at_once)
+        columns |= {name: again[name].astype("category") if is_text(again[name]) else again[name] for name in odd}
+    return {name: _NOTHING if column is None else column for name, column in columns.items()}
 
 
 def _first_lines(path: Path, encoding: str, count: int) -> list[str]:
@@ -144,14 +184,14 @@ def _decimal(path: Path, lines: list[str], delimiter: str) -> str:
     return "," if commas else "."
 
 
-def _refuse_odd_numbers(path: Path, frame: pd.DataFrame, as_they_are: Collection[str]) -> None:
+def _refuse_odd_numbers(path: Path, columns: dict[str, pd.Series[Any]], as_they_are: Collection[str]) -> None:
     """Refuse columns of numbers that are written so that they would be taken for words, and then for categories."""
-    for name in frame.columns:
-        if name in as_they_are or not is_text(frame[name]):
+    for name, column in columns.items():
+        if name in as_they_are or not isinstance(column.dtype, pd.CategoricalDtype):
             continue
-        words = frame[name].dropna()
+        words = pd.Series(column.cat.categories)
         if len(words) and words.str.strip().str.fullmatch(_GROUPED.pattern).all():
             raise DataError(
-                f"{path}: column {name!r} holds numbers such as {words.iloc[0]!r}, with a decimal comma or separated "
-                "thousands; write 1234.5, say which mark is the decimal's, or name the column as one of words"
+                f"{path}: column {name!r} holds numbers such as {column.dropna().iloc[0]!r}, with a decimal comma or "
+                "separated thousands; write 1234.5, say which mark is the decimal's, or name the column as one of words"
             )

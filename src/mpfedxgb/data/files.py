@@ -11,6 +11,7 @@ import pandas as pd
 
 from mpfedxgb.atomic import new_file
 from mpfedxgb.data.csv_format import CsvFormat, read_csv
+from mpfedxgb.data.parquet import is_parquet, read_parquet
 from mpfedxgb.data.table import is_text
 from mpfedxgb.errors import DataError
 
@@ -24,8 +25,12 @@ def read_table(
     numbers: Collection[str] = (),
     verbatim: Collection[str] = (),
     csv: CsvFormat = CsvFormat(),  # noqa: B008 # it is frozen
+    exact: Collection[str] | None = None,
 ) -> pd.DataFrame:
     """Return a CSV (also compressed) or Parquet file as a DataFrame; columns of words become categories.
+
+    A CSV file is read some rows at a time, a Parquet file some columns at a time, so that beside the table no more than
+    a part of it is in memory.
 
     Parameters
     ----------
@@ -39,6 +44,9 @@ def read_table(
         They stay as they are written: no categories and, from CSV, text with its zeros in front.
     csv : CsvFormat
         How a CSV file is written, as far as it is known; the rest is detected.
+    exact : names of columns or None
+        Numbers of these columns, such as labels, keep the type that they are read with, those of all others become
+        float32 as they are read; None: all keep it. Numbers beyond float32 stay as they are, to be refused by name.
 
     Raises
     ------
@@ -48,7 +56,10 @@ def read_table(
     if not path.is_file():
         raise DataError(f"there is no file {path}")
     try:
-        frame = _read_parquet(path) if ".parquet" in path.suffixes else read_csv(path, csv, text_columns, verbatim)
+        if is_parquet(path):
+            frame = read_parquet(path, {*text_columns, *verbatim}, exact)
+        else:
+            frame = read_csv(path, csv, text_columns, verbatim, exact)
     except ImportError:
         raise DataError(f"cannot read {path}: Parquet needs the pyarrow package; pip install pyarrow") from None
     except DataError:
@@ -77,12 +88,6 @@ def with_kinds(
         elif is_text(frame[name]):
             frame[name] = frame[name].astype("category")
     return frame
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    frame = pd.read_parquet(path)
-    named = [name for name in frame.index.names if name is not None]
-    return frame.reset_index(level=named).reset_index(drop=True)
 
 
 def _as_numbers(where: str, name: str, series: pd.Series[Any]) -> pd.Series[Any]:
@@ -114,7 +119,7 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
     """Write a table, whole or not at all: Parquet if .parquet is in the file's name, else CSV, compressed as named."""
     try:
         with new_file(path) as file:
-            if ".parquet" in path.suffixes:
+            if is_parquet(path):
                 frame.to_parquet(file, index=False)
             else:
                 frame.to_csv(file, index=False, compression=_COMPRESSIONS.get(path.suffix))

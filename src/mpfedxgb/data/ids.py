@@ -167,9 +167,9 @@ def sort_by_id(frame: pd.DataFrame, column: str, owner: str, rule: IdRule | None
         raise DataError(
             f"{owner}: {repeated} of {len(texts)} rows repeat an id of column {column!r}{hint}; keep one row per id"
         )
-    places = np.array(order, np.int64)
-    rows = frame.drop(columns=column).iloc[places].reset_index(drop=True)
-    return rows, Ids(tuple(keys), tuple(written[i] for i in order), places)
+    ids = Ids(tuple(keys), tuple(written[i] for i in order), np.array(order, np.int64))
+    del written, texts, keys, order  # as large as the table, which is copied now
+    return frame.drop(columns=column).iloc[ids.places].reset_index(drop=True), ids
 
 
 def _are_numbers(texts: Sequence[str], owner: str, column: str, rule: IdRule | None) -> bool:

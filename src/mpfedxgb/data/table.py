@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,9 @@ import pandas as pd
 from mpfedxgb.data.arrow import from_arrow, is_arrow
 from mpfedxgb.errors import DataError
 
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+"""Beyond it a number is no float32."""
+
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 _PADDED = re.compile(r"[+-]?0\d", re.ASCII)
 _TRUTH = {"True": 1.0, "False": 0.0}
@@ -34,13 +37,32 @@ class Column:
         return self.categories is not None
 
 
+class RowFile(Protocol):
+    """A file that has a table's rows in their order."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        ...
+
+    @property
+    def footer(self) -> str:
+        """What tells it from every other file."""
+        ...
+
+    def part(self, owner: str, columns: Sequence[Column], rows: slice) -> Table:
+        """Return some rows of columns whose names and categories are known."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Columns of equal length that belong to one participant."""
+    """Columns of equal length that belong to one participant; `file` has them where they are not in memory."""
 
     owner: str
     columns: tuple[Column, ...]
     rows: int
+    file: RowFile | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"Table(owner={self.owner!r}, rows={self.rows}, columns={len(self.columns)})"
@@ -80,6 +102,13 @@ class Table:
         if repeated:
             raise DataError(f"{owner}: column names occur twice: {', '.join(repeated)}; rename or drop one of each")
         return cls(owner, tuple(_column(owner, name, frame.iloc[:, i]) for name, i in chosen), len(frame))
+
+    def part(self, rows: slice) -> Table:
+        """Return some of the rows, in memory."""
+        if self.file is not None:
+            return self.file.part(self.owner, self.columns, rows)
+        columns = tuple(Column(c.name, c.values[rows], c.categories) for c in self.columns)
+        return Table(self.owner, columns, len(range(*rows.indices(self.rows))))
 
     def followed_by(self, others: Sequence[Table]) -> Table:
         """Return the rows of this table and then those of others with the same columns."""
@@ -189,7 +218,7 @@ def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
         ) from None
     if np.isinf(numbers).any():
         raise DataError(f"{where} holds infinity, which has no place in a bin; cap the values or mark them as missing")
-    large = np.abs(numbers) > _FLOAT32_MAX
+    large = np.abs(numbers) > FLOAT32_MAX
     if large.any():
         raise DataError(f"{where} holds {numbers[large][0]:g}, beyond float32 (3.4e38); rescale the column")
     return Column(name, numbers.astype(np.float32))

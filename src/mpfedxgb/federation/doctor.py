@@ -15,7 +15,7 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,16 +23,25 @@ import numpy as np
 
 from mpfedxgb.boosting.memory import peak_bytes
 from mpfedxgb.boosting.model import Feature, PartialModel
-from mpfedxgb.boosting.room import check_role, in_units
+from mpfedxgb.boosting.room import check_limits, check_role, in_units
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import CheckpointError, DataError, FederationError, NoRoomError, SettingsError, UserError
+from mpfedxgb.errors import (
+    CheckpointError,
+    DataError,
+    FederationError,
+    NoRoomError,
+    SettingsError,
+    UserError,
+    WorkersError,
+)
 from mpfedxgb.federation.aligning import NAMES
 from mpfedxgb.federation.alignment import alignment_path, rows_in_common
 from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.rows import Rows, encode_labels, read_rows
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.federation.workers import own_workers
 from mpfedxgb.intersection.group import check_available
 from mpfedxgb.report.versions import version_of
 from mpfedxgb.transport.address import Address
@@ -88,6 +97,7 @@ def examine(path: Path, timeout: float = TIMEOUT) -> Iterator[Finding]:
     yield from _model(settings)
     yield from _limits(settings)
     yield from _folders(settings)
+    yield from _workers(settings, timeout)
     identity = None
     for finding in _certificate(settings):
         if isinstance(finding, Finding):
@@ -109,6 +119,21 @@ def _warning(check: str, text: str) -> Finding:
 
 def _problem(check: str, text: object) -> Finding:
     return Finding(check, Level.PROBLEM, " ".join(str(text).split()))
+
+
+def _workers(settings: RoleSettings, timeout: float) -> Iterator[Finding]:
+    """Yield what there is to say about the role's own cluster; its workers are asked for their versions."""
+    if settings.workers is None:
+        return
+    impatient = replace(settings, network=replace(settings.network, deadline=10 * timeout))
+    try:
+        with own_workers(impatient) as cluster:
+            assert cluster is not None
+            count = len(cluster.workers(least=1))
+    except (SettingsError, WorkersError) as error:
+        yield _problem("workers", error)
+    else:
+        yield _ok("workers", f"{count} at {settings.workers.scheduler}, with the versions of this role")
 
 
 def _clock(settings: RoleSettings, path: Path) -> Iterator[Finding]:
@@ -156,11 +181,13 @@ def _room(settings: RoleSettings, table: Table) -> Finding:
     sizes = TableSizes(table.rows, 0, (own,) * settings.roster.size)
     assumed = f"for {own} candidate columns here and as many at each of the others"
     try:
-        check_role(settings.role.name, settings.number, params, sizes, settings.role.state)
+        spooled = check_limits([settings.number], params, sizes, settings.limits)
+        check_role(settings.role.name, settings.number, params, sizes, settings.role.state, in_spool=spooled)
     except NoRoomError as error:
         return _warning("room", f"{assumed}: {error}")
-    needed = peak_bytes(settings.number, params, sizes)
-    return _ok("room", f"{assumed}, a training takes {in_units(needed)} of memory, which is there")
+    needed = in_units(peak_bytes(settings.number, params, sizes, spooled))
+    where = " beside its spool" if spooled else ""
+    return _ok("room", f"{assumed}, a training takes {needed} of memory{where}, which is there")
 
 
 def _alignment(settings: RoleSettings) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from mpfedxgb.boosting.checkpoint import Checkpoints, Progress, State
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
+from mpfedxgb.config import Resources
 from mpfedxgb.data.ids import SALT_BYTES, Ids
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FrameError, HandshakeError, UserError
@@ -24,23 +26,35 @@ from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.protocols.local_rows import LocalRows
+from mpfedxgb.protocols.row_blocks import RowBlocks
+from mpfedxgb.protocols.storage import Storage
 from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.workers.cluster import Cluster
+from mpfedxgb.workers.rows import WorkerRows
 
 KIND_OF_SESSION = "kind of session"
 ID_DIGEST = "salted digest of the row ids"
 TRAINING, SCORING, ALIGNING = 1, 2, 3
 KINDS = {TRAINING: "training", SCORING: "scoring", ALIGNING: "aligning"}
 
+Workers = Callable[[], AbstractContextManager[Cluster | None]]
+
 _log = logging.getLogger("mpfedxgb.session")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Training:
-    """What one participant brings to a training: its data, the ids of training and evaluation rows, its checkpoints."""
+    """What one participant brings to a training: its data, the ids of training and evaluation rows, its checkpoints.
+
+    Its rows live with the workers of `cluster`, or in this process.
+    """
 
     data: TrainData
     ids: Sequence[Ids]
     progress: Progress
+    limits: Resources = field(default_factory=Resources)
+    cluster: Cluster | None = field(default=None, repr=False)
     on_progress: Callable[[str], None] | None = field(default=None, repr=False)
     write_model: Callable[[TrainResult], object] | None = field(default=None, repr=False)
 
@@ -51,7 +65,8 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
     if mine.on_progress is not None:
         party.on_progress = mine.on_progress
     check_alignment(party, mine.ids)
-    result = secure_train(party, params, mine.data, mine.progress)
+    with Storage(mine.limits) as storage, closing(_row_blocks(mine.cluster, storage)) as held:
+        result = secure_train(party, params, mine.data, mine.progress, held)
     assert result is not None
     write = mine.write_model
     close_training(party, None if write is None else lambda: write(result))
@@ -74,18 +89,28 @@ def run_aligning(party: Party, terms: Terms, lists: Mapping[str, Ids], tools: To
     return found
 
 
-def run_coordinator(party: Party, params: TrainParams) -> str:
-    """Deal for whatever session the active participant begins; return its kind. An alignment needs nothing dealt."""
+def run_coordinator(
+    party: Party, params: TrainParams, limits: Resources | None = None, workers: Workers = nullcontext
+) -> str:
+    """Deal for whatever session the active participant begins; return its kind. An alignment needs nothing dealt.
+
+    `workers` connects with its own.
+    """
     kind = _agree_on_kind(party, 0)
     if kind == ALIGNING:
         return KINDS[kind]
     if kind == TRAINING:
         check_alignment(party, ())
-        secure_train(party, params, None, ProgressHeard(params.n_estimators))
+        with workers() as cluster, Storage(limits) as storage, closing(_row_blocks(cluster, storage)) as held:
+            secure_train(party, params, None, ProgressHeard(params.n_estimators), held)
         close_training(party, None)
     else:
         score_batches(party, None)
     return KINDS[kind]
+
+
+def _row_blocks(cluster: Cluster | None, storage: Storage) -> RowBlocks:
+    return LocalRows(storage) if cluster is None else WorkerRows(cluster, storage)
 
 
 def _agree_on_kind(party: Party, mine: int) -> int:

@@ -25,6 +25,7 @@ from mpfedxgb.errors import CheckpointError, kind_of, printable, public_reason
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.party import Party
 from mpfedxgb.report.history import History
+from mpfedxgb.report.memory import PeakMemory
 from mpfedxgb.report.versions import version_of
 
 _NAME = "record.jsonl"
@@ -48,6 +49,7 @@ class AttemptRecord:
         self._path, self._must = record_path(settings), not settings.is_coordinator
         self._party, self._began = party, time.perf_counter()
         self._entry = uuid.uuid4().hex[:16]
+        self._memory = PeakMemory()
         party.on_milestone = self.note
         self._write(
             {
@@ -70,12 +72,14 @@ class AttemptRecord:
                 "seconds": round(time.perf_counter() - self._began, 3),
                 "rounds": total.rounds,
                 "bytes_sent": total.bytes_sent,
+                "peak_memory": self._memory.peak,
                 "ledger": [[r.name, r.receiver, r.count] for r in self._party.ledger],
             }
         )
 
     def end(self, error: BaseException | None) -> None:
         """Write down how the attempt ended."""
+        self._memory.stop()
         how = {"how": "done"} if error is None else {"how": kind_of(error), "why": printable(public_reason(error))}
         phases = {name: counts.to_dict() for name, counts in self._party.meter.phases.items()}
         link, plans = self._party.link, self._party.meter.plans

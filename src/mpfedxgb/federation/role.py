@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,13 @@ from mpfedxgb.federation.scoring import Service
 from mpfedxgb.federation.session import Stopper, run_session, serve, state_folder
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.stopping import stopping_on_signals
+from mpfedxgb.federation.workers import own_workers
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.intersection.intersect import Marks, Progress
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.meter import Meter
+from mpfedxgb.workers.cluster import Cluster
 
 _AFTER_A_STOP = 5.0
 """Seconds that a session has to end once it was stopped; one that computes meanwhile is left to itself."""
@@ -122,6 +125,7 @@ def train(
     restart: bool = False,
     on_progress: Callable[[str], None] | None = None,
     callback: Any = None,
+    client: Any = None,
 ) -> Trained:
     """Take part in a training, go on where an earlier attempt stopped, and write this participant's model.
 
@@ -139,7 +143,22 @@ def train(
         Told of every finer step.
     callback : function, object in XGBoost's form, or None
         At the active participant, told of every round.
+    client : distributed.Client or None
+        The Dask cluster that the rows live on; if None, that of [workers], if there is one.
     """
+    with own_workers(settings, client) as cluster:
+        return _train(settings, rows, evaluation, restart, on_progress, callback, cluster)
+
+
+def _train(
+    settings: RoleSettings,
+    rows: Rows,
+    evaluation: Rows | None,
+    restart: bool,
+    on_progress: Callable[[str], None] | None,
+    callback: Any,
+    cluster: Cluster | None,
+) -> Trained:
     settings.check_outputs()
     if settings.id_rule is not None:
         common = rows_in_common(settings, _tables(rows, evaluation)) or align(settings, rows, evaluation)
@@ -161,6 +180,8 @@ def train(
         TrainData(rows.table, tables, labels),
         [rows.ids, *(r.ids for r in others)],
         LoggedProgress(checkpoints, settings.training.n_estimators, finished),
+        settings.limits,
+        cluster,
         on_progress,
         write_model,
     )
@@ -183,12 +204,13 @@ def train(
     return Trained(whole(outcome.result), outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
 
 
-def coordinate(settings: RoleSettings, once: bool = False) -> None:
+def coordinate(settings: RoleSettings, once: bool = False, client: Any = None) -> None:
     """Deal for one session after the other, until stopped; for one only, if `once`, and for alignments before it."""
+    private = (settings.training, settings.limits, partial(own_workers, settings, client))
     with stopping_on_signals():
         if not once:
-            serve(settings, run_coordinator, (settings.training,))
-        while run_session(settings, run_coordinator, (settings.training,)).result == KINDS[ALIGNING]:
+            serve(settings, run_coordinator, private)
+        while run_session(settings, run_coordinator, private).result == KINDS[ALIGNING]:
             _log.info("%s had no part in an alignment; what it is for may follow", settings.role.name)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
@@ -23,6 +26,7 @@ from mpfedxgb.boosting.objectives import for_classes
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.files import read_table, with_kinds
 from mpfedxgb.data.ids import Ids, id_as_column, sort_by_id
+from mpfedxgb.data.parquet import ParquetRows, is_parquet
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
 from mpfedxgb.federation.settings import RoleSettings
@@ -30,6 +34,8 @@ from mpfedxgb.federation.settings.sections import Data
 from mpfedxgb.federation.settings.toml import suggestion
 
 SCORING = "predict"
+
+_log = logging.getLogger("mpfedxgb.role")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +48,9 @@ class Rows:
     weight: Floats | None = field(default=None, repr=False)
 
 
-def read_rows(settings: RoleSettings, purpose: str, known: Sequence[Feature] | None = None) -> Rows:
+def read_rows(
+    settings: RoleSettings, purpose: str, known: Sequence[Feature] | None = None, stay_in_file: bool = False
+) -> Rows:
     """Return the rows of this participant's file for "train", "evaluate" or "predict".
 
     Parameters
@@ -53,6 +61,8 @@ def read_rows(settings: RoleSettings, purpose: str, known: Sequence[Feature] | N
         Files for "predict" need no label; if there is one, it is left out.
     known : sequence of Feature or None
         The features of a model: exactly these are taken, in their order, with their categories.
+    stay_in_file : bool
+        Leave the features in their file, to be read there part by part, if it is Parquet and sorted by id.
 
     Raises
     ------
@@ -64,8 +74,13 @@ def read_rows(settings: RoleSettings, purpose: str, known: Sequence[Feature] | N
     path = settings.file_of(purpose)
     data = _data(settings)
     text_columns, numbers = _kinds(data, known)
-    frame = read_table(path, text_columns, numbers, verbatim=[data.id], csv=data.csv)
-    return arrange_rows(settings, frame, purpose, known)
+    exact = _of_label(settings)
+    if stay_in_file and known is None:
+        rows = _rows_in_file(settings, path, purpose)
+        if rows is not None:
+            return rows
+    # No name for the frame: it is let go of as soon as its rows are in order.
+    return arrange_rows(settings, read_table(path, text_columns, numbers, [data.id], data.csv, exact), purpose, known)
 
 
 def with_kinds_of(settings: RoleSettings, frame: pd.DataFrame, known: Sequence[Feature] | None = None) -> pd.DataFrame:
@@ -84,30 +99,80 @@ def arrange_rows(
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     if not len(frame):
         raise DataError(f"{owner}: the table to {purpose} has no rows; at least one row is needed")
-    for key in ("categorical", "numeric", "drop") if purpose != SCORING else ():
-        _require(frame, getattr(data, key), f"{owner}: [data] {key}")
+    _require_named(settings, list(frame.columns), purpose)
     frame, ids = sort_by_id(frame, data.id, owner, settings.id_rule)
-    label = weight = None
-    if settings.label is not None and purpose != SCORING:
-        _require(frame, [settings.label.column], f"{owner}: [label] column")
-        label = _plain(frame[settings.label.column])
-        if settings.label.weight is not None:
-            _require(frame, [settings.label.weight], f"{owner}: [label] weight")
-            origin = Origin(f"{owner}: the weight", shows_values=False)
-            weight = read_weights(_plain(frame[settings.label.weight]), origin)
-    others = {*data.drop, *_of_label(settings)}
-    names = [name for name in frame.columns if name not in others]
-    if data.features is not None:
-        names = list(data.features)
-        _require(frame, names, f"{owner}: [data] features")
-    if known is not None:
-        _require(frame, [feature.name for feature in known], f"{owner}: the model")
-        _refuse_others(names, known, owner)
-        names = [feature.name for feature in known]
+    label, weight = _label_and_weight(settings, frame, list(frame.columns), purpose)
+    names = _features(settings, list(frame.columns), known)
     table = Table.read(frame[names], owner)
     if known is not None:
         table = table.match(names, {f.name: f.categories for f in known if f.categories is not None})
     return Rows(ids, table, label, weight)
+
+
+def _rows_in_file(settings: RoleSettings, path: Path, purpose: str) -> Rows | None:
+    """Return rows whose features stay in their file; None, and a line in the log, if it is not fit for that."""
+    data, owner = _data(settings), settings.role.name
+    told = "the features are read by this role, which hands their bins to the workers"
+    names = None
+    try:
+        if path.is_file() and is_parquet(path):
+            names = ParquetRows.plain_names(path, data.categorical, data.numeric)
+    except (ImportError, ValueError, OSError):
+        return None  # whoever reads the whole file says what is wrong with it
+    if names is None or data.id not in names:
+        _log.info("%s is no Parquet file of plain columns; %s", path.name, told)
+        return None
+    _require_named(settings, names, purpose)
+    own = [name for name in (data.id, *_of_label(settings)) if name in names]
+    file = ParquetRows.of(path)
+    frame = with_kinds(file.read(own), str(path), verbatim=[data.id])
+    if not len(frame):
+        return None
+    frame, ids = sort_by_id(frame, data.id, owner, settings.id_rule)
+    if (ids.places != np.arange(len(ids))).any():
+        _log.info("%s is not sorted by %s as all participants sort; %s", path.name, data.id, told)
+        return None
+    others = [name for name in names if name != data.id]
+    label, weight = _label_and_weight(settings, frame, others, purpose)
+    features = _features(settings, others, None)
+    return Rows(ids, file.table(owner, features, len(ids)), label, weight)
+
+
+def _require_named(settings: RoleSettings, names: Sequence[str], purpose: str) -> None:
+    """Make sure that a table has the columns that the settings name; a table to score need not have all of them."""
+    data, owner = _data(settings), settings.role.name
+    for key in ("categorical", "numeric", "drop") if purpose != SCORING else ():
+        _require(names, getattr(data, key), f"{owner}: [data] {key}")
+
+
+def _label_and_weight(
+    settings: RoleSettings, frame: pd.DataFrame, there: Sequence[str], purpose: str
+) -> tuple[npt.NDArray[Any] | None, Floats | None]:
+    if settings.label is None or purpose == SCORING:
+        return None, None
+    owner, weight = settings.role.name, None
+    _require(there, [settings.label.column], f"{owner}: [label] column")
+    label = _plain(frame[settings.label.column])
+    if settings.label.weight is not None:
+        _require(there, [settings.label.weight], f"{owner}: [label] weight")
+        origin = Origin(f"{owner}: the weight", shows_values=False)
+        weight = read_weights(_plain(frame[settings.label.weight]), origin)
+    return label, weight
+
+
+def _features(settings: RoleSettings, there: Sequence[str], known: Sequence[Feature] | None) -> list[str]:
+    """Return the names of the features among the columns that are there."""
+    data, owner = _data(settings), settings.role.name
+    others = {*data.drop, *_of_label(settings)}
+    names = [name for name in there if name not in others]
+    if data.features is not None:
+        names = list(data.features)
+        _require(there, names, f"{owner}: [data] features")
+    if known is not None:
+        _require(there, [feature.name for feature in known], f"{owner}: the model")
+        _refuse_others(names, known, owner)
+        names = [feature.name for feature in known]
+    return names
 
 
 def encode_labels(
@@ -176,10 +241,9 @@ def _kinds(data: Data, known: Sequence[Feature] | None) -> tuple[Collection[str]
     return text_columns, [f.name for f in known if f.categories is None]
 
 
-def _require(frame: pd.DataFrame, names: Sequence[str], who: str) -> None:
+def _require(there: Sequence[str], names: Sequence[str], who: str) -> None:
     for name in names:
-        if name not in frame.columns:
-            there = [str(column) for column in frame.columns]
+        if name not in there:
             hint = suggestion(name, there, "the columns are") if there else ""
             raise DataError(f"{who} names a column {name!r} that the table does not have{hint}")
 

@@ -21,6 +21,7 @@ from mpfedxgb.protocols.compare import comparing_with_zero, less_than, negative
 from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs, negative_by_bits
 from mpfedxgb.protocols.divide import ITERATIONS, divide, reciprocal
 from mpfedxgb.protocols.lift import lift, lift_opened, lift_secret, lifting
+from mpfedxgb.protocols.local_rows import LocalRows
 from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
 from mpfedxgb.protocols.opening import (
     Opening,
@@ -36,7 +37,7 @@ from mpfedxgb.protocols.opening import (
 from mpfedxgb.protocols.plan import Plan, plan
 from mpfedxgb.protocols.private_matrix import KEPT_BYTES, PrivateMatrix, matrices_times, publish_matrix
 from mpfedxgb.protocols.reveal import reveal
-from mpfedxgb.protocols.row_blocks import BitMatrix, LocalRows, Matrix, MemoryShelf, RowBlocks, RowLayout
+from mpfedxgb.protocols.row_blocks import BitMatrix, Matrix, RowBlocks, RowLayout
 from mpfedxgb.protocols.rows import RowVectors, Sides, masked_by, split_rows, splitting_rows
 from mpfedxgb.protocols.secret import (
     Secret,
@@ -50,6 +51,7 @@ from mpfedxgb.protocols.secret import (
 )
 from mpfedxgb.protocols.share import share, share_each, share_together
 from mpfedxgb.protocols.stages import Layout, Stage
+from mpfedxgb.protocols.storage import Storage, is_in_memory, matrix_bytes
 from mpfedxgb.protocols.tag import NOBODY, OWN_SPLIT, Opened, Tags, make_tags, open_tags
 from mpfedxgb.protocols.truncate import truncate
 
@@ -67,7 +69,6 @@ __all__ = [
     "Layout",
     "LocalRows",
     "Matrix",
-    "MemoryShelf",
     "Opened",
     "Opening",
     "Pending",
@@ -82,6 +83,7 @@ __all__ = [
     "Sides",
     "Stage",
     "Steps",
+    "Storage",
     "Tags",
     "argmax",
     "bit_signs",
@@ -94,6 +96,7 @@ __all__ = [
     "follow_openings",
     "fractions",
     "inner_product",
+    "is_in_memory",
     "less_than",
     "lift",
     "lift_opened",
@@ -103,6 +106,7 @@ __all__ = [
     "masked_by",
     "masking",
     "matrices_times",
+    "matrix_bytes",
     "multiply",
     "multiplying",
     "multiplying_by_bits",

@@ -7,6 +7,7 @@ tiles of whole columns of it.
 
 A role asks one object for all its row work, `RowBlocks`, and does not know where the blocks are:
 
+    before all        expect            what there will be: what does not fit is refused here, before anything is sent
     publishing        own, published    the owner hands in B and the stream of A, and is given the tiles of E
                       receive, put      another participant hands in the tiles of E, as they come
                       expand            the coordinator hands in the stream of A
@@ -14,25 +15,25 @@ A role asks one object for all its row work, `RowBlocks`, and does not know wher
     splits            column            one column of the own matrix: which rows go left
 
 All of it is sums over rows modulo 2^64, so that it does not matter who adds up which blocks, or in which order.
-`LocalRows` does the work in this process; what it holds of E is on a `Shelf`.
+`LocalRows` does the work in this process.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.errors import DoesNotFitError, FrameError
+from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.kernels import U64
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import VECTOR
+from mpfedxgb.ring.threads import Workers
 
 Bits = npt.NDArray[np.uint8]
 
@@ -41,9 +42,6 @@ BLOCK_ROWS = 1 << 12
 
 TILE_BYTES = 1 << 20
 """Size of the tiles in which a block is expanded, sent and kept in memory."""
-
-OWN_BLOCKS = 16
-"""Blocks of the own matrix that are worked through at once: sums over its bins are cheap beside those over rows."""
 
 WORD = VECTOR.element_bytes
 
@@ -146,6 +144,18 @@ class RowBlocks(Protocol):
     where that of a block will do.
     """
 
+    @property
+    def workers(self) -> Workers:
+        """The threads of this role itself, for what it computes over rows beside its matrices."""
+        ...
+
+    def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
+        """Make sure that there will be room, for a role: matrices by owner, and by role the bytes it takes besides.
+
+        Raises NoRoomError, with figures and remedies.
+        """
+        ...
+
     def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source) -> None:
         """Take in the own matrix B, and the stream of its mask A."""
         ...
@@ -177,150 +187,6 @@ class RowBlocks(Protocol):
     def close(self) -> None:
         """Let go of everything."""
         ...
-
-
-class Shelf(Protocol):
-    """Where tiles of E are kept until the end of a training. Participants of one process may share one: E is public."""
-
-    def receive(self, owner: int, layout: RowLayout) -> None:
-        """Make room for E of a participant; a second time changes nothing."""
-        ...
-
-    def put(self, owner: int, tile: Tile, values: U64) -> None:
-        """Keep a tile; what others have put there already has to be the same."""
-        ...
-
-    def tiles(self, owner: int, tiles: Sequence[Tile]) -> Iterator[U64]:
-        """Yield tiles of one block."""
-        ...
-
-    def close(self) -> None:
-        """Let go of everything."""
-        ...
-
-
-class MemoryShelf:
-    """Tiles in memory, as they came in their frames: where participants share a process, there is one of each."""
-
-    def __init__(self) -> None:
-        self._tiles: dict[tuple[int, int], U64] = {}
-        self._changing = threading.Lock()
-
-    def receive(self, owner: int, layout: RowLayout) -> None:
-        """Make no room before it is needed (see Shelf)."""
-
-    def put(self, owner: int, tile: Tile, values: U64) -> None:
-        """Keep a tile (see Shelf)."""
-        with self._changing:
-            kept = self._tiles.setdefault((owner, tile.start), values)
-        refuse_other(kept, values)
-
-    def tiles(self, owner: int, tiles: Sequence[Tile]) -> Iterator[U64]:
-        """Yield tiles (see Shelf)."""
-        for tile in tiles:
-            yield self._tiles[owner, tile.start]
-
-    def close(self) -> None:
-        """Let go of everything (see Shelf)."""
-        self._tiles.clear()
-
-
-def refuse_other(kept: U64, values: U64) -> None:
-    """Raise FrameError where two participants were sent different tiles of what all of them should have."""
-    if kept is not values and not np.array_equal(kept, values):
-        raise FrameError("participants were sent different parts of a matrix; one of the others has changed it")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Own:
-    layout: RowLayout
-    matrix: Matrix
-    mask: Source
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Received:
-    layout: RowLayout
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Expanded:
-    layout: RowLayout
-    mask: Source
-    kept: dict[int, list[U64]] | None
-
-
-class LocalRows:
-    """`RowBlocks` in this process, with E on a shelf, in memory if none is given."""
-
-    def __init__(self, shelf: Shelf | None = None) -> None:
-        self._shelf: Shelf = MemoryShelf() if shelf is None else shelf
-        self._held: dict[int, _Own | _Received | _Expanded] = {}
-
-    def __repr__(self) -> str:
-        return f"LocalRows({len(self._held)} matrices)"
-
-    def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source) -> None:
-        """Take in the own matrix (see RowBlocks)."""
-        self._held[owner] = _Own(layout, matrix, mask)
-
-    def published(self, owner: int) -> Iterator[U64]:
-        """Yield E of the own matrix (see RowBlocks)."""
-        held = self._owned(owner)
-        for block in range(held.layout.blocks):
-            tiles = held.layout.tiles(block)
-            for tile, mask in zip(tiles, expanded(held.mask, tiles), strict=True):
-                yield difference(held.matrix, tile, mask)
-
-    def receive(self, owner: int, layout: RowLayout) -> None:
-        """Make room for E (see RowBlocks)."""
-        self._shelf.receive(owner, layout)
-        self._held[owner] = _Received(layout)
-
-    def put(self, owner: int, tile: Tile, values: U64) -> None:
-        """Take in a tile of E (see RowBlocks)."""
-        self._shelf.put(owner, tile, values)
-
-    def expand(self, owner: int, layout: RowLayout, mask: Source, keep: bool) -> None:
-        """Take in the stream of A (see RowBlocks)."""
-        self._held[owner] = _Expanded(layout, mask, {} if keep else None)
-
-    def times(self, owner: int, added: Sequence[U64], taken: Sequence[U64] = ()) -> U64:
-        """Return the product with a matrix (see RowBlocks)."""
-        held = self._held[owner]
-        out = np.zeros((len(added[0]), held.layout.columns), np.uint64)
-        if isinstance(held, _Own):
-            for rows in held.layout.runs(OWN_BLOCKS):
-                out += held.matrix.times(combined(added, taken, rows), rows)
-            return out
-        for block, rows in enumerate(held.layout.runs(1)):
-            out += self._block_times(owner, held, block, combined(added, taken, rows))
-        return out
-
-    def _block_times(self, owner: int, held: _Received | _Expanded, block: int, vectors: U64) -> U64:
-        tiles = held.layout.tiles(block)
-        if isinstance(held, _Received):
-            return tiles_times(tiles, self._shelf.tiles(owner, tiles), vectors)
-        if held.kept is None:
-            return tiles_times(tiles, expanded(held.mask, tiles), vectors)
-        if block not in held.kept:
-            held.kept[block] = list(expanded(held.mask, tiles))
-        return tiles_times(tiles, iter(held.kept[block]), vectors)
-
-    def column(self, owner: int, index: int) -> Bits:
-        """Return a column of the own matrix (see RowBlocks)."""
-        held = self._owned(owner)
-        return np.asarray(held.matrix.tile(slice(index, index + 1), slice(0, held.layout.rows))[0])
-
-    def close(self) -> None:
-        """Let go of everything (see RowBlocks)."""
-        self._held.clear()
-        self._shelf.close()
-
-    def _owned(self, owner: int) -> _Own:
-        held = self._held[owner]
-        assert isinstance(held, _Own), "only its owner has a matrix in the plain"
-        return held
 
 
 # The work on one block, for whoever has it

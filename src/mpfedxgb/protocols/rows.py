@@ -7,7 +7,7 @@ takes time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +20,7 @@ from mpfedxgb.protocols.secret import Secret
 from mpfedxgb.ring import row_kernels
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import PACKED, Data, Ring, Shape
+from mpfedxgb.ring.threads import Workers
 
 BLOCK = 1 << 15
 """Elements of a block: its arrays of 256 kB each stay in a core's cache. A multiple of 8, as rows are packed."""
@@ -54,7 +55,7 @@ def masked_by(party: Party, owner: int, x: Secret) -> RowVectors:
     return RowVectors(x.masked, {owner: x.mask if known else RingArray.hidden(x.ring, x.shape)})
 
 
-def split_rows(party: Party, bits: Secret, x: Secret) -> Sides:
+def split_rows(party: Party, bits: Secret, x: Secret, workers: Workers | None = None) -> Sides:
     """Return vectors x (n, k, rows) where a row's bit is 1, and what is left of them; bits (n, packed) for all rows.
 
     The mask rho of each node's bits is one participant's alone. Block by block, for m_q = q ^ rho:
@@ -67,11 +68,11 @@ def split_rows(party: Party, bits: Secret, x: Secret) -> Sides:
 
     Rounds: 1. Sent: one element per row and vector by each auxiliary. Reveals: nothing.
     """
-    return open_pending(party, [splitting_rows(party, bits, x)])[0]
+    return open_pending(party, [splitting_rows(party, bits, x, workers)])[0]
 
 
-def splitting_rows(party: Party, bits: Secret, x: Secret) -> Pending[Sides]:
-    """Prepare `split_rows` up to its opening. Rounds: 0."""
+def splitting_rows(party: Party, bits: Secret, x: Secret, workers: Workers | None = None) -> Pending[Sides]:
+    """Prepare `split_rows` up to its opening. Rounds: 0. `workers` are this role's threads."""
     if x.ring.limbs or x.ring.bitwise or len(x.shape) != 3:
         raise DoesNotFitError(f"rows are split of vectors (n, k, rows) in a ring of up to 64 bits, not of {x}")
     n, k, rows = x.shape
@@ -79,17 +80,27 @@ def splitting_rows(party: Party, bits: Secret, x: Secret) -> Pending[Sides]:
         raise DoesNotFitError(f"{rows} rows of {n} nodes take a bit each, packed, not {bits}")
     party.step("child update")
     party.meter.now.products += n * k * rows
+    threads = Workers() if workers is None else workers
     work: _Follower | _Dealer | _Participant
     if x.mask.is_hidden:
         work = _Follower(party, x)
     else:
         work = _Dealer(party, bits, x) if party.is_coordinator else _Participant(party, bits, x)
-    for nodes, some in party.alike(_blocks(x.shape), lambda block: _size(block[0], k, block[1])):
-        work.split(nodes, some)
+    blocks = party.alike(_blocks(x.shape), lambda block: _size(block[0], k, block[1]))
+    # Streams and messages have an order, so the caller draws and deals; what is made of a block is the threads' work.
+    for _ in threads.ahead(work.split, work.drawn(blocks, threads)):
+        pass
     return work.pending()
 
 
-def _blocks(shape: Shape) -> Iterator[tuple[slice, slice]]:
+Block = tuple[slice, slice]
+"""Some nodes, and some of their rows."""
+
+Drawn = tuple[Block, list[Data]]
+"""A block, and the random numbers that it takes."""
+
+
+def _blocks(shape: Shape) -> Iterator[Block]:
     """Yield nodes and rows of every block: several whole nodes, or some rows of one."""
     n, k, rows = shape
     nodes = max(1, BLOCK // max(1, k * rows))
@@ -109,9 +120,14 @@ class _Follower:
     def __init__(self, party: Party, x: Secret) -> None:
         self.party, self.ring, self.shape = party, x.ring, x.shape
 
-    def split(self, nodes: slice, rows: slice) -> None:
-        """Deal for one block."""
-        self.party.deal([(self.ring, _size(nodes, self.shape[1], rows))], list)
+    def drawn(self, blocks: Iterable[Block], threads: Workers) -> Iterator[Drawn]:
+        """Deal block by block."""
+        for nodes, rows in blocks:
+            self.party.deal([(self.ring, _size(nodes, self.shape[1], rows))], list)
+            yield (nodes, rows), []
+
+    def split(self, drawn: Drawn) -> None:
+        """Make nothing of a block."""
 
     def pending(self) -> Pending[Sides]:
         """Return what the next round opens, and both sides of it."""
@@ -130,24 +146,32 @@ class _Dealer:
         self.parts = {m: np.empty(x.shape, x.ring.dtype) for m in range(1, party.roster.size + 1)}
         self.masks = np.empty((2, *x.shape), x.ring.dtype)
 
-    def split(self, nodes: slice, rows: slice) -> None:
-        """Deal for one block, and take the masks of both its sides down."""
-        size = _size(nodes, self.shape[1], rows)
+    def drawn(self, blocks: Iterable[Block], threads: Workers) -> Iterator[Drawn]:
+        """Deal block by block, and yield everyone's part of the new mask."""
+        listed = list(blocks)
+        for block, product in zip(listed, threads.ahead(self._product, listed), strict=True):
+            yield block, self._deal(product)
 
-        def compute() -> list[RingArray]:
-            product = np.empty(size, self.ring.dtype)
-            row_kernels.rows_inside(self.rho, self.lam, nodes.start, rows.start, product)
-            return [RingArray(self.ring, product)]
+    def _deal(self, product: RingArray) -> list[Data]:
+        self.party.deal([(self.ring, product.shape)], lambda: [product])
+        return [self.party.fresh_of(m, self.ring, product.shape).data for m in self.parts]
 
-        self.party.deal([(self.ring, size)], compute)
-        block = (nodes, slice(None), rows)
-        left = np.zeros(size, self.ring.dtype)
-        for m, part in self.parts.items():
-            fresh = self.party.fresh_of(m, self.ring, size).data
-            part[block] = fresh
-            left += fresh
-        self.masks[0][block] = left
-        np.subtract(self.lam[block], left, out=self.masks[1][block])
+    def _product(self, block: Block) -> RingArray:
+        nodes, rows = block
+        product = np.empty(_size(nodes, self.shape[1], rows), self.ring.dtype)
+        row_kernels.rows_inside(self.rho, self.lam, nodes.start, rows.start, product)
+        return RingArray(self.ring, product)
+
+    def split(self, drawn: Drawn) -> None:
+        """Take the masks of both sides of a block down."""
+        (nodes, rows), fresh = drawn
+        place = (nodes, slice(None), rows)
+        left = self.masks[0][place]
+        left[...] = 0
+        for part, one in zip(self.parts.values(), fresh, strict=True):
+            part[place] = one
+            left += one
+        np.subtract(self.lam[place], left, out=self.masks[1][place])
 
     def pending(self) -> Pending[Sides]:
         """Return what the next round opens; nothing of it is the coordinator's."""
@@ -166,21 +190,28 @@ class _Participant:
         self.party, self.ring, self.shape = party, x.ring, x.shape
         self.m_q, self.rho = _contiguous(bits.masked), _contiguous(bits.mask)
         self.masked, self.lam = _contiguous(x.masked), _contiguous(x.mask)
-        self.part = np.empty(x.shape, x.ring.dtype)
         self.masks = np.empty((2 * x.shape[0], *x.shape[1:]), x.ring.dtype)
+        self.both = np.empty(self.masks.shape, x.ring.dtype)
+        self.part = self.both[: x.shape[0]]  # what is sent makes room for what is opened: this is most of the memory
 
-    def split(self, nodes: slice, rows: slice) -> None:
+    def drawn(self, blocks: Iterable[Block], threads: Workers) -> Iterator[Drawn]:
+        """Yield this participant's share of what is dealt for each block, and of its new mask."""
+        for nodes, rows in blocks:
+            size = _size(nodes, self.shape[1], rows)
+            (dealt,) = self.party.deal([(self.ring, size)], list)
+            fresh = self.party.fresh_of(self.party.role, self.ring, size)
+            yield (nodes, rows), [_contiguous(dealt), _contiguous(fresh)]
+
+    def split(self, drawn: Drawn) -> None:
         """Gate and mask one block."""
-        size = _size(nodes, self.shape[1], rows)
-        (dealt,) = self.party.deal([(self.ring, size)], list)
-        fresh = self.party.fresh_of(self.party.role, self.ring, size)
+        (nodes, rows), (dealt, fresh) = drawn
         row_kernels.split_block(
             self.m_q,
             self.rho,
             self.masked,
             self.lam,
-            np.ascontiguousarray(dealt.data),
-            np.ascontiguousarray(fresh.data),
+            dealt,
+            fresh,
             nodes.start,
             rows.start,
             int(self.party.is_active),
@@ -194,10 +225,9 @@ class _Participant:
 
     def _finish(self, total: RingArray) -> Sides:
         n = self.shape[0]
-        masked = np.empty(self.masks.shape, self.ring.dtype)
-        masked[:n] = total.data
-        np.subtract(self.masked, masked[:n], out=masked[n:])
-        both = Secret(_reduced(self.ring, masked), _reduced(self.ring, self.masks))
+        self.both[:n] = total.data
+        np.subtract(self.masked, total.data, out=self.both[n:])
+        both = Secret(_reduced(self.ring, self.both), _reduced(self.ring, self.masks))
         hidden = RingArray.hidden(self.ring, self.shape)
         parts = {m: both.mask[:n] if m == self.party.role else hidden for m in range(1, self.party.roster.size + 1)}
         return Sides(both, RowVectors(both.masked[:n], parts))

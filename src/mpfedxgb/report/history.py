@@ -27,6 +27,7 @@ _ABOUT: dict[str, type | tuple[type, ...]] = {
     "seconds": (int, float),
     "rounds": int,
     "bytes_sent": int,
+    "peak_memory": int,
     "phases": dict,
     "how": str,
     "why": str,
@@ -71,6 +72,7 @@ class Attempt:
                 f"{told.get('seconds', 0.0):.1f} s",
                 f"{told.get('rounds', 0)} rounds",
                 f"{told.get('bytes_sent', 0) / 1e6:.2f} MB sent",
+                f"peak memory {told.get('peak_memory', 0) / 1e6:.0f} MB",
                 *metrics,
             ]
         )

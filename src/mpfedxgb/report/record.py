@@ -27,8 +27,10 @@ class RunRecord:
 
     `roles` holds each role's totals, `setup` what of them was spent once before the first tree, `phases` the active
     participant's counts by phase, `ledger` every reveal. `plans` says how tournaments of so many nodes x candidates
-    were played, planned for the `link` and the `topology`. `basis` is what the forecast of a training is made of. A run
-    with security="none" has spent and revealed nothing, because it protected nothing; its forecast is that of "strict".
+    were played, planned for the `link` and the `topology`. `peak_memory` is the most anonymous memory that the process
+    had meanwhile, in bytes: in a simulation that of all roles, and whatever else the process holds. `basis` is what the
+    forecast of a training is made of. A run with security="none" has spent and revealed nothing, because it protected
+    nothing; its forecast is that of "strict".
     """
 
     kind: str
@@ -45,6 +47,7 @@ class RunRecord:
     link: Link
     topology: str
     plans: dict[str, str]
+    peak_memory: int
     basis: Basis | None = None
 
     @property
@@ -79,6 +82,7 @@ class RunRecord:
             "params": self.params,
             "protected": self.is_protected,
             "seconds": self.seconds,
+            "peak_memory": self.peak_memory,
             "trees": self.trees,
             "insecure_seed": self.insecure_seed,
             "link": {"latency": self.link.latency, "bandwidth": self.link.bandwidth},
@@ -108,7 +112,7 @@ class RunRecord:
             return "\n".join([f"{self.kind}: {self.trees} trees in {self.seconds:.3f} s", *self._unprotected()])
         lines = [
             f"{self.kind}: {self.trees} trees in {self.seconds:.2f} s, {self.rounds} rounds, "
-            f"{_mb(self.dealer_bytes)} from the coordinator"
+            f"{_mb(self.dealer_bytes)} from the coordinator, peak memory {_mb(self.peak_memory)}"
         ]
         if self.insecure_seed:
             lines.append("INSECURE: the masks come from insecure_seed, so whoever knows it knows every secret")
@@ -173,6 +177,7 @@ def record_run(
     roster: Roster,
     meters: Sequence[Meter],
     ledger: Ledger,
+    peak_memory: int,
     basis: Basis | None = None,
 ) -> RunRecord:
     """Return the record of a run from the roles' meters, the coordinator's first, and their common ledger."""
@@ -191,5 +196,6 @@ def record_run(
         link=settings.link,
         topology=settings.topology,
         plans=dict(meters[ACTIVE].plans),
+        peak_memory=peak_memory,
         basis=basis,
     )

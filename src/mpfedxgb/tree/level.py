@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from mpfedxgb.protocols.private_matrix import PrivateMatrix
 from mpfedxgb.protocols.rows import RowVectors
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.ring import Ring
+from mpfedxgb.ring.threads import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +96,17 @@ class FeatureIndex:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitData:
-    """The published matrices of all owners and, in a participant's own run, its candidates and evaluation tables."""
+    """The published matrices of all owners and, in a participant's own run, its candidates and evaluation tables.
+
+    `workers` are this role's threads, for what is computed over rows beside the matrices.
+    """
 
     sizes: TableSizes
     matrices: tuple[PrivateMatrix, ...]
     candidates: Candidates | None
     evaluation: tuple[Table, ...] = ()
     features: FeatureIndex | None = None
+    workers: Workers = field(default_factory=Workers)
 
     def goes_left(self, owner: int, candidate: int) -> npt.NDArray[np.uint8]:
         """Return which rows, training and evaluation, go left by a candidate of its owner, who is this participant."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mpfedxgb.boosting.params import ALIASES, REFUSED, TrainParams
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import Resources, SessionSettings
 from mpfedxgb.data.ids import IdRule
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.sections import (
@@ -27,9 +27,11 @@ from mpfedxgb.federation.settings.sections import (
     Scoring,
     Session,
     Tls,
+    read_limits,
     read_training,
 )
 from mpfedxgb.federation.settings.toml import Section, check_values, read_toml, shorten, suggestion
+from mpfedxgb.federation.settings.workers import Workers
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
 from mpfedxgb.transport.transports import TRANSPORTS, ConnectionSettings
@@ -50,12 +52,15 @@ TABLES: dict[str, tuple[str, ...]] = {
     "align": _keys(Align),
     "label": _keys(Label),
     "scoring": _keys(Scoring),
+    "limits": _keys(Resources),
+    "workers": _keys(Workers),
     "log": _keys(Log),
 }
 """Every table of a settings file with its keys."""
 
 _RENAMED = {name: f"it is called {own} here" for name, own in ALIASES.items() if own in TABLES["training"]}
-_REFUSED = {"training": REFUSED | _RENAMED, "tls": PASSPHRASES}
+_ELSEWHERE = dict.fromkeys((*TABLES["limits"], "nthread"), "what a role may use is its own business; see [limits]")
+_REFUSED = {"training": REFUSED | _RENAMED | _ELSEWHERE, "tls": PASSPHRASES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,9 @@ class RoleSettings:
     align: Align
     label: Label | None
     scoring: Scoring
+    limits: Resources
     log: Log
+    workers: Workers | None = None
 
     @classmethod
     def from_toml(cls, path: str | Path) -> RoleSettings:
@@ -191,6 +198,7 @@ class RoleSettings:
         for table, part, keys in (
             ("tls", self.tls, ("ca", "certificate", "key")),
             ("data", self.data, ("train", "evaluate", "predict")),
+            ("workers", self.workers, ("ca", "certificate", "key")),
         ):
             for key in keys if part is not None else ():
                 path = getattr(part, key)
@@ -279,8 +287,23 @@ def _read(file: _Reader) -> RoleSettings:
         file.refuse("scoring", "only auxiliary participants are asked for rows, and can limit that")
     session, log = Session.read(file.section("session")), Log.read(file.section("log"))
     scoring, align = Scoring.read(file.section("scoring")), Align.read(file.section("align"))
+    limits, own = read_limits(file.section("limits")), file.section("workers")
+    workers = Workers.read(own) if own.content else None
     return RoleSettings(
-        file.source, federation, role, network, tls, session, training, data, align, label, scoring, log
+        file.source,
+        federation,
+        role,
+        network,
+        tls,
+        session,
+        training,
+        data,
+        align,
+        label,
+        scoring,
+        limits,
+        log,
+        workers,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from mpfedxgb.boosting.metrics import check_metrics
 from mpfedxgb.boosting.objectives import CUSTOM, OBJECTIVES
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.config import TOPOLOGIES, Link, link_of
+from mpfedxgb.config import TOPOLOGIES, Link, Resources, link_of
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.data.ids import RULES, IdRule
 from mpfedxgb.errors import SettingsError, UserError
@@ -27,6 +27,9 @@ OUTPUTS = (".csv", ".parquet")
 
 DEFAULT_LINK = "lan"
 """What organisations plan for if they do not say otherwise: a wrong guess costs time, never the result."""
+
+ALL_CORES = -1
+"""How many threads a role takes if it does not say otherwise: its machine is its own, unlike in a simulation."""
 
 LEAST_ROWS = 20
 """Rows that participants have in common, unless they agree on another number, or else nothing is kept."""
@@ -446,6 +449,15 @@ class Scoring:
     def read(cls, table: Section) -> Scoring:
         """Return the table, checked."""
         return cls(table.integer("max_rows_per_day", 1, 1 << 40, None))
+
+
+def read_limits(table: Section) -> Resources:
+    """Return [limits], what this role's process may use: threads, memory, and a folder for what does not fit."""
+    threads, memory = table.integer("n_jobs", -4096, 4096, ALL_CORES), table.text("max_memory", None)
+    try:
+        return Resources.read(threads, memory, table.path("spool", None))
+    except SettingsError as error:
+        raise SettingsError(f"{table.place}: [limits] {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

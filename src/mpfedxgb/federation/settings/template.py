@@ -10,7 +10,7 @@ from typing import Any
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, PER_CLASS, for_classes
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.federation.samples import ID, LABEL
-from mpfedxgb.federation.settings.sections import DEFAULT_LINK, LEAST_ROWS
+from mpfedxgb.federation.settings.sections import ALL_CORES, DEFAULT_LINK, LEAST_ROWS
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.address import Address
 from mpfedxgb.transport.topology import MESH, STAR
@@ -137,6 +137,24 @@ def _tables(
             "# What this participant answers when the active one asks for scores.\n[scoring]",
             [_Line("max_rows_per_day", 10_000, "example: rows that it answers for in a day (UTC) at most", True)],
         )
+    yield (
+        "# What this role may use of its machine.\n[limits]",
+        [
+            _Line("n_jobs", ALL_CORES, "threads; -1 for all cores", True),
+            _Line("max_memory", "6 GB", "example: more than this goes to the spool, or is refused", True),
+            _Line("spool", "spool", "example: a folder, on a disk of its own if possible, for what does not fit", True),
+        ],
+    )
+    yield (
+        "# The Dask cluster of this role's own organisation, if its rows are to live there; see docs/workers.md.\n"
+        "[workers]",
+        [
+            _Line("scheduler", "tls://dask.internal:8786", "example: where its scheduler is", True),
+            _Line("ca", "dask/ca.crt", "example: the authority that the cluster trusts, not the federation's", True),
+            _Line("certificate", "dask/client.crt", "example: this role's certificate in the cluster", True),
+            _Line("key", "dask/client.key", "example: its private key", True),
+        ],
+    )
     yield (
         "[log]",
         [

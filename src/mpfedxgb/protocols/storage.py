@@ -1,0 +1,196 @@
+"""Where a process keeps E: in memory, or in a spool where that would take more than it may.
+
+E is public among the participants, so that those who share a process share one of it: what comes a second time is
+compared and let go.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol, Self
+
+import numpy as np
+
+from mpfedxgb.config import Resources
+from mpfedxgb.data.spool import Spool, check_spool
+from mpfedxgb.errors import FrameError, NoRoomError
+from mpfedxgb.party.roster import COORDINATOR
+from mpfedxgb.protocols.row_blocks import RowLayout, Tile
+from mpfedxgb.ring.kernels import U64
+
+_LARGE = 1 << 27
+"""Bytes of a training from which on it is worth giving them back at once."""
+
+_log = logging.getLogger("mpfedxgb.spool")
+
+
+class Shelf(Protocol):
+    """Where tiles of E are until the end of a training."""
+
+    def put(self, owner: int, tile: Tile, values: U64) -> None:
+        """Keep a tile; where one is already, it has to be the same."""
+        ...
+
+    def tiles(self, owner: int, tiles: Sequence[Tile]) -> Iterator[U64]:
+        """Yield tiles of one block."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+class MemoryShelf:
+    """Tiles in memory, as they came in their frames."""
+
+    def __init__(self) -> None:
+        self._tiles: dict[tuple[int, int], U64] = {}
+
+    def put(self, owner: int, tile: Tile, values: U64) -> None:
+        """Keep a tile (see Shelf); of two who come at once, one is the first."""
+        _refuse_other(self._tiles.setdefault((owner, tile.start), values), values)
+
+    def tiles(self, owner: int, tiles: Sequence[Tile]) -> Iterator[U64]:
+        """Yield tiles (see Shelf)."""
+        for tile in tiles:
+            yield self._tiles[owner, tile.start]
+
+    def close(self) -> None:
+        """Let go of everything (see Shelf)."""
+        self._tiles.clear()
+
+
+class SpoolShelf:
+    """Tiles in a file, one matrix after the other, each as it is laid out: read in order, once for each level."""
+
+    def __init__(self, spool: Spool, layouts: Mapping[int, RowLayout]) -> None:
+        self._spool, self._starts, place = spool, {}, 0
+        for owner, layout in layouts.items():
+            self._starts[owner] = place
+            place += layout.octets
+        self._written: set[int] = set()
+        self._changing = threading.Lock()
+
+    def put(self, owner: int, tile: Tile, values: U64) -> None:
+        """Keep a tile (see Shelf)."""
+        start = self._starts[owner] + tile.start
+        with self._changing:
+            if start not in self._written:
+                self._spool.write(start, values)
+                self._written.add(start)
+                return
+        _refuse_other(self._spool.read(start, tile.shape), values)
+
+    def tiles(self, owner: int, tiles: Sequence[Tile]) -> Iterator[U64]:
+        """Yield tiles (see Shelf)."""
+        for tile in tiles:
+            yield self._spool.read(self._starts[owner] + tile.start, tile.shape)
+
+    def close(self) -> None:
+        """Delete the file (see Shelf)."""
+        self._spool.close()
+
+
+def _refuse_other(kept: U64, values: U64) -> None:
+    """Raise FrameError where two participants were sent different tiles of what all of them should have."""
+    if kept is not values and not np.array_equal(kept, values):
+        raise FrameError("participants were sent different parts of a matrix; one of the others has changed it")
+
+
+def kept(here: Collection[int], layouts: Mapping[int, RowLayout]) -> dict[int, RowLayout]:
+    """Return the matrices of which a process keeps E: those that some participant here does not own."""
+    participants = {role for role in here if role != COORDINATOR}
+    return {owner: layout for owner, layout in layouts.items() if participants - {owner}}
+
+
+def matrix_bytes(here: Collection[int], layouts: Mapping[int, RowLayout]) -> int:
+    """Return the bytes of E that a process keeps, in which some roles run: one of each."""
+    return sum(layout.octets for layout in kept(here, layouts).values())
+
+
+class Storage:
+    """What the roles of one process keep of E, within the resources of that process.
+
+    `here` are the roles that run in it; only one if it does not say. Where it is, the first role that knows the sizes
+    decides for all of them; they are public, so that all would decide alike.
+    """
+
+    def __init__(self, resources: Resources | None = None, here: Collection[int] | None = None) -> None:
+        self.resources = Resources() if resources is None else resources
+        self._here = here
+        self._shelf: Shelf | None = None if self.resources.max_memory else MemoryShelf()
+        self._deciding = threading.Lock()
+        self._expected = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def shelf(self) -> Shelf:
+        """Where E is."""
+        assert self._shelf is not None, "whoever keeps something has told before what it will be"
+        return self._shelf
+
+    def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
+        """Decide where E will be (see RowBlocks)."""
+        with self._deciding:
+            if not self._expected:
+                self._shelf = self._decide([role] if self._here is None else self._here, layouts, besides)
+
+    def _decide(self, here: Collection[int], layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> Shelf:
+        matrices, rest = matrix_bytes(here, layouts), sum(besides[role] for role in here)
+        self._expected = matrices + rest
+        if is_in_memory(self.resources, matrices, rest):
+            return MemoryShelf()
+        assert self.resources.spool is not None
+        spool = Spool(self.resources.spool, matrices)
+        _log.info("the masked matrices of %.2f GB are kept in the spool", matrices / 1e9)
+        return SpoolShelf(spool, kept(here, layouts))
+
+    def close(self) -> None:
+        """Let go of E; a spool is deleted."""
+        with self._deciding:
+            if self._shelf is not None:
+                self._shelf.close()
+        if self._expected > _LARGE:
+            _give_back()
+
+
+def _give_back() -> None:
+    """Let the C library give the system back what is free; it keeps it for the threads that had it, which have ended.
+
+    The next training of the process has other threads, and would take as much again.
+    """
+    with suppress(OSError, AttributeError):  # not every C library has this
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def is_in_memory(resources: Resources, matrices: int, besides: int) -> bool:
+    """Return whether a process keeps so many bytes of E in memory, beside what else it takes; or else in its spool.
+
+    Raises NoRoomError, with figures and remedies, if neither will do. Makes and sends nothing.
+    """
+    limit, folder = resources.max_memory, resources.spool
+    if limit is None or matrices + besides <= limit:
+        return True
+    needed = f"this training takes {_size(matrices + besides)} of memory"
+    there, fewer = f", and max_memory is {_size(limit)}", "take fewer rows, columns or bins (max_bin)"
+    if not matrices or besides > limit:
+        kept_here = f"; {_size(besides)} of it no spool can take" if matrices else ""
+        raise NoRoomError(needed, f"{there}{kept_here}; raise max_memory, lower max_depth, or {fewer}")
+    if folder is None:
+        free = f"name a folder with {_size(matrices)} free in spool"
+        raise NoRoomError(needed, f"{there}; {free}, raise max_memory, or {fewer}")
+    check_spool(folder, matrices)
+    return False
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"

@@ -1,0 +1,287 @@
+"""A role's Dask cluster: its workers, data that is kept by them, and calls on that data. The one user of `distributed`.
+
+Dask pickles what it sends. So nothing but module-level functions of this package, arrays, numbers and keys of steps
+goes through it, and it stays within one organisation: a cluster is reached over its own TLS, or is on this machine.
+
+Every wait has an end. A worker that is lost is told apart from a task that failed, so that its part can be done again
+elsewhere; without its scheduler a cluster is of no use, and the run ends with a WorkersError.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import ssl
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from mpfedxgb.errors import NO_MEMORY, DataError, MpfedxgbError, SettingsError, WorkersError
+from mpfedxgb.workers import tasks
+
+try:
+    import distributed
+except ImportError:  # the extra is not installed
+    distributed = None
+
+_PAUSE = 0.5
+"""Seconds between two looks at which workers are there, while calls run."""
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_log = logging.getLogger("mpfedxgb.workers")
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """In the place of a result: the worker that had the data is gone."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of `tasks` to be run by a worker, on arguments; futures among them are data that it keeps."""
+
+    worker: str
+    function: Callable[..., Any]
+    arguments: Sequence[Any] = field(repr=False)
+
+
+class Cluster:
+    """The workers of one role, over a `distributed.Client`; nothing waits longer than `deadline` seconds."""
+
+    def __init__(self, client: Any, deadline: float, owned: bool = False) -> None:
+        self._client, self._deadline, self._owned = client, deadline, owned
+        self._address: str = client.scheduler.address if client.scheduler is not None else "its scheduler"
+        self._checked: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"Cluster({self._address})"
+
+    @classmethod
+    def over(cls, client: Any, deadline: float) -> Cluster:
+        """Return the cluster of a `distributed.Client`, which stays open; refuses one that is not encrypted."""
+        _require_dask()
+        if not isinstance(client, distributed.Client):
+            raise SettingsError(f"client={client!r} is no distributed.Client; give one, or None for this process")
+        if client.asynchronous:
+            raise SettingsError("client is asynchronous; give a distributed.Client(..., asynchronous=False)")
+        if client.status != "running":
+            raise SettingsError(f"client is {client.status}; give a distributed.Client that is connected")
+        refuse_open_traffic(client.scheduler.address)
+        return cls(client, deadline)
+
+    @classmethod
+    def connect(cls, scheduler: str, ca: Path, certificate: Path, key: Path, deadline: float) -> Cluster:
+        """Return the cluster behind a scheduler, over TLS 1.3 in both directions."""
+        _require_dask()
+        for path in (ca, certificate, key):
+            if not path.is_file():
+                raise SettingsError(f"[workers]: there is no file {path}; give the files of the cluster's own TLS")
+        security = distributed.Security(
+            require_encryption=True,
+            tls_ca_file=str(ca),
+            tls_client_cert=str(certificate),
+            tls_client_key=str(key),
+            tls_min_version=ssl.TLSVersion.TLSv1_3,
+        )
+        try:
+            client = distributed.Client(
+                scheduler, security=security, timeout=deadline, set_as_default=False, direct_to_workers=True
+            )
+        except (OSError, TimeoutError, ValueError) as error:
+            raise WorkersError(
+                f"there is no Dask scheduler at {scheduler}, or it does not take this certificate ({error}); start it, "
+                "or correct [workers]"
+            ) from None
+        return cls(client, deadline, owned=True)
+
+    def close(self) -> None:
+        """Disconnect, if the connection was made here."""
+        if self._owned:
+            self._client.close(timeout=min(self._deadline, 10.0))
+
+    def workers(self, least: int = 0) -> list[str]:
+        """Return the addresses of all workers, in order; waits for so many of them. New ones are looked at first."""
+        end = time.monotonic() + self._deadline
+        while True:
+            found = self._there()
+            if len(found) >= least:
+                self._check_versions([worker for worker in found if worker not in self._checked])
+                return found
+            if time.monotonic() > end:
+                raise WorkersError(
+                    f"the Dask cluster at {self._address} has had {len(found)} workers for {self._deadline:g} seconds; "
+                    "start some, and start this role again to go on"
+                )
+            time.sleep(_PAUSE)
+
+    def _check_versions(self, workers: list[str]) -> None:
+        if not workers:
+            return
+        try:
+            found = self._sync(partial(self._client.run, tasks.version, workers=workers, on_error="return"))
+        except WorkersError:
+            raise
+        except Exception as error:
+            found = dict.fromkeys(workers, error)
+        for worker, told in found.items():
+            if isinstance(told, OSError):  # it has gone meanwhile
+                continue
+            if told != tasks.version():
+                said = f"{type(told).__name__}: {told}" if isinstance(told, BaseException) else told
+                raise WorkersError(
+                    f"the worker {worker} has another environment than this role ({said}, here {tasks.version()}); "
+                    "install the same versions on all workers"
+                )
+            self._checked.add(worker)
+
+    def keep(self, worker: str, values: Sequence[Any]) -> list[Any] | Lost:
+        """Hand arrays, or lists of arrays, to a worker, which keeps each until its future is let go of."""
+        scatter = partial(self._client.scatter, list(values), workers=[worker], hash=False, asynchronous=True)
+        try:
+            futures: list[Any] = self._sync(scatter)
+        except WorkersError:
+            raise
+        except Exception as error:  # the worker has gone, in one of many ways; the scheduler tells
+            if worker in self.workers():
+                raise WorkersError(
+                    f"the worker {worker} takes no data ({type(error).__name__}); look at its log, and start again"
+                ) from None
+            return Lost(worker)
+        return futures
+
+    def make(self, call: Call) -> Any:
+        """Run a call whose result stays with its worker; return the future of that, or `Lost`."""
+        made = self._submit(tasks.attempt, [call.function, list(call.arguments)], call.worker)
+        if self._wait([call], [made]):
+            return Lost(call.worker)
+        (wrong,) = self.call([Call(call.worker, tasks.trouble, [made])])
+        if wrong is not None and not isinstance(wrong, Lost):
+            _raise(call.worker, *wrong)
+        return wrong or self._submit(tasks.result, [made], call.worker)
+
+    def call(self, calls: Sequence[Call]) -> list[Any]:
+        """Run calls side by side and return their results, in order, `Lost` where the worker was lost."""
+        futures = [self._submit(tasks.attempt, [c.function, list(c.arguments)], c.worker) for c in calls]
+        lost = self._wait(calls, futures)
+        return [Lost(call.worker) if i in lost else self._result(call, futures[i]) for i, call in enumerate(calls)]
+
+    def _submit(self, function: Callable[..., Any], arguments: Sequence[Any], worker: str) -> Any:
+        try:
+            return self._client.submit(
+                function,
+                *arguments,
+                workers=[worker],
+                allow_other_workers=False,
+                pure=False,
+                key=f"mpfedxgb-{uuid.uuid4().hex}",
+            )
+        except Exception:
+            if self._is_alone():
+                raise self._gone() from None
+            raise
+
+    def _wait(self, calls: Sequence[Call], futures: Sequence[Any]) -> set[int]:
+        """Wait until every call has ended or has lost its worker; return those that have."""
+        end = time.monotonic() + self._deadline
+        ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        for future in futures:
+            future.add_done_callback(ended.put)
+        lost: set[int] = set()
+        while True:
+            lost |= {i for i, f in enumerate(futures) if f.status in ("cancelled", "lost")}
+            if all(i in lost or f.status in ("finished", "error") for i, f in enumerate(futures)):
+                return lost
+            try:
+                ended.get(timeout=_PAUSE)
+            except queue.Empty:
+                there = self._there()
+                lost |= {i for i, f in enumerate(futures) if f.status != "finished" and calls[i].worker not in there}
+            if time.monotonic() > end:
+                slow = sorted({calls[i].worker for i, f in enumerate(futures) if f.status == "pending"})
+                raise WorkersError(
+                    f"the workers {', '.join(slow)} have not answered for {self._deadline:g} seconds; look at their "
+                    "logs, and start this role again to go on"
+                )
+
+    def _there(self) -> list[str]:
+        return sorted(self._sync(partial(self._client.scheduler.ncores, workers=None)))
+
+    def _result(self, call: Call, future: Any) -> Any:
+        try:
+            if future.status == "error":  # not by the task itself, which never raises
+                error = future.exception(timeout=self._deadline)
+                if isinstance(error, distributed.KilledWorker) or call.worker not in self.workers():
+                    return Lost(call.worker)
+                raise WorkersError(f"the worker {call.worker} cannot run {call.function.__name__}: {error}")
+            done, result = self._sync(partial(self._client.gather, future, asynchronous=True))
+        except MpfedxgbError:
+            raise
+        except Exception:  # it went before its result had come
+            return Lost(call.worker)
+        if not done:
+            _raise(call.worker, *result)
+        return result
+
+    def _sync(self, function: Callable[[], Any]) -> Any:
+        """Return what a coroutine of the client gives; raises WorkersError if there is no scheduler, or no answer."""
+        if self._client.status != "running":
+            raise self._gone()
+        try:
+            return self._client.sync(function, callback_timeout=self._deadline)
+        except (TimeoutError, distributed.TimeoutError):
+            raise WorkersError(
+                f"the Dask cluster at {self._address} has not answered for {self._deadline:g} seconds; start this role "
+                "again to go on"
+            ) from None
+        except (OSError, CancelledError, RuntimeError):
+            if self._is_alone():
+                raise self._gone() from None
+            raise
+
+    def _is_alone(self) -> bool:
+        """Return whether the scheduler is gone: it is asked once more."""
+        if self._client.status != "running":
+            return True
+        try:
+            self._client.sync(partial(self._client.scheduler.ncores, workers=None), callback_timeout=self._deadline)
+        except Exception:
+            return True
+        return False
+
+    def _gone(self) -> WorkersError:
+        return WorkersError(
+            f"the Dask scheduler at {self._address} is gone; start the cluster again, and then all roles: training "
+            "goes on after the last round that all have"
+        )
+
+
+def refuse_open_traffic(address: str) -> None:
+    """Refuse a scheduler whose traffic others could read: masks, bins and keys of steps go to its workers."""
+    parts = urlsplit(address)
+    if parts.scheme in ("tls", "inproc") or (parts.scheme == "tcp" and parts.hostname in _LOOPBACK):
+        return
+    raise SettingsError(
+        f"the Dask scheduler at {address} is not encrypted; give one at tls://..., with distributed.Security(..., "
+        "require_encryption=True), or one on this machine"
+    )
+
+
+def _require_dask() -> None:
+    if distributed is None:
+        raise SettingsError("workers need the distributed package; pip install 'mpfedxgb[dask]'")
+
+
+def _raise(worker: str, kind: str, text: str) -> None:
+    if kind == NO_MEMORY:
+        raise WorkersError(f"the worker {worker} has not enough memory; give it more, or start more workers")
+    if kind == DataError.__name__:
+        raise DataError(text)
+    raise WorkersError(f"the worker {worker} failed: {kind}{': ' + text if text else ''}")
