@@ -20,8 +20,11 @@ OLDEST := click==8.2.1 pyparsing==3.2.0
 YARDSTICK := build/yardstick
 UNPROTECTED := xgboost>=3.0,<3.4 numpy scipy
 
+# The documentation site has tools of its own, which nothing else needs.
+SITE := build/site-tools
+
 .PHONY: setup demo test coverage mutants check bench yardstick parity fuzz reproduce leaks
-.PHONY: constraints oldest wire dist clean
+.PHONY: constraints oldest wire dist docs notebooks clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 
@@ -89,6 +92,17 @@ dist:  ## build the source distribution and the wheel into dist/
 	$(PYTHON) -m venv --clear build/tools
 	build/tools/bin/python -m pip install --quiet --disable-pip-version-check build
 	build/tools/bin/python -m build
+
+docs: $(SITE)/.installed  ## build the documentation site into build/site; a broken link or a warning is a failure
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet  # the warning is about a later major version
+
+notebooks: $(SITE)/.installed  ## run the tutorials anew, in place (some minutes)
+	PATH=$(CURDIR)/$(SITE)/bin:$$PATH $(SITE)/bin/jupyter-execute --inplace docs/tutorials/*.ipynb
+
+$(SITE)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]" $(addprefix --constraint ,$(CONSTRAINTS))
+	@touch $@
 
 wire:  ## generate the code for wire.proto, with the oldest supported protobuf's compiler
 	$(PYTHON) -m venv --clear build/protoc

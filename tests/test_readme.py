@@ -75,17 +75,6 @@ def test_links_lead_somewhere(document: Path) -> None:
             assert (document.parent / target.split("#")[0]).exists(), target
 
 
-def linked_from(document: Path) -> set[Path]:
-    """Return the files of this repository that a document links to."""
-    return {(document.parent / target.split("#")[0]).resolve() for target in _LINK.findall(document.read_text())}
-
-
-def test_the_readme_lists_every_document() -> None:
-    """Pages, decisions and what lies beside the README; the pages of results have an index of their own."""
-    listed = linked_from(ROOT / "README.md") | linked_from(ROOT / "docs" / "results" / "README.md")
-    assert [named(path) for path in DOCUMENTS if path not in {*listed, ROOT / "README.md"}] == []
-
-
 def test_the_engine_is_as_small_as_the_readme_says() -> None:
     """About so many lines, in the three rooms that it names."""
     text = " ".join((ROOT / "README.md").read_text().split())

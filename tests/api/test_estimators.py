@@ -18,6 +18,7 @@ from sklearn import metrics as sk
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.boosting.join import Joined, JoinedSplit
+from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.tree.nodes import Leaf, Split
@@ -809,7 +810,8 @@ class TestAttributes:
         assert told["bytes_sent"] == {name: t.bytes_sent for name, t in totals.items()}
         assert told["messages"] == {name: sum(t.messages.values()) for name, t in totals.items()}
         assert {told["rounds"]} == {t.rounds for name, t in totals.items() if name != "coordinator"}
-        assert told["dealer_bytes"] == totals["coordinator"].dealer_bytes == totals["P1"].dealer_bytes > 0
+        corrected = sum(totals[name].dealer_bytes for name in ("P1", "P2", "P3"))  # they take turns
+        assert told["dealer_bytes"] == totals["coordinator"].dealer_bytes == corrected > 0
         assert told["products"] == totals["P1"].products > 0
         assert told["comparisons"] == totals["P1"].comparisons > 0
         for name, counts in totals.items():
@@ -912,6 +914,25 @@ class TestFiles:
         assert taken.read_text() == "already here"
         with pytest.raises(UserError, match="no partial models"):
             FedXGBClassifier().load_model(tmp_path)
+
+
+@pytest.mark.parametrize("params", [{"subsample": 0.8}, {"security": "paper", "min_child_weight": 0.0}], ids=repr)
+def test_a_mesh_changes_neither_model_nor_ledger(params: dict[str, Any]) -> None:
+    """The same trees and reveals as in a star, in fewer hops, by the protocols of the paper too."""
+    X = numbers()
+    star, mesh = (
+        FedXGBClassifier(**{**QUICK, **params}, participants=4, random_state=3, topology=topology).fit(X, X[:, 0] > 0)
+        for topology in TOPOLOGIES
+    )
+    assert same_splits(join(star.partial_models_), join(mesh.partial_models_))
+    np.testing.assert_array_equal(star.predict_proba(X), mesh.predict_proba(X))
+    assert star.run_.ledger == mesh.run_.ledger
+    assert mesh.run_.rounds == star.run_.rounds or "security" in params  # there, steps of the descent are random
+    assert mesh.run_.rounds <= mesh.run_.roles["P1"].hops < 1.2 * mesh.run_.rounds
+    assert star.run_.roles["P1"].hops > 1.2 * star.run_.rounds
+    assert (mesh.run_.topology, mesh.run_.to_dict()["topology"]) == ("mesh", "mesh")
+    with pytest.raises(SettingsError, match="topology='ring' is not known; it is one of star, mesh"):
+        FedXGBClassifier(topology="ring").fit(X, X[:, 0] > 0)
 
 
 def test_a_second_fit_forgets_the_first() -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mpfedxgb.boosting import room
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.room import check_role, check_simulation
+from mpfedxgb.boosting.room import check_limits, check_role, check_simulation
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
+from mpfedxgb.config import Resources
 from mpfedxgb.errors import NoRoomError, PeerFailedError, kind_of, public_reason
 from mpfedxgb.tree.level import TableSizes
 
@@ -95,3 +98,19 @@ def test_nothing_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, memory=200_000_000)
 
     assert "max_bin" not in str(refusal(check_simulation, PARAMS, replace(MILLION, columns=(40, 40))))
+
+
+def test_a_spool_makes_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine that is too small for the matrices is large enough beside a spool; a spool has to be there."""
+    machine(monkeypatch, memory=2_000_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**10))
+    limits = Resources(max_memory=1_500_000_000, spool=tmp_path)
+
+    refusal(check_role, "bank", 1, PARAMS, MILLION, tmp_path)
+    assert check_limits([1], PARAMS, SMALL, limits) is False
+    assert check_limits([1], PARAMS, replace(MILLION, rows=100_000), Resources()) is False
+    assert "name a folder with 3.47 GB" in str(refusal(check_limits, [1], PARAMS, MILLION, replace(limits, spool=None)))
+    assert "does not exist" in str(
+        refusal(check_limits, [1], PARAMS, MILLION, replace(limits, spool=tmp_path / "none"))
+    )
+    check_role("bank", 1, PARAMS, MILLION, tmp_path, in_spool=check_limits([1], PARAMS, MILLION, limits))

@@ -226,7 +226,7 @@ class TestSimulate:
             (["--early-stopping-rounds", "3"], "--early-stopping-rounds needs rows to watch; name a file (--evaluate)"),
             (["--evaluate", "no.csv"], "no.csv"),
             (["--eval-metric", "auroc"], "eval_metric='auroc' is not known"),
-            (["--label", "target"], "there is no column 'target'; the columns are age, income"),
+            (["--label", "target"], "binary.csv has no column 'target', the label; the columns are age, income"),
             (["--participants", "1"], "at least two"),
             (["--participants", "many"], "--participants many is not understood; give a number such as 4"),
             (["--participants", "0.5,half"], "fractions such as"),

@@ -395,6 +395,25 @@ class TestPeers:
         assert [level for level, _ in found] == ["ok"]
         assert "certificates are accepted" in found[0][1]
 
+    def test_every_peer_of_a_mesh(self, shell: Shell, tmp_path: Path) -> None:
+        """A participant in the middle has a port of its own, and all that it dials are tried."""
+        assert shell.run("init", tmp_path / "fed", "--participants", "a,b,c,d", "--topology", "mesh") == 0
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            mine = free.getsockname()[1]
+        path = tmp_path / "fed" / "c" / "c.toml"
+        path.write_text(
+            "\n".join(
+                f'listen = "127.0.0.1:{mine}"' if line.startswith("listen = ") else line
+                for line in path.read_text().splitlines()
+            )
+        )
+        shell.run("doctor", path)
+        lines = shell.out.splitlines()
+        assert any("port" in line and f"127.0.0.1:{mine} is free to listen on" in line for line in lines)
+        peers = [line for line in lines if "peers" in line.split()[:2]]
+        assert [line.split()[2].strip(":") for line in peers] == ["coordinator", "a", "b"]
+
     def test_somebody_else(self, shell: Shell, fed: Path) -> None:
         """A role at the address of another is a problem."""
         with listening(fed, "telecom", port(fed, "bank", "coordinator")):

@@ -473,7 +473,7 @@ def test_some_rounds_of_a_table_of_polars(tmp_path: Path, monkeypatch: pytest.Mo
     aligned = {n: f.set_index("person").loc[asked["person"], COLUMNS[n]] for n, f in frames.items()}
     expected = estimator("binary").predict_proba(aligned, iteration_range=(1, 2))
     with running(places) as federation:
-        found = federation.predict(pl.DataFrame(asked.to_dict("list")), iteration_range=(1, 2))
+        found = federation.predict(pl.from_pandas(asked), iteration_range=(1, 2))
         assert found["person"].tolist() == asked["person"].tolist()
         np.testing.assert_allclose(found.iloc[:, 2:].to_numpy(np.float64), expected, rtol=1e-12)
         with pytest.raises(SettingsError, match="is not within the model's"):

@@ -60,4 +60,4 @@ def test_nothing_is_sent_or_revealed(jointly: bool) -> None:
         assert (counts.rounds, counts.hops, counts.bytes_sent) == (0, 0, 0)
     columns = sum(federation.sizes.columns[0 if jointly else 1 :])
     assert run.meters[0].total("histogram").bytes_sent == 8 * 2 * 2 * columns
-    assert run.meters[0].total("histogram").messages == {"P1": 1}
+    assert list(run.meters[0].total("histogram").messages.values()) == [1]

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
-from mpfedxgb.boosting.memory import margin_bytes, peak_bytes, simulation_bytes
+from mpfedxgb.boosting.memory import bytes_besides, layouts_of, margin_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import Resources
 from mpfedxgb.errors import NoRoomError
 from mpfedxgb.machine import free_disk, free_memory, used_memory
+from mpfedxgb.protocols.storage import is_in_memory, matrix_bytes
 from mpfedxgb.tree.level import TableSizes
 
 Need = Callable[[TableSizes], int]
 """From sizes to bytes of memory."""
+
+
+def check_limits(here: Collection[int], params: TrainParams, sizes: TableSizes, limits: Resources) -> bool:
+    """Return whether E of the roles of a process goes to its spool; raise NoRoomError where that is not to be had."""
+    besides = bytes_besides(params, sizes)
+    return not is_in_memory(limits, matrix_bytes(here, layouts_of(sizes)), sum(besides[role] for role in here))
 
 
 def check_simulation(

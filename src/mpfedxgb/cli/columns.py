@@ -24,10 +24,11 @@ def leave_out(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return frame.drop(columns=names)
 
 
-def take_label(frame: pd.DataFrame, label: str) -> tuple[pd.DataFrame, pd.Series[Any]]:
+def take_label(frame: pd.DataFrame, label: str, where: str = "the table") -> tuple[pd.DataFrame, pd.Series[Any]]:
     """Return the columns without the label, and the label."""
     if label not in frame.columns:
-        raise DataError(f"there is no column {label!r}; the columns are {', '.join(map(str, frame.columns))}")
+        have = ", ".join(map(str, frame.columns))
+        raise DataError(f"{where} has no column {label!r}, the label; the columns are {have}")
     column = frame[label]
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)

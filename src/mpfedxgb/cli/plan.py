@@ -14,7 +14,7 @@ from mpfedxgb.boosting.calibration import calibrate, estimate_seconds
 from mpfedxgb.boosting.forecast import Forecast, forecast
 from mpfedxgb.boosting.objectives import FOR_NUMBERS
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.room import check_role, check_simulation
+from mpfedxgb.boosting.room import check_limits, check_role, check_simulation
 from mpfedxgb.cli.columns import leave_out, listed, take_label
 from mpfedxgb.cli.simulate import choose_objective, parse_participants
 from mpfedxgb.config import SessionSettings, link_of
@@ -131,10 +131,11 @@ def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
     told = forecast(params, sizes, roster, mine.session_settings(), keeps_rounds=True)
     told = replace(told, seconds=estimate_seconds(told, calibrate(), together=False))
     try:
-        check_role(mine.role.name, mine.number, params, sizes, mine.role.state)
+        spooled = check_limits([mine.number], params, sizes, mine.limits)
+        check_role(mine.role.name, mine.number, params, sizes, mine.role.state, in_spool=spooled)
     except NoRoomError as error:
         return told, f"no room here: {error}"
-    return told, f"this machine has room for {mine.role.name}"
+    return told, f"this machine has room for {mine.role.name}{', and its spool for the matrices' if spooled else ''}"
 
 
 def _of_table(

@@ -114,7 +114,9 @@ def simulate(
     _check_out(out, dealt if isinstance(dealt, int) else len(dealt))
     csv = CsvFormat(delimiter, encoding, decimal)
     rows, *others = (
-        take_label(leave_out(read_table(path, listed(categorical), csv=csv, exact=[label]), listed(drop)), label)
+        take_label(
+            leave_out(read_table(path, listed(categorical), csv=csv, exact=[label]), listed(drop)), label, str(path)
+        )
         for path in (table, evaluate)
         if path is not None
     )

@@ -23,7 +23,7 @@ import numpy as np
 
 from mpfedxgb.boosting.memory import peak_bytes
 from mpfedxgb.boosting.model import Feature, PartialModel
-from mpfedxgb.boosting.room import check_role, in_units
+from mpfedxgb.boosting.room import check_limits, check_role, in_units
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
@@ -181,11 +181,13 @@ def _room(settings: RoleSettings, table: Table) -> Finding:
     sizes = TableSizes(table.rows, 0, (own,) * settings.roster.size)
     assumed = f"for {own} candidate columns here and as many at each of the others"
     try:
-        check_role(settings.role.name, settings.number, params, sizes, settings.role.state)
+        spooled = check_limits([settings.number], params, sizes, settings.limits)
+        check_role(settings.role.name, settings.number, params, sizes, settings.role.state, in_spool=spooled)
     except NoRoomError as error:
         return _warning("room", f"{assumed}: {error}")
-    needed = peak_bytes(settings.number, params, sizes)
-    return _ok("room", f"{assumed}, a training takes {in_units(needed)} of memory, which is there")
+    needed = in_units(peak_bytes(settings.number, params, sizes, spooled))
+    where = " beside its spool" if spooled else ""
+    return _ok("room", f"{assumed}, a training takes {needed} of memory{where}, which is there")
 
 
 def _alignment(settings: RoleSettings) -> Iterator[Finding]:

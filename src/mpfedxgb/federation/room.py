@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mpfedxgb.boosting.forecast import Basis, foretold
-from mpfedxgb.boosting.memory import goes_to_spool
-from mpfedxgb.boosting.room import check_role
+from mpfedxgb.boosting.room import check_limits, check_role
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.party import Party
 from mpfedxgb.tree.level import TableSizes
@@ -40,7 +39,7 @@ def prepare_for(settings: RoleSettings, party: Party, note: Callable[[Mapping[st
                     }
                 }
             )
-        spooled = goes_to_spool([party.role], settings.training, sizes, settings.limits)
+        spooled = check_limits([party.role], settings.training, sizes, settings.limits)
         check_role(party.name, party.role, settings.training, sizes, settings.role.state, in_spool=spooled)
 
     party.on_sizes = on_sizes

@@ -51,7 +51,7 @@ from mpfedxgb.protocols.secret import (
 )
 from mpfedxgb.protocols.share import share, share_each, share_together
 from mpfedxgb.protocols.stages import Layout, Stage
-from mpfedxgb.protocols.storage import Storage
+from mpfedxgb.protocols.storage import Storage, is_in_memory, matrix_bytes
 from mpfedxgb.protocols.tag import NOBODY, OWN_SPLIT, Opened, Tags, make_tags, open_tags
 from mpfedxgb.protocols.truncate import truncate
 
@@ -96,6 +96,7 @@ __all__ = [
     "follow_openings",
     "fractions",
     "inner_product",
+    "is_in_memory",
     "less_than",
     "lift",
     "lift_opened",
@@ -105,6 +106,7 @@ __all__ = [
     "masked_by",
     "masking",
     "matrices_times",
+    "matrix_bytes",
     "multiply",
     "multiplying",
     "multiplying_by_bits",

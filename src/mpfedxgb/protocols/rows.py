@@ -72,7 +72,7 @@ def split_rows(party: Party, bits: Secret, x: Secret, workers: Workers | None = 
 
 
 def splitting_rows(party: Party, bits: Secret, x: Secret, workers: Workers | None = None) -> Pending[Sides]:
-    """Prepare `split_rows` up to its opening, on so many threads. Rounds: 0."""
+    """Prepare `split_rows` up to its opening. Rounds: 0. `workers` are this role's threads."""
     if x.ring.limbs or x.ring.bitwise or len(x.shape) != 3:
         raise DoesNotFitError(f"rows are split of vectors (n, k, rows) in a ring of up to 64 bits, not of {x}")
     n, k, rows = x.shape

@@ -42,6 +42,7 @@ WORDS = {
     ),
     "number of trees": Words("whether another round follows", _ACTIVE),
     "rounds done before this attempt": Words("after which round each participant can go on"),
+    "rounds of the model that is continued": Words("how many rounds each participant\u2019s earlier model has"),
     "prediction of a row, at most all its leaves": Words(
         "the prediction of each scored row, from which its leaves may be worked out"
     ),
