@@ -21,6 +21,7 @@ square is beyond float32, and a hessian that xgboost loses beside others."""
 WITH_EVALUATION = 81
 
 HOW_IT_RUNS = {"participants", "callbacks", "verbosity", "deadline", "link", "topology", "client"}
+HOW_IT_RUNS |= {"n_jobs", "max_memory", "spool"}
 """Parameters of an estimator that random trainings leave alone; their tables come dealt."""
 
 
