@@ -800,7 +800,7 @@ class TestAttributes:
             runs.append(run_locally(*arguments, **options))
             return runs[-1]
 
-        monkeypatch.setattr("mpfedxgb.api.base.run_locally", keep)
+        monkeypatch.setattr("mpfedxgb.api.training.run_locally", keep)
         X = numbers()
         model = FedXGBClassifier(**QUICK, participants=3).fit(X, X[:, 0] > 0)
         record, (run,) = model.run_, runs

@@ -119,7 +119,7 @@ def test_no_role_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: Any, **named: Any) -> Any:
         raise AssertionError("a role was started")
 
-    monkeypatch.setattr("mpfedxgb.api.base.run_locally", refuse)
+    monkeypatch.setattr("mpfedxgb.api.training.run_locally", refuse)
     monkeypatch.setattr("mpfedxgb.api.models.run_locally", refuse)
     model = fit("none", "binary")
     assert model.predict(people()).shape == (len(people()),)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,40 +31,25 @@ from mpfedxgb.api.tables import (
     read_tables,
     row_order,
 )
+from mpfedxgb.api.training import Training, train_here
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks
-from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
+from mpfedxgb.boosting.forecast import Forecast
 from mpfedxgb.boosting.importance import column_importance, feature_importance
 from mpfedxgb.boosting.join import join
-from mpfedxgb.boosting.memory import goes_to_spool
 from mpfedxgb.boosting.metrics import OwnMetric
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.plain import plain_train, strict_basis
-from mpfedxgb.boosting.room import check_simulation
 from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Link, Resources, SessionSettings, link_of
 from mpfedxgb.data.arrow import is_arrow
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
-from mpfedxgb.party.local import run_locally
-from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
-from mpfedxgb.protocols.local_rows import LocalRows
-from mpfedxgb.protocols.storage import Storage
-from mpfedxgb.report.memory import PeakMemory
 from mpfedxgb.report.progress import watch
-from mpfedxgb.report.record import RunRecord, record_run
-from mpfedxgb.ring import kernels
-from mpfedxgb.tree.level import TableSizes
-from mpfedxgb.workers.cluster import Cluster
-from mpfedxgb.workers.rows import WorkerRows
-
-_SMALL = 1 << 24
-"""Rows times columns times bins up to which a simulation keeps to one core."""
+from mpfedxgb.report.record import RunRecord
 
 Evaluation = tuple[dict[str, Table], Floats, Floats | None]
 """An evaluation set, checked: everybody's table, labels, weights."""
@@ -244,14 +229,16 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             for name, table in tables.items()
         }
         roster = Roster(tuple(tables), coordinator=free_name(tables))
-        settings, basis = self._settings(params), None
-        resources = Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool)
-        cluster = None if self.client is None else Cluster.over(self.client, settings.deadline)
-        with (
-            Storage(resources, roster.roles) as storage,
-            PeakMemory() as memory,
-            watch(self.verbosity, new_rounds) as watcher,
-        ):
+        job = partial(
+            Training,
+            params,
+            roster,
+            self._settings(params),
+            resources=Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool),
+            client=self.client,
+            continues=start is not None,
+        )
+        with watch(self.verbosity, new_rounds) as watcher:
             labels = Labels(
                 y=y,
                 weight=weight,
@@ -268,31 +255,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 TrainData(table, matched[name], labels if i == 0 else None, key, parts[i])
                 for i, (name, table) in enumerate(tables.items())
             ]
-
-            def on_sizes(sizes: TableSizes) -> None:
-                nonlocal basis
-                check_simulation(params, sizes, in_spool=goes_to_spool(roster.roles, params, sizes, resources))
-                if start is None:  # nobody has rehearsed the scoring that a model to go on from needs
-                    basis = Basis(params, sizes, roster, settings)
-                    watcher.on_forecast(lambda: foretold(basis))
-
-            def program(party: Party, data: TrainData | None) -> TrainResult | None:
-                if party.is_active:
-                    party.on_progress, party.on_sizes = watcher.on_progress, on_sizes
-                with closing(LocalRows(storage) if cluster is None else WorkerRows(cluster, storage)) as held:
-                    return secure_train(party, params, data, held=held, continues=start is not None)
-
-            kernels.warm_up()  # before the clock starts: the first training of a process would look slow
-            started = time.perf_counter()
-            if params.is_unprotected:
-                run = plain_train(params, roster, data, settings, watcher.on_progress)
-            else:
-                private = [(None,), *((mine,) for mine in data)]
-                run = run_locally(program, roster, private, settings, one_core=_is_small(tables, params))
-            seconds = time.perf_counter() - started
-        results = [result for result in run.results[1:] if result is not None]
-        if params.is_unprotected and start is None:
-            basis = strict_basis(params, settings, roster, results, sum(len(e[1]) for e in evaluation))
+            results, self.run_ = train_here(job(data=data), watcher)
         self.partial_models_ = [result.model for result in results]
         self.cut_points_ = {
             name: {c.name: r.candidates.bins.edges[j] for j, c in enumerate(table.columns) if not c.is_categorical}
@@ -300,18 +263,6 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         }
         self.evals_result_ = results[0].metrics
         self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score
-        self.run_: RunRecord = record_run(
-            "train",
-            params.to_dict(),
-            seconds,
-            len(results[0].model.trees),
-            settings,
-            roster,
-            run.meters,
-            run.ledgers[0],
-            memory.peak,
-            basis,
-        )
 
     def _evaluation(
         self, eval_set: Any, weights: Any, names: Iterable[str], encode: Callable[[Any, int, str], Floats]
@@ -491,12 +442,6 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
-
-
-def _is_small(tables: dict[str, Table], params: TrainParams) -> bool:
-    """Return whether steps will be too short for the roles to compute beside each other with profit."""
-    rows, columns = next(iter(tables.values())).rows, sum(len(t.columns) for t in tables.values())
-    return rows * columns * params.max_bin <= _SMALL
 
 
 def _categories(table: Table) -> dict[str, tuple[str, ...]]:

@@ -34,9 +34,30 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         The column, or index, that says which row is whose, if the tables list the same rows in different orders. It is
         no feature. Results come in the order of the active participant's table. None: rows belong together by their
         position, and DataFrames whose indexes differ are refused.
-    n_estimators, max_depth, max_bin, learning_rate, reg_lambda, gamma, min_child_weight, subsample, colsample_bytree, \
-base_score, eval_metric, early_stopping_rounds
-        As in XGBoost; see docs/parameters.md for the few differences (max_depth 3 and max_bin 32 by default).
+    n_estimators : int, default 100
+        Rounds; each grows one tree, or one for each class.
+    max_depth : int, default 3
+        Levels of splits.
+    max_bin : int, default 32
+        Most bins of a column; every candidate costs bytes and comparisons.
+    learning_rate : float, default 0.3
+        Shrinks every leaf weight.
+    reg_lambda : float, default 1.0
+        L2 penalty on leaf weights.
+    gamma : float, default 0.0
+        Least gain of a split, on XGBoost's scale.
+    min_child_weight : float, default 1.0
+        Least sum of hessians on either side.
+    subsample : float, default 1.0
+        Share of rows in a round; the active participant draws in private.
+    colsample_bytree : float, default 1.0
+        Share of columns in a tree; every owner draws among its own, in private.
+    base_score : float or None
+        Start; derived from the labels if None, as in XGBoost.
+    eval_metric : str, callable or sequence of them, or None
+        Metrics of the evaluation rows, computed at the active participant.
+    early_stopping_rounds : int or None
+        Rounds without progress before stopping; needs an eval_set.
     objective : str, callable or None
         "binary:logistic" or "multi:softprob", chosen by the number of classes if None; or a callable
         (y, margin) -> (g, h) for two classes.
