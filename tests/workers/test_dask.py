@@ -73,7 +73,7 @@ def table(rows: int) -> tuple[pd.DataFrame, pd.Series[int]]:
 def fitted(client: Client | None, rows: int = ROWS, **params: Any) -> FedXGBClassifier:
     """Return a model of two participants, whose masks and coins repeat."""
     X, y = table(rows)
-    settings: dict[str, Any] = {"participants": 2, "n_estimators": 1, "max_depth": 3, "max_bin": 5, "insecure_seed": 3}
+    settings: dict[str, Any] = {"participants": 2, "n_estimators": 1, "max_depth": 2, "max_bin": 5, "insecure_seed": 3}
     return FedXGBClassifier(**settings | params, client=client, deadline=PATIENCE).fit(X, y)
 
 
