@@ -83,9 +83,11 @@ oldest:  ## run the tests with the oldest versions that pyproject.toml allows
 	VIRTUAL_ENV=build/oldest build/oldest/bin/uv pip install --quiet --resolution lowest-direct --editable ".[dev]" $(OLDEST)
 	build/oldest/bin/python -m pytest -q -n 2 $(ARGS)
 
-constraints: $(STAMP)  ## write constraints.txt: the versions that this environment has
+constraints:  ## write constraints.txt: the newest versions of all that any extra asks for
+	$(PYTHON) -m venv --clear build/constraints
+	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,docs,mlflow,align,dashboard,dask]"
 	@echo "# Names and versions only, written by make constraints. Used by: make setup CONSTRAINTS=constraints.txt" > $@.txt
-	$(BIN)/python -m pip --disable-pip-version-check list --format=freeze --exclude-editable --exclude pip \
+	build/constraints/bin/python -m pip --disable-pip-version-check list --format=freeze --exclude-editable --exclude pip \
 		| sed -n 'p; s/^xgboost-cpu==/xgboost==/p' | sort -f >> $@.txt  # other machines have xgboost under its other name
 
 dist:  ## build the source distribution and the wheel into dist/

@@ -309,7 +309,7 @@ def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) 
 
 
 _METRICS = {
-    "binary:logistic": ["logloss", "error", "auc"],
+    "binary:logistic": ["logloss", "error", "auc", "aucpr"],
     "custom classes": ["logloss", "error", "auc"],
     "multi:softprob": ["mlogloss", "merror"],
     "count:poisson": ["poisson-nloglik", "rmse", "mae"],

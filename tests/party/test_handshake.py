@@ -43,7 +43,7 @@ def run_apart(
     odd: int, roster: Roster = ROSTER, parameters: str = "", other_parameters: str | None = None, **changes: Any
 ) -> list[Outcome[str]]:
     """Run all roles, one of them with its own idea of roster or settings, and return how each of them ended."""
-    hub = MemoryHub(ROSTER.links(), 1 << 20)
+    hub = MemoryHub(ROSTER.links("mesh"), 1 << 20)
 
     def run(role: int) -> Outcome[str]:
         mine = {"deadline": WAIT, "parameters": parameters, **(changes if role == odd else {})}
@@ -67,6 +67,7 @@ DIFFERENCES: list[tuple[str, dict[str, Any]]] = [
     ("session", {"session": "other"}),
     ("roster", {"roster": Roster(("P1", "P2", "Q3"))}),
     ("roster", {"roster": Roster(("P1", "P2", "P3"), "notary")}),
+    ("topology", {"topology": "mesh"}),
 ]
 
 
@@ -95,6 +96,7 @@ def test_both_values_are_named_to_all(odd: int) -> None:
     for changes, values in (
         ({"other_parameters": other.to_json()}, {"learning_rate is 0.1", "max_depth is 5"}),
         ({"session": "autumn"}, {'it is "autumn"'}),
+        ({"topology": "mesh"}, {'it is "mesh"'}),
         ({"roster": Roster(("P1", "P3", "P2"))}, {'it is ["coordinator", "P1", "P3", "P2"]'}),
     ):
         for outcome in run_apart(odd, parameters=mine.to_json(), **changes):
@@ -104,6 +106,21 @@ def test_both_values_are_named_to_all(odd: int) -> None:
                 name, _, told = value.partition(" is ")
                 assert re.search(f"{name} is .* at .* and .* at ", str(outcome.error))
                 assert f"{told} at {ROSTER.name(odd)}" in str(outcome.error)
+
+
+def test_auxiliaries_of_a_mesh_compare_what_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the active participant passes on another nonce of P_2, P_3 notices, who has heard it from P_2 itself."""
+    plain = handshake._collect
+
+    def collect(comm: Communicator, peers: Any) -> tuple[dict[int, dict[str, Any]], list[bytes]]:
+        greetings, nonces = plain(comm, peers)
+        return greetings, [bytes(NONCE_BYTES), *nonces[1:]] if comm.role == 1 else nonces
+
+    monkeypatch.setattr(handshake, "_collect", collect)
+    outcomes = run_roles(meet, ROSTER, settings=SessionSettings(deadline=WAIT, topology="mesh"))
+    told = "P1 passed on another nonce or commitment than P2 sent"
+    assert {str(outcomes[role].error) for role in (2, 3)} >= {told}
+    assert all(told in str(outcome.error) for outcome in outcomes[1:] if outcome.role != "P1")
 
 
 @pytest.mark.parametrize(

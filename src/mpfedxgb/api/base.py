@@ -49,7 +49,7 @@ from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Link, Resources, SessionSettings, link_of
 from mpfedxgb.data.arrow import is_arrow
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.errors import DataError
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
@@ -285,8 +285,6 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             kernels.warm_up()  # before the clock starts: the first training of a process would look slow
             started = time.perf_counter()
             if params.is_unprotected:
-                if start is not None:
-                    raise SettingsError("xgb_model does not go with security='none'; leave it out, or use 'strict'")
                 run = plain_train(params, roster, data, settings, watcher.on_progress)
             else:
                 private = [(None,), *((mine,) for mine in data)]
