@@ -147,7 +147,7 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_level(
         model = fitted(client)
     assert len(struck) >= 2
     assert told(model) == expected
-    assert f"the worker {victim} is lost; its rows go to" in caplog.text
+    assert f"the worker {victim} is lost; its rows go to others" in caplog.text
 
 
 class TestRowBlocks:
