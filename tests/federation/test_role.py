@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
+import pyarrow as pa
 import pytest
 
 from contracts.transport_contract import Call
@@ -464,8 +464,8 @@ def test_a_scoring_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert len(session.predict(frames["bank"])) == 20
 
 
-def test_some_rounds_of_a_table_of_polars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The active participant alone decides which rounds count; the table may be one of polars."""
+def test_some_rounds_of_a_table_of_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The active participant alone decides which rounds count; the table may be one of pyarrow."""
     places = organisations(tmp_path, monkeypatch)
     train_all(places)
     frames = tables("binary", SCORE, with_label=False)
@@ -473,7 +473,7 @@ def test_some_rounds_of_a_table_of_polars(tmp_path: Path, monkeypatch: pytest.Mo
     aligned = {n: f.set_index("person").loc[asked["person"], COLUMNS[n]] for n, f in frames.items()}
     expected = estimator("binary").predict_proba(aligned, iteration_range=(1, 2))
     with running(places) as federation:
-        found = federation.predict(pl.from_pandas(asked), iteration_range=(1, 2))
+        found = federation.predict(pa.Table.from_pandas(asked, preserve_index=False), iteration_range=(1, 2))
         assert found["person"].tolist() == asked["person"].tolist()
         np.testing.assert_allclose(found.iloc[:, 2:].to_numpy(np.float64), expected, rtol=1e-12)
         with pytest.raises(SettingsError, match="is not within the model's"):
