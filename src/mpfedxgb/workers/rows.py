@@ -220,9 +220,10 @@ class WorkerRows:
         there = self._cluster.workers(least=1)
         load = Counter(dict.fromkeys(there, 0))
         load.update(worker for run, worker in self._worker_of.items() if run not in runs and worker in load)
+        for lost in sorted({self._worker_of[run] for run in runs}):
+            _log.warning("the worker %s is lost; its rows go to others", lost)
         for run in runs:
             worker = min(there, key=lambda one: (load[one], one))
-            _log.warning("the worker %s is lost; its rows go to %s", self._worker_of[run], worker)
             self._worker_of[run] = worker
             load[worker] += 1
             for held in self._held.values():
