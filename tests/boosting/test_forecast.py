@@ -231,3 +231,12 @@ def test_as_text_and_as_numbers() -> None:
     assert numbers["candidate_columns"] == {"bank": 40, "telecom": 30}
     assert numbers["seconds"] is None
     assert str(told.rounds) in told.summary
+
+
+def test_the_line_names_the_busiest_participant() -> None:
+    """The coordinator's bytes are told once; beside them stand those of a participant, also where it sends less."""
+    told = forecast(BASE, TableSizes(500, 0, (40, 30)), Roster(("bank", "telecom")))
+    sent = {name: counts.bytes_sent for name, counts in told.roles.items()}
+
+    assert max(sent, key=lambda name: sent[name]) == "coordinator"
+    assert "sent by bank" in told.summary

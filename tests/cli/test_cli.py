@@ -418,7 +418,7 @@ class TestPredict:
         """A prediction and the probability of every class per row, to a file or to standard output."""
         words = ["predict", models, files / "binary.csv", "--out", tmp_path / "scores.csv"]
         assert shell.run(*words, "--drop", "label") == 0
-        assert shell.out == ""
+        assert shell.out == f"{len(people())} predictions are in {tmp_path / 'scores.csv'}\n"
         assert stat.S_IMODE((tmp_path / "scores.csv").stat().st_mode) == 0o600
         scores = pd.read_csv(tmp_path / "scores.csv")
         assert list(scores.columns) == ["prediction", "class_no", "class_yes"]

@@ -73,7 +73,7 @@ def test_versions_that_are_not_there(shell: Shell, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("mpfedxgb.__file__", str(tmp_path / "__init__.py"))
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     assert shell.run("--version") == 0
-    assert "xgboost not installed (needed for export and comparison only)" in shell.out
+    assert "xgboost not installed (needed for to_xgboost and comparisons only)" in shell.out
     assert shell.out.endswith("kernels to be compiled by the first training, once\n")
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "kernels.add-7.py311.nbi").touch()

@@ -136,12 +136,12 @@ class TestPrinted:
         assert shell.run("init", folder, *TRIO) == 0
         lines = [shlex.split(line) for line in shell.out.splitlines() if line.startswith("mpfedxgb ")]
         assert [line[1] for line in lines] == (
-            ["doctor"] * 4 + ["coordinator"] + ["participant"] * 6 + ["join", "export-xgboost"]
+            ["doctor"] * 4 + ["coordinator"] + ["participant"] * 6 + ["report"] * 3 + ["join", "export-xgboost"]
         )
-        for line in lines[:11]:
+        for line in lines[:14]:
             assert Path(line[2]).is_file()
         assert [line[3] for line in lines[5:11]] == ["--train"] * 3 + ["--predict"] * 3
-        for line in lines[11:]:
+        for line in lines[14:]:
             models = [settings_of(folder, role).role.model for role in ROLES[1:]]
             assert line[2:-2] == [str(model) for model in models]
         readme = (folder / "README.md").read_text()

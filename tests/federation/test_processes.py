@@ -79,7 +79,7 @@ def take_models(trained: Path, made: Place) -> None:
 def test_the_printed_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One terminal per role, by the commands that `init` prints: train, predict, join, and load with xgboost."""
+    """One terminal per role, by the commands that `init` prints: train, predict, report, join, load with xgboost."""
     shell, folder = Shell(monkeypatch, capsys), tmp_path / "federation"
     ports = ",".join(map(str, free_ports(2)))  # others may be testing on the usual ones
     assert shell.run("init", folder, "--participants", "bank,telecom", "--ports", ports) == 0
@@ -116,6 +116,9 @@ def test_the_printed_commands(
     assert "60 predictions are in " in said[2]
     no_secrets("".join([*said, *logs]), folder)
 
+    for report in (words for words in printed if words[1] == "report"):
+        assert shell.run(*report[1:]) == 0
+    assert {path.name for path in folder.glob("*/*.report.html")} == {"bank.report.html", "telecom.report.html"}
     join, export = (next(w for w in printed if w[1] == name) for name in ("join", "export-xgboost"))
     assert shell.run(*join[1:]) == 0
     assert len(json.loads((folder / "joined.json").read_text())["trees"]) == 3

@@ -78,7 +78,7 @@ class Forecast:
     @property
     def summary(self) -> str:
         """The forecast as one line, for a log."""
-        busiest = max(self.roles, key=lambda name: self.roles[name].bytes_sent)
+        busiest = max(self.roster.participants, key=lambda name: self.roles[name].bytes_sent)
         return (
             f"full trees take {self.rounds} rounds, {in_units(self.dealer_bytes)} from {self.roster.coordinator}, "
             f"{in_units(self.roles[busiest].bytes_sent)} sent by {busiest}, "

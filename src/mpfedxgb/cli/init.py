@@ -174,6 +174,7 @@ def commands(folder: Path, roster: Roster) -> str:
         ],
         "Train, in one terminal per participant, in any order": participants("train"),
         "Score the rows of score.csv, in the same terminals": participants("predict"),
+        "A page to look at, for each participant": [_command("report", settings[role]) for role in roster.participants],
         "Put the whole model together, if all participants agree to that": [
             _command("join", *models, "--out", folder / "joined.json"),
             _command("export-xgboost", *models, "--out", folder / "xgboost.json"),
@@ -217,7 +218,8 @@ Nobody else opens a port. In earnest use {coordinator} shares no machine, disk o
 
 Put your files in the place of `train.csv`, `evaluate.csv` and `score.csv` (CSV or Parquet), name the id column and, at
 {active}, the label column in the settings file, and let `mpfedxgb doctor` look at them. All participants need the same
-people in each file; the order does not matter. `[training]` has to be the same at all roles.
+people in each file, or `align = true` to find those that they have in common; the order does not matter. `[training]`
+has to be the same at all roles.
 
 ## Certificates
 

@@ -232,6 +232,7 @@ def predict(
         result.to_csv(typer.get_text_stream("stdout"), index=False)
     else:
         write_table(result, out)
+        typer.echo(f"{len(result)} predictions are in {out}")
 
 
 def _predictions(active: PartialModel, margins: Floats) -> pd.DataFrame:

@@ -17,7 +17,7 @@ def version_text() -> str:
     """Return package, protocol, Python, the packages that matter, xgboost if there, and the state of the kernels."""
     spoken = ", ".join(str(number) for number in PROTOCOLS)
     packages = ", ".join(f"{name} {version_of(name) or 'missing'}" for name in _PACKAGES)
-    xgboost = version_of("xgboost") or "not installed (needed for export and comparison only)"
+    xgboost = version_of("xgboost") or "not installed (needed for to_xgboost and comparisons only)"
     return "\n".join(
         [
             f"mpfedxgb {mpfedxgb.__version__}",
