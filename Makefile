@@ -97,6 +97,7 @@ dist:  ## build the source distribution and the wheel into dist/
 
 docs: $(SITE)/.installed  ## build the documentation site into build/site; a broken link or a warning is a failure
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet  # the warning is about a later major version
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/python -m pytest -q tests/test_site.py
 
 notebooks: $(SITE)/.installed  ## run the tutorials anew, in place (some minutes)
 	PATH=$(CURDIR)/$(SITE)/bin:$$PATH $(SITE)/bin/jupyter-execute --inplace docs/tutorials/*.ipynb

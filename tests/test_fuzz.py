@@ -18,7 +18,7 @@ SEEDS = ("2", "38", "43", "2652", "2699")
 """Small: a callable with hessians of 0, classes with samples and weights, counts with weights and ids; a residual whose
 square is beyond float32, and a hessian that xgboost loses beside others."""
 
-WITH_EVALUATION = 81
+WITH_EVALUATION = 74
 
 HOW_IT_RUNS = {"participants", "callbacks", "verbosity", "deadline", "link", "topology", "client"}
 HOW_IT_RUNS |= {"n_jobs", "max_memory", "spool"}

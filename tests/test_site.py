@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from support.chromium import browser, find_chromium
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 NOTEBOOKS = sorted((DOCS / "tutorials").glob("*.ipynb"))
@@ -67,13 +69,37 @@ def test_notebooks_run(path: Path, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="the site's tools are not installed (make docs)")
-def test_the_site_builds_without_a_warning_and_without_outside_resources(tmp_path: Path) -> None:
-    """Strictly; and no page loads a script, a style, a font or a picture from elsewhere."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+has_tools = pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="make docs runs it, with its tools")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the site, built strictly: a warning is a failure."""
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)  # noqa: S603 # our own command
     assert ran.returncode == 0, ran.stderr
-    pages = [page.read_text() for page in (tmp_path / "site").rglob("*.html")]
+    return folder
+
+
+@has_tools
+def test_it_has_every_page_and_loads_nothing_from_elsewhere(site: Path) -> None:
+    """No page has a script, a style, a font or a picture of another host."""
+    pages = [page.read_text() for page in site.rglob("*.html")]
     assert len(pages) >= len(navigation())
     loaded = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(?:https?:)?//|<link\b[^>]*stylesheet[^>]*//")
     assert [found for page in pages for found in loaded.findall(page)] == []
+
+
+@has_tools
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium is installed on this machine")
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_browser_is_content_with_it(site: Path, tmp_path: Path, width: int) -> None:
+    """At the widths of a phone and a desk: no complaint, no request to a host, drawings drawn, nothing sticks out."""
+    with browser(tmp_path) as page:
+        for name in ("index", "how-it-works", "api", "wishes", "tutorials/credit-scoring"):
+            page.open((site / f"{name}.html").as_uri(), width)
+            assert page.ask("[...document.images].every(image => image.complete && image.naturalWidth > 5)"), name
+            assert page.ask("document.documentElement.scrollWidth") <= width, name
+            assert page.complaints == [], name
+            assert [url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))] == [], name

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.ids import SALT_BYTES, Ids, sort_by_id
 from mpfedxgb.data.table import Table
@@ -30,6 +31,7 @@ from support.views import Recorder
 ROSTER = Roster(("bank", "telecom", "retail"))
 PEOPLE = [f"c-{number:05}" for number in range(7000, 7040)]
 SETTINGS = SessionSettings(deadline=10.0)
+PARAMS = TrainParams()
 
 
 def ids(people: Sequence[object], seed: int = 0) -> Ids:
@@ -268,10 +270,10 @@ def test_the_checks_come_before_the_training() -> None:
     def program(party: Party) -> None:
         mine = None if party.is_coordinator else programs.Training(None, [ids(PEOPLE[: 30 + party.role])], None)  # type: ignore[arg-type]
         if party.is_coordinator:
-            programs.run_coordinator(party, None)  # type: ignore[arg-type]
+            programs.run_coordinator(party, PARAMS)
         else:
             assert mine is not None
-            programs.run_training(party, None, mine)  # type: ignore[arg-type]
+            programs.run_training(party, PARAMS, mine)
 
     outcomes = run_roles(program, ROSTER, settings=SETTINGS)
     assert isinstance(outcomes[1].error, UserError)

@@ -32,8 +32,11 @@ def from_arrow(data: Any, owner: str) -> pd.DataFrame:
         table = pyarrow.table(data)
     except (TypeError, ValueError) as error:
         raise DataError(f"{owner}: this {kind} is no table ({error}); give columns of equal length") from None
-    columns = [_column(pyarrow, table.column(i)).rename(name) for i, name in enumerate(table.column_names)]
-    return pd.concat(columns, axis=1) if columns else pd.DataFrame(index=range(table.num_rows))
+    if not table.num_columns:
+        return pd.DataFrame(index=range(table.num_rows))
+    frame = pd.concat([_column(pyarrow, column) for column in table.columns], axis=1)
+    frame.columns = pd.Index(table.column_names)
+    return frame
 
 
 def _column(pyarrow: Any, column: Any) -> pd.Series[Any]:

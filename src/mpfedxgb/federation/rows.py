@@ -114,8 +114,10 @@ def _rows_in_file(settings: RoleSettings, path: Path, purpose: str) -> Rows | No
     data, owner = _data(settings), settings.role.name
     told = "the features are read by this role, which hands their bins to the workers"
     names = None
+    if not path.is_file():
+        return None  # whoever reads the whole file says that there is none
     try:
-        if path.is_file() and is_parquet(path):
+        if is_parquet(path):
             names = ParquetRows.plain_names(path, data.categorical, data.numeric)
     except (ImportError, ValueError, OSError):
         return None  # whoever reads the whole file says what is wrong with it

@@ -37,7 +37,7 @@ from mpfedxgb.protocols.opening import (
 from mpfedxgb.protocols.plan import Plan, plan
 from mpfedxgb.protocols.private_matrix import KEPT_BYTES, PrivateMatrix, matrices_times, publish_matrix
 from mpfedxgb.protocols.reveal import reveal
-from mpfedxgb.protocols.row_blocks import BitMatrix, Matrix, RowBlocks, RowLayout
+from mpfedxgb.protocols.row_blocks import BitMatrix, Matrix, RowBlocks, RowLayout, Tile, combined, expanded, tiles_times
 from mpfedxgb.protocols.rows import RowVectors, Sides, masked_by, split_rows, splitting_rows
 from mpfedxgb.protocols.secret import (
     Secret,
@@ -85,14 +85,17 @@ __all__ = [
     "Steps",
     "Storage",
     "Tags",
+    "Tile",
     "argmax",
     "bit_signs",
     "bit_times",
     "both",
+    "combined",
     "comparing_with_zero",
     "concatenate",
     "concatenate_shares",
     "divide",
+    "expanded",
     "follow_openings",
     "fractions",
     "inner_product",
@@ -137,6 +140,7 @@ __all__ = [
     "sum_of_products",
     "sums_of_bit_products",
     "sums_of_products",
+    "tiles_times",
     "to_shares",
     "truncate",
     "winning_tags",

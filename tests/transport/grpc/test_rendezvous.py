@@ -432,7 +432,7 @@ def test_nobody_listens(federation: Loopback) -> None:
     with pytest.raises(PeerTimeoutError) as caught:
         federation.connect(2, timeout=NO_WAIT)
     assert NO_WAIT <= time.monotonic() - began < LONG / 2
-    for name, port in zip(("coordinator", "bank"), federation.ports, strict=True):
+    for name, port in zip(("coordinator", "bank"), federation.ports[:2], strict=True):
         assert f"{name}: {name} at 127.0.0.1:{port} cannot be reached: Connection refused" in str(caught.value)
 
 
