@@ -93,6 +93,20 @@ class CommunicatorContract(Connected):
                 with pytest.raises(PeerFailedError, match="P2 failed: UserError: no more"):
                     call.result()
 
+    def test_a_message_in_parts_that_cannot_be_made(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is the failure of the role that sends, whatever it is, and not that of a thread nobody hears of."""
+        numbers = np.zeros(20_000, np.uint64)
+        with self.comms(2, max_frame_bytes=4096) as comms:
+
+            def no_memory(peers: object, arrays: object, kind: Kind = Kind.DATA) -> None:
+                raise MemoryError
+
+            monkeypatch.setattr(comms[1], "send", no_memory)
+            call = Call(comms[2].send, [1], [numbers])
+            with pytest.raises(MemoryError):
+                comms[1].exchange([([2], [numbers])], {2: numbers.nbytes})
+            call.result()
+
     def test_posts_in_step_understand_each_other(self) -> None:
         """Arrays arrive as they were sent, and both meters count the same."""
         with self.comms() as comms:

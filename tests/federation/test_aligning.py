@@ -63,7 +63,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Organisa
     kernels.warm_up()  # on a busy machine that takes longer than anything here
     made = organisations(tmp_path, monkeypatch)
     yield made
-    made.board.close()
+    made.close()
 
 
 def add(places: Organisations, role: int, text: str) -> None:

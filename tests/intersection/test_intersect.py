@@ -118,13 +118,27 @@ def outcomes(
 LISTS = [["a", "b", "c"], ["b", "c", "d"], ["c", "b", "e"]]
 
 
-@pytest.mark.parametrize("least", [3, 4])
-def test_too_few_in_common(least: int) -> None:
-    """Nobody but P_1 hears how many there are, or which; all hear that they are too few, and what to do."""
-    for one in outcomes(LISTS, {}, least)[1:]:
+@pytest.mark.parametrize(("least", "found_by_bank"), [(3, 2), (4, 0)])
+def test_too_few_in_common(least: int, found_by_bank: int) -> None:
+    """Nobody but P_1 hears how many there are, which is on its ledger; nobody at all where a list itself is shorter."""
+    for m, one in enumerate(outcomes(LISTS, {}, least)[1:], start=ACTIVE):
         assert f"the participants have fewer than {least} training rows in common; compare how" in str(one.error)
         assert isinstance(one.error, (UserError, PeerFailedError))
-        assert COMMON not in {entry.name for entry in one.ledger}
+        assert one.ledger.count(COMMON, "participants") == 0
+        assert one.ledger.count(COMMON, "bank") == (found_by_bank if m == ACTIVE else 0)
+
+
+def test_a_few_guesses_are_not_answered() -> None:
+    """A P_1 that asks about fewer ids than there have to be in common, and does not mind, gets no point back."""
+    private = [((),), (["b"], 1, None), *((ids, 2, None) for ids in LISTS[1:])]
+    recorder = Recorder()
+    ended = run_roles(program, Roster(NAMES[:3]), private, SETTINGS, recorder)
+    assert [type(one.error) for one in ended[1:]] == [PeerFailedError, UserError, UserError]
+    assert COMMON not in {entry.name for entry in ended[ACTIVE].ledger}
+    sent = {
+        frame.label for auxiliary in (2, 3) for frame in recorder.links[auxiliary, ACTIVE] if frame.kind is Kind.DATA
+    }
+    assert sent == set()
 
 
 def test_nothing_in_common() -> None:

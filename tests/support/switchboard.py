@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,7 @@ class Organisations:
         network = {"deadline": 20.0, "connect_timeout": 20.0, **(network or {})}
         self.trial = Trial(folder, tables, label, "person", training, network, to_score)
         self.board = Switchboard(len(tables) + 1)
+        self._started: list[Call] = []
         patch.setattr(session, "open_transport", self.board.open)
 
     @property
@@ -101,4 +103,12 @@ class Organisations:
 
     def start(self, role: int, run: Callable[[RoleSettings], Any]) -> Call:
         """Run something as a role, in a thread of its own."""
-        return Call(run, self.settings(role))
+        self._started.append(Call(run, self.settings(role)))
+        return self._started[-1]
+
+    def close(self) -> None:
+        """End all that was started: a role that came late would take its place at the switchboard of the next test."""
+        self.board.close()
+        for call in self._started:
+            with suppress(Exception, StoppedError):  # how it ended is its test's business
+                call.result()

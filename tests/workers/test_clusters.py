@@ -18,13 +18,13 @@ from distributed import LocalCluster, Security
 
 from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
-from mpfedxgb.errors import PeerFailedError, SettingsError, WorkersError
+from mpfedxgb.errors import PeerFailedError, SettingsError, WorkersError, public_reason
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.doctor import Level, examine
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import Trial, free_ports
-from mpfedxgb.federation.workers import own_workers
+from mpfedxgb.federation.workers import own_workers, workers_in_session
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.transport.certificates import Authority
 
@@ -214,6 +214,9 @@ def test_who_is_not_let_in(trial: Trial, clusters: dict[str, LocalCluster], tmp_
     gone = with_workers(settings, deadline=5.0, ca=tmp_path / "gone")
     with pytest.raises(SettingsError, match=r"\[workers\]: there is no file .*gone"):
         own_workers(gone).__enter__()
+    with pytest.raises(WorkersError, match=r"\[workers\]: there is no file .*gone") as caught:
+        workers_in_session(gone).__enter__()
+    assert "gone" not in public_reason(caught.value)
 
 
 def with_workers(settings: RoleSettings, deadline: float, **values: Any) -> RoleSettings:

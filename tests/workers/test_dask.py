@@ -237,6 +237,17 @@ class TestRefused:
         with pytest.raises(SettingsError, match=r"tcp://10\.0\.0\.7:8786 is not encrypted; give one at tls://"):
             refuse_open_traffic("tcp://10.0.0.7:8786")
 
+    def test_workers_that_are_elsewhere(self) -> None:
+        """A scheduler on this machine is no reason to send keys to workers that are not, in the clear."""
+        elsewhere = {"n_workers": 1, "processes": False, "protocol": "tcp", "dashboard_address": None}
+        with (
+            LocalCluster(**elsewhere, host="127.0.0.2", scheduler_kwargs={"host": "127.0.0.1"}) as made,
+            Client(made.scheduler_address, set_as_default=False) as client,
+        ):
+            found = Cluster.over(client, PATIENCE)
+            with pytest.raises(WorkersError, match=r"worker at tcp://127\.0\.0\.2:\d+ is not encrypted; start it on"):
+                found.workers(least=1)
+
     def test_no_client(self, client: Client) -> None:
         """Something else, or one that is closed."""
         with pytest.raises(SettingsError, match=r"client='tcp://x' is no distributed\.Client"):

@@ -47,7 +47,7 @@ from mpfedxgb.federation.scoring import Service
 from mpfedxgb.federation.session import Stopper, run_session, serve, state_folder
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.stopping import stopping_on_signals
-from mpfedxgb.federation.workers import own_workers
+from mpfedxgb.federation.workers import own_workers, workers_in_session
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.intersection.intersect import Marks, Progress
 from mpfedxgb.party.ledger import Ledger
@@ -206,7 +206,7 @@ def _train(
 
 def coordinate(settings: RoleSettings, once: bool = False, client: Any = None) -> None:
     """Deal for one session after the other, until stopped; for one only, if `once`, and for alignments before it."""
-    private = (settings.training, settings.limits, partial(own_workers, settings, client))
+    private = (settings.training, settings.limits, partial(workers_in_session, settings, client))
     with stopping_on_signals():
         if not once:
             serve(settings, run_coordinator, private)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from mpfedxgb.errors import SettingsError, WorkersError
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.workers.cluster import Cluster
 
@@ -26,3 +27,14 @@ def own_workers(settings: RoleSettings, client: Any = None) -> Iterator[Cluster 
         yield cluster
     finally:
         cluster.close()
+
+
+@contextmanager
+def workers_in_session(settings: RoleSettings, client: Any = None) -> Iterator[Cluster | None]:
+    """Connect as `own_workers` while others wait: they are told of an error, and not where files or workers are."""
+    with ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(own_workers(settings, client))
+        except SettingsError as error:
+            raise WorkersError(str(error)) from None
+        yield cluster

@@ -71,8 +71,9 @@ def intersect(
     Rounds: 4, and 1 per CHUNK ids of P_1. Sent: 40 bytes, 32 per id of P_1 and 16 per column of its dictionary by each
     auxiliary; by P_1 to each 48 + 32 (M - 1) bytes, 32 per id, 16 per common id, and 8 each third of a deadline. In a
     mesh it is 32 bytes to each other auxiliary, and so many fewer to and from P_1.
-    Reveals: SIZES, of P_1 to all and of each auxiliary to P_1; COMMON to all participants, unless they are fewer than
-    `least`: then only that.
+    Reveals: SIZES, of P_1 to all and of each auxiliary to P_1; COMMON to all participants. Where they are fewer than
+    `least`, COMMON to P_1 alone, and to the others that they are so few, or none. A list that is shorter itself is
+    refused before anything that depends on an id is sent.
 
     Parameters
     ----------
@@ -90,6 +91,7 @@ def intersect(
     repeated = len(ids) - len(set(ids))
     if repeated:
         raise DataError(f"{party.name}: {repeated} of {len(ids)} {what} rows repeat an id; keep one row per id")
+    _refuse_few(what, len(ids), least)
     with party.phase(f"align {what}"):
         _step(party, "sizes and keys", 1, 3)
         if party.is_active:
@@ -101,7 +103,7 @@ def intersect(
             common = np.empty(len(ids), np.bool_)
             common[order] = _tell_common(mine, what, sums, tags, least)
             return common
-        salt, asked, agreed = _agree_on_keys(party, len(ids), group)
+        salt, asked, agreed = _agree_on_keys(party, len(ids), group, what, least)
         mine = _Mine(party, ids, group, make_oracles(salt), on_progress)
         values, own_tags = _evaluate(mine, asked)
         _send_dictionary(mine, values, agreed)
@@ -140,11 +142,12 @@ def _hear_sizes(party: Party, size: int) -> tuple[bytes, dict[int, int]]:
     return salt, sizes
 
 
-def _agree_on_keys(party: Party, size: int, group: Group) -> tuple[bytes, int, U8]:
+def _agree_on_keys(party: Party, size: int, group: Group, what: str, least: int) -> tuple[bytes, int, U8]:
     """Return the salt, how many ids P_1 has, and what was agreed with every other auxiliary (1, at an auxiliary)."""
     salt, asked = _take(party, ACTIVE, (np.uint8, (SALT_BYTES,)), _SIZE)
     check_numbers(party, ACTIVE, asked.tolist(), _ROWS)
     _note_sizes(party)
+    _refuse_few(what, int(asked[0]), least)  # P_1 learns which of a few ids all have, whatever `least` is
     secret = group.scalar()
     public, told = group.public(secret), np.array([size], np.int64)
     others = [m for m in party.others if m != party.role]
@@ -260,7 +263,8 @@ def _tell_common(mine: _Mine, what: str, sums: U64, tags: dict[int, U8], least: 
     common: Marks = (sums[:, 0] | sums[:, 1]) == 0
     count = int(common.sum())
     if count < least:
-        raise UserError(_too_few(what, count, least))
+        party.ledger.record(COMMON, party.name, count)
+    _refuse_few(what, count, least)
     party.ledger.record(COMMON, "participants", count)
     for m in party.others:
         told = tags[m][common]
@@ -312,12 +316,15 @@ def _chunks(size: int) -> list[slice]:
     return [slice(at, min(size, at + CHUNK)) for at in range(0, size, CHUNK)]
 
 
-def _too_few(what: str, count: int, least: int) -> str:
+def _refuse_few(what: str, count: int, least: int) -> None:
+    """Raise UserError where so many rows, in common or in a whole list, are fewer than there have to be in common."""
+    if count >= least:
+        return
     if count == 0:
         found = f"the participants have no {what} row in common"
     else:
         found = f"the participants have fewer than {least} {what} rows in common"
-    return (
+    raise UserError(
         f"{found}; compare how all of them write the id column, and [align] ids, case, spaces and unicode, or lower "
         "[align] min_rows at all participants"
     )

@@ -133,13 +133,13 @@ class Communicator:
             for peers, arrays in outgoing:
                 self.send(peers, arrays)
             return {peer: self.receive(peer, expected=count) for peer, count in expected.items()}
-        failed: list[FederationError] = []
+        failed: list[BaseException] = []
 
         def send_all() -> None:
             try:
                 for peers, arrays in outgoing:
                     self.send(peers, arrays)
-            except FederationError as error:
+            except BaseException as error:  # such as a lack of memory: it is this role's failure, not its thread's
                 failed.append(error)
 
         sender = threading.Thread(target=send_all, name=f"{self.roster.name(self.role)} sends", daemon=True)

@@ -113,7 +113,9 @@ class Cluster:
         while True:
             found = self._there()
             if len(found) >= least:
-                self._check_versions([worker for worker in found if worker not in self._checked])
+                new = [worker for worker in found if worker not in self._checked]
+                _refuse_open_workers(new)
+                self._check_versions(new)
                 return found
             if time.monotonic() > end:
                 raise WorkersError(
@@ -265,13 +267,27 @@ class Cluster:
 
 def refuse_open_traffic(address: str) -> None:
     """Refuse a scheduler whose traffic others could read: masks, bins and keys of steps go to its workers."""
+    if not _is_closed(address):
+        raise SettingsError(
+            f"the Dask scheduler at {address} is not encrypted; give one at tls://..., with distributed.Security(..., "
+            "require_encryption=True), or one on this machine"
+        )
+
+
+def _refuse_open_workers(workers: Sequence[str]) -> None:
+    """Refuse workers whose traffic others could read: a scheduler on this machine may have some on other machines."""
+    for worker in workers:
+        if not _is_closed(worker):
+            raise WorkersError(
+                f"the Dask worker at {worker} is not encrypted; start it on this machine (--host 127.0.0.1), or give "
+                "the whole cluster TLS, with a scheduler at tls://..."
+            )
+
+
+def _is_closed(address: str) -> bool:
+    """Return whether what goes to an address is encrypted, or stays on this machine."""
     parts = urlsplit(address)
-    if parts.scheme in ("tls", "inproc") or (parts.scheme == "tcp" and parts.hostname in _LOOPBACK):
-        return
-    raise SettingsError(
-        f"the Dask scheduler at {address} is not encrypted; give one at tls://..., with distributed.Security(..., "
-        "require_encryption=True), or one on this machine"
-    )
+    return parts.scheme in ("tls", "inproc") or (parts.scheme == "tcp" and parts.hostname in _LOOPBACK)
 
 
 def _require_dask() -> None:

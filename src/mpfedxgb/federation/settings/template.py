@@ -245,7 +245,7 @@ def _align() -> list[_Line]:
         _Line("case", "exact", "exact, or ignore: whether capitals count", True),
         _Line("spaces", "trim", "trim those around an id, or remove them all", True),
         _Line("unicode", "NFC", "NFC, or NFKC: then letters that look alike in other widths are one", True),
-        _Line("min_rows", LEAST_ROWS, "with fewer in common, nobody learns which", True),
+        _Line("min_rows", LEAST_ROWS, "with fewer in common, only the active participant learns which", True),
         _Line("n_jobs", 1, "example: threads to compute with here, instead of one per core", True),
     ]
 
