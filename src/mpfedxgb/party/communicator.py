@@ -146,8 +146,8 @@ class Communicator:
         sender.start()
         try:
             received = {peer: self.receive(peer, expected=count) for peer, count in expected.items()}
-        except PeerFinishedError:
-            sender.join(_LAST_WORDS)  # it may have read why that peer has ended
+        except (PeerFinishedError, PeerTimeoutError):
+            sender.join(_LAST_WORDS)  # it may have read why that peer has ended, or have failed itself
             if failed:
                 raise failed[0] from None
             raise

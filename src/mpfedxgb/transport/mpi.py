@@ -252,6 +252,11 @@ def world_transport(capacity: int, topology: str = STAR) -> tuple[MpiTransport, 
             f"mpiexec started {roles} processes; it takes one for the coordinator and two or more for participants: "
             "mpiexec -n 3 ..."
         )
+    if topology != STAR and MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+        raise UserError(
+            f"this MPI does not let two threads call it at once, which a {topology} needs for long messages; use "
+            'topology = "star", or an MPI built with MPI_THREAD_MULTIPLE'
+        )
     ranks = {peer: peer for peer in neighbours(topology, role, roles)}
     return MpiTransport(comm, role, ranks, capacity), role, roles
 
