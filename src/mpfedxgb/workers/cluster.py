@@ -15,7 +15,6 @@ import ssl
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -243,10 +242,15 @@ class Cluster:
                 f"the Dask cluster at {self._address} has not answered for {self._deadline:g} seconds; start this role "
                 "again to go on"
             ) from None
-        except (OSError, CancelledError, RuntimeError):
+        except MpfedxgbError:
+            raise
+        except Exception as error:  # a connection that breaks while it is made again fails in many ways
             if self._is_alone():
                 raise self._gone() from None
-            raise
+            raise WorkersError(
+                f"the Dask cluster at {self._address} failed ({type(error).__name__}: {error}); start this role again "
+                "to go on"
+            ) from None
 
     def _is_alone(self) -> bool:
         """Return whether the scheduler is gone: it is asked once more."""
