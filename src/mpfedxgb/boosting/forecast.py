@@ -163,6 +163,46 @@ class Basis:
     owners: tuple[tuple[int, ...], ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class OwnForecast:
+    """What one role of a federation will spend with full trees: a rehearsal of itself alone, in a fifth of the time."""
+
+    counts: Counts
+    memory: int
+    disk: int
+
+    @property
+    def summary(self) -> str:
+        """The forecast as one line, for the role's log."""
+        counts = self.counts
+        rounds = f"{counts.rounds} rounds; " if counts.rounds else ""  # the coordinator has none of its own
+        return (
+            f"full trees take {rounds}this role sends {in_units(counts.bytes_sent)}, receives "
+            f"{in_units(counts.bytes_received)} and takes up to {in_units(self.memory)} of memory"
+        )
+
+    def to_dict(self) -> dict[str, int]:
+        """Return plain numbers, for the role's record."""
+        counts = self.counts
+        return {
+            "rounds": counts.rounds,
+            "hops": counts.hops,
+            "bytes_sent": counts.bytes_sent,
+            "dealer_bytes": counts.dealer_bytes,
+            "memory": self.memory,
+            "disk": self.disk,
+        }
+
+
+def foretold_of(basis: Basis, role: int) -> OwnForecast | None:
+    """Return what a run will cost one role of a federation; None where its protocol is not forecast."""
+    params, sizes = basis.params, basis.sizes
+    if params.is_paper:
+        return None
+    plan = _Plan(params, sizes, basis.roster, basis.settings, None, basis.keeps_rounds)
+    return OwnForecast(plan.costs(role).total, peak_bytes(role, params, sizes), disk_bytes(role, params, sizes))
+
+
 @lru_cache(maxsize=8)
 def foretold(basis: Basis) -> Forecast | None:
     """Return the forecast of a run; None where its protocol is not forecast."""

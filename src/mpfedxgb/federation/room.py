@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mpfedxgb.boosting.forecast import Basis, foretold
+from mpfedxgb.boosting.forecast import Basis, foretold_of
 from mpfedxgb.boosting.room import check_limits, check_role
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.party import Party
@@ -23,22 +23,10 @@ def prepare_for(settings: RoleSettings, party: Party, note: Callable[[Mapping[st
 
     def on_sizes(sizes: TableSizes) -> None:
         basis = Basis(settings.training, sizes, settings.roster, party.communicator.settings, keeps_rounds=True)
-        told = foretold(basis)
+        told = foretold_of(basis, party.role)
         if told is not None:
             _log.info("%s", told.summary)
-            mine = told.roles[party.name]
-            note(
-                {
-                    "forecast": {
-                        "rounds": mine.rounds,
-                        "hops": mine.hops,
-                        "bytes_sent": mine.bytes_sent,
-                        "dealer_bytes": told.dealer_bytes,
-                        "memory": told.memory[party.name],
-                        "disk": told.disk[party.name],
-                    }
-                }
-            )
+            note({"forecast": told.to_dict()})
         spooled = check_limits([party.role], settings.training, sizes, settings.limits)
         check_role(party.name, party.role, settings.training, sizes, settings.role.state, in_spool=spooled)
 
