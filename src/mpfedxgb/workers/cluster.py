@@ -242,15 +242,10 @@ class Cluster:
                 f"the Dask cluster at {self._address} has not answered for {self._deadline:g} seconds; start this role "
                 "again to go on"
             ) from None
-        except MpfedxgbError:
-            raise
-        except Exception as error:  # a connection that breaks while it is made again fails in many ways
+        except Exception:  # a connection that breaks while it is made again fails in many ways; or a worker has gone
             if self._is_alone():
                 raise self._gone() from None
-            raise WorkersError(
-                f"the Dask cluster at {self._address} failed ({type(error).__name__}: {error}); start this role again "
-                "to go on"
-            ) from None
+            raise
 
     def _is_alone(self) -> bool:
         """Return whether the scheduler is gone: it is asked once more."""
