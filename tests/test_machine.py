@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mpfedxgb.machine import free_disk, free_memory, used_memory
+from support.loopback import run_program
 
 MB = 1 << 20
 
@@ -91,3 +93,25 @@ def test_disk_of_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
     assert near is not None
     assert far is not None
     assert abs(near - far) < 1 << 30
+
+
+KEEPING = """
+from mpfedxgb.machine import give_back, used_memory
+blocks = [bytearray(b"x" * 100_000) for _ in range(1000)]
+del blocks[:-1]
+print(used_memory())
+give_back(1000)
+print(used_memory())
+give_back(1 << 30)
+print(used_memory())
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library keeps what is free")
+def test_what_is_free_is_given_back() -> None:
+    """What lies below something that is still there comes back when it is asked for, after what was large."""
+    told, _ = run_program(KEEPING).communicate(timeout=60)
+    before, after_little, after_much = (int(number) for number in told.split())
+
+    assert before - after_little < 8 * MB
+    assert before - after_much > 48 * MB

@@ -1,7 +1,11 @@
-"""What this machine has left for a process: memory and disk, by the tightest of all limits that are known."""
+"""What this machine has left for a process: memory and disk, by the tightest of all limits that are known.
+
+And memory that it gets back.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 from contextlib import suppress
@@ -11,6 +15,9 @@ _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
 _UNLIMITED = 1 << 60
 """Where a control group has no limit, its file says "max", or a number beyond all machines."""
+
+_LARGE = 1 << 27
+"""Bytes of a training from which on it is worth giving them back at once."""
 
 
 def free_memory(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int | None:
@@ -31,6 +38,17 @@ def used_memory(proc: Path = _PROC) -> int:
             if line.startswith("RssAnon:"):
                 return int(line.split()[1]) * 1024
     return 0
+
+
+def give_back(count: int) -> None:
+    """Let the C library give the system back what is free, where so many bytes are large: it keeps it for its threads.
+
+    After a set-up that is what tiles took on their way. The next training has other threads, and would take as much.
+    """
+    if count <= _LARGE:
+        return
+    with suppress(OSError, AttributeError):  # not every C library has this
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def free_disk(folder: Path) -> int | None:

@@ -39,9 +39,11 @@ rows, features, told, folder = int(sys.argv[1]), int(sys.argv[2]), json.loads(sy
 rng = np.random.default_rng(1)
 X = rng.normal(size=(rows, features)).astype(np.float32)
 y = (X[:, 0] + X[:, -1] + rng.normal(size=rows) > 0).astype(int)
-FedXGBClassifier(n_estimators=1, max_depth=2, max_bin=4).fit(X[:500], y[:500])  # what is imported and compiled once
+told = {"n_estimators": 1, **told}
+few = {"security": told.get("security", "strict"), "n_estimators": told["n_estimators"]}
+FedXGBClassifier(max_depth=2, max_bin=4, **few).fit(X[:500], y[:500])  # what is imported and compiled once
 before = anonymous_memory()
-model = FedXGBClassifier(n_estimators=1, spool=folder, **told).fit(X, y)
+model = FedXGBClassifier(spool=folder, **told).fit(X, y)
 columns = [sum(map(len, owner.values())) for owner in model.cut_points_.values()]
 print(json.dumps([model.run_.peak_memory - before, columns]))
 """
@@ -61,13 +63,15 @@ def measured(rows: int, features: int, told: dict[str, object], folder: Path) ->
         (60_000, {"participants": 2, "max_depth": 5, "max_bin": 64}),
         (50_000, {"participants": 4, "max_depth": 4, "max_bin": 64}),
         (50_000, {"participants": 3, "max_depth": 5, "max_bin": 64, "max_memory": "700 MB"}),
+        (70_000, {"participants": 3, "max_depth": 2, "max_bin": 32, "security": "sealed", "n_estimators": 2}),
     ],
-    ids=["two", "four", "spool"],
+    ids=["two", "four", "spool", "sealed"],
 )
 def test_the_formula_is_right_within_15_percent(rows: int, told: dict[str, object], tmp_path: Path) -> None:
     """For simulations of several sizes, in memory and in the spool."""
     taken, columns = measured(rows, 10, told, tmp_path)
-    params = TrainParams(num_class=2, max_depth=int(str(told["max_depth"])))
+    security = str(told.get("security", "strict"))
+    params = TrainParams(num_class=2, max_depth=int(str(told["max_depth"])), security=security)
     sizes = TableSizes(rows, 0, tuple(columns))
     forecast = training_bytes(range(len(columns) + 1), params, sizes, in_spool="max_memory" in told)
 
@@ -85,7 +89,7 @@ def test_what_the_formula_is_made_of() -> None:
     )
     u, members = 16 * 1_000_000 * 8, 4 * 32 * 125_000
     for role, (vectors, features) in enumerate(((6, 0), (8, 10), (7, 20), (7, 0))):
-        assert five[role] == vectors * u + members + features * 5_000_000 + 12_000_000
+        assert five[role] == vectors * u + members + features * 5_000_000 + 6_000_000
         assert six[role] - five[role] == vectors * u + members
         assert classes[role] - five[role] == 3 * (vectors * u + members)
     assert not keeps_masks(sizes)
@@ -95,6 +99,26 @@ def test_what_the_formula_is_made_of() -> None:
     assert peak_bytes(0, params, sizes) == BASE + five[0]
     assert simulation_bytes(params, sizes) == BASE + sum(five.values()) + 930 * 8_000_000
     assert simulation_bytes(params, sizes, in_spool=True) == BASE + sum(five.values())
+
+
+def test_what_sealed_trainings_take_besides() -> None:
+    """Margins, labels and weights stay; chunks of up to 2^17 rows count where levels are narrow; shares are on disk."""
+    sizes = TableSizes(1_000_000, 1000, (310, 620))
+    flat, deep = (TrainParams(num_class=2, max_depth=depth, security="sealed") for depth in (1, 7))
+    paper = replace(deep, security="paper", min_child_weight=0.0)  # whose levels are as wide
+    for role, carried in enumerate((8, 16, 16)):
+        kept = carried * 2_001_000
+        assert bytes_besides(deep, sizes)[role] - bytes_besides(paper, sizes)[role] == kept
+        weighted = bytes_besides(replace(deep, weighted=True), sizes)[role]
+        assert weighted - bytes_besides(deep, sizes)[role] == carried * 1_000_000
+        assert margin_bytes(role, flat, sizes) == (4 * 8 * 1_001_000 if role else 0)
+    few, most, more = (replace(sizes, rows=rows, eval_rows=0, columns=(9, 9)) for rows in (1 << 16, 1 << 17, 1 << 18))
+    taken = [bytes_besides(flat, one)[0] - 18 * 8 * one.rows for one in (few, most, more)]
+    assert taken[1] - taken[0] > 3 * (taken[2] - taken[1])
+    frames = [peak_bytes(1, flat, one) - BASE - training_bytes([1], flat, one) for one in (few, most, more)]
+    assert frames[0] * 2 == frames[1] == frames[2] > 0
+    squares = replace(flat, objective="reg:squarederror", num_class=1)
+    assert peak_bytes(1, squares, most) == BASE + training_bytes([1], squares, most)
 
 
 def test_the_coordinator_keeps_small_masks() -> None:

@@ -192,5 +192,5 @@ def test_no_protocol_runs_without_protection() -> None:
         SettingsError, match=r"security='none' protects nothing, so it is not for a protocol: .*simulate"
     ):
         unprotected.run()
-    with pytest.raises(SettingsError, match=r"it is one of strict, paper, none"):
+    with pytest.raises(SettingsError, match=r"it is one of strict, sealed, paper, none"):
         TrainParams(security="nothing")

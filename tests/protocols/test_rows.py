@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import COORDINATOR, Party
-from mpfedxgb.protocols import Secret, Sides, public_secret, rows, share_each, split_rows
+from mpfedxgb.protocols import (
+    RowVectors,
+    Secret,
+    Sides,
+    mask_rows,
+    public_secret,
+    rows,
+    share_each,
+    split_rows,
+    to_shares,
+)
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, wide
 from mpfedxgb.ring.bits import pack
 from mpfedxgb.ring.threads import Workers
@@ -22,6 +32,8 @@ from support.evaluation import (
     SEEDS,
     Evaluation,
     Operand,
+    check_masks,
+    enter,
     evaluate,
     integers,
     residues,
@@ -169,3 +181,23 @@ def test_bits_have_to_be_packed() -> None:
             ),
             2,
         )
+
+
+@pytest.mark.parametrize("participants", [2, 3, 5])
+@pytest.mark.parametrize("shape", [(2, 17), (0,), (3, 0)])
+def test_masked_rows_have_everyones_part_of_their_mask(participants: int, shape: tuple[int, ...]) -> None:
+    """Shares become a secret; of its mask everybody has its own part, and the coordinator all of them, one by one."""
+    values = residues(np.random.default_rng(9), VECTOR, shape)
+
+    def program(party: Party) -> tuple[Secret, RowVectors]:
+        return mask_rows(party, to_shares(party, enter(party, 1, Operand(VECTOR, values))))
+
+    (whole, kept), *parts = run_patiently(program, participants).results
+
+    check_masks([[secret] for secret, _ in ((whole, kept), *parts)])
+    same(integers((parts[0][0].masked - whole.mask).decode(), shape), VECTOR, values)
+    for m, (secret, vectors) in enumerate(parts, 1):
+        np.testing.assert_array_equal(vectors.masked.data, secret.masked.data)
+        assert [k for k, part in vectors.parts.items() if not part.is_hidden] == [m]
+        np.testing.assert_array_equal(vectors.parts[m].data, secret.mask.data)
+        np.testing.assert_array_equal(kept.parts[m].data, secret.mask.data)

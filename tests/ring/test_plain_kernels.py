@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.ring import kernels
-from mpfedxgb.ring.plain_kernels import NOT_ALLOWED, part_rows, score_candidates
+from mpfedxgb.ring.plain_kernels import FEATURE, NOT_ALLOWED, part_rows, score_candidates, sum_bins
 from mpfedxgb.tree.plain import NEAR, PlainTable
 from support.property_tests import examples
 
@@ -57,24 +57,16 @@ def test_sums_are_exact_and_scores_near(seed: int, max_bin: int, size: int, lam:
     cuts = np.sort(rng.integers(0, rows + 1, nodes - 1))
     bounds = np.stack([np.r_[0, cuts], np.r_[cuts, rows]], axis=1).astype(np.int64)
     allowed = (rng.random(len(own)) < 0.8).astype(np.uint8)
-    left = np.zeros((nodes, len(own), 2), np.int64)
-    totals, scores = np.zeros((nodes, 2), np.int64), np.zeros((nodes, len(own)))
+    left, scores = np.zeros((nodes, len(own), 2), np.int64), np.zeros((nodes, len(own)))
+    wanted = np.zeros(len(table.counts), np.uint8)
+    wanted[table.items[allowed != 0, FEATURE]] = 1
+    places = rng.permutation(nodes)
+    sums = np.full((nodes, 1 + int((table.counts + 1).sum()), 2), 7, np.int64)
 
-    score_candidates(
-        table.codes,
-        order,
-        gh[order],
-        bounds,
-        table.items,
-        table.counts,
-        allowed,
-        float(lam),
-        1,
-        0,
-        left,
-        totals,
-        scores,
-    )
+    sum_bins(table.codes, order, gh[order], np.c_[bounds, places], table.counts, wanted, sums)
+    sums = sums[places]
+    score_candidates(sums, table.items, table.counts, allowed, float(lam), 1, 0, left, scores)
+    totals = sums[:, 0]
 
     bits = own.tile().astype(np.int64)
     for n, (start, stop) in enumerate(bounds.tolist()):

@@ -115,6 +115,33 @@ def test_all_pairs_of_edges(ring: Ring, operation: Binary) -> None:
     assert same(operation(from_ints(ring, a), from_ints(ring, b)), expected(ring, operation, a, b))
 
 
+@many
+@given(ring_and_integers(), st.data())
+def test_addition_in_place(case: tuple[Ring, Ints], data: st.DataObject) -> None:
+    """It is addition, into the array that was there; the other stays as it was."""
+    ring, a = case
+    b = data.draw(integers(ring, a.shape))
+    own, other = from_ints(ring, a), from_ints(ring, b)
+    place = own.data
+    own.add_in_place(other)
+    assert own.data is place
+    assert same(own, expected(ring, operator.add, a, b))
+    assert same(other, b)
+
+
+def test_what_cannot_be_added_in_place() -> None:
+    """Another ring, another shape, or what is hidden to one that is not; what is hidden stays so."""
+    three = RingArray.zeros(VECTOR, (3,))
+    for foreign in (RingArray.zeros(PACKED, (3,)), RingArray.zeros(VECTOR, (1,))):
+        with pytest.raises(DoesNotFitError, match="in place"):
+            three.add_in_place(foreign)
+    hidden = RingArray.hidden(VECTOR, (3,))
+    hidden.add_in_place(three)
+    assert hidden.is_hidden
+    with pytest.raises(SecretError):
+        RingArray.encode(VECTOR, np.arange(3)).add_in_place(hidden)
+
+
 @some
 @given(ring_and_integers())
 def test_negation(case: tuple[Ring, Ints]) -> None:

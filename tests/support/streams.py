@@ -10,7 +10,7 @@ from mpfedxgb.party.keys import MakeSource
 from mpfedxgb.ring import Ring, RingArray
 from mpfedxgb.ring.prg import Source, Stream, digest
 from mpfedxgb.ring.ring import Shape
-from support.views import Coalition
+from support.views import Coalition, written_out
 
 
 class Zeros:
@@ -18,7 +18,7 @@ class Zeros:
 
     def elements(self, ring: Ring, shape: Shape) -> RingArray:
         """Return zeros."""
-        return RingArray.zeros(ring, shape)
+        return written_out(RingArray.zeros(ring, shape))
 
     def again(self, start: int = 0) -> Zeros:
         """Return the same."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mpfedxgb import reference
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.ring import kernels
+from mpfedxgb.tree import plain
 from mpfedxgb.tree.nodes import GrownLeaf, GrownSplit
 from mpfedxgb.tree.plain import NO_SPLIT, PlainRules, PlainTable, _choose, grow_plain
 from support.property_tests import examples
@@ -66,11 +67,15 @@ def as_reference(tree: Any, inside: list[Any], g: Any, h: Any, first: list[int],
     first_layer_mask=st.booleans(),
     weightless_wins=st.booleans(),
     sampled=st.booleans(),
+    at_once=st.sampled_from([1, 200, plain._AT_ONCE]),
 )
 def test_trees_are_the_oracles(
-    seed: int, participants: int, size: int, sampled: bool, weightless_wins: bool, mcw: int, **rules: Any
+    seed: int, participants: int, size: int, sampled: bool, weightless_wins: bool, mcw: int, at_once: int, **rules: Any
 ) -> None:
-    """Random columns, integers, constants and samples: the same splits, and the same rows in the same leaves."""
+    """Random columns, integers, constants and samples: the same splits, and the same rows in the same leaves.
+
+    However many nodes have their sums kept at a time.
+    """
     rng = np.random.default_rng(seed)
     candidates = columns_of(seed, participants)
     g, h = rng.integers(-size, size + 1, ROWS), rng.integers(0, min(size, 2**24) + 1, ROWS)
@@ -80,7 +85,9 @@ def test_trees_are_the_oracles(
     table = PlainTable.of(candidates, [()] * participants)
     allowed = (rng.random(len(table.items)) < 0.6).astype(np.uint8) if sampled else None
 
-    tree, inside = grow_plain(table, np.stack([g, h]), made, allowed, lambda owner, node: bool((owner + node) % 2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "_AT_ONCE", at_once)
+        tree, inside = grow_plain(table, np.stack([g, h]), made, allowed, lambda owner, node: bool((owner + node) % 2))
 
     first = slice(0, len(candidates[0])) if made.first_layer_mask else None
     oracle = reference.Rules(made.max_depth, made.lam, made.gam, mcw, made.no_split_first, first, weightless_wins)
@@ -92,8 +99,8 @@ def test_trees_are_the_oracles(
 
 def rules_of(**changes: Any) -> PlainRules:
     """Return rules of a tree of one level."""
-    plain = {"max_depth": 1, "lam": 1, "gam": 1, "mcw": 0, "no_split_first": True}
-    return PlainRules(**plain | {"first_layer_mask": False, "weightless_wins": False} | changes)
+    usual = {"max_depth": 1, "lam": 1, "gam": 1, "mcw": 0, "no_split_first": True}
+    return PlainRules(**usual | {"first_layer_mask": False, "weightless_wins": False} | changes)
 
 
 def score(G: int, H: int, GL: int, HL: int, lam: int) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,16 +26,19 @@ from mpfedxgb.ring.prg import KEY_BYTES, Stream
 from mpfedxgb.ring.ring import VECTOR
 
 _SHORT = 0.1
-_ROWS = 1 << 12
+_ROWS, _COLUMNS = 1 << 12, 1 << 11
+"""Of a tile, and of a matrix of 64 MB, which no cache holds."""
+
 _OPENINGS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What one core of a machine does: products a second, bytes of key stream a second, seconds of an opening."""
+    """What one core of a machine does in a second: products, bytes of key stream, bytes read; seconds of an opening."""
 
     products: float
     stream: float
+    reading: float
     opening: float
     cores: int
 
@@ -44,13 +47,15 @@ def calibrate() -> Rates:
     """Measure this machine, for about half a second; what else runs on it counts."""
     kernels.warm_up()
     tile, vectors = np.ones((32, _ROWS), np.uint64), np.ones((16, _ROWS), np.uint64)
-    out = np.zeros((16, 32), np.uint64)
+    large, pair = np.ones((_COLUMNS, _ROWS), np.uint64), vectors[:2]
+    out, out_of_pair = np.zeros((16, 32), np.uint64), np.zeros((2, _COLUMNS), np.uint64)
     stream, size = Stream(bytes(KEY_BYTES)), 1 << 20
     products = _a_second(lambda: kernels.dense_add(tile, vectors, out)) * out.size * _ROWS
+    reading = _a_second(lambda: kernels.dense_add(large, pair, out_of_pair)) * large.nbytes
     started = time.perf_counter()
     run_locally(_openings, 2, one_core=True)
     opening = (time.perf_counter() - started) / _OPENINGS
-    return Rates(products, _a_second(lambda: stream.octets(size)) * size, opening, os.cpu_count() or 1)
+    return Rates(products, _a_second(lambda: stream.octets(size)) * size, reading, opening, os.cpu_count() or 1)
 
 
 def _openings(party: Party) -> None:
@@ -67,6 +72,14 @@ def _a_second(work: Callable[[], object]) -> float:
         work()
         done += 1
     return done / (time.perf_counter() - started)
+
+
+def timed(told: Forecast, together: bool) -> Forecast:
+    """Return a forecast with an estimate of its seconds, from a measurement of now; and so what it stands beside."""
+    rates, strict = calibrate(), told.strict
+    if strict is not None:
+        strict = replace(strict, seconds=estimate_seconds(strict, rates, together))
+    return replace(told, seconds=estimate_seconds(told, rates, together), strict=strict)
 
 
 def estimate_seconds(told: Forecast, rates: Rates, together: bool) -> float:
@@ -90,12 +103,14 @@ def _work(told: Forecast, role: int, rates: Rates) -> float:
     params, sizes = told.params, told.sizes
     columns, rounds = sum(sizes.columns), params.n_estimators
     vectors = rounds * params.trees_per_round << params.max_depth  # g and h of the roots and of all left children
+    levels = rounds * params.max_depth
     expanded = told.dealer_bytes + max(c.payload_sent.get(told.roster.name(1), 0) for c in told.roles.values())
     whole = 8 * sizes.rows * columns
     if role == COORDINATOR:
-        times = 1 if whole <= KEPT_BYTES else rounds * params.max_depth
+        times = 1 if whole <= KEPT_BYTES else levels
         streams = times * whole + told.roster.size * expanded
         return vectors * sizes.rows * columns / rates.products + streams / rates.stream
     own = sizes.columns[role - 1]
-    streams = 8 * sizes.rows * own + expanded
-    return vectors * sizes.rows * (columns - own) / rates.products + streams / rates.stream
+    streams, others = 8 * sizes.rows * own + expanded, sizes.rows * (columns - own)
+    # E is read once a level; with few nodes its words take longer to come than to be multiplied.
+    return max(vectors * others / rates.products, 8 * levels * others / rates.reading) + streams / rates.stream

@@ -5,11 +5,16 @@ and a depth of D, the largest level whose children need g and h has K 2^(D-2) no
 
     u = 16 N K 2^(D-2) bytes
 
-(twice that in the paper's way, whose leaves need them too). While these nodes are split a participant has masked values
-and masks of the parents (2 u) and of the children (4 u), and the opened sums (u); the active one also the frame that it
-sends them in (u). The coordinator has masks of parents (u) and children (2 u), and everyone's part of the left ones
-(M u). E takes 8 bytes for every row and candidate of the others, in memory or in the spool; roles of one process share
-it. What Python and its libraries take to begin with is in `BASE`.
+(twice that where leaves need them too, since nobody may see the weights). While these nodes are split a participant
+has masked values and masks of the parents (2 u) and of the children (4 u), and the opened sums (u); the active one also
+the frame that it sends them in (u). The coordinator has masks of parents (u) and children (2 u), and everyone's part of
+the left ones (M u). E takes 8 bytes for every row and candidate of the others, in memory or in the spool; roles of one
+process share it. What Python and its libraries take to begin with is in `BASE`.
+
+Where nobody sees a row, margins and labels stay from round to round, and before a tree grows, g and h are computed of
+them on secrets, a chunk of rows after the other. Log-loss takes most where a table's bits are brought into the ring,
+nearly all of it at the coordinator, and at a participant in a process of its own in the frame that they come in. Either
+that or the widest level is the most.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from collections.abc import Collection
 
 from mpfedxgb.boosting.checkpoint import KEPT
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.sealed.gradients import CHUNK
 from mpfedxgb.config import Resources
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.protocols.private_matrix import KEPT_BYTES
@@ -28,7 +34,7 @@ from mpfedxgb.tree.level import TableSizes
 BASE = 150_000_000
 """Bytes of a process that has imported everything and compiled its kernels."""
 
-_WORKING = 12_000_000
+_WORKING = 6_000_000
 """What a role takes besides, whatever the sizes: tiles on their way, tournaments, heaps that stay half empty."""
 
 _NODE = 120
@@ -37,10 +43,17 @@ _NODE = 120
 _PAIR = 16
 """Bytes of g and h of one row, or of their masks."""
 
+_LOOKED_UP, _LOOKED_UP_EACH, _LOOKED_UP_HERE, _FRAME = 540, 10, 10, 600
+"""Bytes a row of a chunk while its sigmoid is looked up, as measured.
+
+At the coordinator, there for each participant, at a participant, and at one in a process of its own, in a frame.
+"""
+
 
 def peak_bytes(role: int, params: TrainParams, sizes: TableSizes, in_spool: bool = False) -> int:
     """Return how much memory a role takes at most, in a process of its own; pages of a spool do not count."""
-    return BASE + training_bytes([role], params, sizes, in_spool)
+    frame = 0 if role == COORDINATOR or not _looks_up(params) else _FRAME * min(sizes.rows, CHUNK)
+    return BASE + training_bytes([role], params, sizes, in_spool) + frame
 
 
 def simulation_bytes(params: TrainParams, sizes: TableSizes, in_spool: bool = False) -> int:
@@ -75,7 +88,10 @@ def bytes_besides(params: TrainParams, sizes: TableSizes) -> dict[int, int]:
     """Return what every role takes in a training besides E: row vectors, own columns, at the coordinator kept masks."""
     masks = sum(layout.octets for layout in layouts_of(sizes).values()) if keeps_masks(sizes) else 0
     return {
-        role: _vectors(role, params, sizes) + (_bins(role, params, sizes) if role else masks) + _WORKING
+        role: max(_vectors(role, params, sizes), _gradients(role, params, sizes))
+        + _carried(role, params, sizes)
+        + (_bins(role, params, sizes) if role else masks)
+        + _WORKING
         for role in range(len(sizes.columns) + 1)
     }
 
@@ -89,16 +105,39 @@ def disk_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
 
 
 def margin_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
-    """Return how much the margins that P_1 keeps take on disk, from the first rounds on, however trees turn out."""
-    return (KEPT + 1) * 8 * sizes.all_rows * params.trees_per_round if role == ACTIVE else 0
+    """Return how much the margins that P_1 keeps, or everyone shares of, take on disk, however trees turn out."""
+    keeps = role == ACTIVE or (params.is_sealed and role != COORDINATOR)
+    return (KEPT + 1) * 8 * sizes.all_rows * params.trees_per_round if keeps else 0
 
 
 def _vectors(role: int, params: TrainParams, sizes: TableSizes) -> int:
     """Return the bytes of row vectors where the last level but one splits, and of the rows inside each node."""
-    splitting = params.trees_per_round << max(0, params.max_depth - (1 if params.is_paper else 2))
+    splitting = params.trees_per_round << max(0, params.max_depth - (1 if params.shares_weights else 2))
     each = len(sizes.columns) + 3 if role == COORDINATOR else 8 if role == ACTIVE else 7
     members = 4 * params.trees_per_round * (1 << params.max_depth) * sizes.packed
     return splitting * _PAIR * each * sizes.rows + members
+
+
+def _looks_up(params: TrainParams) -> bool:
+    """Return whether a table is looked into, on secrets."""
+    return params.is_sealed and params.loss.sealed is not None and params.loss.sealed.is_logistic
+
+
+def _gradients(role: int, params: TrainParams, sizes: TableSizes) -> int:
+    """Return the bytes of g and h that are computed on secrets, and of the chunk that is worked on."""
+    if not params.is_sealed:
+        return 0
+    chunk = min(sizes.rows, CHUNK) if _looks_up(params) else 0
+    if role == COORDINATOR:
+        return (_LOOKED_UP + _LOOKED_UP_EACH * len(sizes.columns)) * chunk + 3 * _PAIR // 2 * sizes.rows
+    return _LOOKED_UP_HERE * chunk + 3 * _PAIR * sizes.rows
+
+
+def _carried(role: int, params: TrainParams, sizes: TableSizes) -> int:
+    """Return the bytes of secrets that stay from round to round: margins, labels, weights; masks at the coordinator."""
+    if not params.is_sealed:
+        return 0
+    return (8 if role == COORDINATOR else 16) * (sizes.all_rows + (2 if params.weighted else 1) * sizes.rows)
 
 
 def _bins(role: int, params: TrainParams, sizes: TableSizes) -> int:

@@ -70,16 +70,14 @@ class LocalRows:
         self._held[owner] = _Own(layout, matrix, mask)
 
     def published(self, owner: int) -> Iterator[U64]:
-        """Yield E of the own matrix (see RowBlocks), some blocks ahead of who takes it."""
+        """Yield E of the own matrix (see RowBlocks), some tiles ahead of who takes it."""
         held = self._owned(owner)
 
-        def block_of_E(block: int) -> list[U64]:
-            tiles = held.layout.tiles(block)
-            masks = expanded(held.mask, tiles)
-            return [difference(held.matrix, tile, mask) for tile, mask in zip(tiles, masks, strict=True)]
+        def tile_of_E(tile: Tile) -> U64:
+            (mask,) = expanded(held.mask, [tile])
+            return difference(held.matrix, tile, mask)
 
-        for tiles in self._workers.ahead(block_of_E, range(held.layout.blocks)):
-            yield from tiles
+        yield from self._workers.ahead(tile_of_E, held.layout.all_tiles())
 
     def receive(self, owner: int, layout: RowLayout) -> None:
         """Make room for E (see RowBlocks)."""

@@ -29,7 +29,6 @@ import numpy.typing as npt
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring import kernels
-from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.kernels import U64
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import VECTOR
@@ -40,7 +39,7 @@ Bits = npt.NDArray[np.uint8]
 BLOCK_ROWS = 1 << 12
 """Rows of a block: sixteen vectors of so many rows take half of a core's second-level cache."""
 
-TILE_BYTES = 1 << 20
+TILE_BYTES = 1 << 22
 """Size of the tiles in which a block is expanded, sent and kept in memory."""
 
 WORD = VECTOR.element_bytes
@@ -200,11 +199,11 @@ def expanded(mask: Source, tiles: Sequence[Tile]) -> Iterator[U64]:
 
 
 def difference(matrix: Matrix, tile: Tile, mask: U64) -> U64:
-    """Return a tile of E = B - A."""
+    """Return a tile of E = B - A, in the place of A."""
     bits = matrix.tile(tile.columns, tile.rows)
     if bits.shape != tile.shape:
         raise DoesNotFitError(f"a tile of {bits.shape} was brought instead of {tile.shape}")
-    return np.asarray((RingArray(VECTOR, bits.astype(np.uint64)) - RingArray(VECTOR, mask)).data)
+    return np.subtract(bits, mask, out=mask)
 
 
 def combined(added: Sequence[U64], taken: Sequence[U64], rows: slice) -> U64:

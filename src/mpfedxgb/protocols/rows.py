@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 
 import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party
-from mpfedxgb.party.roster import COORDINATOR
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.protocols.opening import Pending, open_pending
-from mpfedxgb.protocols.secret import Secret
+from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring import row_kernels
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import PACKED, Data, Ring, Shape
@@ -24,6 +26,9 @@ from mpfedxgb.ring.threads import Workers
 
 BLOCK = 1 << 15
 """Elements of a block: its arrays of 256 kB each stay in a core's cache. A multiple of 8, as rows are packed."""
+
+DEALT_BYTES = 1 << 20
+"""What is dealt at a time where much of it is used up row by row: so many bytes, and one message."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +58,30 @@ def masked_by(party: Party, owner: int, x: Secret) -> RowVectors:
     """Return vectors whose mask is one participant's alone, as `share` leaves them. Local."""
     known = party.role in (owner, COORDINATOR)
     return RowVectors(x.masked, {owner: x.mask if known else RingArray.hidden(x.ring, x.shape)})
+
+
+def mask_rows(party: Party, x: Shares) -> tuple[Secret, RowVectors]:
+    """Turn shares of row vectors into a masked secret, and the same with everyone's part of its mask by itself.
+
+    1. Everyone adds its part of a fresh mask; the coordinator keeps all parts.
+    2. The sums are opened.
+
+    Rounds: 1. Sent: size elements by each auxiliary. Reveals: nothing.
+    """
+    return open_pending(party, [masking_rows(party, x)])[0]
+
+
+def masking_rows(party: Party, x: Shares) -> Pending[tuple[Secret, RowVectors]]:
+    """Prepare `mask_rows` up to its opening. Rounds: 0."""
+    party.step("mask rows")
+    everyone, hidden = range(ACTIVE, party.roster.size + 1), RingArray.hidden(x.ring, x.shape)
+    if party.is_coordinator:
+        parts = {m: party.fresh_of(m, x.ring, x.shape) for m in everyone}
+        mask = reduce(add, parts.values())
+    else:
+        mask = party.fresh_of(party.role, x.ring, x.shape)
+        parts = {m: mask if m == party.role else hidden for m in everyone}
+    return Pending(x.part + mask, lambda total: (Secret(total, mask), RowVectors(total, parts)))
 
 
 def split_rows(party: Party, bits: Secret, x: Secret, workers: Workers | None = None) -> Sides:
@@ -112,6 +141,12 @@ def _blocks(shape: Shape) -> Iterator[Block]:
 
 def _size(nodes: slice, k: int, rows: slice) -> Shape:
     return nodes.stop - nodes.start, k, rows.stop - rows.start
+
+
+def row_slices(rows: int, row_bytes: int) -> Iterator[slice]:
+    """Yield rows for as many of which so many bytes each are dealt at a time."""
+    step = max(1, DEALT_BYTES // max(1, row_bytes))
+    yield from (slice(first, min(rows, first + step)) for first in range(0, rows, step))
 
 
 class _Follower:

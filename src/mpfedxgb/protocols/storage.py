@@ -6,24 +6,20 @@ compared and let go.
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Protocol, Self
 
 import numpy as np
 
 from mpfedxgb.config import Resources
-from mpfedxgb.data.spool import Spool, check_spool
+from mpfedxgb.data.spool import Spool, check_spool, tidy
 from mpfedxgb.errors import FrameError, NoRoomError
+from mpfedxgb.machine import give_back
 from mpfedxgb.party.roster import COORDINATOR
 from mpfedxgb.protocols.row_blocks import RowLayout, Tile
 from mpfedxgb.ring.kernels import U64
-
-_LARGE = 1 << 27
-"""Bytes of a training from which on it is worth giving them back at once."""
 
 _log = logging.getLogger("mpfedxgb.spool")
 
@@ -127,6 +123,10 @@ class Storage:
         self._expected = 0
 
     def __enter__(self) -> Self:
+        if (
+            self.resources.spool is not None
+        ):  # this run may need no spool, and one that was killed may have left its own
+            tidy(self.resources.spool)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -159,17 +159,7 @@ class Storage:
         with self._deciding:
             if self._shelf is not None:
                 self._shelf.close()
-        if self._expected > _LARGE:
-            _give_back()
-
-
-def _give_back() -> None:
-    """Let the C library give the system back what is free; it keeps it for the threads that had it, which have ended.
-
-    The next training of the process has other threads, and would take as much again.
-    """
-    with suppress(OSError, AttributeError):  # not every C library has this
-        ctypes.CDLL(None).malloc_trim(0)
+        give_back(self._expected)
 
 
 def is_in_memory(resources: Resources, matrices: int, besides: int) -> bool:

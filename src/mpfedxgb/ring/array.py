@@ -122,6 +122,13 @@ class RingArray:
     def __neg__(self) -> RingArray:
         return self if self._data is None else RingArray(self.ring, self.ring.neg(self._data))
 
+    def add_in_place(self, other: RingArray) -> None:
+        """Add elements of the same ring and shape to this array itself, which nobody else may hold."""
+        if other.ring != self.ring or other.shape != self.shape:
+            raise DoesNotFitError(f"cannot add {other} to {self} in place")
+        if self._data is not None:
+            self.ring.add_to(self._data, other.data)
+
     def _combine(self, other: RingArray | int, operation: Any) -> RingArray:
         if isinstance(other, RingArray):
             if other.ring is not self.ring and other.ring != self.ring:

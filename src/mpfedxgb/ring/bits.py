@@ -72,6 +72,11 @@ def shift_right(x: RingArray, places: int) -> RingArray:
     return RingArray(ring, out)
 
 
+def low_bits(x: RingArray, bits: int) -> RingArray:
+    """Return the lowest `bits` bits of every element, read as a number in [0, 2^k)."""
+    return x if x.is_hidden else RingArray(x.ring, np.asarray(x.data & x.ring.constant((1 << bits) - 1)))
+
+
 def pack(bits: npt.NDArray[Any]) -> RingArray:
     """Return 0/1 values (..., n) packed into (..., ceil(n / 8)) elements of eight bits, lowest bit first."""
     return RingArray(PACKED, np.packbits(bits.astype(np.uint8), axis=-1, bitorder="little"))

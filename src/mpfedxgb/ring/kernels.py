@@ -14,14 +14,14 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba.extending import intrinsic
 
 U64 = npt.NDArray[np.uint64]
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_HALF = np.uint64(32)
-_LOW = np.uint64(0xFFFFFFFF)
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
@@ -99,32 +99,35 @@ def wide_neg(a: U64, out: U64) -> None:
             out[i, j] = t
 
 
+def _upper_half(typing_context: Any, x: Any, y: Any) -> Any:
+    """Generate code for the upper 64 bits of x * y, which a processor has beside the lower ones."""
+
+    def generate(context: Any, builder: Any, signature: Any, words: Any) -> Any:
+        x, y = (builder.zext(word, ir.IntType(128)) for word in words)
+        return builder.trunc(builder.lshr(builder.mul(x, y), ir.IntType(128)(64)), ir.IntType(64))
+
+    return _u64(_u64, _u64), generate
+
+
+_high_word: Any = intrinsic(_upper_half)
+
+
 @compiled((_R2, _R2, _W2))
 def wide_mul(a: U64, b: U64, out: U64) -> None:
-    """Write a * b modulo 2^(64 L), schoolbook over limbs; all arrays (n, L)."""
+    """Write a * b modulo 2^(64 L), limb by limb of the product; all arrays (n, L), out neither of the others."""
     limbs = out.shape[1]
     for i in range(out.shape[0]):
-        for j in range(limbs):
-            out[i, j] = _ZERO
-        for j in range(limbs):
-            x0 = a[i, j] & _LOW
-            x1 = a[i, j] >> _HALF
-            carry = _ZERO
-            for k in range(limbs - j):
-                y0 = b[i, k] & _LOW
-                y1 = b[i, k] >> _HALF
-                p00 = x0 * y0
-                p01 = x0 * y1
-                p10 = x1 * y0
-                middle = (p00 >> _HALF) + (p01 & _LOW) + (p10 & _LOW)
-                low = (p00 & _LOW) | (middle << _HALF)
-                high = x1 * y1 + (p01 >> _HALF) + (p10 >> _HALF) + (middle >> _HALF)
-                s = out[i, j + k] + low
-                c1 = _ONE if s < low else _ZERO
-                t = s + carry
-                c2 = _ONE if t < carry else _ZERO
-                out[i, j + k] = t
-                carry = high + c1 + c2
+        x, y, product = a[i], b[i], out[i]
+        low = middle = high = _ZERO
+        for c in range(limbs):
+            for j in range(c + 1):
+                term = x[j] * y[c - j]
+                low += term
+                above = _high_word(x[j], y[c - j]) + (_ONE if low < term else _ZERO)  # at most 2^64 - 1
+                middle += above
+                high += _ONE if middle < above else _ZERO
+            product[c] = low
+            low, middle, high = middle, high, _ZERO
 
 
 @compiled((_R3, _W2))
@@ -154,74 +157,72 @@ def dense_add(matrix: U64, vectors: U64, out: U64) -> None:
     """
     columns, rows = matrix.shape
     count = vectors.shape[0]
+    last, end = columns - 1, count - 1
     for low in range(0, rows, DENSE_ROWS):
         high = min(rows, low + DENSE_ROWS)
         for c in range(0, columns, 4):
-            v = 0
-            while count - v > 2:
-                _four_by_four(matrix, vectors, out, c, v, low, high)
-                v += 4
-            if v < count:
-                _four_by_two(matrix, vectors, out, c, v, low, high)
+            # Where there are fewer than four, the last one is repeated. As slices, whose index begins at 0, they are
+            # loaded as vectors: an index that might be below 0 counts from the end in Python, and is looked up.
+            p = matrix[c, low:high]
+            q = matrix[min(c + 1, last), low:high]
+            r = matrix[min(c + 2, last), low:high]
+            s = matrix[min(c + 3, last), low:high]
+            for v in range(0, count, 4):
+                w, x = vectors[v, low:high], vectors[min(v + 1, end), low:high]
+                if count - v > 2:
+                    y, z = vectors[min(v + 2, end), low:high], vectors[min(v + 3, end), low:high]
+                    sums = _four_by_four(p, q, r, s, w, x, y, z)
+                    for k in range(min(4, columns - c)):
+                        for j in range(min(4, count - v)):
+                            out[v + j, c + k] += sums[k][j]
+                else:
+                    pairs = _four_by_two(p, q, r, s, w, x)
+                    for k in range(min(4, columns - c)):
+                        for j in range(count - v):
+                            out[v + j, c + k] += pairs[k][j]
 
 
-@compiled((_R2, _R2, _W2, _i64, _i64, _i64, _i64))
-def _four_by_four(matrix: U64, vectors: U64, out: U64, c: int, v: int, low: int, high: int) -> None:
-    """Add what four matrix rows and vectors give over some of N; where there are fewer, the last one is repeated."""
-    last, end = matrix.shape[0] - 1, vectors.shape[0] - 1
-    c1, c2, c3 = min(c + 1, last), min(c + 2, last), min(c + 3, last)
-    v1, v2, v3 = min(v + 1, end), min(v + 2, end), min(v + 3, end)
-    s00 = s01 = s02 = s03 = _ZERO
-    s10 = s11 = s12 = s13 = _ZERO
-    s20 = s21 = s22 = s23 = _ZERO
-    s30 = s31 = s32 = s33 = _ZERO
-    for i in range(low, high):
-        p, q, r, s = matrix[c, i], matrix[c1, i], matrix[c2, i], matrix[c3, i]
-        w, x, y, z = vectors[v, i], vectors[v1, i], vectors[v2, i], vectors[v3, i]
-        s00 += p * w
-        s01 += p * x
-        s02 += p * y
-        s03 += p * z
-        s10 += q * w
-        s11 += q * x
-        s12 += q * y
-        s13 += q * z
-        s20 += r * w
-        s21 += r * x
-        s22 += r * y
-        s23 += r * z
-        s30 += s * w
-        s31 += s * x
-        s32 += s * y
-        s33 += s * z
-    sums = ((s00, s01, s02, s03), (s10, s11, s12, s13), (s20, s21, s22, s23), (s30, s31, s32, s33))
-    for k in range(min(4, matrix.shape[0] - c)):
-        for j in range(min(4, vectors.shape[0] - v)):
-            out[v + j, c + k] += sums[k][j]
+@compiled((_R1,) * 8)
+def _four_by_four(p: U64, q: U64, r: U64, s: U64, w: U64, x: U64, y: U64, z: U64) -> tuple[tuple[np.uint64, ...], ...]:
+    """Return the products of each of four rows with each of four vectors."""
+    p0 = p1 = p2 = p3 = _ZERO
+    q0 = q1 = q2 = q3 = _ZERO
+    r0 = r1 = r2 = r3 = _ZERO
+    s0 = s1 = s2 = s3 = _ZERO
+    for i in range(len(p)):
+        p0 += p[i] * w[i]
+        p1 += p[i] * x[i]
+        p2 += p[i] * y[i]
+        p3 += p[i] * z[i]
+        q0 += q[i] * w[i]
+        q1 += q[i] * x[i]
+        q2 += q[i] * y[i]
+        q3 += q[i] * z[i]
+        r0 += r[i] * w[i]
+        r1 += r[i] * x[i]
+        r2 += r[i] * y[i]
+        r3 += r[i] * z[i]
+        s0 += s[i] * w[i]
+        s1 += s[i] * x[i]
+        s2 += s[i] * y[i]
+        s3 += s[i] * z[i]
+    return (p0, p1, p2, p3), (q0, q1, q2, q3), (r0, r1, r2, r3), (s0, s1, s2, s3)
 
 
-@compiled((_R2, _R2, _W2, _i64, _i64, _i64, _i64))
-def _four_by_two(matrix: U64, vectors: U64, out: U64, c: int, v: int, low: int, high: int) -> None:
-    """Add what four matrix rows and two vectors give over some of N (see `_four_by_four`)."""
-    last = matrix.shape[0] - 1
-    c1, c2, c3 = min(c + 1, last), min(c + 2, last), min(c + 3, last)
-    v1 = min(v + 1, vectors.shape[0] - 1)
-    s00 = s01 = s10 = s11 = s20 = s21 = s30 = s31 = _ZERO
-    for i in range(low, high):
-        p, q, r, s = matrix[c, i], matrix[c1, i], matrix[c2, i], matrix[c3, i]
-        x, y = vectors[v, i], vectors[v1, i]
-        s00 += p * x
-        s01 += p * y
-        s10 += q * x
-        s11 += q * y
-        s20 += r * x
-        s21 += r * y
-        s30 += s * x
-        s31 += s * y
-    sums = ((s00, s01), (s10, s11), (s20, s21), (s30, s31))
-    for k in range(min(4, matrix.shape[0] - c)):
-        for j in range(min(2, vectors.shape[0] - v)):
-            out[v + j, c + k] += sums[k][j]
+@compiled((_R1,) * 6)
+def _four_by_two(p: U64, q: U64, r: U64, s: U64, w: U64, x: U64) -> tuple[tuple[np.uint64, ...], ...]:
+    """Return the products of each of four rows with each of two vectors."""
+    p0 = p1 = q0 = q1 = r0 = r1 = s0 = s1 = _ZERO
+    for i in range(len(p)):
+        p0 += p[i] * w[i]
+        p1 += p[i] * x[i]
+        q0 += q[i] * w[i]
+        q1 += q[i] * x[i]
+        r0 += r[i] * w[i]
+        r1 += r[i] * x[i]
+        s0 += s[i] * w[i]
+        s1 += s[i] * x[i]
+    return (p0, p1), (q0, q1), (r0, r1), (s0, s1)
 
 
 @compiled(*((reads(kind, 2), _R2, _W3) for kind in (_u8, _u16, _u32)))

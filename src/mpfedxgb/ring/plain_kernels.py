@@ -23,6 +23,8 @@ FEATURE, LOW, HIGH, MISSING_LEFT, CATEGORY = range(5)
 LANES = 4
 """Histograms that rows take turns in: with few bins, one addition would wait for the last one to the same bin."""
 
+_LANES = np.uint64(LANES)  # an index that cannot be negative is not looked at
+
 NOT_ALLOWED = -1.0
 """The score of a candidate that does not take part."""
 
@@ -30,7 +32,7 @@ _i64, _f64, _u8 = numba.int64, numba.float64, numba.uint8
 _KINDS = (numba.uint8, numba.uint16, numba.uint32)
 _R1, _R2, _W1, _W2, _W3 = reads(_i64, 1), reads(_i64, 2), writes(_i64, 1), writes(_i64, 2), writes(_i64, 3)
 _NUMBERS = (reads(_u8, 1), _f64, _i64, _i64)
-_OUT = (_W3, _W2, writes(_f64, 2))
+_OUT = (_W3, writes(_f64, 2))
 
 
 @compiled(*((reads(kind, 1), _R1, _R2, _i64, _i64, _i64, _W3, _W2) for kind in _KINDS))
@@ -40,14 +42,14 @@ def _add_up(codes: Codes, order: I64, gh: I64, start: int, stop: int, count: int
     lanes[:used, : count + 1] = 0
     if used == 1:
         for i in range(start, stop):
-            k = codes[order[i]]
+            k = codes[np.uint64(order[i])]
             lanes[0, k, 0] += gh[i, 0]
             lanes[0, k, 1] += gh[i, 1]
     else:
         for i in range(start, stop):
-            k, lane = codes[order[i]], i % LANES
-            lanes[lane, k, 0] += gh[i, 0]
-            lanes[lane, k, 1] += gh[i, 1]
+            k, turn = codes[np.uint64(order[i])], np.uint64(i) % _LANES
+            lanes[turn, k, 0] += gh[i, 0]
+            lanes[turn, k, 1] += gh[i, 1]
     for k in range(count + 1):
         bins[k, 0], bins[k, 1] = lanes[0, k, 0], lanes[0, k, 1]
         for lane in range(1, used):
@@ -55,12 +57,33 @@ def _add_up(codes: Codes, order: I64, gh: I64, start: int, stop: int, count: int
             bins[k, 1] += lanes[lane, k, 1]
 
 
-@compiled(*((reads(kind, 2), _R1, _R2, _R2, _R2, _R1, *_NUMBERS, *_OUT) for kind in _KINDS))
+@compiled(*((reads(kind, 2), _R1, _R2, _R2, _R1, reads(_u8, 1), _W3) for kind in _KINDS))
+def sum_bins(codes: Codes, order: I64, gh: I64, nodes: I64, counts: I64, wanted: U8, sums: I64) -> None:
+    """Write G and H of all rows of every node, and then of each bin of every feature that is wanted.
+
+    codes (F, N) are bins, where counts (F) stands for missing; order and gh (N), (N, 2) list the rows node by node, and
+    nodes (n, 3) say where each begins and ends, and its place in sums (any, 1 + all bins and missing ones, 2).
+    """
+    most = counts.max() + 1 if len(counts) else 1
+    lanes = np.empty((LANES, most, 2), np.int64)
+    for n in range(nodes.shape[0]):
+        start, stop, own = nodes[n, 0], nodes[n, 1], sums[nodes[n, 2]]
+        G, H = 0, 0
+        for i in range(start, stop):
+            G += gh[i, 0]
+            H += gh[i, 1]
+        own[0, 0], own[0, 1] = G, H
+        first = 1
+        for feature in range(len(counts)):
+            last = first + counts[feature] + 1
+            if wanted[feature]:
+                _add_up(codes[feature], order, gh, start, stop, counts[feature], lanes, own[first:last])
+            first = last
+
+
+@compiled((reads(_i64, 3), _R2, _R1, *_NUMBERS, *_OUT))
 def score_candidates(
-    codes: Codes,
-    order: I64,
-    gh: I64,
-    nodes: I64,
+    sums: I64,
     items: I64,
     counts: I64,
     allowed: U8,
@@ -68,43 +91,38 @@ def score_candidates(
     mcw: int,
     weightless: int,
     left: I64,
-    totals: I64,
     scores: F64,
 ) -> None:
     """Write G and H of the left side of every candidate in every node, and its score G_L^2 / H_L + G_R^2 / H_R.
 
-    codes (F, N) are bins, where counts (F) stands for missing; order and gh (N), (N, 2) list the rows node by node, and
-    nodes (n, 2) where each begins and ends. items (C, 5), by feature ascending. A side lighter than mcw has no score,
-    or with `weightless` that of the other side. left (n, C, 2), of all rows totals (n, 2), scores (n, C).
+    sums (n, ..., 2) as `sum_bins` writes them; items (C, 5), by feature ascending. A side lighter than mcw has no
+    score, or with `weightless` that of the other side. left (n, C, 2), scores (n, C).
     """
     most = counts.max() + 1 if len(counts) else 1
-    bins, prefix = np.empty((most, 2), np.int64), np.zeros((most + 1, 2), np.int64)
-    lanes = np.empty((LANES, most, 2), np.int64)
-    for n in range(nodes.shape[0]):
-        start, stop = nodes[n, 0], nodes[n, 1]
-        G, H = 0, 0
-        for i in range(start, stop):
-            G += gh[i, 0]
-            H += gh[i, 1]
-        totals[n, 0], totals[n, 1] = G, H
-        feature = -1
+    prefix = np.zeros((most + 1, 2), np.int64)
+    for n in range(sums.shape[0]):
+        G, H = sums[n, 0, 0], sums[n, 0, 1]
+        feature, first, count = -1, 1, -1
         for c in range(items.shape[0]):
+            while feature < items[c, FEATURE]:
+                first += count + 1
+                feature += 1
+                count = counts[feature]
+                fresh = True
             if not allowed[c]:
                 scores[n, c] = NOT_ALLOWED
                 continue
-            if items[c, FEATURE] != feature:
-                feature = items[c, FEATURE]
-                count = counts[feature]
-                _add_up(codes[feature], order, gh, start, stop, count, lanes, bins)
+            if fresh:
+                fresh = False
                 for k in range(count):
-                    prefix[k + 1, 0] = prefix[k, 0] + bins[k, 0]
-                    prefix[k + 1, 1] = prefix[k, 1] + bins[k, 1]
+                    prefix[k + 1, 0] = prefix[k, 0] + sums[n, first + k, 0]
+                    prefix[k + 1, 1] = prefix[k, 1] + sums[n, first + k, 1]
             low, high = items[c, LOW], items[c, HIGH]
             GL, HL = prefix[high, 0] - prefix[low, 0], prefix[high, 1] - prefix[low, 1]
             if items[c, CATEGORY]:
                 GL, HL = prefix[count, 0] - GL, prefix[count, 1] - HL
             if items[c, MISSING_LEFT]:
-                GL, HL = GL + bins[count, 0], HL + bins[count, 1]
+                GL, HL = GL + sums[n, first + count, 0], HL + sums[n, first + count, 1]
             left[n, c, 0], left[n, c, 1] = GL, HL
             HR = H - HL
             a, b = float(GL), float(G - GL)

@@ -41,8 +41,9 @@ def planes_of(x: RingArray, bits: int) -> U64:
 def as_words(*planes: npt.NDArray[np.unsignedinteger]) -> U64:
     """Return planes of as many bytes each, one group below the other, as words; what fills them up is zero."""
     octets = planes[0].shape[1]
-    make = np.zeros if octets % 8 else np.empty
-    out = make((sum(len(some) for some in planes), words_of(octets)), np.uint64)
+    out = np.empty((sum(len(some) for some in planes), words_of(octets)), np.uint64)
+    if octets % 8:
+        out[:, -1] = 0
     first, view = 0, out.view(np.uint8)
     for some in planes:
         view[first : first + len(some), :octets] = some

@@ -31,7 +31,7 @@ class Source(Protocol):
     """Something that gives uniformly random ring elements, in order."""
 
     def elements(self, ring: Ring, shape: Shape) -> RingArray:
-        """Return the next elements."""
+        """Return the next elements, in an array of their own: whoever draws them may write over it."""
         ...
 
     def again(self, start: int = 0) -> Source:

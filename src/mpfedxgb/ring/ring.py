@@ -94,6 +94,17 @@ class Ring:
             return self._by_limbs(kernels.wide_add, a, b)
         return self.reduce_in_place(np.asarray(np.add(a, b)))
 
+    def add_to(self, a: Data, b: Data) -> None:
+        """Add b to a, which is of the same shape, in place."""
+        if self.bitwise:
+            np.bitwise_xor(a, b, out=a)
+        elif self.limbs:
+            assert a.flags.c_contiguous  # or the rows were a copy
+            rows = a.reshape(-1, self.limbs)
+            kernels.wide_add(rows, _rows(b, a.shape, self.limbs), rows)
+        else:
+            self.reduce_in_place(np.add(a, b, out=a))
+
     def sub(self, a: Data, b: Data) -> Data:
         """Return a - b."""
         if self.bitwise:

@@ -1,12 +1,13 @@
 """SecureBuild in the open: the tree that the secure code would give, of everybody's columns in one place.
 
-A histogram per node and column, in integers. Scores are compared as doubles first, whose error is bounded, and as exact
+A histogram per node and column, in integers; of two siblings, the larger has what the smaller leaves of their parent's.
+Scores are compared as doubles first, whose error is bounded, and as exact
 fractions where that does not tell: the winner is the one that the tournament under secret sharing has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +17,7 @@ from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import I64, U8
-from mpfedxgb.ring.plain_kernels import F64, Codes, part_rows, score_candidates
+from mpfedxgb.ring.plain_kernels import F64, FEATURE, Codes, part_rows, score_candidates, sum_bins
 from mpfedxgb.tree.nodes import GrownTree
 
 NEAR = 2.0**-48
@@ -24,7 +25,7 @@ NEAR = 2.0**-48
 2^-53: of two sums to doubles, of their squares, of two denominators and of what is made of them."""
 
 _AT_ONCE = 1 << 20
-"""Nodes times candidates whose scores are kept at a time."""
+"""Nodes times candidates, or bins, whose scores and sums are kept at a time."""
 
 NO_SPLIT = -1
 
@@ -107,6 +108,16 @@ class _Node:
     evaluated: I64
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """The rows of a table in a tree that grows: in the order of its nodes, with g and h, and the features wanted."""
+
+    table: PlainTable
+    order: I64
+    pairs: I64
+    wanted: U8
+
+
 def grow_plain(
     table: PlainTable, gh: I64, rules: PlainRules, allowed: U8 | None, coin: Coin, places: int = 0
 ) -> tuple[GrownTree, list[I64]]:
@@ -116,23 +127,27 @@ def grow_plain(
     `places` on, as those of a round with several trees. Evaluation rows are counted behind the training rows.
     """
     tree, inside = GrownTree(), list[I64]()
-    order, pairs = np.arange(table.rows), np.ascontiguousarray(gh.T)
     every = np.ones(len(table.items), np.uint8) if allowed is None else np.ascontiguousarray(allowed)
+    wanted = np.zeros(len(table.counts), np.uint8)
+    wanted[table.items[every != 0, FEATURE]] = 1
+    rows = _Rows(table, np.arange(table.rows), np.ascontiguousarray(gh.T), wanted)
     level = [_Node(0, 0, table.rows, np.arange(table.rows, table.rows + table.eval_rows))]
+    kept: I64 | None = None
     for depth in range(rules.max_depth if len(table.items) else 0):
         permitted = every
         if rules.first_layer_mask and not depth:
             permitted = every & (table.owners == ACTIVE).astype(np.uint8)
-        best = list(_best(table, order, pairs, level, rules, permitted))
+        best, kept = _best(rows, level, rules, permitted, kept)
         for node, candidate in zip(level, best, strict=True):
             if candidate == NO_SPLIT:
-                _close(tree, node, order, inside, places)
-        splitting = [(node, candidate) for node, candidate in zip(level, best, strict=True) if candidate != NO_SPLIT]
+                _close(tree, node, rows.order, inside, places)
+        splitting = [i for i, candidate in enumerate(best) if candidate != NO_SPLIT]
         if not splitting:
             return tree, inside
-        level = _children(table, order, pairs, splitting, tree, coin)
+        level = _children(rows, [(level[i], best[i]) for i in splitting], tree, coin)
+        kept = None if kept is None else kept[splitting]
     for node in level:
-        _close(tree, node, order, inside, places)
+        _close(tree, node, rows.order, inside, places)
     return tree, inside
 
 
@@ -142,13 +157,12 @@ def _close(tree: GrownTree, node: _Node, order: I64, inside: list[I64], places: 
     inside.append(np.concatenate([order[node.start : node.stop], node.evaluated]))
 
 
-def _children(
-    table: PlainTable, order: I64, pairs: I64, splitting: Sequence[tuple[_Node, int]], tree: GrownTree, coin: Coin
-) -> list[_Node]:
+def _children(rows: _Rows, splitting: Sequence[tuple[_Node, int]], tree: GrownTree, coin: Coin) -> list[_Node]:
     """Return the nodes of the next level, numbered as XGBoost does, after the rows have gone to their sides."""
+    table = rows.table
     splits = np.array([(node.start, node.stop, candidate) for node, candidate in splitting], np.int64)
     middles = np.empty(len(splits), np.int64)
-    part_rows(table.codes, table.items, table.counts, splits, order, pairs, middles)
+    part_rows(table.codes, table.items, table.counts, splits, rows.order, rows.pairs, middles)
     level = []
     for (node, candidate), middle in zip(splitting, middles.tolist(), strict=True):
         evaluated = (node.evaluated, node.evaluated)
@@ -164,32 +178,40 @@ def _children(
 
 
 def _best(
-    table: PlainTable, order: I64, pairs: I64, level: Sequence[_Node], rules: PlainRules, allowed: U8
-) -> Iterator[int]:
-    """Yield the best candidate of every node, or NO_SPLIT."""
-    count = len(table.items)
-    step = max(1, _AT_ONCE // count)
+    rows: _Rows, level: Sequence[_Node], rules: PlainRules, allowed: U8, parents: I64 | None
+) -> tuple[list[int], I64 | None]:
+    """Return the best candidate of every node, or NO_SPLIT, and the sums of all nodes if they are few enough to keep.
+
+    `parents` has the sums of the nodes whose children the level consists of, two by two.
+    """
+    items, counts = rows.table.items, rows.table.counts
+    bins = 1 + int(counts.sum()) + len(counts)
+    step = max(2, _AT_ONCE // max(len(items), bins) // 2 * 2)  # siblings stay together
+    best = list[int]()
     for first in range(0, len(level), step):
-        nodes = np.array([(node.start, node.stop) for node in level[first : first + step]], np.int64)
-        left, totals = np.empty((len(nodes), count, 2), np.int64), np.empty((len(nodes), 2), np.int64)
-        scores = np.empty((len(nodes), count))
-        score_candidates(
-            table.codes,
-            order,
-            pairs,
-            nodes,
-            table.items,
-            table.counts,
-            allowed,
-            float(rules.lam),
-            rules.mcw,
-            int(rules.weightless_wins),
-            left,
-            totals,
-            scores,
-        )
-        for (G, H), own, own_scores in zip(totals.tolist(), left, scores, strict=True):
-            yield _choose(rules, G, H, own, own_scores)
+        nodes = level[first : first + step]
+        above = None if parents is None else parents[first // 2 : (first + step) // 2]
+        sums = _sums(rows, nodes, np.empty((len(nodes), bins, 2), np.int64), above)
+        left, scores = np.empty((len(nodes), len(items), 2), np.int64), np.empty((len(nodes), len(items)))
+        weightless = int(rules.weightless_wins)
+        score_candidates(sums, items, counts, allowed, float(rules.lam), rules.mcw, weightless, left, scores)
+        for (G, H), own, own_scores in zip(sums[:, 0].tolist(), left, scores, strict=True):
+            best.append(_choose(rules, G, H, own, own_scores))
+    return best, sums if len(level) <= step else None
+
+
+def _sums(rows: _Rows, nodes: Sequence[_Node], sums: I64, parents: I64 | None) -> I64:
+    """Fill in the sums of nodes: from their rows, or of the larger of two siblings from what its parent has."""
+    table = rows.table
+    scanned = np.array([(node.start, node.stop, i) for i, node in enumerate(nodes)], np.int64)
+    if parents is not None:
+        sizes = (scanned[:, 1] - scanned[:, 0]).reshape(-1, 2)
+        small = 2 * np.arange(len(parents)) + (sizes[:, 1] < sizes[:, 0])
+        scanned = scanned[small]
+    sum_bins(table.codes, rows.order, rows.pairs, scanned, table.counts, rows.wanted, sums)
+    if parents is not None:
+        sums[small ^ 1] = parents - sums[small]
+    return sums
 
 
 def _choose(rules: PlainRules, G: int, H: int, left: I64, scores: F64) -> int:
