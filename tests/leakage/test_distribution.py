@@ -20,7 +20,7 @@ from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport.frame import Frame, Kind
 from support.chance import THRESHOLD, Symbols, Words, joint, p_alike, p_bytes_alike
 from support.every_protocol import LARGEST, SMALLEST, ZEROS, Everything, Private, every_protocol
-from support.views import Coalition, Recorder, coalitions
+from support.views import Coalition, Recorder, coalitions, written_out
 
 RUNS = 256
 C = frozenset({COORDINATOR})
@@ -34,7 +34,7 @@ class Repeated:
 
     def elements(self, ring: Ring, shape: Shape) -> RingArray:
         """Return the next elements."""
-        return self.stream.elements(ring, (1, *shape[1:])).broadcast_to(shape)
+        return written_out(self.stream.elements(ring, (1, *shape[1:])).broadcast_to(shape))
 
     def again(self, start: int = 0) -> Repeated:
         """Return the same stream from so many bytes behind its beginning."""

@@ -52,6 +52,20 @@ CASES: dict[str, Make] = {
     "lift of the active one's secret": partial(tiny.lifts_of_secrets, owner=1),
     "truncate an auxiliary's": partial(tiny.truncations, owner=2),
     "truncate the active one's": partial(tiny.truncations, owner=1),
+    "quotient of an auxiliary's": partial(tiny.quotients, owner=2),
+    "quotient of the active one's": partial(tiny.quotients, owner=1),
+    "quotient of an auxiliary's, in two digits": partial(tiny.quotients_of_two_digits, owner=2),
+    "quotient of the active one's, in two digits": partial(tiny.quotients_of_two_digits, owner=1),
+    "compare together": tiny.comparisons_together,
+    "cut an auxiliary's": partial(tiny.cuts, owner=2),
+    "cut the active one's": partial(tiny.cuts, owner=1),
+    "round off an auxiliary's": partial(tiny.roundings, owner=2),
+    "round off the active one's": partial(tiny.roundings, owner=1),
+    "look up in two entries": partial(tiny.look_ups, places=1),
+    "look up in four entries": partial(tiny.look_ups, places=2),
+    "an auxiliary's bits to a ring": partial(tiny.conversions, owner=2),
+    "the active one's bits to a ring": partial(tiny.conversions, owner=1),
+    "mask rows": tiny.masked_rows,
 }
 
 LEFT_OUT: dict[str, Callable[[int, Coalition], bool]] = {
@@ -68,6 +82,18 @@ LEFT_OUT: dict[str, Callable[[int, Coalition], bool]] = {
     "lift of an auxiliary's": lambda m, coalition: m == 3 and coalition == {1},
     "truncate an auxiliary's": lambda m, coalition: m == 3 and len(coalition) == 1,
     "truncate the active one's": lambda m, coalition: m == 3 and len(coalition) == 1,
+    "quotient of an auxiliary's": lambda m, coalition: m == 3 and len(coalition) == 1,
+    "quotient of the active one's": lambda m, coalition: m == 3 and len(coalition) == 1,
+    "quotient of an auxiliary's, in two digits": lambda m, coalition: (
+        1 in coalition or (m == 3 and len(coalition) == 1)
+    ),
+    "quotient of the active one's, in two digits": lambda m, coalition: (
+        1 in coalition or (m == 3 and len(coalition) == 1)
+    ),
+    "compare together": lambda m, coalition: m == 3 and len(coalition) == 1,
+    "cut an auxiliary's": lambda m, coalition: m == 3 and coalition == {1},
+    "round off an auxiliary's": lambda m, coalition: m == 3 and len(coalition) == 1,
+    "round off the active one's": lambda m, coalition: m == 3 and len(coalition) == 1,
 }
 """Where honest participants draw more than can be enumerated (with one, nearly all rows are covered), and the one case
 that is meant for auxiliaries, to whom nothing is dealt."""
@@ -78,6 +104,8 @@ DEALT_SAMPLED = (
     "negative by bits, in two rounds, an auxiliary's",
     "negative by bits, in two rounds, the active one's",
     "truncate the active one's",
+    "quotient of an auxiliary's, in two digits",
+    "quotient of the active one's, in two digits",
 )
 """Where dealt shares are too many to enumerate: those who receive no correction are looked at."""
 

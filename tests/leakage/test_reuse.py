@@ -23,10 +23,11 @@ from mpfedxgb.ring.ring import Shape
 from mpfedxgb.tree import predict
 from mpfedxgb.tree.split import TREE_SHAPE
 from support.reuse import BYTES, WORDS, Inbox, reused
+from support.sealed_trainings import RESUMED, Memory, sealed_of
 from support.small_scorings import in_chunks, serve
 from support.small_trainings import training_of
 from support.streams import Spoilt, all_but
-from support.views import Recorder
+from support.views import Recorder, written_out
 
 HONEST = [(participants, honest) for participants in (2, 3) for honest in range(1, participants + 1)]
 FIRST, AGAIN = SessionSettings("one", 1, insecure_seed=1), SessionSettings("one", 2, insecure_seed=1)
@@ -42,15 +43,22 @@ class Runs:
     inboxes: Sequence[Inbox]
     streams: MakeSource
 
-    def train(self, settings: SessionSettings, kind: str = "binary") -> list[PartialModel]:
-        """Train; return everybody's partial model."""
-        training, recorder = training_of(kind, self.participants), Recorder()
+    def train(
+        self, settings: SessionSettings, kind: str = "binary", memories: Sequence[Memory] | None = None
+    ) -> list[PartialModel]:
+        """Train, sealed where there are memories; return everybody's partial model."""
+        recorder = Recorder()
+        kept: Sequence[Memory | None] = memories or [None] * (self.participants + 1)
+        training = training_of(kind, self.participants) if memories is None else sealed_of(kind, self.participants)
 
-        def program(party: Party, params: TrainParams, data: TrainData | None) -> TrainResult | None:
+        def program(
+            party: Party, params: TrainParams, data: TrainData | None, memory: Memory | None
+        ) -> TrainResult | None:
             self.inboxes[0].watch(party, TREE_SHAPE)
-            return secure_train(party, params, data)
+            return secure_train(party, params, data, memory)
 
-        run = run_locally(program, self.participants, training.private, settings, recorder, self.streams)
+        private = [(*own, memory) for own, memory in zip(training.private, kept, strict=True)]
+        run = run_locally(program, self.participants, private, settings, recorder, self.streams)
         self._add(f"training {settings.session}, attempt {settings.attempt}", recorder)
         return [result.model for result in run.results if result is not None]
 
@@ -99,6 +107,20 @@ def test_no_mask_hides_two_values(monkeypatch: pytest.MonkeyPatch, participants:
         assert sum(array.size for _, array in inbox.arrays[WORDS]) > 15_000
 
 
+@pytest.mark.parametrize(("participants", "honest"), [(2, 1), (2, 2), (3, 3)])
+def test_no_mask_of_a_sealed_training_hides_two_values(participants: int, honest: int) -> None:
+    """An attempt, another that goes on after its first round, and two batches of the same rows."""
+    everything = runs(participants, honest)
+    memories = [Memory() for _ in range(participants + 1)]
+    everything.train(FIRST, RESUMED, memories)
+    for memory in memories:
+        memory.until = 1
+    everything.score(SCORES, everything.train(AGAIN, RESUMED, memories), 2)
+
+    assert everything.found() == []
+    assert sum(array.size for _, array in everything.inboxes[0].arrays[WORDS]) > 15_000
+
+
 @dataclass(slots=True)
 class Cached:
     """A stream whose draws are the same for all nodes of a batch, the leading axis."""
@@ -107,7 +129,7 @@ class Cached:
 
     def elements(self, ring: Ring, shape: Shape) -> RingArray:
         """Return the next elements, those of the first node for every node."""
-        return self.stream.elements(ring, (1, *shape[1:])).broadcast_to(shape)
+        return written_out(self.stream.elements(ring, (1, *shape[1:])).broadcast_to(shape))
 
     def again(self, start: int = 0) -> Cached:
         """Return the same stream from so many bytes behind its beginning."""

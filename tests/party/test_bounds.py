@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpfedxgb.boosting.checkpoint import State
+from mpfedxgb.boosting.progress import NothingKept
 from mpfedxgb.boosting.setup import TABLE_SIZES
 from mpfedxgb.boosting.train import ROUNDS_DONE, secure_train
 from mpfedxgb.config import SessionSettings
@@ -43,21 +43,6 @@ def lying(program: Callable[..., object], name: str, change: Change) -> Callable
         return program(party, *private)
 
     return run
-
-
-class NoRounds:
-    """Progress that keeps nothing."""
-
-    def newest(self) -> int:
-        """Return no rounds."""
-        return 0
-
-    def load(self, rounds: int) -> State:
-        """Return where to begin."""
-        return State(rounds)
-
-    def save(self, state: State) -> None:
-        """Keep nothing."""
 
 
 def expect(outcomes: list[Outcome[Any]], named: str) -> None:
@@ -101,7 +86,7 @@ def test_a_training(name: str, change: Change, named: str) -> None:
     training = training_of("binary", 2)
     if name == FEATURE_SIZES:
         training = replace(training, params=replace(training.params, security="paper", min_child_weight=0.0))
-    private = [(*own, NoRounds()) for own in training.private]
+    private = [(*own, NothingKept()) for own in training.private]
     expect(run_roles(lying(secure_train, name, change), 2, private, SETTINGS), named)
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import Party
-from mpfedxgb.protocols import Secret, Shares, negative_by_bits
+from mpfedxgb.protocols import Borrow, Secret, Shares, Sign, compare_together, negative_by_bits, open_masked, to_shares
 from mpfedxgb.protocols.compare_bits import MOST_IN_A_GROUP, bit_signs, grouping
-from mpfedxgb.ring import BIT, VECTOR, Ring, wide
+from mpfedxgb.ring import BIT, VECTOR, Ring, RingArray, wide
 from support.evaluation import (
     DRAWN,
     PARTICIPANTS,
@@ -23,12 +23,14 @@ from support.evaluation import (
     Operand,
     bulk,
     cases,
+    enter,
     evaluate,
     evaluate_each,
     extremes,
     integers,
     numbers,
     operand,
+    run_patiently,
     same,
 )
 
@@ -111,6 +113,70 @@ def test_higher_bits_are_not_looked_at() -> None:
     (sign,) = evaluate(2, [Operand(VECTOR, values)], lambda party, xs: [negative_by_bits(party, xs[0], 20)]).values
 
     same(sign, BIT, [0, 1, 1])
+
+
+@ROUNDS
+@pytest.mark.parametrize("participants", [2, 3, 5])
+@given(seed=SEEDS, data=st.data())
+@PROPERTY
+def test_several_comparisons_in_the_same_rounds(participants: int, rounds: int, seed: int, data: st.DataObject) -> None:
+    """Signs and borrows of any rings, widths and shapes are those of each by itself, in the rounds of the longest."""
+    batch = [x for (x,) in cases(seed, (*RINGS, *TINY), shapes=[(), (0,), (5,), (2, 3)])]
+    bits = [data.draw(st.integers(2, x.ring.bits - 1)) for x in batch]
+    asked: list[type[Sign | Borrow]] = [Sign if data.draw(st.booleans()) else Borrow for _ in batch]
+
+    def compute(party: Party, xs: list[Secret]) -> list[Secret | Shares]:
+        found = compare_together(party, [ask(x, b) for ask, x, b in zip(asked, xs, bits, strict=True)], rounds)
+        return [*found, *xs]
+
+    evaluation = evaluate(participants, batch, compute)
+
+    widths = [b if ask is Sign else b + 1 for ask, b in zip(asked, bits, strict=True)]
+    assert evaluation.costs[1].rounds == max(bit_signs(width, rounds).rounds for width in widths)
+    for x, answer, ask, width in zip(batch, evaluation.values, asked, bits, strict=False):
+        if ask is Sign:
+            same(answer, BIT, integers([int(v) >> (width - 1) & 1 for v in x.values.flat], x.values.shape))
+
+
+@pytest.mark.parametrize("participants", [2, 3, 5])
+def test_borrows_are_those_of_masks_and_masked_values(participants: int) -> None:
+    """A borrow says whether the masked value's low bits are less than the mask's, for every number of low bits."""
+    values = {ring: bulk(np.random.default_rng(8), ring.bits - 1, (30,)) for ring in (VECTOR, Ring(8), wide(2))}
+
+    def program(party: Party) -> list[tuple[RingArray, RingArray]]:
+        seen = []
+        for ring, some in values.items():
+            x = enter(party, 1, Operand(ring, some))
+            party.step("mask anew")
+            x = open_masked(party, to_shares(party, x))
+            asked = [Borrow(x, bits) for bits in range(1, ring.bits)]
+            found = [answer for i in range(0, len(asked), 16) for answer in compare_together(party, asked[i : i + 16])]
+            seen += [(x.mask if party.is_coordinator else x.masked, answer.part) for answer in found]
+        return seen
+
+    whole, *parts = run_patiently(program, participants).results
+
+    widths = [(ring, bits) for ring in values for bits in range(1, ring.bits)]
+    assert len(widths) == len(whole)
+    for place, (ring, bits) in enumerate(widths):
+        masked, mask = ([int(v) % (1 << bits) for v in some.decode()] for some in (parts[0][place][0], whole[place][0]))
+        answer = np.bitwise_xor.reduce([part[place][1].data for part in parts])
+        assert answer.tolist() == [int(m < r) for m, r in zip(masked, mask, strict=True)], (ring, bits)
+
+
+@pytest.mark.parametrize("bits", [0, 64, 65])
+def test_impossible_borrows_are_refused(bits: int) -> None:
+    """No bits at all, or all of them, are not low bits."""
+    with pytest.raises(DoesNotFitError, match="lowest 1 to 63 bits"):
+        evaluate(2, [operand(VECTOR, [1])], lambda party, xs: compare_together(party, [Borrow(xs[0], bits)]))
+
+
+def test_no_comparisons_take_no_round() -> None:
+    """Where nothing is asked, nothing is answered, and nobody talks."""
+    evaluation = evaluate(2, [operand(VECTOR, [1])], lambda party, xs: compare_together(party, []))
+
+    assert evaluation.values == []
+    assert [counts.rounds for counts in evaluation.costs] == [0, 0, 0]
 
 
 def test_comparisons_are_counted() -> None:

@@ -19,15 +19,21 @@ from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.party import ALL, Party, Reveal
 from mpfedxgb.protocols import (
     Bit,
+    BitField,
     BitMatrix,
     BitProduct,
+    Borrow,
     Product,
     Secret,
     Shares,
+    Sign,
     Stage,
     argmax,
     bit_times,
+    bits_to_ring,
     both,
+    compare_together,
+    cut,
     divide,
     follow_openings,
     fractions,
@@ -36,7 +42,9 @@ from mpfedxgb.protocols import (
     lift,
     lift_opened,
     lift_secret,
+    look_up,
     make_tags,
+    mask_rows,
     masked_by,
     matrices_times,
     multiply,
@@ -51,14 +59,18 @@ from mpfedxgb.protocols import (
     public_secret,
     public_shares,
     publish_matrix,
+    quotient,
     reciprocal,
     reveal,
+    round_off,
+    rounded_quotient,
     select,
     share,
     share_bit,
     share_each,
     share_together,
     shares_of_bit_products,
+    shift,
     split_rows,
     sum_of_products,
     sums_of_bit_products,
@@ -268,6 +280,21 @@ def tags_won(*stages: Stage) -> Compute:
     return compute
 
 
+def compared(party: Party, xs: list[Secret]) -> list[Shares]:
+    """Compare numbers of 64 bits in two rounds, of 21 low bits in two, and of 4 in none, all at once."""
+    return compare_together(party, [Sign(xs[0], 64), Borrow(xs[1], 21), Borrow(xs[0], 4)])
+
+
+def from_borrow(function: Function, *arguments: int) -> Case:
+    """Return the case of what comes of an opened borrow without a round."""
+
+    def compute(party: Party, xs: list[Secret]) -> list[Shares]:
+        found = function(party, xs[0], *arguments, Bit(xs[1]))
+        return [*found] if isinstance(found, tuple) else [found]
+
+    return Case(function, [X, B], compute, ("0", 0), ("nothing", nothing))
+
+
 def opened_tags(party: Party, xs: list[Secret]) -> list[Secret]:
     """Open one tag of each participant."""
     tags = make_tags(party, (), [(m, 1) for m in range(1, party.roster.size + 1)])
@@ -309,15 +336,30 @@ def cubes(party: Party, xs: list[Secret]) -> list[Secret]:
     return sums_of_products(party, [[Product((x, x, x)), Product((x,))] for x in xs], axis=0)
 
 
+AS_MANY = "`rounds`, and fewer where so many are not needed"
+TWO_BITS = "two bits per digit, and then per group of digits, by each auxiliary"
+
+
 def by_bits(bits: int, rounds: int, planes: int, ring: Ring = VECTOR) -> Case:
     """Return the case of a comparison on bits, in which so many bits are sent for each number: two bytes hold N."""
     return Case(
-        negative_by_bits,
+        compare_together,
         [Operand(ring, X.values)],
         lambda party, xs: [negative_by_bits(party, xs[0], bits, rounds)],
-        ("`rounds`, and fewer where so many are not needed", rounds),
-        ("two bits per digit, and then per group of digits, by each auxiliary", opening(2 * planes)),
+        (AS_MANY, rounds),
+        (TWO_BITS, opening(2 * planes)),
     )
+
+
+def divided(function: Function, said: tuple[str, str], compute: Compute) -> Case:
+    """Return the case of N quotients of ten bits by 37, in digits of 3, 3 and 4 bits, and so of 7, 7 and 15 multiples.
+
+    Of each multiple's 12, 11 and 11 digits, "less" and "equal" are opened, and then those of their groups.
+    """
+    signs = [(7 * N, 24 - 1 + 2 * 4 - 1), (7 * N, 22 - 1 + 2 * 4 - 1), (15 * N, 22 - 1 + 2 * 4 - 1)]
+    size = sum(-(-count // 8) * planes for count, planes in signs) + sum(-(-N * w // 8) for w in (3, 3, 4)) + 3 * 24 * N
+    operands = [operand(wide(3), np.arange(N) * 1000), operand(wide(3), np.arange(N) + (1 << 20))]
+    return Case(function, operands, compute, (said[0], 4 * 3), (said[1], opening(size)))
 
 
 SHARED = (
@@ -340,6 +382,8 @@ SIZE = "size elements by each auxiliary"
 RESULT = "one element per result by each auxiliary"
 DIGIT = "one byte per digit by each auxiliary"
 BITS = "the bits of the result by each auxiliary"
+TRUNCATED = "2, and `rounds` of the comparison, fewer where so many are not needed"
+LOW_DIGITS = "the digits of the low bits, a byte each or two bits and more, a bit and an element by each auxiliary"
 STAGES = "3 and those of the comparison per stage, and 1 more where groups have more than two"
 
 CASES = {
@@ -397,6 +441,13 @@ CASES = {
     "negative_by_bits, three rounds": by_bits(64, 3, 32 - 1 + 2 * 8 - 1 + 2 * 3 - 1),
     "negative_by_bits, wide": by_bits(192, 2, 96 - 1 + 2 * 8 - 1, wide(3)),
     "negative_by_bits, wide, three rounds": by_bits(192, 3, 96 - 1 + 2 * 16 - 1 + 2 * 5 - 1, wide(3)),
+    "compare_together": Case(
+        compare_together,
+        [X, WX],
+        compared,
+        (AS_MANY, 2),
+        (TWO_BITS, opening(2 * (32 - 1 + 2 * 5 - 1 + 12 - 1 + 2 * 3 - 1))),
+    ),
     "less_than": opens(less_than, DIGIT, 6 * N, [WX], lambda party, xs: [less_than(party, xs[0], 21)]),
     "open_bit": opens(
         open_bit,
@@ -445,14 +496,44 @@ CASES = {
         [X],
         lambda party, xs: [lift_opened(party, xs[0] + 10, 10, wide(3))],
     ),
-    "truncate": opens(
+    "truncate": Case(
         truncate,
-        "a byte per digit of the low bits, a bit and an element by each auxiliary",
-        6 * N + 2 + 24 * N,
         [WX],
         lambda party, xs: [truncate(party, xs[0], 21)],
-        rounds=3,
+        (TRUNCATED, 3),
+        (LOW_DIGITS, opening(6 * N + 2 + 24 * N)),
     ),
+    "truncate, on bits": Case(
+        truncate,
+        [X],
+        lambda party, xs: [truncate(party, xs[0], 21, rounds=2)],
+        (TRUNCATED, 4),
+        (LOW_DIGITS, opening(2 * (12 - 1 + 2 * 3 - 1) + 2 + 8 * N)),
+    ),
+    "round_off": Case(
+        round_off,
+        [X],
+        lambda party, xs: [round_off(party, xs[0], 21)],
+        ("as `truncate`", 3),
+        ("as `truncate`", opening(6 * N + 2 + 8 * N)),
+    ),
+    "shift": from_borrow(shift, 21),
+    "cut": from_borrow(cut, 21, 11),
+    "look_up": opens(
+        look_up,
+        "one index each by each auxiliary",
+        8 * N,
+        [operand(Ring(11), np.arange(12).reshape(3, 4))],
+        lambda party, xs: [look_up(party, to_shares(party, xs[0]), np.arange(2048, dtype=np.uint64), 20)],
+    ),
+    "bits_to_ring": opens(
+        bits_to_ring,
+        "the packed bits by each auxiliary",
+        N,
+        [operand(PACKED, np.arange(12).reshape(4, 3))],
+        lambda party, xs: bits_to_ring(party, to_shares(party, xs[0]), [BitField(0, 5), BitField(9, 8)], VECTOR),
+    ),
+    "mask_rows": opens(mask_rows, SIZE, 8 * N, [X], lambda party, xs: [mask_rows(party, to_shares(party, xs[0]))[0]]),
     "reciprocal": Case(
         reciprocal,
         [WX],
@@ -466,6 +547,20 @@ CASES = {
         lambda party, xs: [divide(party, xs[0], xs[1], 100, 20, 2)],
         ("8 n + 4", 8 * 2 + 4),
         (None, None),
+    ),
+    "quotient": divided(
+        quotient,
+        (
+            "4 a digit, and fewer where the numbers are short",
+            "what `negative_by_bits` takes for each multiple, and per value the bits of the quotient and an element a "
+            "digit, by each auxiliary",
+        ),
+        lambda party, xs: [quotient(party, xs[0], xs[1], 10, 37, digit=4)],
+    ),
+    "rounded_quotient": divided(
+        rounded_quotient,
+        ("as `quotient`", "as `quotient`"),
+        lambda party, xs: [rounded_quotient(party, xs[0], xs[1], 511, 36, digit=4)],
     ),
     "argmax, by pairs": Case(argmax, [WX, WY, X], tournament(Stage(2, 1), Stage(2, 3)), (STAGES, 4 + 6), (None, None)),
     "argmax, by fours": Case(argmax, [WX, WY, X], tournament(Stage(4, 2)), (STAGES, 6), (None, None)),
@@ -509,6 +604,7 @@ CASES = {
 
 SEE: dict[Function, Function] = {
     follow_openings: open_shares,
+    negative_by_bits: compare_together,
     open_pending: open_groups,
     share: share_together,
     sum_of_products: sums_of_products,
@@ -668,6 +764,23 @@ def test_the_sign_of_a_192_bit_secret_on_bits(participants: int, rounds: int, mo
 
     assert [counts.rounds for counts in costs[1:]] == [rounds] * participants
     assert costs[0].dealer_bytes <= 80 * most
+
+
+DEALT = {
+    "cut": 2 * 8 * N,
+    "shift": 3 * 8 * N,
+    "look_up": 256 * N,
+    "bits_to_ring": 4 * (5 + 8) * 8,
+    "mask_rows": 0,
+}
+"""Bytes dealt: elements, one-hot bits, and an element for every bit of four rows."""
+
+
+@pytest.mark.parametrize("name", DEALT)
+@PARTICIPANTS
+def test_what_is_dealt_for_rows(name: str, participants: int) -> None:
+    """The dealer's bytes do not depend on the number of participants, and are as few as they should be."""
+    assert run(name, participants).costs[0].dealer_bytes == DEALT[name]
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

@@ -14,7 +14,7 @@ from hypothesis import given
 from mpfedxgb.errors import DoesNotFitError, SecretError
 from mpfedxgb.party import Party
 from mpfedxgb.protocols import Secret, Shares, public_secret, public_shares, to_shares
-from mpfedxgb.protocols.secret import concatenate, concatenate_shares, stack
+from mpfedxgb.protocols.secret import concatenate, concatenate_shares, reduced, stack
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 from support.evaluation import (
     PARTICIPANTS,
@@ -162,6 +162,26 @@ def test_slices_sums_and_shapes_are_those_of_numpy(name: str) -> None:
     for (x,), first, second in zip(batch, secrets, shares, strict=True):
         same(first, x.ring, shaper(x.values))
         same(second, x.ring, shaper(x.values))
+
+
+@pytest.mark.parametrize("target", [VECTOR, *TINY], ids=str)
+@given(seed=SEEDS)
+@PROPERTY
+def test_reduced_secrets_are_those_of_the_narrower_ring(seed: int, target: Ring) -> None:
+    """Whatever its ring, a secret modulo a narrower one, or its own, is the number modulo that."""
+    batch = cases(seed, [ring for ring in (*RINGS, *TINY) if ring.bits >= target.bits])
+
+    results = evaluate_each(3, batch, lambda party, x: reduced(x, target))
+
+    for (x,), result in zip(batch, results, strict=True):
+        same(result, target, x.values)
+
+
+@pytest.mark.parametrize(("ring", "target"), [(VECTOR, wide(2)), (Ring(8), Ring(9)), (VECTOR, BIT), (PACKED, BIT)])
+def test_only_to_a_narrower_ring_a_secret_is_reduced(ring: Ring, target: Ring) -> None:
+    """A wider ring takes a lift, and bits are no numbers."""
+    with pytest.raises(DoesNotFitError, match="lift it instead"):
+        reduced(Secret(RingArray.zeros(ring, (2,)), RingArray.zeros(ring, (2,))), target)
 
 
 @pytest.mark.parametrize("ring", [*RINGS, *TINY], ids=str)

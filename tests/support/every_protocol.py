@@ -10,24 +10,32 @@ import numpy as np
 from mpfedxgb.party import ACTIVE, ALL, Party
 from mpfedxgb.protocols import (
     NOBODY,
+    BitField,
     BitMatrix,
     BitProduct,
+    Borrow,
     Fractions,
     Opened,
     Product,
     Secret,
     Shares,
+    Sign,
     Stage,
     argmax,
     bit_times,
+    bits_to_ring,
     both,
+    compare_together,
+    cut,
     divide,
     fractions,
     inner_product,
     less_than,
     lift,
     lift_secret,
+    look_up,
     make_tags,
+    mask_rows,
     matrices_times,
     multiply,
     negative,
@@ -35,7 +43,11 @@ from mpfedxgb.protocols import (
     open_bit,
     open_tags,
     publish_matrix,
+    quotient,
+    reduced,
     reveal,
+    round_off,
+    rounded_quotient,
     select,
     share,
     share_bit,
@@ -134,6 +146,7 @@ def every_protocol(party: Party, runs: int, mine: Private | None = None) -> Ever
     _arithmetic(party, out, x, y, u, v)
     _bits(party, out, batch, [x, y, u, v])
     _widths(party, out, batch, u)
+    _tables(party, out, batch, [x, v])
     _matrices(party, out, batch, stack([x, y]))
     _tournament(party, out, batch)
     _reveals(party, out, batch)
@@ -181,6 +194,21 @@ def _widths(party: Party, out: Everything, batch: Batch, u: Secret) -> None:
     out.secrets.append(truncate(party, lift_secret(party, z[0], WIDE), 24))
     bits = batch.share(party.roster.size, WIDE, "bit")
     out.secrets.append(divide(party, bits, bits + 1, 2, 16, iterations=1))
+    out.secrets.append(quotient(party, 11 * bits, bits + 1, 4, 2, digit=2))
+    out.secrets.append(reduced(rounded_quotient(party, -7 * bits, bits + 1, 4, 2), VECTOR))
+
+
+def _tables(party: Party, out: Everything, batch: Batch, values: Sequence[Secret]) -> None:
+    """Cut a number in two, look the upper part up in a table of two coefficients, and mask all of it anew."""
+    x, v = values
+    borrow, sign = compare_together(party, [Borrow(x, 19), Sign(v, 70)])
+    place, rest = cut(party, x, 19, 10, open_bit(party, borrow))
+    entries = look_up(party, place, np.arange(1 << 10, dtype=np.uint64), 10)
+    coefficients = bits_to_ring(party, entries, [BitField(0, 4), BitField(4, 6, signed=True)], VECTOR)
+    secret, _ = mask_rows(party, rest + coefficients[0] + coefficients[1])
+    narrow = batch.share(ACTIVE, VECTOR, "narrow")
+    out.secrets += [secret, round_off(party, narrow, 24, rounds=2)]
+    out.shares += [borrow, sign, place, rest, entries, *coefficients]
 
 
 def _matrices(party: Party, out: Everything, batch: Batch, vectors: Secret) -> None:

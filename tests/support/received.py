@@ -20,6 +20,10 @@ STAR_SUMS = frozenset({ACTIVE})
 """Who returns sums to all in a star."""
 
 
+PLACE_BITS = 10
+"""Bits of a place in a table: of the rings that are used, the one that does not fill its words."""
+
+
 def operation(frame: Frame) -> str:
     """Return the last part of a step's label."""
     return frame.label.rpartition("/")[2]
@@ -36,6 +40,14 @@ def is_on_ledger(frame: Frame, opened_to_all: tuple[str, ...], summed_by: frozen
     return name.startswith(PUBLIC) or returned
 
 
+def is_place(array: Any) -> bool:
+    """Tell whether an array holds opened places of a table of 2^10 entries: words of which 10 bits are used.
+
+    Less than a byte is no such place: single bits that somebody forgot to mask are not taken for one.
+    """
+    return array.dtype == np.uint64 and array.size > 0 and 8 < int(array.max()).bit_length() <= PLACE_BITS
+
+
 def symbols(frame: Frame, place: int) -> Iterator[tuple[Symbols, int]]:
     """Yield what should be uniform in an array: symbols, and the size of their alphabet."""
     array = frame.arrays[place]
@@ -49,6 +61,10 @@ def symbols(frame: Frame, place: int) -> Iterator[tuple[Symbols, int]]:
         yield array.ravel(), 1 << (2 * array.shape[-2] - 1).bit_length()
     elif array.dtype == np.uint8 and array.ndim == 1:  # single bits come packed; the last byte may be filled up
         yield array[:-1], 256
+    elif is_place(array):
+        lower = 1 << (int(array.max()).bit_length() - 8)
+        yield (array // np.uint64(lower)).astype(np.uint8).ravel(), 256
+        yield (array % np.uint64(lower)).astype(np.uint8).ravel(), lower
     else:
         yield np.ascontiguousarray(array).view(np.uint8).ravel(), 256
 

@@ -22,7 +22,7 @@ from mpfedxgb.party import ACTIVE, COORDINATOR, Party
 from mpfedxgb.ring import RingArray
 from mpfedxgb.transport.frame import Frame, Kind
 from support.chance import THRESHOLD, Words
-from support.received import is_on_ledger, operation, symbols
+from support.received import is_on_ledger, is_place, operation, symbols
 from support.views import Recorder
 
 WORDS, BYTES = 0, 256
@@ -78,7 +78,7 @@ class Inbox:
                 if key in seen:
                     continue
                 seen.add(key)
-                if array.dtype == np.uint64:
+                if array.dtype == np.uint64 and not is_place(array):
                     self._keep(WORDS, name, kept)
                 elif kept is not array:
                     self._keep(BYTES, name, kept)

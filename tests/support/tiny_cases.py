@@ -1,6 +1,6 @@
 """Every protocol as a small program for `views`: real code, in rings so small that all randomness can be enumerated.
 
-Z_2 to Z_2^4, single bits, and for tags the smallest ring that holds two candidates of one owner.
+Z_2 to Z_2^5, single bits, and for tags the smallest ring that holds two candidates of one owner.
 """
 
 from __future__ import annotations
@@ -12,26 +12,36 @@ import numpy as np
 from mpfedxgb.party import ACTIVE, ALL, COORDINATOR, Party
 from mpfedxgb.protocols import (
     NOBODY,
+    BitField,
     BitProduct,
+    Borrow,
     Ending,
     Fractions,
     Product,
     Secret,
     Shares,
+    Sign,
     Stage,
     bit_signs,
+    bits_to_ring,
     both,
+    compare_together,
+    cut,
     inner_product,
     less_than,
     lift,
     lift_secret,
+    look_up,
     make_tags,
+    mask_rows,
     multiply,
     negative,
     negative_by_bits,
     open_bit,
     open_tags,
+    quotient,
     reveal,
+    round_off,
     select,
     split_rows,
     sum_of_products,
@@ -48,7 +58,7 @@ from mpfedxgb.ring import BIT, PACKED, Ring, RingArray
 from mpfedxgb.ring.kernels import U8
 from support.views import DEALT, Case, Coalition, Draw, Given, Inputs, Output, Values, every_bit
 
-Z2, Z4, Z8, Z16 = Ring(1), Ring(2), Ring(3), Ring(4)
+Z2, Z4, Z8, Z16, Z32 = Ring(1), Ring(2), Ring(3), Ring(4), Ring(5)
 TAG = Ring(11)
 """The smallest ring in which somebody has two candidates: eight bits of owner, two of index, a sign."""
 
@@ -486,3 +496,105 @@ def truncations(participants: int, owner: int) -> Case:
         return (2, 1) if is_wrap else no_padding(2)(draw)
 
     return Case(program, {"x": Given(owner, Z8, (-1, 1))}, lambda v: [v["x"] // 2], enumerated=enumerated)
+
+
+def quotients(participants: int, owner: int) -> Case:
+    """Return floor(n / d) of one participant's n by another's d, both bits: the only digit of a quotient of one bit."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [quotient(party, inputs.share(party, "n"), inputs.share(party, "d"), 1, 1)]
+
+    given = {"n": Given(owner, Z8, (0, 1)), "d": Given(3 - owner, Z8, (1,))}
+    return Case(program, given, lambda v: [v["n"] // v["d"]])
+
+
+def quotients_of_two_digits(participants: int, owner: int) -> Case:
+    """Return floor(n / d) of one participant's n by another's d, in two digits, with a remainder between them.
+
+    What is dealt is sampled, and looked at are those who get no correction.
+    """
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [quotient(party, inputs.share(party, "n"), inputs.share(party, "d"), 2, 2, digit=1)]
+
+    def enumerated(draw: Draw) -> tuple[int, int]:
+        dealt = draw.label.endswith("compare") or (draw.ring == Z32 and draw.shape != ())
+        return (0, 0) if dealt else every_bit(draw)
+
+    given = {"n": Given(owner, Z32, (0, 3)), "d": Given(3 - owner, Z32, (1, 2))}
+    return Case(program, given, lambda v: [v["n"] // v["d"]], enumerated=enumerated)
+
+
+def comparisons_together(participants: int) -> Case:
+    """Return whether x1 + ... + xM is negative, of three bits and of its lowest two: one round, and none, at once."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        x = total(shared(party, inputs))
+        return [*compare_together(party, [Sign(x, 3), Sign(x, 2)], 1, digit=1)]
+
+    def expect(v: Values) -> list[int]:
+        return [sum(v.values()) >> 2 & 1, sum(v.values()) >> 1 & 1]
+
+    return Case(program, of_everyone(participants, Z8, (0, 2, 5) if participants == 2 else (0, 5)), expect)
+
+
+def cuts(participants: int, owner: int) -> Case:
+    """Return the two upper bits of one participant's x and its lowest one, by the borrow of the latter."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        x = inputs.share(party, "x")
+        (borrow,) = compare_together(party, [Borrow(x, 1)], 1, digit=1)
+        return [*cut(party, x, 1, 2, open_bit(party, borrow))]
+
+    given = {"x": Given(owner, Z8, (0, 3, 5))}
+    return Case(program, given, lambda v: [v["x"] >> 1, v["x"] & 1])
+
+
+def roundings(participants: int, owner: int) -> Case:
+    """Return x / 2 of one participant's x, a half rounded up, with a comparison on bits.
+
+    Of the wrap-around, a multiple of 4, only the top bit has something to hide (see `truncations`).
+    """
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [round_off(party, inputs.share(party, "x"), 1, rounds=2)]
+
+    def enumerated(draw: Draw) -> tuple[int, int]:
+        return (2, 1) if draw.label.endswith("truncate") and draw.index == 1 else every_bit(draw)
+
+    return Case(program, {"x": Given(owner, Z8, (-1, 0))}, lambda v: [(v["x"] + 1) // 2], enumerated=enumerated)
+
+
+def look_ups(participants: int, places: int) -> Case:
+    """Return the entry of a small table at x1 + ... + xM."""
+    table = np.array([5, 2, 7, 0], np.uint64)[: 1 << places]
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        found = look_up(party, to_shares(party, total(shared(party, inputs))), table, 3)
+        return [found.reshape(inputs.batch)]
+
+    def expect(v: Values) -> list[int]:
+        return [int(table[sum(v.values()) % len(table)])]
+
+    given = of_everyone(participants, Ring(places), (0, 1, 3)[: 1 << places] if participants == 2 else (0, 1))
+    return Case(program, given, expect, enumerated=no_padding(len(table)))
+
+
+def conversions(participants: int, owner: int) -> Case:
+    """Return two bits of one participant as a signed number."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        bits = to_shares(party, inputs.share(party, "x")).reshape(inputs.batch, 1)
+        return [*bits_to_ring(party, bits, [BitField(0, 2, signed=True)], Z4)]
+
+    given = {"x": Given(owner, PACKED, range(4))}
+    return Case(program, given, lambda v: [v["x"] - (v["x"] >> 1) * 4], enumerated=no_padding(2))
+
+
+def masked_rows(participants: int) -> Case:
+    """Return x1 + ... + xM, masked by everybody's part."""
+
+    def program(party: Party, inputs: Inputs) -> list[Output]:
+        return [mask_rows(party, to_shares(party, total(shared(party, inputs))))[0]]
+
+    return Case(program, of_everyone(participants, Z4), lambda v: [sum(v.values())])

@@ -167,10 +167,15 @@ class Randomness:
         with self.lock:
             assert self.registry.setdefault(key, draw) == draw, f"two roles expand {key} differently"
         if self.values is None:
-            return RingArray.zeros(draw.ring, (self.batch, *draw.shape))
+            return written_out(RingArray.zeros(draw.ring, (self.batch, *draw.shape)))
         one = self.values[key]  # (samples, honest, size), broadcast
         whole = np.broadcast_to(one, (self.secrets, self.samples, self.honest, draw.size))
         return RingArray(draw.ring, whole.astype(draw.ring.dtype).reshape(self.batch, *draw.shape))
+
+
+def written_out(array: RingArray) -> RingArray:
+    """Return elements that may stand for several places in memory as an array of their own, as a `Source` has to."""
+    return RingArray(array.ring, array.data.copy())
 
 
 def is_planes(ring: Ring, shape: Shape, batch: int) -> bool:
@@ -312,6 +317,7 @@ def _run(
         inputs.append([Inputs(randomness.batch, case.given, {name: x[runs] for name, x in mine.items()})])
     recorder = Recorder()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "DEALT_BYTES", 1 << 40)
         patch.setattr(rows, "BLOCK", 1 << 40)  # the whole batch is in front of every draw, rows are not cut
         patch.setattr(routes, "HOP_SECONDS", 1e9)  # nor are openings
         patch.setattr(party_module, "turn", lambda step, participants: way.corrected)

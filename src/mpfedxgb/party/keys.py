@@ -73,6 +73,7 @@ class Keyring:
         self._keys = {participant: Expander(extract(context, seed)) for participant, seed in seeds.items()}
         self._make_source = make_source
         self.training = training
+        self.attempt = digest(b"attempt", context).hex()[:32]
         self._used: set[tuple[int, str]] = set()
         self._announced = digest(b"mpfedxgb announcements 1")
 

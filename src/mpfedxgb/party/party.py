@@ -74,6 +74,11 @@ class Party:
         return self.keys.training
 
     @property
+    def attempt(self) -> str:
+        """What tells this attempt from every other, of this training too; known to all its roles."""
+        return self.keys.attempt
+
+    @property
     def is_coordinator(self) -> bool:
         """Whether this is C."""
         return self.role == COORDINATOR
@@ -153,7 +158,7 @@ class Party:
             return self._source(self.role).elements(ring, shape)
         whole = self._source(ACTIVE).elements(ring, shape)
         for m in self.others:
-            whole = whole + self._source(m).elements(ring, shape)
+            whole.add_in_place(self._source(m).elements(ring, shape))
         return whole
 
     def fresh_of(self, owner: int, ring: Ring, shape: Shape) -> RingArray:
@@ -176,13 +181,14 @@ class Party:
         """
         if self.is_coordinator:
             values = list(compute())
+            first, *others = self._expanding()
             corrections = []
             for (ring, shape), value in zip(specs, values, strict=True):
                 assert (value.ring, value.shape) == (ring, shape), (value, ring, shape)
-                rest = value
-                for m in self._expanding():
-                    rest = rest - self._source(m).elements(ring, shape)
-                corrections.append(rest)
+                expanded = self._source(first).elements(ring, shape)
+                for m in others:
+                    expanded.add_in_place(self._source(m).elements(ring, shape))
+                corrections.append(value - expanded)
             self.send([self.corrected], corrections)
             return values
         if self.role == self.corrected:
@@ -204,16 +210,15 @@ class Party:
             corrected = self.role == self.corrected
             own = draw(self._source(self.role), fresh if corrected else [*fresh, *dealt])
             return own[: len(fresh)], self.receive(COORDINATOR, dealt) if corrected else own[len(fresh) :]
-        masks = draw(self._source(self.corrected), fresh)
-        theirs = [draw(self._source(m), [*fresh, *dealt]) for m in self._expanding()]
-        for drawn in theirs:
-            masks = [whole + one for whole, one in zip(masks, drawn, strict=False)]
+        first, *others = self._expanding()
+        masks, whole = draw(self._source(self.corrected), fresh), draw(self._source(first), [*fresh, *dealt])
+        for m in others:
+            _add_up(whole, draw(self._source(m), [*fresh, *dealt]))
+        expanded = whole[len(fresh) :]
+        _add_up(masks, whole[: len(fresh)])
         values = list(compute(masks))
         assert [(value.ring, value.shape) for value in values] == list(dealt), (values, dealt)
-        rest = values
-        for drawn in theirs:
-            rest = [value - one for value, one in zip(rest, drawn[len(fresh) :], strict=True)]
-        self.send([self.corrected], rest)
+        self.send([self.corrected], [value - one for value, one in zip(values, expanded, strict=True)])
         return masks, values
 
     def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
@@ -376,6 +381,12 @@ def _keep_nothing(more: Mapping[str, Any]) -> None:
 
     Whoever keeps a record writes down here what was revealed so far, and `more`, which only the program knows.
     """
+
+
+def _add_up(whole: Sequence[RingArray], more: Sequence[RingArray]) -> None:
+    """Add arrays to others, in place."""
+    for own, one in zip(whole, more, strict=True):
+        own.add_in_place(one)
 
 
 def _to_wire(x: RingArray) -> Array:

@@ -17,11 +17,21 @@ from mpfedxgb.protocols.bits import (
     shares_of_bit_products,
     sums_of_bit_products,
 )
+from mpfedxgb.protocols.bits_to_ring import BitField, bits_into_ring, bits_to_ring
 from mpfedxgb.protocols.compare import comparing_with_zero, less_than, negative
-from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs, negative_by_bits
+from mpfedxgb.protocols.compare_bits import (
+    BitSigns,
+    Borrow,
+    Ending,
+    Sign,
+    bit_signs,
+    compare_together,
+    negative_by_bits,
+)
 from mpfedxgb.protocols.divide import ITERATIONS, divide, reciprocal
 from mpfedxgb.protocols.lift import lift, lift_opened, lift_secret, lifting
 from mpfedxgb.protocols.local_rows import LocalRows
+from mpfedxgb.protocols.look_up import look_up, looking_up
 from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
 from mpfedxgb.protocols.opening import (
     Opening,
@@ -36,9 +46,10 @@ from mpfedxgb.protocols.opening import (
 )
 from mpfedxgb.protocols.plan import Plan, plan
 from mpfedxgb.protocols.private_matrix import KEPT_BYTES, PrivateMatrix, matrices_times, publish_matrix
+from mpfedxgb.protocols.quotient import LongDivision, long_division, quotient, rounded_quotient
 from mpfedxgb.protocols.reveal import reveal
 from mpfedxgb.protocols.row_blocks import BitMatrix, Matrix, RowBlocks, RowLayout, Tile, combined, expanded, tiles_times
-from mpfedxgb.protocols.rows import RowVectors, Sides, masked_by, split_rows, splitting_rows
+from mpfedxgb.protocols.rows import RowVectors, Sides, mask_rows, masked_by, masking_rows, split_rows, splitting_rows
 from mpfedxgb.protocols.secret import (
     Secret,
     Shares,
@@ -46,6 +57,7 @@ from mpfedxgb.protocols.secret import (
     concatenate_shares,
     public_secret,
     public_shares,
+    reduced,
     stack,
     to_shares,
 )
@@ -53,7 +65,7 @@ from mpfedxgb.protocols.share import share, share_each, share_together
 from mpfedxgb.protocols.stages import Layout, Stage
 from mpfedxgb.protocols.storage import Storage, is_in_memory, matrix_bytes
 from mpfedxgb.protocols.tag import NOBODY, OWN_SPLIT, Opened, Tags, make_tags, open_tags
-from mpfedxgb.protocols.truncate import truncate
+from mpfedxgb.protocols.truncate import cut, round_off, shift, truncate
 
 __all__ = [
     "ITERATIONS",
@@ -61,13 +73,16 @@ __all__ = [
     "NOBODY",
     "OWN_SPLIT",
     "Bit",
+    "BitField",
     "BitMatrix",
     "BitProduct",
     "BitSigns",
+    "Borrow",
     "Ending",
     "Fractions",
     "Layout",
     "LocalRows",
+    "LongDivision",
     "Matrix",
     "Opened",
     "Opening",
@@ -81,6 +96,7 @@ __all__ = [
     "Secret",
     "Shares",
     "Sides",
+    "Sign",
     "Stage",
     "Steps",
     "Storage",
@@ -89,11 +105,15 @@ __all__ = [
     "argmax",
     "bit_signs",
     "bit_times",
+    "bits_into_ring",
+    "bits_to_ring",
     "both",
     "combined",
+    "compare_together",
     "comparing_with_zero",
     "concatenate",
     "concatenate_shares",
+    "cut",
     "divide",
     "expanded",
     "follow_openings",
@@ -105,9 +125,14 @@ __all__ = [
     "lift_opened",
     "lift_secret",
     "lifting",
+    "long_division",
+    "look_up",
+    "looking_up",
     "make_tags",
+    "mask_rows",
     "masked_by",
     "masking",
+    "masking_rows",
     "matrices_times",
     "matrix_bytes",
     "multiply",
@@ -126,14 +151,19 @@ __all__ = [
     "public_secret",
     "public_shares",
     "publish_matrix",
+    "quotient",
     "reciprocal",
+    "reduced",
     "reveal",
+    "round_off",
+    "rounded_quotient",
     "select",
     "share",
     "share_bit",
     "share_each",
     "share_together",
     "shares_of_bit_products",
+    "shift",
     "split_rows",
     "splitting_rows",
     "stack",

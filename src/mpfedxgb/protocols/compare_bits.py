@@ -18,17 +18,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, islice, pairwise, zip_longest
 from math import prod
 
 import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party, Spec
-from mpfedxgb.protocols.opening import Clip, Steps, follow_openings, open_steps
+from mpfedxgb.protocols.opening import Clip, Steps, follow_openings, open_steps_together
 from mpfedxgb.protocols.polynomials import Polynomials, polynomials
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.bits import low_bits
 from mpfedxgb.ring.kernels import U8, U64
 from mpfedxgb.ring.planes import as_octets, as_words, look_up_digits, octets_of, one_hot_planes, plane_bits, planes_of
 from mpfedxgb.ring.ring import BIT, PACKED
@@ -66,31 +67,89 @@ class Ending(Enum):
         return int(self.value[1])
 
 
-def negative_by_bits(party: Party, x: Secret, bits: int, rounds: int = 2, digit: int = DIGIT) -> Shares:
-    """Return shared bits, 1 where x < 0, for |x| < 2^(bits - 1): only the lowest `bits` bits are looked at.
+@dataclass(frozen=True, slots=True, eq=False)
+class Sign:
+    """Asks where x < 0, for |x| < 2^(bits - 1): only the lowest `bits` bits are looked at."""
 
-    1. The coordinator deals the one-hot digits of the mask's lowest bits - 1 bits, its next bit, and for every group of
-       digits the products of the group's fresh masks. Everyone looks up its shares at the public digits.
+    x: Secret
+    bits: int
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that have no sign, or more bits than their ring."""
+        if not 2 <= self.bits <= self.x.ring.bits:
+            raise DoesNotFitError(f"a sign is one of 2 to {self.x.ring.bits} bits of {self.x.ring}, not of {self.bits}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Borrow:
+    """Asks where the low `bits` bits of x's masked value are less than those of its mask: subtracting them borrows."""
+
+    x: Secret
+    bits: int
+
+    def __post_init__(self) -> None:
+        """Refuse low bits that are all bits, or none."""
+        if not 1 <= self.bits < self.x.ring.bits:
+            most = self.x.ring.bits - 1
+            raise DoesNotFitError(f"a borrow is one of the lowest 1 to {most} bits of {self.x.ring}, not {self.bits}")
+
+
+def negative_by_bits(party: Party, x: Secret, bits: int, rounds: int = 2, digit: int = DIGIT) -> Shares:
+    """Return shared bits, 1 where x < 0, for |x| < 2^(bits - 1) (see `compare_together`)."""
+    return compare_together(party, [Sign(x, bits)], rounds, digit)[0]
+
+
+def compare_together(
+    party: Party, comparisons: Sequence[Sign | Borrow], rounds: int = 2, digit: int = DIGIT
+) -> list[Shares]:
+    """Return the answers to comparisons of any widths and shapes, as shared bits, all in the same rounds.
+
+    1. The coordinator deals the one-hot digits of a mask's lowest bits, its next bit, and for every group of digits the
+       products of the group's fresh masks. Everyone looks up its shares at the public digits.
     2. In every round, all "less" and "equal" that are left are opened under their masks, and groups become one.
 
-    With m = x + r: the top bit of x is top(m) ^ top(r) ^ [low(m) < low(r)]; the tops are added to the first "less".
+    With m = x + r: the top bit of x is top(m) ^ top(r) ^ [low(m) < low(r)]; the tops are added to the first "less". A
+    borrow is the sign of a number whose tops are 0.
 
     Rounds: `rounds`, and fewer where so many are not needed. Sent: two bits per digit, and then per group of digits, by
     each auxiliary. Reveals: nothing.
     """
-    if not 2 <= bits <= x.ring.bits:
-        raise DoesNotFitError(f"a sign is one of 2 to {x.ring.bits} bits of {x.ring}, not of {bits}")
-    party.step("negative by bits")
-    count = prod(x.shape)
-    party.meter.now.comparisons += count
-    signs, flat = bit_signs(bits, rounds, digit), x.reshape(1, count)
-    fresh, dealt = party.prepare(signs.fresh(count), signs.dealt(count), lambda masks: signs.deal(flat.mask, masks))
+    party.step("compare")
+    asked = [_as_sign(comparison) for comparison in comparisons]
+    shapes, counts = [sign.x.shape for sign in asked], [prod(sign.x.shape) for sign in asked]
+    party.meter.now.comparisons += sum(counts)
+    layouts = [bit_signs(sign.bits, rounds, digit) for sign in asked]
+    flat = [sign.x.reshape(1, count) for sign, count in zip(asked, counts, strict=True)]
+    fresh = [layout.fresh(count) for layout, count in zip(layouts, counts, strict=True)]
+    dealt = [layout.dealt(count) for layout, count in zip(layouts, counts, strict=True)]
+
+    def deal(masks: list[RingArray]) -> list[RingArray]:
+        drawn = _regrouped(masks, fresh)
+        return list(chain(*(one.deal(x.mask, own) for one, x, own in zip(layouts, flat, drawn, strict=True))))
+
+    masks, products = party.prepare(list(chain(*fresh)), list(chain(*dealt)), deal)
     if party.follows_shapes:
-        follow_openings(party, [("", specs, None) for specs in signs.opened(count)])
-        return Shares(RingArray.hidden(BIT, x.shape))
-    steps = signs.steps(int(party.is_active), flat.masked, fresh, dealt)
-    plane = open_steps(party, steps)
-    return Shares(RingArray(BIT, plane_bits(plane[0], count).reshape(x.shape)))
+        opened = zip_longest(*(one.opened(count) for one, count in zip(layouts, counts, strict=True)), fillvalue=())
+        follow_openings(party, [("", list(chain(*specs)), None) for specs in opened])
+        return [Shares(RingArray.hidden(BIT, shape)) for shape in shapes]
+    parts = zip(layouts, flat, _regrouped(masks, fresh), _regrouped(products, dealt), strict=True)
+    steps = [one.steps(int(party.is_active), x.masked, own, theirs) for one, x, own, theirs in parts]
+    planes = zip(open_steps_together(party, steps), counts, shapes, strict=True)
+    return [Shares(RingArray(BIT, plane_bits(plane[0], count).reshape(shape))) for plane, count, shape in planes]
+
+
+def _as_sign(comparison: Sign | Borrow) -> Sign:
+    """Return a borrow as the sign of a number of one bit more; of its mask, only the coordinator has low bits."""
+    if isinstance(comparison, Sign):
+        return comparison
+    x, bits = comparison.x, comparison.bits
+    return Sign(Secret(low_bits(x.masked, bits), low_bits(x.mask, bits)), bits + 1)
+
+
+def _regrouped(arrays: Sequence[RingArray], groups: Sequence[Sequence[Spec]]) -> list[list[RingArray]]:
+    """Return arrays in groups, as many to each as it has specs."""
+    rest = iter(arrays)
+    return [list(islice(rest, len(group))) for group in groups]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,17 +203,19 @@ class BitSigns:
     def deal(self, mask: RingArray, fresh: Sequence[RingArray], gates: U8 | None = None) -> list[RingArray]:
         """Return what the coordinator deals, from the masks of the numbers (sides, count), and of the other bits."""
         number, masks, places = self._planes(mask), fresh[0].data, self.mask_places
-        out = np.empty((self.tables + 1, number.shape[1]), np.uint64)
-        one_hot_planes(number[: self.bits - 1], self.digit, out[: self.tables])
-        out[self.tables] = number[self.bits - 1]
-        parts, last = [as_octets(out, masks.shape[1])], []
+        tables = np.empty((self.tables + 1, number.shape[1]), np.uint64)
+        one_hot_planes(number[: self.bits - 1], self.digit, tables[: self.tables])
+        tables[self.tables] = number[self.bits - 1]
+        out, last = np.empty((self.dealt_places[-1], masks.shape[1]), np.uint8), []
+        out[: len(tables)] = tables.view(np.uint8)[:, : masks.shape[1]]
         for k, level in enumerate(self.levels):
             factors = masks[places[k] : places[k + 1]]
             if k < len(self.levels) - 1:
-                parts.append(level.products(factors))
+                low, high = self.dealt_places[k : k + 2]
+                out[low:high] = level.products(factors)
             else:
                 last.append(RingArray(PACKED, level.products(self._meeting(factors, gates))))
-        return [RingArray(PACKED, np.concatenate(parts)), *last]
+        return [RingArray(PACKED, out), *last]
 
     def steps(
         self,

@@ -1,4 +1,8 @@
-"""DIV: Newton's reciprocal on fixed-point secrets (Appendix B), for comparison with the division-free way."""
+"""DIV: Newton's reciprocal on fixed-point secrets (Appendix B), for comparison with the division-free way.
+
+It approximates, from a public bound and in so many iterations, as the paper has it. The exact quotient of two integers
+is `quotient`.
+"""
 
 from __future__ import annotations
 

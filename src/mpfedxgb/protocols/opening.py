@@ -81,14 +81,24 @@ def open_masked(party: Party, shares: Shares) -> Secret:
 
 def open_steps(party: Party, steps: Steps, what: str = "") -> U8:
     """Open what the steps of a protocol yield, one round each, and return what they come to."""
-    try:
-        part, clip = next(steps)
-        while True:
-            (total,) = open_shares(party, [part], [clip], what)
-            part, clip = steps.send(total)
-    except StopIteration as end:
-        shares: U8 = end.value
-        return shares
+    return open_steps_together(party, [steps], what)[0]
+
+
+def open_steps_together(party: Party, protocols: Sequence[Steps], what: str = "") -> list[U8]:
+    """Open what several protocols yield, side by side: one message a round, as long as one of them goes on."""
+    ended: dict[int, U8] = {}
+    opened: dict[int, RingArray | None] = dict.fromkeys(range(len(protocols)))
+    while len(ended) < len(protocols):
+        wanted: dict[int, tuple[RingArray, Clip | None]] = {}
+        for i, total in opened.items():
+            try:
+                wanted[i] = next(protocols[i]) if total is None else protocols[i].send(total)
+            except StopIteration as end:
+                ended[i] = end.value
+        if wanted:
+            parts, clips = zip(*wanted.values(), strict=True)
+            opened = dict(zip(wanted, open_shares(party, parts, clips, what), strict=True))
+    return [ended[i] for i in range(len(protocols))]
 
 
 def follow_openings(party: Party, openings: Sequence[Opening]) -> None:

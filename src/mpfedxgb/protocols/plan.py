@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 from mpfedxgb.config import LINKS, Link
 from mpfedxgb.protocols.routes import HOP_SECONDS, route
@@ -25,6 +26,24 @@ BYTE_SECONDS = 6.0e-9
 
 COMPARISONS = (1, 2, 3)
 """Rounds of a comparison: one on bytes, two or three on bits."""
+
+
+class Sizes(Protocol):
+    """What a plan looks at: a part of a program on paper."""
+
+    @property
+    def steps(self) -> int:
+        """Steps of the program, each with keys, masks and perhaps a message of the coordinator."""
+        ...
+
+    @property
+    def dealt_bytes(self) -> int:
+        """Bytes from the coordinator."""
+        ...
+
+    def opened_bytes(self) -> list[int]:
+        """Return the bytes of each opening, in order."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +109,14 @@ def _layout(
     return layout if layout.signs.rounds == rounds else None
 
 
-def cost(layout: Layout, participants: int, topology: str, link: Link) -> Plan:
-    """Return what one stage costs, without its name."""
-    dealt = layout.dealt_bytes
-    ways = [route(opened, participants, topology, link) for opened in layout.opened_bytes()]
+def cost(sizes: Sizes, participants: int, topology: str, link: Link) -> Plan:
+    """Return what one stage costs, or anything else of known sizes, without its name."""
+    dealt = sizes.dealt_bytes
+    ways = [route(opened, participants, topology, link) for opened in sizes.opened_bytes()]
     hops, cuts = sum(way.hops for way in ways), sum(way.in_pieces for way in ways)
     carried = max(dealt, dealt / participants + sum(way.busiest for way in ways))
     seconds = ROUND_SECONDS * len(ways) + HOP_SECONDS * cuts + hops * link.latency / 1e3
-    seconds += STEP_SECONDS + BYTE_SECONDS * dealt + 8 * carried / (link.bandwidth * 1e6)
+    seconds += STEP_SECONDS * sizes.steps + BYTE_SECONDS * dealt + 8 * carried / (link.bandwidth * 1e6)
     return Plan((), seconds, len(ways), hops, dealt, round(sum(way.sent for way in ways)))
 
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import numpy.typing as npt
 
-from mpfedxgb.errors import SecretError
+from mpfedxgb.errors import DoesNotFitError, SecretError
 from mpfedxgb.party.party import Party
 from mpfedxgb.ring import array as ring_array
 from mpfedxgb.ring.array import Index, RingArray
@@ -165,6 +165,13 @@ def public_secret(party: Party, ring: Ring, values: npt.ArrayLike) -> Secret:
     known = RingArray.encode(ring, values)
     zero = RingArray.zeros(ring, known.shape)
     return Secret(RingArray.hidden(ring, known.shape) if party.is_coordinator else known, zero)
+
+
+def reduced(x: Secret, ring: Ring) -> Secret:
+    """Return a secret modulo a narrower ring: masked value and mask, each reduced. Local."""
+    if x.ring.bitwise or ring.bitwise or ring.bits > x.ring.bits:
+        raise DoesNotFitError(f"{x} is not reduced to {ring}, which is not narrower; lift it instead")
+    return Secret(x.masked.cast(ring), x.mask.cast(ring))
 
 
 def concatenate(secrets: Sequence[Secret], axis: int = -1) -> Secret:

@@ -139,6 +139,11 @@ class Layout:
         return specs
 
     @property
+    def steps(self) -> int:
+        """Steps of the program: all that a stage needs is drawn and dealt at once."""
+        return 1
+
+    @property
     def dealt_bytes(self) -> int:
         """Bytes from the coordinator."""
         return wire_bytes([spec for _, spec in self.dealt()])

@@ -1,34 +1,66 @@
-"""Division of secrets by a power of two, rounded down exactly."""
+"""Division of secrets by a power of two: rounded down, rounded off, or cut in two, exactly.
+
+All three need to know whether the low bits of the masked value are less than those of the mask: subtracting them
+borrows 1 from the bits above. Catrina, de Hoogh, "Improved Primitives for Secure Multiparty Integer Computation"
+(SCN 2010), compare a masked value and its mask alike.
+"""
 
 from __future__ import annotations
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.bits import open_bit
+from mpfedxgb.protocols.bits import Bit, open_bit
 from mpfedxgb.protocols.compare import DIGIT, less_than
+from mpfedxgb.protocols.compare_bits import Borrow, compare_together
 from mpfedxgb.protocols.opening import open_masked
-from mpfedxgb.protocols.secret import Secret, Shares
+from mpfedxgb.protocols.secret import Secret, Shares, to_shares
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import shift_right, top_bit
+from mpfedxgb.ring.ring import Ring
 
 
-def truncate(party: Party, x: Secret, places: int, digit: int = DIGIT) -> Secret:
+def truncate(party: Party, x: Secret, places: int, digit: int = DIGIT, rounds: int = 1) -> Secret:
     """Return floor(x / 2^places), for |x| < 2^(k-2).
 
-    1. y = x + 2^(k-2) is masked already: y + r = m. Compare the low bits of m and r; open the answer as a bit b.
-    2. With shares of r >> places, of the wrap-around 2^(k - places) top(r), and of the mask of b:
-       floor(x / 2^places) = (m >> places) - (r >> places) - b + (1 - top(m)) 2^(k - places) top(r)
-                             - 2^(k - 2 - places).
+    1. Compare the low bits of the masked value and of the mask: in one round on bytes, in more on bits, for which a
+       fraction is dealt. Open the answer as a bit.
+    2. Shift (see `shift`), and open the quotient under a fresh mask.
 
-    Rounds: 3. Sent: a byte per digit of the low bits, a bit and an element by each auxiliary. Reveals: nothing.
+    Rounds: 2, and `rounds` of the comparison, fewer where so many are not needed. Sent: the digits of the low bits, a
+    byte each or two bits and more, a bit and an element by each auxiliary. Reveals: nothing.
+    """
+    _check_places(x.ring, places)
+    if rounds == 1:
+        less = less_than(party, x, places, digit=digit)
+    else:
+        (less,) = compare_together(party, [Borrow(x, places)], rounds, digit)
+    return open_masked(party, shift(party, x, places, open_bit(party, less)))
+
+
+def round_off(party: Party, x: Secret, places: int, rounds: int = 1) -> Secret:
+    """Return x / 2^places rounded to the nearest integer, a half up: `truncate` of x + 2^(places - 1) < 2^(k-2).
+
+    Rounds: as `truncate`. Sent: as `truncate`. Reveals: nothing.
+    """
+    _check_places(x.ring, places)
+    return truncate(party, x + (1 << (places - 1)), places, rounds=rounds)
+
+
+def shift(party: Party, x: Secret, places: int, borrow: Bit) -> Shares:
+    """Return floor(x / 2^places) as additive shares, for |x| < 2^(k-2), from the opened `Borrow` of its low bits.
+
+    y = x + 2^(k-2) is masked already, y + r = m, and has the low bits of x. The coordinator deals r >> places, the
+    wrap-around 2^(k - places) top(r), and the mask of the borrow b:
+
+        floor(x / 2^places) = (m >> places) - (r >> places) - b + (1 - top(m)) 2^(k - places) top(r)
+                              - 2^(k - 2 - places).
+
+    Rounds: 0. Sent: nothing. Reveals: nothing.
     """
     ring, k = x.ring, x.ring.bits
-    if not 0 < places <= k - 2:
-        raise DoesNotFitError(f"a secret of {ring} is truncated by 1 to {k - 2} places, not {places}")
-    y = x + (1 << (k - 2))
-    b = open_bit(party, less_than(party, y, places, digit=digit)).secret
+    _check_places(ring, places)
     party.step("truncate")
-    spec = (ring, x.shape)
+    y, b, spec = x + (1 << (k - 2)), borrow.secret, (ring, x.shape)
 
     def masks() -> list[RingArray]:
         wrap = top_bit(y.mask).cast(ring) * (1 << (k - places))
@@ -36,9 +68,39 @@ def truncate(party: Party, x: Secret, places: int, digit: int = DIGIT) -> Secret
 
     r, wrap, rho = party.deal([spec, spec, spec], masks)
     if party.follows_shapes:
-        return open_masked(party, Shares(RingArray.hidden(*spec)))
+        return Shares(RingArray.hidden(*spec))
     flipped = b.masked.cast(ring)
     part = wrap * (1 - top_bit(y.masked).cast(ring)) - r - rho * (1 - (flipped + flipped))
     if party.is_active:
         part = part + shift_right(y.masked, places) - flipped - (1 << (k - 2 - places))
-    return open_masked(party, Shares(part))
+    return Shares(part)
+
+
+def cut(party: Party, x: Secret, places: int, width: int, borrow: Bit) -> tuple[Shares, Shares]:
+    """Return (x >> places) modulo 2^width, in a ring of that width, and x modulo 2^places, from an opened `Borrow`.
+
+    1. The coordinator deals r >> places and the mask of the borrow b. Modulo 2^(k - places),
+       x >> places = (m >> places) - (r >> places) - b.
+    2. What is left of x are its low bits: x - 2^places (x >> places).
+
+    Rounds: 0. Sent: nothing. Reveals: nothing.
+    """
+    ring, k = x.ring, x.ring.bits
+    if not (0 < places < k and 0 < width <= min(64, k - places)):
+        raise DoesNotFitError(f"a secret of {ring} has no {width} bits above its lowest {places} to be cut out")
+    party.step("cut")
+    b, spec, upper = borrow.secret, (ring, x.shape), Ring(width)
+    r, rho = party.deal([spec, spec], lambda: [shift_right(x.mask, places), b.mask.cast(ring)])
+    if party.follows_shapes:
+        return Shares(RingArray.hidden(upper, x.shape)), Shares(RingArray.hidden(*spec))
+    flipped = b.masked.cast(ring)
+    high = -r - rho * (1 - (flipped + flipped))
+    if party.is_active:
+        high = high + shift_right(x.masked, places) - flipped
+    return Shares(high.cast(upper)), to_shares(party, x) - Shares(high * (1 << places))
+
+
+def _check_places(ring: Ring, places: int) -> None:
+    most = ring.bits - 2
+    if not 0 < places <= most:
+        raise DoesNotFitError(f"a secret of {ring} is truncated by 1 to {most} places, not {places}")

@@ -1,0 +1,220 @@
+"""Exact division of secrets: long division, with all multiples of the denominator compared at once.
+
+The quotient is found digit by digit, from the top. For a digit of w bits at place p, the remainder R is compared with
+k 2^p d for all k = 1 .. 2^w - 1; what is compared is a linear combination of masked secrets, so it is there without a
+message. Who fits is a thermometer code, b_1 >= b_2 >= ..., of the digit q. Its i-th bit is the parity of
+floor(q / 2^i), the number of multiples of 2^i among the k that fit: the bits of the digit are sums of shared bits, and
+only they are opened and multiplied with d.
+
+The result is floor(n / d) itself, in 4 rounds a digit; the paper's division by Newton's method (`divide`, Appendix B)
+gives an approximation in fixed point, and takes a starting value and iterations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from math import prod
+
+import numpy as np
+
+from mpfedxgb.config import LINKS, Link
+from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.party.party import Party, Spec, wire_bytes
+from mpfedxgb.protocols.bits import Bit, BitProduct, open_bit, sums_of_bit_products
+from mpfedxgb.protocols.compare_bits import BitSigns, bit_signs, negative_by_bits
+from mpfedxgb.protocols.opening import open_masked
+from mpfedxgb.protocols.plan import cost
+from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, public_shares
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.ring import BIT, Ring
+
+WIDEST = 10
+"""Bits of a digit: with every bit more, twice as much is compared, in fewer digits."""
+
+COMPARED_IN = 2
+"""Rounds of the comparisons."""
+
+LEAST_LATENCY = LINKS["lan"].latency
+"""Milliseconds that are planned for at least: where roles share a machine, to save rounds costs next to nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """One digit of a quotient: `width` bits, the lowest at `place`; `bits` bound the numbers whose signs are taken."""
+
+    place: int
+    width: int
+    bits: int
+
+    @property
+    def multiples(self) -> int:
+        """Multiples of the denominator that the remainder is compared with."""
+        return (1 << self.width) - 1
+
+    @property
+    def signs(self) -> BitSigns:
+        """How they are compared."""
+        return bit_signs(self.bits, COMPARED_IN)
+
+
+@dataclass(frozen=True, slots=True)
+class LongDivision:
+    """The sizes of so many divisions at once, digit by digit from the top (see `quotient`)."""
+
+    count: int
+    ring: Ring
+    digits: tuple[Digit, ...]
+
+    @property
+    def steps(self) -> int:
+        """Steps of the program: per digit, its comparisons, its bits, and the remainder or the result."""
+        return 3 * len(self.digits)
+
+    @property
+    def dealt_bytes(self) -> int:
+        """Bytes from the coordinator: for the comparisons, for the remainders, and for the result."""
+        specs: list[Spec] = []
+        for each in self.digits:
+            specs += each.signs.dealt(self.count * each.multiples)
+            specs += [(self.ring, (self.count, each.width))] * (3 if each.place else 1)
+        return wire_bytes(specs)
+
+    def opened_bytes(self) -> list[int]:
+        """Return the bytes of each opening, in order."""
+        sizes = []
+        for each in self.digits:
+            sizes += [wire_bytes(specs) for specs in each.signs.opened(self.count * each.multiples)]
+            sizes += [wire_bytes([(BIT, (self.count, each.width))]), wire_bytes([(self.ring, (self.count,))])]
+        return sizes
+
+
+def quotient(
+    party: Party, n: Secret, d: Secret, quotient_bits: int, denominator_bits: int, digit: int | None = None
+) -> Secret:
+    """Return floor(n / d), for 0 <= n < 2^quotient_bits d and 0 < d < 2^denominator_bits; shapes broadcast.
+
+    Per digit, from the top:
+
+    1. Take the signs of R - k 2^p d for all k, in as many bits as bound them; R = n at first.
+    2. Add up the answers to the bits of the digit, and open these under masks.
+    3. Unless it was the last digit, subtract the digit times 2^p d from R, as a sum of gated secrets.
+
+    At the end, the coordinator deals the masks of all bits in the ring of n; their sum is opened under a fresh mask.
+    Digits have `digit` bits or fewer; without it, as many as are cheapest for so many values (`long_division`).
+
+    Rounds: 4 a digit, and fewer where the numbers are short. Sent: what `negative_by_bits` takes for each multiple, and
+    per value the bits of the quotient and an element a digit, by each auxiliary. Reveals: nothing.
+    """
+    _check(n, d, quotient_bits, denominator_bits)
+    ring, shape = n.ring, np.broadcast_shapes(n.shape, d.shape)
+    if digit is None:
+        sizes = prod(shape), ring, quotient_bits, denominator_bits
+        digits = long_division(*sizes, party.roster.size, party.topology, party.link).digits
+    else:
+        digits = digits_of(quotient_bits, denominator_bits, digit)
+    remainder, d = n.broadcast_to(shape), d.broadcast_to(shape)[..., None]
+    found, weights = [], []
+    with party.phase("quotient"):
+        for each in digits:
+            bits = _digit(party, remainder, d, each)
+            powers = [1 << (each.place + i) for i in range(each.width)]
+            if each.place:
+                gated = BitProduct((bits,), -d.scaled(RingArray.encode(ring, powers)), remainder, axis=-1)
+                (remainder,) = sums_of_bit_products(party, [gated], name="remainder")
+            found.append(bits.secret)
+            weights += powers
+        return _number(party, concatenate(found), RingArray.encode(ring, weights))
+
+
+def rounded_quotient(
+    party: Party, n: Secret, d: Secret, largest: int, denominator_bits: int, digit: int | None = None
+) -> Secret:
+    """Return n / d rounded to the nearest integer, floor((2 n + d) / (2 d)): halves go up, for either sign of n.
+
+    For 0 < d < 2^denominator_bits, and a result of at most `largest` in absolute value: this is added to the quotient
+    on the way, so that it is not negative.
+
+    Rounds: as `quotient`. Sent: as `quotient`. Reveals: nothing.
+    """
+    if largest < 0:
+        raise DoesNotFitError(f"largest={largest} bounds a quotient in absolute value; it is 0 or more")
+    bits = largest.bit_length() + 1
+    _check(n, d, bits, denominator_bits + 1)
+    shifted = 2 * n + d * (2 * largest + 1)
+    return quotient(party, shifted, 2 * d, bits, denominator_bits + 1, digit) - largest
+
+
+@lru_cache(maxsize=256)
+def long_division(
+    count: int,
+    ring: Ring,
+    quotient_bits: int,
+    denominator_bits: int,
+    participants: int,
+    topology: str = "star",
+    link: Link = LINKS["local"],
+) -> LongDivision:
+    """Return the cheapest digits for so many quotients at once, over a link.
+
+    For few quotients rounds decide, so there are few digits, and wide ones; for many, bytes do. All roles plan from the
+    same numbers, and so alike.
+    """
+    link = Link(max(link.latency, LEAST_LATENCY), link.bandwidth)
+    widths = range(1, min(WIDEST, quotient_bits) + 1)
+    ways = [LongDivision(count, ring, digits_of(quotient_bits, denominator_bits, width)) for width in widths]
+    return min(ways, key=lambda way: cost(way, participants, topology, link).seconds)
+
+
+def digits_of(quotient_bits: int, denominator_bits: int, digit: int) -> tuple[Digit, ...]:
+    """Return the fewest digits of at most `digit` bits, from the top.
+
+    All are about equally wide, the upper ones less: longer numbers are compared there.
+    """
+    if not 1 <= digit <= WIDEST:
+        raise DoesNotFitError(f"a digit of a quotient has 1 to {WIDEST} bits, not {digit}")
+    number = -(-quotient_bits // digit)
+    size, wider = divmod(quotient_bits, number)
+    widths = [size] * (number - wider) + [size + 1] * wider
+    places = [quotient_bits - below for below in accumulate(widths)]
+    # R < 2^(p + w) d, so R and all multiples lie below 2^(p + w + denominator_bits); one bit more is the sign.
+    return tuple(Digit(p, w, p + w + denominator_bits + 1) for p, w in zip(places, widths, strict=True))
+
+
+def _check(n: Secret, d: Secret, quotient_bits: int, denominator_bits: int) -> None:
+    if n.ring != d.ring or n.ring.bitwise:
+        raise DoesNotFitError(f"{n} is not divided by {d}: both have to be numbers of the same ring")
+    if quotient_bits < 1 or denominator_bits < 1:
+        raise DoesNotFitError(
+            f"quotient and denominator have 1 bit or more, not {quotient_bits} and {denominator_bits}"
+        )
+    needed = quotient_bits + denominator_bits + 1
+    if needed > n.ring.bits:
+        raise DoesNotFitError(
+            f"a quotient of {quotient_bits} bits by a denominator of {denominator_bits} takes {needed} bits, more than "
+            f"{n.ring} has; lift to a wider ring, or bound them more closely"
+        )
+
+
+def _digit(party: Party, remainder: Secret, d: Secret, each: Digit) -> Bit:
+    """Return the bits of one digit, (..., width), the lowest first. Rounds: 1, and those of the comparison."""
+    factors = [k << each.place for k in range(1, each.multiples + 1)]
+    left = remainder[..., None] - d.scaled(RingArray.encode(d.ring, factors))
+    exceeds = negative_by_bits(party, left, each.bits, COMPARED_IN)
+    sums = [exceeds[..., (1 << i) - 1 :: 1 << i].sum()[..., None] for i in range(each.width)]
+    # Of an odd number of multiples, those that fit and those that exceed have different parities.
+    ones = RingArray(BIT, np.ones((*remainder.shape, each.width), np.uint8))
+    return open_bit(party, concatenate_shares(sums) + public_shares(party, ones))
+
+
+def _number(party: Party, bits: Secret, weights: RingArray) -> Secret:
+    """Return the sum of opened bits (..., n) times numbers that all know, in the ring of these. Rounds: 1."""
+    party.step("bits to a number")
+    ring = weights.ring
+    (rho,) = party.deal([(ring, bits.shape)], lambda: [bits.mask.cast(ring)])
+    if party.follows_shapes:
+        return open_masked(party, Shares(RingArray.hidden(ring, bits.shape[:-1])))
+    opened = bits.masked.cast(ring)
+    part = rho * (1 - (opened + opened))
+    return open_masked(party, Shares(((part + opened if party.is_active else part) * weights).sum()))
