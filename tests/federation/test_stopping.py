@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,73 @@ def test_a_signal_that_another_thread_gets_wakes_the_main_one() -> None:
     """Though that waits for ever: the system may hand a signal to any thread. Afterwards no thread is left."""
     done = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 # our own
     assert done.stdout.split("\n") == ["stopped by SIGTERM", "1", ""], done.stderr
+
+
+class Finalised:
+    """What is stopped as it goes."""
+
+    def __init__(self, goes: int) -> None:
+        self.goes = goes
+
+    def __del__(self) -> None:
+        """Be stopped; so is what comes next."""
+        following = Finalised(self.goes - 1) if self.goes > 1 else None
+        signal.raise_signal(signal.SIGTERM)
+        del following
+
+
+@pytest.mark.parametrize("goes", [1, 2])
+def test_while_something_is_finalised(goes: int, capfd: pytest.CaptureFixture[str]) -> None:
+    """An error there reaches nobody: it is raised again, once Python has done with it. Nothing is printed."""
+    hook, passed = sys.unraisablehook, threading.Event()
+
+    def go_on() -> None:
+        Finalised(goes)
+        passed.set()
+        threading.Event().wait(60.0)
+
+    with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
+        go_on()
+    assert passed.is_set()
+    assert sys.unraisablehook is hook
+    assert capfd.readouterr().err == ""
+
+
+class Broken:
+    """What fails as it goes."""
+
+    def __del__(self) -> None:
+        """Fail, for a reason of its own."""
+        raise RuntimeError("it fell")
+
+
+def test_other_errors_that_reach_nobody_are_told_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those of signals are raised again."""
+    told: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(str(lost.exc_value)))
+    with stopping_on_signals():
+        Broken()
+        time.sleep(0.1)
+    assert told == ["it fell"]
+
+
+def test_a_nudge_may_interrupt_another() -> None:
+    """However many come at once; a handler that took a lock would wait for itself."""
+    main, over, steps = threading.get_ident(), threading.Event(), 0
+
+    def nudge() -> None:
+        while not over.is_set():
+            signal.pthread_kill(main, signal.SIGURG)
+
+    with stopping_on_signals():
+        thread = threading.Thread(target=nudge)
+        thread.start()
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            steps += 1
+        over.set()
+        thread.join()
+    assert steps > 100
 
 
 def test_signals_that_are_handled_at_once_leave_nothing_behind() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from collections.abc import Iterator
 from typing import Any
 
 from mpfedxgb.errors import ExhaustedError, FrameError, UserError, is_exhaustion
@@ -23,6 +22,7 @@ from mpfedxgb.transport.grpc.rendezvous import (
     window_in,
 )
 from mpfedxgb.transport.grpc.stream import PeerStream
+from mpfedxgb.transport.grpc.threads import Threads, join
 from mpfedxgb.transport.grpc.tls import Identity, grpc, peer_names, tls_version  # grpc from where it is held to TLS 1.3
 
 resource: Any
@@ -45,32 +45,6 @@ _SPARE_CALLS = 8
 """Calls at a time beside the expected ones: of callers that are about to be refused."""
 
 
-class _Threads(Executor):
-    """A thread for each call, one that does not keep a process alive that forgets to close its transport."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._threads: list[threading.Thread] = []
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(fn(*args, **kwargs))
-            except BaseException as error:
-                future.set_exception(error)
-
-        thread = threading.Thread(target=run, name=self._name, daemon=True)
-        self._threads = [*(other for other in self._threads if other.is_alive()), thread]
-        thread.start()
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        for thread in self._threads:
-            thread.join()
-
-
 class Server:
     """A listening role's port.
 
@@ -79,7 +53,7 @@ class Server:
 
     def __init__(self, rendezvous: Rendezvous, listen: str, identity: Identity, max_block: int) -> None:
         self._rendezvous, self._max_block = rendezvous, max_block
-        self._threads = _Threads(f"{identity.name}-admits")
+        self._threads = Threads(f"{identity.name}-admits")
         self._readers: list[threading.Thread] = []
         self._grpc: Any = grpc.server(
             self._threads,
@@ -125,9 +99,12 @@ class Server:
     def close(self) -> None:
         """Free the port and end all threads."""
         self._grpc.stop(LOOK).wait()
+        for thread in threading.enumerate():  # gRPC's own that waited with us: at the end of a process nobody joins it
+            if "cancel_all_calls_after_grace" in thread.name:
+                join(thread, LOOK)
         self._threads.shutdown()
         for reader in self._readers:
-            reader.join()
+            join(reader)
 
 
 def _most_connections() -> int:

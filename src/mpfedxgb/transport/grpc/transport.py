@@ -22,6 +22,7 @@ from mpfedxgb.transport.grpc.client import Client
 from mpfedxgb.transport.grpc.rendezvous import LOOK, Endpoints, Introduction, Rendezvous
 from mpfedxgb.transport.grpc.server import Server
 from mpfedxgb.transport.grpc.stream import PeerStream
+from mpfedxgb.transport.grpc.threads import join
 from mpfedxgb.transport.grpc.tls import Identity
 from mpfedxgb.transport.grpc.waiting import Waiting
 from mpfedxgb.transport.topology import STAR, neighbours
@@ -217,7 +218,7 @@ def _leave() -> None:
     end = time.monotonic() + LAST_LINGER
     for thread in threading.enumerate():
         if thread is not threading.current_thread():
-            thread.join(max(0.0, end - time.monotonic()))
+            join(thread, max(0.0, end - time.monotonic()))
 
 
 atexit.register(_leave)
