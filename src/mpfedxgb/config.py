@@ -152,7 +152,7 @@ class SessionSettings:
     parameters: str = ""
     deadline: float = 600.0
     max_frame_bytes: int = 1 << 30
-    max_queued_bytes: int = 1 << 28
+    max_queued_bytes: int = 1 << 25
     link: Link = LINKS["local"]
     topology: str = TOPOLOGIES[0]
     insecure_seed: int | None = None

@@ -2,6 +2,9 @@
 
 One tree is grown on integer g and h (rows,) over candidate columns of 0/1 bits. The gain of a candidate is compared as
 an exact fraction; ties go to the lower index; "no split" is a candidate like the others.
+
+A sealed training (`train_sealed`) is a function of integers as a whole: margins, gradients and leaf weights are rounded
+by one rule, round(x) = floor(x + 1/2).
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
+
+from mpfedxgb.sigmoid import PLACES, sigmoid
 
 Ints = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]
@@ -138,3 +143,91 @@ def gain(split: RefSplit, f_g: int, f_h: int, reg_lambda: float) -> float:
         return (Fraction(G) / Fraction(2) ** f_g) ** 2 / denominator if denominator else Fraction(0)
 
     return float(score(split.left) + score(split.right) - score(split))
+
+
+ROW_WEIGHT_PLACES = 24
+"""A row's weight of 2^24 leaves its g and h as they are, and none is larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The numbers of a sealed training that are no tree's: the loss, the rounds, the rate, where margins start.
+
+    |g| is held to `g_cap` in regression. h is in units of 2^-h_places, but for the units of row weights.
+    """
+
+    is_logistic: bool
+    rounds: int
+    learning_rate: float
+    start: int = 0
+    g_cap: int = 0
+    h_places: int = PLACES
+
+
+def train_sealed(
+    bits: Bits,
+    y: Ints,
+    rules: Rules,
+    sealed: Sealed,
+    weights: Ints | None = None,
+    inside: Bits | None = None,
+    allowed: Bits | None = None,
+) -> tuple[list[RefNode], list[Ints]]:
+    """Return the trees of a whole sealed training, and all rows' margins after each of them.
+
+    bits (candidates, all rows) has evaluation rows behind those that have a label: they follow the splits and count
+    nothing. y and weights (rows,), the samples inside (rounds, rows) and allowed (rounds, candidates).
+    """
+    F = np.full(bits.shape[1], sealed.start, np.int64)
+    trees, margins = [], []
+    for t in range(sealed.rounds):
+        g, h = sealed_gradients(sealed, F[: len(y)], y, weights, None if inside is None else inside[t])
+        nothing = np.zeros(len(F) - len(y), np.int64)
+        tree = grow(
+            bits,
+            np.concatenate([g, nothing]),
+            np.concatenate([h, nothing]),
+            rules,
+            None if allowed is None else allowed[t],
+        )
+        F = F.copy()
+        for leaf in leaves(tree):
+            F[list(leaf.rows)] += sealed_weight(leaf, sealed, rules)
+        trees.append(tree)
+        margins.append(F)
+    return trees, margins
+
+
+def sealed_gradients(
+    sealed: Sealed, F: Ints, y: Ints, weights: Ints | None = None, inside: Bits | None = None
+) -> tuple[Ints, Ints]:
+    """Return g and h of a round from the margins (rows,); both are 0 for rows outside the sample."""
+    if sealed.is_logistic:
+        p = [int(one) for one in sigmoid(F)]
+        g = [one - int(label) for one, label in zip(p, y, strict=True)]
+        h = [_round(Fraction(one * ((1 << PLACES) - one), 1 << PLACES)) for one in p]
+    else:
+        g = [min(max(int(m) - int(label), -sealed.g_cap), sealed.g_cap) for m, label in zip(F, y, strict=True)]
+        h = [1 << sealed.h_places] * len(g)
+    if weights is not None:
+        shares = [Fraction(int(weight), 1 << ROW_WEIGHT_PLACES) for weight in weights]
+        g, h = ([_round(a * share) for a, share in zip(part, shares, strict=True)] for part in (g, h))
+    counts = np.ones(len(g), np.int64) if inside is None else inside.astype(np.int64)
+    return np.array(g, np.int64) * counts, np.array(h, np.int64) * counts
+
+
+def sealed_weight(leaf: RefLeaf, sealed: Sealed, rules: Rules) -> int:
+    """Return w = -round(rate G / (H + lambda)) in the units of margins, the rate as float32; 0 if H is below mcw."""
+    if rules.mcw > leaf.H:
+        return 0
+    rate = Fraction(float(np.float32(sealed.learning_rate)))
+    return -_round(rate * leaf.G * (1 << sealed.h_places) / (leaf.H + rules.lam))
+
+
+def leaves(node: RefNode) -> list[RefLeaf]:
+    """Return the leaves of a tree, from left to right."""
+    return [node] if isinstance(node, RefLeaf) else [*leaves(node.left), *leaves(node.right)]
+
+
+def _round(x: Fraction) -> int:
+    return (2 * x.numerator + x.denominator) // (2 * x.denominator)

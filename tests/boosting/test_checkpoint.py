@@ -22,16 +22,9 @@ import pytest
 
 from mpfedxgb.atomic import append_to_file, write_file
 from mpfedxgb.boosting import checkpoint
-from mpfedxgb.boosting.checkpoint import (
-    KEPT,
-    MAGIC,
-    ROUNDS,
-    Checkpoints,
-    EvaluationState,
-    State,
-    read_kept,
-)
+from mpfedxgb.boosting.checkpoint import KEPT, MAGIC, ROUNDS, Checkpoints, read_kept
 from mpfedxgb.boosting.choices import private_key
+from mpfedxgb.boosting.progress import EvaluationState, State
 from mpfedxgb.errors import CheckpointError
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
 from support.loopback import run_program
@@ -614,7 +607,7 @@ def test_a_writer_that_is_killed(tmp_path: Path) -> None:
     writer = run_program(WRITER, tmp_path / "state")
     assert writer.stdout is not None
     assert writer.stdout.readline() == "ready\n"
-    for number in range(20):  # stopped at any moment, what a crash would leave can be read
+    for number in range(8):  # stopped at any moment, what a crash would leave can be read
         time.sleep(0.01)
         writer.send_signal(signal.SIGSTOP)
         shutil.copytree(tmp_path / "state", tmp_path / f"crash {number}")

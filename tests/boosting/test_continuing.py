@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting import PartialModel, TrainData, secure_train
-from mpfedxgb.boosting.checkpoint import State
 from mpfedxgb.boosting.continuing import CONTINUED, state_of_model
+from mpfedxgb.boosting.progress import State
 from mpfedxgb.boosting.setup import set_up
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import LocalRun, Party, run_locally

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -33,7 +34,7 @@ BASE = TrainParams(n_estimators=3, max_depth=2, max_bin=8, min_child_weight=0.0)
 
 def case(participants: int, features: int = 5, rows: int = 203, **changes: Any) -> dict[str, Any]:
     """Return a shape: how many there are, columns and rows of all together, evaluation rows, link, parameters."""
-    other = ("eval_rows", "link", "topology", "weights")
+    other = ("eval_rows", "link", "topology", "weights", "chunk")
     rest: dict[str, Any] = {name: changes.pop(name) for name in other if name in changes}
     params = replace(BASE, **changes)
     return {"participants": participants, "features": features, "rows": rows, "params": params, **rest}
@@ -62,6 +63,34 @@ SHAPES = {
     "a mesh of three, bytes": case(3, topology="mesh", link="500/0.01", min_child_weight=0.5),
     "a mesh of five, wide": case(5, topology="mesh", link="wan", features=7, eval_rows=30, may_stop_early=True),
     "first layer": case(3, first_layer_mask=True),
+    **{
+        f"sealed, {count} with {rounds} rounds": case(count, security="sealed", n_estimators=rounds)
+        for count, rounds in ((2, 1), (2, 2), (2, 7), (3, 1), (3, 3), (3, 4), (3, 9), (4, 2), (4, 5))
+    },
+    "sealed, deep": case(3, max_depth=4, rows=611, security="sealed", n_estimators=2),
+    "sealed, weights, rows sampled": case(2, weighted=True, weights=True, subsample=0.7, security="sealed"),
+    "sealed regression, rows sampled": case(
+        3, rows=403, objective="reg:squarederror", subsample=0.7, security="sealed"
+    ),
+    "sealed, weights in regression": case(
+        2, objective="reg:squarederror", weighted=True, weights=True, security="sealed"
+    ),
+    "sealed, rows in chunks, a mesh": case(3, topology="mesh", security="sealed", chunk=64),
+    "sealed, evaluation, a wide mesh": case(
+        3, topology="mesh", link="wan", eval_rows=30, may_stop_early=True, security="sealed", n_estimators=4
+    ),
+    "sealed, everything": case(
+        2,
+        security="sealed",
+        eval_rows=21,
+        may_stop_early=True,
+        gamma=0.01,
+        first_layer_mask=True,
+        min_child_weight=0.5,
+        colsample_bytree=0.6,
+        subsample=0.7,
+        chunk=100,
+    ),
 }
 
 
@@ -95,7 +124,8 @@ def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.i
             party.on_reveal = lambda name, value: owners.append(value) if name == TREE_SHAPE else None
         return secure_train(party, params, data)
 
-    run = run_locally(program, participants, private, settings_of(name))
+    with _in_chunks(name):
+        run = run_locally(program, participants, private, settings_of(name))
     columns = tuple(len(Candidates(bin_table(t, params.max_bin))) for t in tables)
     return run, TableSizes(rows, later, columns), owners
 
@@ -106,10 +136,20 @@ def settings_of(name: str) -> SessionSettings:
     return SessionSettings(parameters=SHAPES[name]["params"].to_json(), link=link, topology=topology)
 
 
+@contextmanager
+def _in_chunks(name: str) -> Iterator[None]:
+    """Let a sealed training work on so many rows at a time as its shape says."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "chunk" in SHAPES[name]:
+            patch.setattr("mpfedxgb.boosting.sealed.gradients.CHUNK", SHAPES[name]["chunk"])
+        yield
+
+
 def foretold(name: str, owners: Sequence[npt.NDArray[np.int64]] | None = None) -> Forecast:
     """Return the forecast of a shape."""
     run, sizes, _ = trained(name)
-    return forecast(SHAPES[name]["params"], sizes, run.roster, settings_of(name), owners)
+    with _in_chunks(name):
+        return forecast(SHAPES[name]["params"], sizes, run.roster, settings_of(name), owners)
 
 
 def plain(counts: Counts) -> dict[str, Any]:

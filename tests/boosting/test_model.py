@@ -426,14 +426,14 @@ SHARED_DAMAGE: dict[str, tuple[int, tuple[Any, ...], Any, str]] = {
     "no number for a scale": (0, ("weight_bits",), "32", "weight_bits is str, not int"),
     "a scale beyond all weights": (0, ("weight_bits",), 10**30, "weight_bits"),
     "a scale far below all weights": (0, ("weight_bits",), -(10**30), "weight_bits"),
-    "a gain": (0, ("trees", 0, 0, "gain"), 1.5, "nobody in the paper's way"),
+    "a gain": (0, ("trees", 0, 0, "gain"), 1.5, "nobody where leaf weights are shared"),
     "what does not go with the paper": (0, ("params", "min_child_weight"), 1.0, "min_child_weight=1.0"),
 }
 
 
 @pytest.mark.parametrize("name", SHARED_DAMAGE)
 def test_damage_to_shares_is_named(shared_parts: list[PartialModel], name: str) -> None:
-    """Shares belong to the paper's way, to all leaves of all participants, and have 64 bits."""
+    """Shares belong where nobody knows the weights, to all leaves of all participants, and have 64 bits."""
     which, path, value, says = SHARED_DAMAGE[name]
     with pytest.raises(UserError) as caught:
         PartialModel.from_json(changed(shared_parts[which], path, value), "a file")

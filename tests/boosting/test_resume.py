@@ -2,206 +2,43 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
 
 from contracts.transport_contract import Call
-from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, join, secure_train
+from mpfedxgb.boosting import TrainData, TrainResult, join, secure_train
 from mpfedxgb.boosting.callbacks import Callbacks
-from mpfedxgb.boosting.checkpoint import ROUNDS, Checkpoints, Progress, State
+from mpfedxgb.boosting.checkpoint import ROUNDS
+from mpfedxgb.boosting.progress import NothingKept
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import CheckpointError, FederationError, PeerFailedError, StoppedError
-from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party import ACTIVE, Party, Roster
 from mpfedxgb.party.local import run_role
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.prg import Source, Stream
 from mpfedxgb.transport import Frame, Kind, MemoryHub, decode
 from mpfedxgb.transport.memory import Tap
-from mpfedxgb.tree import Leaf
-from support.small_trainings import Training, training_of
-
-WAIT = 20.0
-Result = Outcome[TrainResult | None]
-Stop = Callable[[int, int], None]
-"""Called with role and round just before that role keeps the round; raises to stop it there."""
-
-
-def training_for(kind: str, participants: int) -> Training:
-    """Return a training of three rounds or more, of small trees; "paper ..." is one in the paper's way."""
-    training = training_of(kind.removeprefix("paper "), participants)
-    params = replace(
-        training.params, n_estimators=max(3, training.params.n_estimators), max_depth=1 + (kind == "binary")
-    )
-    if kind.startswith("paper "):
-        params = replace(params, security="paper", min_child_weight=0.0)
-    return replace(training, params=params)
-
-
-class KeepsNothing:
-    """What the coordinator has instead of checkpoints."""
-
-    def newest(self) -> int:
-        """Return no rounds."""
-        return 0
-
-    def load(self, rounds: int) -> State:
-        """Return where the others go on."""
-        return State(rounds)
-
-    def save(self, state: State) -> None:
-        """Keep nothing."""
-
-
-class Watched:
-    """Checkpoints of one role that may stop it, and let others know how far it has come."""
-
-    def __init__(self, checkpoints: Progress, role: int, stop: Stop | None, saved: Saved) -> None:
-        self.checkpoints, self.role, self.stop, self.saved = checkpoints, role, stop, saved
-        self.loaded: int | None = None
-
-    def newest(self) -> int:
-        """Return the newest rounds."""
-        return self.checkpoints.newest()
-
-    def load(self, rounds: int) -> State:
-        """Return a state."""
-        self.loaded = rounds
-        return self.checkpoints.load(rounds)
-
-    def save(self, state: State) -> None:
-        """Keep a state, unless this is where the role stops."""
-        if self.stop is not None:
-            self.stop(self.role, state.rounds)
-        self.checkpoints.save(state)
-        self.saved.note(self.role, state.rounds)
-
-
-@dataclass
-class Saved:
-    """How many rounds each role has kept in this attempt."""
-
-    rounds: dict[int, int] = field(default_factory=dict)
-    changed: threading.Condition = field(default_factory=threading.Condition)
-
-    def note(self, role: int, rounds: int) -> None:
-        """Take down that a role has kept a round."""
-        with self.changed:
-            self.rounds[role] = rounds
-            self.changed.notify_all()
-
-    def wait_for(self, roles: Sequence[int], rounds: int) -> None:
-        """Wait until these roles have kept a round."""
-        with self.changed:
-            assert self.changed.wait_for(lambda: all(self.rounds.get(r, 0) >= rounds for r in roles), WAIT)
-
-
-@dataclass
-class Site:
-    """A federation that trains in attempts: every role with a folder and a private key that stay."""
-
-    training: Training
-    folder: Path
-    attempt: int = 0
-    saved: Saved = field(default_factory=Saved)
-    loaded: list[int | None] = field(default_factory=list)
-
-    @property
-    def roster(self) -> Roster:
-        """All roles."""
-        return Roster.numbered(self.training.participants)
-
-    def checkpoints(self, role: int) -> Checkpoints:
-        """Return a role's checkpoints."""
-        belongs = {"role": role, "parameters": self.training.params.to_dict()}
-        return Checkpoints(self.folder / str(role), belongs)
-
-    def run(
-        self, stop: Stop | None = None, tap: Tap | None = None, make_source: MakeSource | None = None
-    ) -> list[Result]:
-        """Run all roles in a new attempt, and return how each of them ended."""
-        self.attempt += 1
-        self.saved = Saved()
-        training, roster = self.training, self.roster
-        hub = MemoryHub(roster.links(), 1 << 28, tap)
-        settings = SessionSettings("resumed", self.attempt, training.params.to_json(), deadline=WAIT)
-        kept: list[Progress] = [KeepsNothing(), *(self.checkpoints(role) for role in roster.roles[1:])]
-        progress = [Watched(one, role, stop, self.saved) for role, one in enumerate(kept)]
-
-        def run(role: int) -> Result:
-            data = None
-            if role != COORDINATOR:
-                labels = training.labels if role == ACTIVE else None
-                data = TrainData(
-                    training.tables[role - 1], [tables[role - 1] for tables in training.evaluation], labels
-                )
-            key = bytes([role + 1]) * 32
-            arguments = (training.params, data, progress[role])
-            return run_role(secure_train, arguments, hub.end(role), roster, role, settings, make_source, key)
-
-        calls = [Call(run, role) for role in roster.roles]
-        outcomes = [call.result() for call in calls]
-        self.loaded = [one.loaded for one in progress[1:]]
-        return outcomes
-
-    def finish(self, **options: Any) -> list[TrainResult]:
-        """Run an attempt that nothing stops, and return what the participants have."""
-        results = []
-        for outcome in self.run(**options)[1:]:
-            assert outcome.error is None, outcome.error
-            assert outcome.result is not None
-            results.append(outcome.result)
-        return results
-
-
-def comparable(results: Sequence[TrainResult]) -> list[Any]:
-    """Return what must be equal: metrics, and parts to the last byte; in the paper's way without their fresh shares."""
-    parts = [result.model for result in results]
-    judged = [[result.metrics, result.best_iteration] for result in results]
-    if not parts[0].params.is_paper:
-        return [judged, [part.to_json() for part in parts]]
-    return [judged, [_without_shares(part) for part in parts], join(parts).trees]
-
-
-def _without_shares(part: PartialModel) -> PartialModel:
-    trees = tuple(
-        tuple(replace(node, share=0) if isinstance(node, Leaf) else node for node in tree) for tree in part.trees
-    )
-    return replace(part, trees=trees)
-
-
-@lru_cache(maxsize=32)
-def uninterrupted(kind: str, participants: int) -> tuple[list[Any], int]:
-    """Return the outcome of a training that nothing stopped, and its number of rounds."""
-    with TemporaryDirectory() as folder:
-        training = training_for(kind, participants)
-        results = Site(training, Path(folder)).finish()
-        return comparable(results), len(results[0].model.trees) // training.params.trees_per_round
+from support.attempts import (
+    WAIT,
+    Result,
+    Site,
+    comparable,
+    stop_at,
+    training_for,
+    uninterrupted,
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _warm() -> None:
     kernels.warm_up()
-
-
-def stop_at(role: int, rounds: int) -> Stop:
-    """Stop one role before it keeps a round."""
-
-    def stop(who: int, reached: int) -> None:
-        if (who, reached) == (role, rounds):
-            raise StoppedError("stopped by SIGTERM")
-
-    return stop
 
 
 KINDS = (
@@ -216,6 +53,11 @@ KINDS = (
     "paper binary",
     "paper squared error",
     "paper early stopping",
+    "sealed binary",
+    "sealed squared error",
+    "sealed weights",
+    "sealed row samples",
+    "sealed early stopping",
 )
 
 
@@ -258,14 +100,16 @@ def test_stopped_by_any_role(tmp_path: Path, kind: str, participants: int, numbe
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("kind", ["binary", "row samples", "early stopping", "paper binary"])
+@pytest.mark.parametrize(
+    "kind", ["binary", "row samples", "early stopping", "paper binary", "sealed binary", "sealed early stopping"]
+)
 def test_stopped_anywhere_again_and_again(tmp_path: Path, kind: str, seed: int) -> None:
     """In the middle of trees, of the handshake or of the set-up, at any role, in attempt after attempt."""
     rng = np.random.default_rng([seed, *kind.encode()])
     expected, _ = uninterrupted(kind, 3)
     site = Site(training_for(kind, 3), tmp_path)
     for _ in range(3):
-        role, place = int(rng.integers(4)), int(rng.integers(1, 120))
+        role, place = int(rng.integers(4)), int(rng.integers(1, 360 if kind.startswith("sealed") else 120))
         site.run(tap=stumble(role, place))
     assert comparable(site.finish()) == expected, f"seed {seed}"
 
@@ -284,14 +128,15 @@ def stumble(role: int, place: int) -> Tap:
     return tap
 
 
-def test_shares_of_different_attempts_never_meet(tmp_path: Path) -> None:
-    """In the paper's way leaf weights are kept as shares, and a round that is made again has others.
+@pytest.mark.parametrize("kind", ["paper binary", "sealed binary"])
+def test_shares_of_different_attempts_never_meet(tmp_path: Path, kind: str) -> None:
+    """Where leaf weights and margins are kept as shares, a round that is made again has others.
 
     P1 is ahead by a round that is made again; in that attempt P2 gets ahead by the same round. What P1 had of the first
     attempt must not pass for what P2 has of the second.
     """
-    expected, _ = uninterrupted("paper binary", 2)
-    site = Site(training_for("paper binary", 2), tmp_path)
+    expected, _ = uninterrupted(kind, 2)
+    site = Site(training_for(kind, 2), tmp_path)
     for role, ahead in ((2, 1), (1, 2)):
 
         def stop(who: int, reached: int, role: int = role, ahead: int = ahead) -> None:
@@ -331,11 +176,12 @@ def test_checkpoints_that_got_lost(tmp_path: Path) -> None:
     assert site.loaded == [0, 0]
 
 
+@pytest.mark.parametrize("kind", ["binary", "sealed binary"])
 @pytest.mark.parametrize("role", [1, 2])
-def test_a_damaged_checkpoint(tmp_path: Path, role: int) -> None:
+def test_a_damaged_checkpoint(tmp_path: Path, role: int, kind: str) -> None:
     """Its role falls back to the one before, and all others with it."""
-    expected, _ = uninterrupted("binary", 2)
-    site = Site(training_for("binary", 2), tmp_path)
+    expected, _ = uninterrupted(kind, 2)
+    site = Site(training_for(kind, 2), tmp_path)
     site.run(stop_at(role, 3))
     path = site.checkpoints(role).folder / ROUNDS
     path.write_bytes(path.read_bytes()[:-1])
@@ -403,7 +249,7 @@ def hidden(frames: Sequence[Frame]) -> set[bytes]:
     return out
 
 
-@pytest.mark.parametrize("kind", ["binary", "column samples", "paper binary"])
+@pytest.mark.parametrize("kind", ["binary", "column samples", "paper binary", "sealed binary"])
 def test_attempts_share_no_mask(tmp_path: Path, kind: str) -> None:
     """Though data, coins and trees are the same: no key serves in two attempts, and no masked bytes come twice.
 
@@ -439,7 +285,7 @@ def test_other_private_keys_are_another_training(tmp_path: Path) -> None:
     def run(role: int) -> Result:
         labels = training.labels if role == ACTIVE else None
         data = TrainData(training.tables[role - 1], (), labels) if role else None
-        arguments = (training.params, data, site.checkpoints(role) if role else KeepsNothing())
+        arguments = (training.params, data, site.checkpoints(role) if role else NothingKept())
         settings = SessionSettings("resumed", 9, training.params.to_json(), deadline=WAIT)
         return run_role(secure_train, arguments, hub.end(role), site.roster, role, settings, private_key=b"x" * 32)
 
@@ -479,7 +325,7 @@ def test_progress_is_all_or_none() -> None:
     def run(role: int) -> Result:
         def program(party: Party) -> TrainResult | None:
             data = TrainData(training.tables[role - 1], (), training.labels if role == 1 else None) if role else None
-            return secure_train(party, training.params, data, KeepsNothing() if role == 2 else None)
+            return secure_train(party, training.params, data, NothingKept() if role == 2 else None)
 
         return run_role(program, (), hub.end(role), roster, role, SessionSettings(deadline=WAIT))
 

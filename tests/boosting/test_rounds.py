@@ -9,7 +9,7 @@ import pytest
 
 from mpfedxgb.boosting import PartialModel
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.rounds import limited_to, read_range, rounds_of
+from mpfedxgb.boosting.rounds import first_judged, limited_to, read_range, rounds_of
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.tree.nodes import Dummy, Leaf
 
@@ -66,3 +66,10 @@ def test_parts_of_the_others() -> None:
     assert part.best_iteration is None
     assert part.trees[:6] == ((Leaf(None),), (Leaf(None, share=0),)) * 3
     assert part.trees[6:] == other.trees[6:]
+
+
+def test_the_first_round_with_a_metric() -> None:
+    """After those of a model that was continued; from 0 for a sealed one, which drops the rounds after the best."""
+    assert first_judged(ACTIVE, 3) == 1
+    sealed = TrainParams(n_estimators=20, security="sealed")
+    assert first_judged(replace(ACTIVE, params=sealed), 17) == 0

@@ -74,6 +74,19 @@ def test_a_csv_file_in_chunks_is_the_file(
         assert parts == whole
 
 
+@pytest.mark.parametrize("missing", ["", "NA", "null", "n/a", "<NA>", "-nan", "None"])
+def test_missing_values_beside_integers_that_are_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """They are no words where a chunk ends between them and the word that makes words of the column."""
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["c0", "0", "0", "0", "True", "0", "9223372036854775808", f'"{missing}"']) + "\n")
+    whole = read_table(path)["c0"]
+    in_chunks(monkeypatch, 4)
+    pd.testing.assert_series_equal(read_table(path)["c0"], whole)
+    assert whole.isna().tolist() == [False] * 6 + [True]
+
+
 def range7() -> list[str]:
     """Return ids that are no numbers to everybody."""
     return ["007", "NA", "", "x", "2", "1.0", "1"]

@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mpfedxgb.config import Resources
 from mpfedxgb.data import spool
 from mpfedxgb.data.spool import Spool, check_spool
 from mpfedxgb.errors import NoRoomError, public_reason
+from mpfedxgb.protocols.storage import Storage
 from support.small_disk import small_disk
 
 WORDS = np.arange(24, dtype=np.uint64).reshape(4, 6)
@@ -102,6 +104,17 @@ def test_the_next_start_deletes_what_a_killed_process_left_and_nothing_else(tmp_
     end(alive)
     Spool(tmp_path, 8).close()
     assert {path.name for path in tmp_path.iterdir()} == {"other", "mpfedxgb-spool-notes"}
+
+
+def test_a_start_that_needs_no_spool_tidies_up_too(tmp_path: Path) -> None:
+    """What a killed process left is gone after any run that names the folder; who is alive keeps its own."""
+    alive, dead = child(tmp_path), child(tmp_path)
+    end(dead)
+    with Storage(Resources(spool=tmp_path)):
+        assert len(list(tmp_path.iterdir())) == 1
+    end(alive)
+    with Storage(Resources(spool=tmp_path)), Storage(Resources(spool=tmp_path / "missing")):
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, None])

@@ -81,13 +81,18 @@ class WholeTree:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scoring:
-    """Everybody's input of one scoring; in the paper's way (`shared`) all participants hold shares of the weights."""
+    """Everybody's input of one scoring.
+
+    In the sealed way and the paper's (`shared`) all participants hold shares of the weights; a sealed model `takes_all`
+    trees, always.
+    """
 
     trees: Sequence[WholeTree]
     columns: Sequence[Values]
     classes: int = 1
     rounds: int | None = None
     shared: bool = False
+    takes_all: bool = False
 
     @property
     def participants(self) -> int:
@@ -112,7 +117,7 @@ class Scoring:
         """Return what a participant brings."""
         views = [tree.view(participant, self.leaves(i, participant)) for i, tree in enumerate(self.trees)]
         table = Table.read(self.columns[participant - 1][:, None], f"P{participant}", ["x"])
-        return Scorer(views, table, self.shared)
+        return Scorer(views, table, self.shared, self.takes_all)
 
     def run(self, seed: int, tap: Tap | None = None, make_source: MakeSource | None = None) -> Run:
         """Score, every role as a thread; hold the predictions against walking the trees."""
@@ -138,7 +143,7 @@ class Scoring:
         M = self.participants
         ledger: dict[tuple[str, str], int] = {}
         for who in ("coordinator", "participants"):
-            ledger |= {(ROWS_TO_SCORE, who): 4 * M, (TREE_SHAPE, who): M * len(self.used) * (2 + M)}
+            ledger |= {(ROWS_TO_SCORE, who): 5 * M, (TREE_SHAPE, who): M * len(self.used) * (2 + M)}
         if self.shared or any(tree.owners for tree in self.used):
             ledger[PREDICTION, "P1"] = self.classes * len(self.columns[0])
         return ledger
@@ -172,6 +177,7 @@ KINDS: dict[str, Callable[[int], Scoring]] = {
     "some rounds": lambda M: Scoring(2 * of_everyone(M), columns_of(M, 0.0), rounds=TREES),
     "an auxiliary's trees": lambda M: Scoring([WholeTree((M, M))] * TREES, columns_of(M, 0.0)),
     "shared weights": lambda M: Scoring([*of_everyone(M), *[LEAF] * TREES], columns_of(M, 0.0), shared=True),
+    "sealed": lambda M: Scoring([*of_everyone(M), *[LEAF] * TREES], columns_of(M), shared=True, takes_all=True),
 }
 """Every way to score that has a part in the protocol; where secrets are all alike, the least leak would show."""
 

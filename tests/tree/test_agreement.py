@@ -42,7 +42,7 @@ def test_everyone_knows_rows_and_outlines(shared: bool, rounds: int | None) -> N
 
     used = trees if rounds is None else trees[:2]
     assert run.results == [Agreed(9, [outline_of(tree, i % 2) for i, tree in enumerate(used)], shared)] * 4
-    told = {(ROWS_TO_SCORE, 3 * 4), (TREE_SHAPE, 3 * len(used) * (2 + 3))}
+    told = {(ROWS_TO_SCORE, 3 * 5), (TREE_SHAPE, 3 * len(used) * (2 + 3))}
     for ledger in run.ledgers:
         assert set(ledger) == {Reveal(n, who, c) for n, c in told for who in ("participants", "coordinator")}
     assert [meter.total().rounds for meter in run.meters] == [0, 2, 2, 2]

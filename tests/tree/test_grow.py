@@ -66,6 +66,7 @@ class Case:
             no_split_first=self.no_split_first,
             first_layer_mask=self.first_layer,
             is_paper=self.is_paper,
+            sums_in_leaves=self.is_paper,
         )
 
         def program(party: Party) -> View:

@@ -166,7 +166,7 @@ def test_ledger(classes: int) -> None:
     run = score(trees, tables, classes)
     everyone = [
         Reveal(name, receiver, count)
-        for name, count in ((ROWS_TO_SCORE, 3 * 4), (TREE_SHAPE, 3 * 4 * (2 + 3)))
+        for name, count in ((ROWS_TO_SCORE, 3 * 5), (TREE_SHAPE, 3 * 4 * (2 + 3)))
         for receiver in ("coordinator", "participants")
     ]
 

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
-from mpfedxgb.boosting.checkpoint import EvaluationState
 from mpfedxgb.boosting.metrics import OwnMetric, named_metrics
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import CustomObjective, Floats, unchanged
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.progress import EvaluationState
 from mpfedxgb.boosting.sampling import Participant, row_sample
 from mpfedxgb.errors import UserError
 from mpfedxgb.ring.fixed import decode_fixed, encode_fixed
@@ -77,6 +77,8 @@ class Active:
 
     def _tell_few_digits(self) -> None:
         """Say so where margins are in the units of labels that are small beside the steps of leaf weights."""
+        if self.params.is_sealed:  # there the steps are as fine as the labels ask for
+            return
         in_units_of_labels = self.loss.transform is unchanged and not self.loss.is_custom
         if in_units_of_labels and 0 < np.abs(self.labels.y - self.base).max() < _SMALLEST_SPREAD:
             _log.warning(
@@ -99,7 +101,9 @@ class Active:
 
     def resume(self, evaluation: EvaluationState) -> None:
         """Go on from what was remembered."""
-        self.margins, self.metrics = evaluation.margins.copy(), evaluation.metrics
+        if not self.params.is_sealed:  # there the margins that are kept are shares, and none of this role's business
+            self.margins = evaluation.margins.copy()
+        self.metrics = evaluation.metrics
         self.best_iteration, self.scale = evaluation.best_iteration, scales.Scale(*evaluation.scale)
         self._best = float("nan") if evaluation.best_value is None else evaluation.best_value
 
@@ -177,6 +181,12 @@ class Active:
     def add(self, predictions: npt.NDArray[np.int64], weight_bits: int) -> None:
         """Add what trees predict for every row, (trees, rows) in units of 2^-weight_bits (Algorithm 1, line 9)."""
         self.margins += encode_fixed(decode_fixed(predictions, weight_bits), WEIGHT_BITS)
+        self._check_margins()
+
+    def see_evaluation(self, sums: npt.NDArray[np.int64], weight_bits: int) -> None:
+        """Take what the trees so far add up to in evaluation rows, in units of 2^-weight_bits (security="sealed")."""
+        start = encode_fixed(self.base, WEIGHT_BITS)[:, None]
+        self.margins[:, self.sizes.rows :] = start + encode_fixed(decode_fixed(sums, weight_bits), WEIGHT_BITS)
         self._check_margins()
 
     def _check_margins(self) -> None:

@@ -8,7 +8,10 @@ File: a line of magic, a line that says whose it is, then one line per round, ap
 begins with a SHA-256 over itself and the digest of the line before, so that a torn or damaged line ends what can be
 used, and no line passes for another. The margins, which change as a whole, are in files of their own, the last few
 rounds': little-endian int64, held to a digest in the line of their round. So a round costs the same however many there
-were before.
+were before. Of a sealed training they are a participant's additive shares of margins that nobody knows.
+
+Shares fit those that the others have of the same attempt only. So a line with shares has a mark of the attempts that
+made it and all before it, which participants compare before they go on.
 """
 
 from __future__ import annotations
@@ -21,15 +24,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.atomic import append_to_file, cut_file, write_file
 from mpfedxgb.boosting.model import tree_from_json, tree_to_json
+from mpfedxgb.boosting.progress import EvaluationState, State
 from mpfedxgb.errors import CheckpointError
-from mpfedxgb.tree.nodes import Tree
 
 T = TypeVar("T")
 
@@ -40,43 +43,6 @@ KEPT = 3
 ROUNDS = "rounds.checkpoint"
 _MARGINS, _SUFFIX = "margins-", ".checkpoint"
 _log = logging.getLogger("mpfedxgb.checkpoint")
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationState:
-    """What the active participant remembers besides the trees: margins, metrics, and the scale of the first tree."""
-
-    margins: npt.NDArray[np.int64] = field(repr=False)
-    metrics: dict[str, dict[str, list[float]]] = field(repr=False)
-    best_iteration: int | None
-    best_value: float | None
-    scale: tuple[int, int, int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """Where a role is after some rounds; `finished` if the active participant has decided to stop there."""
-
-    rounds: int
-    finished: bool = False
-    trees: Sequence[Tree] = field(default=(), repr=False)
-    evaluation: EvaluationState | None = None
-
-
-class Progress(Protocol):
-    """Where a training keeps its states."""
-
-    def newest(self) -> int:
-        """Return the number of rounds of the newest state that can be used; 0 if there is none."""
-        ...
-
-    def load(self, rounds: int) -> State:
-        """Return the state after that many rounds, and forget later ones: they will be made again."""
-        ...
-
-    def save(self, state: State) -> None:
-        """Keep a state."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +116,7 @@ class Checkpoints:
         if rounds:
             added = [line.added for line in lines[1 : rounds + 1]]
             trees = tuple(tree for one in added for tree in one.trees)
-            state = State(rounds, last.added.finished, trees, _joined(added, self._margins(last)))
+            state = replace(last.added, trees=trees, evaluation=_joined(added, self._margins_to_go_on(last)))
         self._cut(last)
         return state
 
@@ -228,6 +194,15 @@ class Checkpoints:
                 trying(partial(path.unlink, missing_ok=True), f"cannot remove {path}")
         self._last = last
 
+    def _margins_to_go_on(self, line: _Line) -> npt.NDArray[np.int64] | None:
+        try:
+            return self._margins(line)
+        except _DamagedError as error:  # the others have nothing later, and here is nothing as old
+            raise _DamagedError(
+                f"{error}, and the participants have no later round in common; put a copy of it back, or begin again "
+                "with --restart"
+            ) from None
+
     def _margins(self, line: _Line) -> npt.NDArray[np.int64] | None:
         """Return the margins after a round, checked; None where there are none."""
         if line.margins is None:
@@ -271,7 +246,7 @@ def read_kept(folder: Path) -> State:
     if not added:
         return State(0)
     trees = tuple(tree for one in added for tree in one.trees)
-    return State(len(added), added[-1].finished, trees, _joined(added, np.empty(0, np.int64)))
+    return replace(added[-1], trees=trees, evaluation=_joined(added, np.empty(0, np.int64)))
 
 
 class _DamagedError(CheckpointError):
@@ -314,6 +289,8 @@ def _encode(state: State, earlier: int, margins: bytes | None) -> bytes:
         "finished": state.finished,
         "trees": [tree_to_json(tree) for tree in state.trees[earlier:]],
     }
+    if state.mark:
+        content["mark"] = state.mark
     if evaluation is not None and margins is not None:
         content["margins"] = [list(evaluation.margins.shape), hashlib.sha256(margins).hexdigest()]
         content["metrics"] = {on: {n: v[-1] for n, v in m.items()} for on, m in evaluation.metrics.items()}
@@ -375,7 +352,7 @@ def _decode(plain: dict[str, Any], before: _Line, digest: bytes, length: int) ->
         metrics = {on: {name: [float(v)] for name, v in m.items()} for on, m in plain["metrics"].items()}
         best, value = plain["best"]
         evaluation = EvaluationState(np.empty(0, np.int64), metrics, best, value, _scale(*plain["scale"]))
-    added = State(before.rounds + 1, bool(plain["finished"]), trees, evaluation)
+    added = State(before.rounds + 1, bool(plain["finished"]), trees, evaluation, str(plain.get("mark", "")))
     return _Line(digest, length, added.rounds, before.trees + len(trees), added, margins)
 
 

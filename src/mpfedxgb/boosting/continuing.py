@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from mpfedxgb.boosting.checkpoint import State
+from mpfedxgb.boosting.progress import State
 from mpfedxgb.boosting.rounds import rounds_of
 from mpfedxgb.boosting.setup import Setup
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.bounds import MOST_TREES, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.tree.predict import secure_predict
-from mpfedxgb.tree.reachable import Scorer
 
 CONTINUED = "rounds of the model that is continued"
 
@@ -33,7 +32,7 @@ def state_of_model(party: Party, setup: Setup) -> State:
             raise UserError(f"the parts of the model to continue have different numbers of rounds ({listed})")
         scorer = None
         if setup.mine is not None and model is not None:
-            scorer = Scorer(model.trees, setup.mine.table.followed_by(setup.mine.evaluation))
+            scorer = model.scorer(setup.mine.table.followed_by(setup.mine.evaluation))
         sums = secure_predict(party, setup.params.trees_per_round, scorer, None)
     if setup.active is not None and model is not None and sums is not None:
         assert model.base_margin is not None

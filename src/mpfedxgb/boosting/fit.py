@@ -6,15 +6,16 @@ import numpy as np
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.sampling import column_sample
+from mpfedxgb.boosting.sealed.round import sealed_gradients
 from mpfedxgb.boosting.setup import Setup
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.bits import Bit, share_bit
-from mpfedxgb.protocols.rows import masked_by
+from mpfedxgb.protocols.rows import RowVectors, masked_by
 from mpfedxgb.protocols.secret import Secret, concatenate, public_secret
 from mpfedxgb.protocols.share import share_together
 from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.ring import BIT, PACKED, VECTOR, Ring
+from mpfedxgb.ring.ring import BIT, PACKED, VECTOR
 from mpfedxgb.tree.grow import Grown, grow
 from mpfedxgb.tree.level import Constants, Level, Round
 
@@ -24,10 +25,20 @@ def secure_fit(party: Party, setup: Setup, t: int) -> Grown:
     trees = setup.params.trees_per_round
     s = public_secret(party, PACKED, np.full((trees, setup.data.sizes.packed), 255, np.uint8))  # 3
     with party.phase("gradients"):
-        gh, constants = _share_gradients(party, setup, t)  # 4-7
+        gh, vectors, constants = _gradients(party, setup, t)  # 4-7
     round_ = Round(str(t), constants, _share_sample(party, setup, t))
-    roots = Level([(tree, 0) for tree in range(trees)], s, gh, fresh=masked_by(party, ACTIVE, gh))
+    roots = Level([(tree, 0) for tree in range(trees)], s, gh, fresh=vectors)
     return grow(party, setup.data, roots, round_, setup.rules)  # 8-9
+
+
+def _gradients(party: Party, setup: Setup, t: int) -> tuple[Secret, RowVectors, Constants]:
+    """Return g~ and h~ of the round, and the constants at their scales: P_1's, or computed on secrets."""
+    if setup.sealed is not None:
+        key = "" if setup.mine is None else setup.mine.sample_key
+        gh, vectors = sealed_gradients(party, setup.sealed, setup.params.subsample, key, t)
+        return gh, vectors, setup.sealed.constants
+    gh, constants = _share_gradients(party, setup, t)
+    return gh, masked_by(party, ACTIVE, gh), constants
 
 
 def _share_gradients(party: Party, setup: Setup, t: int) -> tuple[Secret, Constants]:
@@ -42,17 +53,13 @@ def _share_gradients(party: Party, setup: Setup, t: int) -> tuple[Secret, Consta
     known = scales.public_scale(setup.params, setup.plan, setup.data.sizes.rows)
     if known is not None:
         (gh,) = share_together(party, ACTIVE, [(VECTOR, shape)], values)  # 6
-        return gh, Constants(*(public_secret(party, r, np.array(v, object)) for r, v in _constants(ring, known)))
+        public = scales.constants_of(ring, known)
+        return gh, Constants(*(public_secret(party, r, np.array(v, object)) for r, v in public))
     if values is not None and setup.active is not None:
-        values += [RingArray.encode(r, np.array(v, object)) for r, v in _constants(ring, setup.active.scale)]
-    specs = [(VECTOR, shape), *((r, ()) for r, _ in _constants(ring, scales.UNKNOWN))]
+        values += [RingArray.encode(r, np.array(v, object)) for r, v in scales.constants_of(ring, setup.active.scale)]
+    specs = [(VECTOR, shape), *((r, ()) for r, _ in scales.constants_of(ring, scales.UNKNOWN))]
     gh, *constants = share_together(party, ACTIVE, specs, values)  # 6
     return gh, Constants(*constants)
-
-
-def _constants(ring: Ring, scale: scales.Scale) -> list[tuple[Ring, int]]:
-    """Return lambda~, gamma~ and min_child_weight~ with the rings they are needed in, in the order of Constants."""
-    return [(ring, scale.lam), (ring, scale.gam), (VECTOR, scale.mcw)]
 
 
 def _share_sample(party: Party, setup: Setup, t: int) -> Bit | None:

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from mpfedxgb.boosting.checkpoint import State
 from mpfedxgb.boosting.memory import disk_bytes, peak_bytes, simulation_bytes
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import STRICT, TrainParams
+from mpfedxgb.boosting.progress import NothingKept
 from mpfedxgb.boosting.room import in_units
 from mpfedxgb.boosting.setup import TABLE_SIZES
 from mpfedxgb.boosting.train import secure_train
@@ -43,7 +43,7 @@ class Forecast:
 
     Counts are those of the meter (`party.meter`), which a run of full trees equals. `memory` and `disk` are bytes at
     each role in a process of its own, `together` the memory of all in one; `seconds` is an estimate, if one was made
-    (`boosting.calibration`).
+    (`boosting.calibration`). `strict` is what the same training would cost with security="strict", if that was asked.
     """
 
     params: TrainParams
@@ -59,6 +59,7 @@ class Forecast:
     disk: dict[str, int] = field(repr=False)
     together: int = field(repr=False)
     seconds: float | None = None
+    strict: Forecast | None = field(default=None, repr=False)
 
     @property
     def rounds(self) -> int:
@@ -85,6 +86,10 @@ class Forecast:
             f"up to {in_units(max(self.memory.values()))} of memory a role"
         )
 
+    @property
+    def _cost(self) -> str:
+        return f"{self.rounds} rounds, {self.hops} hops, {in_units(self.dealer_bytes)} from {self.roster.coordinator}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and dictionaries."""
         return {
@@ -106,6 +111,8 @@ class Forecast:
             "memory_together": self.together,
             "disk": self.disk,
             "seconds": self.seconds,
+            "security": self.params.security,
+            "strict": None if self.strict is None else self.strict.to_dict(),
             "plans": self.plans,
             "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in self.ledger],
         }
@@ -115,10 +122,12 @@ class Forecast:
         sizes, trees = self.sizes, self.params.n_estimators * self.params.trees_per_round
         lines = [
             f"{sizes.rows} rows, {sum(sizes.columns)} candidate columns, {trees} full trees of depth "
-            f"{self.params.max_depth}: {self.rounds} rounds, {self.hops} hops, {in_units(self.dealer_bytes)} from "
-            f"{self.roster.coordinator}",
+            f"{self.params.max_depth}: {self._cost}",
             f"planned for a {self.topology} with links of {self.link.latency:g} ms and {self.link.bandwidth:g} Mbit/s",
         ]
+        if self.strict is not None:
+            about = "" if self.strict.seconds is None else f", about {_duration(self.strict.seconds)}"
+            lines.append(f'with security="{self.params.security}"; "strict" takes {self.strict._cost}{about}')
         if self.seconds is not None:
             lines.append(f"about {_duration(self.seconds)} on machines like this one, by a short measurement")
         head = ("role", "columns", "messages", "sent", "received", "of that set-up", "memory", "disk")
@@ -137,8 +146,8 @@ class Forecast:
             ]
             lines.append(f"{name[:23]:24}" + "".join(f"{cell:>{_WIDE}}" for cell in cells))
         lines += [f"all roles in one process: {in_units(self.together)} of memory"]
-        lines += ["", f"{'will be revealed':46}{'to':16}{'values':>12}"]
-        lines += [f"{r.name:46}{r.receiver:16}{r.count:>12}" for r in self.ledger]
+        lines += ["", f"{'will be revealed':48}{'to':16}{'values':>12}"]
+        lines += [f"{r.name:48}{r.receiver:16}{r.count:>12}" for r in self.ledger]
         return "\n".join(lines)
 
 
@@ -219,6 +228,7 @@ def forecast(
     settings: SessionSettings | None = None,
     owners: Sequence[Numbers] | None = None,
     keeps_rounds: bool = False,
+    beside_strict: bool = False,
 ) -> Forecast:
     """Return what a training will cost, without any data.
 
@@ -235,6 +245,8 @@ def forecast(
         does not split); None assumes full trees.
     keeps_rounds : bool
         Whether every round is kept, as in a federation, so that roles agree where to begin.
+    beside_strict : bool
+        Whether to tell what security="strict" costs too, if it is another.
     """
     if params.is_paper:
         raise UserError(
@@ -261,7 +273,23 @@ def forecast(
         memory={roster.name(role): peak_bytes(role, params, sizes) for role in roster.roles},
         disk={roster.name(role): disk_bytes(role, params, sizes) if keeps_rounds else 0 for role in roster.roles},
         together=simulation_bytes(params, sizes),
+        strict=_of_strict(params, sizes, roster, settings, owners, keeps_rounds) if beside_strict else None,
     )
+
+
+def _of_strict(
+    params: TrainParams,
+    sizes: TableSizes,
+    roster: Roster,
+    settings: SessionSettings,
+    owners: Sequence[Numbers] | None,
+    keeps_rounds: bool,
+) -> Forecast | None:
+    """Return what a training would cost with security="strict"; None if that is what it has."""
+    strict = replace(params, security=STRICT)
+    if strict == params:
+        return None
+    return forecast(strict, sizes, roster, replace(settings, parameters=strict.to_json()), owners, keeps_rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,12 +317,18 @@ class _Plan:
         """Return what a role spends.
 
         Participants take turns from step to step, so that rounds cost them alike only M by M: M rounds are rehearsed,
-        for as many times as there are M, and then those that are left.
+        for as many times as there are M, and then those that are left. The first round of a sealed training is not like
+        the others: there M more rounds than those that are left, less these, are M of the others.
         """
         period = self.roster.size if self.owners is None else self.params.n_estimators
-        often, left = divmod(self.params.n_estimators, period)
-        runs = [(often, self.rehearse(role, period))] if often else []
-        runs += [(1, self.rehearse(role, left))] if left else []
+        if self.params.is_sealed:
+            often, left = divmod(self.params.n_estimators - 1, period)
+            runs = [(often, self.rehearse(role, 1 + left + period))] if often else []
+            runs += [(1 - often, self.rehearse(role, 1 + left))] if often != 1 else []
+        else:
+            often, left = divmod(self.params.n_estimators, period)
+            runs = [(often, self.rehearse(role, period))] if often else []
+            runs += [(1, self.rehearse(role, left))] if left else []
         run = runs[0][1]
         total, ledger = Counts(), Ledger()
         for path, counts in run.meter.phases.items():
@@ -319,22 +353,9 @@ class _Plan:
             return assumed(*shape) if self.owners is None else next(given)
 
         party = Rehearsal(self.roster, role, self.settings, {TABLE_SIZES: told}, decide)
-        progress = _NothingKept() if self.keeps_rounds else None
-        secure_train(party, replace(self.params, n_estimators=rounds), None, progress)
+        progress = NothingKept() if self.keeps_rounds else None
+        secure_train(party, self.params, None, progress, most_rounds=rounds)
         return party
-
-
-class _NothingKept:
-    """Progress (see `checkpoint.Progress`) of a training that begins."""
-
-    def newest(self) -> int:
-        return 0
-
-    def load(self, rounds: int) -> State:
-        return State(rounds)
-
-    def save(self, state: State) -> None:
-        pass
 
 
 def assumed_owners(params: TrainParams, sizes: TableSizes) -> Owners:

@@ -50,8 +50,8 @@ def owner_importance(model: PartialModel, kind: str = "weight") -> pd.Series[flo
 def column_importance(models: Sequence[PartialModel], columns: Sequence[str]) -> Floats:
     """Return the importance of the columns of one table, all participants' parts taken together, as shares of 1.
 
-    As XGBoost's feature_importances_: the mean gain of a column's splits. In the paper's way, where nobody knows gains,
-    the number of splits. A column that several participants have is one column.
+    As XGBoost's feature_importances_: the mean gain of a column's splits; where nobody knows gains, the number of
+    splits. A column that several participants have is one column.
     """
     gains, counts = dict.fromkeys(columns, 0.0), dict.fromkeys(columns, 0)
     for model in models:
@@ -61,14 +61,17 @@ def column_importance(models: Sequence[PartialModel], columns: Sequence[str]) ->
                     counts[node.feature] += 1
                     gains[node.feature] += _gain(known)
     splits = np.array(list(counts.values()), np.float64)
-    worth = splits if models[0].params.is_paper else np.array(list(gains.values())) / np.maximum(splits, 1)
+    worth = splits if models[0].params.shares_weights else np.array(list(gains.values())) / np.maximum(splits, 1)
     total = worth.sum()
     return np.asarray(worth / total if total else worth)
 
 
 def _refuse_unknown(model: PartialModel, kind: str) -> None:
-    if model.params.is_paper:
-        raise SettingsError(f"kind={kind!r} is not known to anybody with security='paper'; use weight")
+    if model.params.shares_weights:
+        raise SettingsError(
+            f"kind={kind!r} is not known to anybody with security={model.params.security!r}, where sums of gradients "
+            "stay secret; use weight, the number of splits"
+        )
     if not model.is_active:
         active = model.participants[ACTIVE - 1]
         raise SettingsError(

@@ -17,6 +17,12 @@ from mpfedxgb.errors import DataError, SettingsError, UserError
 OwnMetric = Callable[..., Any]
 """Of labels and predictions, as scikit-learn's: metric(y_true, y_pred), with sample_weight= where rows have weights."""
 
+NO_METRIC = (
+    "nobody knows a metric of this training: there are no evaluation rows, and with security='sealed' nobody sees how "
+    "a training row is predicted; score rows to judge the model"
+)
+"""What a sealed training without evaluation rows has to say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:

@@ -21,10 +21,12 @@ from typing import Any
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Node, Split, Tree
+from mpfedxgb.tree.reachable import Scorer
 
 FORMAT = "mpfedxgb partial model"
 VERSION = 2
@@ -51,8 +53,9 @@ class PartialModel:
 
     `training` is the same in all parts of one model; `participant` counts from 1, the active one. Trees are listed
     round by round, class by class. `base_margin`, `best_iteration`, `classes` (what the labels of a classifier are
-    called), leaf weights and gains are the active participant's. In the paper's way every participant has shares of the
-    leaf weights, in units of 2^-weight_bits, which the active participant knows, and nobody gains.
+    called), leaf weights and gains are the active participant's. In the sealed way and the paper's every participant
+    has shares of the leaf weights, in units of 2^-weight_bits, which the active participant knows, and nobody gains. A
+    sealed model is scored with all its trees, always.
     """
 
     training: str
@@ -158,8 +161,8 @@ class PartialModel:
         _require(len(set(names)) == len(names), "two participants have the same name")
         self._check_rounds()
         _require(
-            self.weight_bits == WEIGHT_BITS or (self.is_active and self.params.is_paper),
-            "the scale of leaf weights is the active participant's, in the paper's way",
+            self.weight_bits == WEIGHT_BITS or (self.is_active and self.params.shares_weights),
+            "the scale of leaf weights is the active participant's, where everyone holds shares of them",
         )
         _require(_WEIGHT_BITS[0] <= self.weight_bits <= _WEIGHT_BITS[1], "weight_bits is no scale of leaf weights")
         if classes is not None:
@@ -197,8 +200,8 @@ class PartialModel:
             )
             following += 2
             _require(
-                node.gain is None or (self.is_active and not self.params.is_paper),
-                "gains belong to the active participant, and to nobody in the paper's way",
+                node.gain is None or (self.is_active and not self.params.shares_weights),
+                "gains belong to the active participant, and to nobody where leaf weights are shared",
             )
             if isinstance(node, Split):
                 _check_split(node, features)
@@ -210,15 +213,19 @@ class PartialModel:
         _require(following == len(tree), f"a tree of {len(tree)} nodes has children up to number {following - 1}")
 
     def _check_leaf(self, leaf: Leaf) -> None:
-        is_paper = self.params.is_paper
+        shared = self.params.shares_weights
         _require(
-            (leaf.weight is not None) == (self.is_active and not is_paper),
+            (leaf.weight is not None) == (self.is_active and not shared),
             "leaf weights belong to the active participant, all of them",
         )
         _require(
-            (leaf.share is not None) == is_paper,
-            "shares of leaf weights are kept in the paper's way, all of them, and only there",
+            (leaf.share is not None) == shared,
+            "shares of leaf weights are kept where nobody knows the weights, all of them, and only there",
         )
+
+    def scorer(self, table: Table) -> Scorer:
+        """Return what the participant computes with when the rows of a table are scored."""
+        return Scorer(self.trees, table, self.params.shares_weights, self.params.is_sealed)
 
     def save(self, path: Path) -> None:
         """Write the model to a file, whole or not at all."""

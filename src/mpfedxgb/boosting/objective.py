@@ -35,7 +35,8 @@ class ScalePolicy:
 
     A scale that is a number is public and serves all rounds; the loss has to promise that the integers keep within the
     caps. A scale of None is private: in each round the active participant takes the finest under which g, or h, keeps
-    within its cap. `g_cap` is None where f_g is: it becomes as large as the ring allows.
+    within its cap. Where `g_cap` is None, as it may be where f_g is, it becomes as large as the ring allows, and has up
+    to `g_most` bits.
 
     A private scale of h is also held back by lambda: lambda~ has `lam_room` bits above h_cap, for lambda up to 1, or as
     many as the number of rows has. Where hessians are bounded a few serve: h far below lambda needs no finer scale,
@@ -48,15 +49,28 @@ class ScalePolicy:
     h_cap: int = 1 << 24
     lam_room: int | None = None
     g_bits: int = 32
+    g_most: int = 62
 
     def __post_init__(self) -> None:
         """Hold the policy to its two forms."""
-        assert (self.f_g is None) == (self.g_cap is None), "a public scale of g needs a bound on g"
+        assert self.f_g is None or self.g_cap is not None, "a public scale of g needs a bound on g"
         assert self.f_g is None or self.f_h is not None, "h is not private where g is public"
 
 
 PRIVATE = ScalePolicy()
 """Both scales private, per round: for losses without bounds, and for all losses once rows have weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedForm:
+    """How g and h are computed on secrets, with security="sealed": by the integer sigmoid, or as differences.
+
+    Their scales, of rows without weights and with them; a private one serves all rounds.
+    """
+
+    is_logistic: bool
+    scale: ScalePolicy
+    weighted_scale: ScalePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +150,8 @@ class Objective:
     paper_scale : ScalePolicy or None
         The same with security="paper", which does not cover the objective if None. There h has a public scale, and
         where g has none, h is 1 for all rows: the bound on leaf weights rests on that.
+    sealed : SealedForm or None
+        How security="sealed" computes it, which does not cover the objective if None.
     exported_as : str or None
         Another objective's name for XGBoost's model files, which do not know this one.
     is_custom : bool
@@ -155,6 +171,7 @@ class Objective:
     check_labels: Callable[[Floats, Origin, bool], None] = any_number
     scale: ScalePolicy = PRIVATE
     paper_scale: ScalePolicy | None = None
+    sealed: SealedForm | None = None
     exported_as: str | None = None
     is_custom: bool = False
 
@@ -182,11 +199,14 @@ class Objective:
         p = self.transform(margins)
         return np.concatenate([1 - p, p]) if len(p) == 1 else p
 
-    def scale_policy(self, weighted: bool, is_paper: bool) -> ScalePolicy:
-        """Return how g and h are scaled; weights may be of any size, so nothing is bounded with them."""
+    def scale_policy(self, weighted: bool, security: str) -> ScalePolicy:
+        """Return how g and h are scaled; weights may be of any size, so in the clear nothing is bounded with them."""
+        if security == "sealed":
+            assert self.sealed is not None, "security='sealed' does not cover the objective"
+            return self.sealed.weighted_scale if weighted else self.sealed.scale
         if weighted:
             return PRIVATE
-        policy = self.paper_scale if is_paper else self.scale
+        policy = self.paper_scale if security == "paper" else self.scale
         assert policy is not None, "security='paper' does not cover the objective"
         return policy
 

@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting.objective import Floats, Gradients, Link, Objective, Origin, Prediction, ScalePolicy, float32
+from mpfedxgb.boosting.objective import (
+    Floats,
+    Gradients,
+    Link,
+    Objective,
+    Origin,
+    Prediction,
+    ScalePolicy,
+    SealedForm,
+    float32,
+)
 from mpfedxgb.errors import DataError
 
 Loss = Callable[[Floats, Floats], Gradients]
@@ -115,6 +125,14 @@ _LOG_LOSS_IN_PUBLIC = ScalePolicy(24, 24, g_cap=1 << 24, h_cap=1 << 22)  # |g| <
 _PROBABILITY_SCALE = ScalePolicy(h_cap=1 << 22, lam_room=2, g_bits=22)  # h <= 1/2, and both g and h shrink by rounds
 _SQUARED_SCALE = ScalePolicy(f_h=16, h_cap=1 << 16)  # h = 1
 
+# Times weights of 24 bits, g and h keep within 62. Lambda may be 16 times what the hessians of a row can be.
+_SEALED_LOG_LOSS = SealedForm(True, _LOG_LOSS_IN_PUBLIC, ScalePolicy(g_cap=1 << 24, h_cap=1 << 22, lam_room=4))
+_SEALED_SQUARES = SealedForm(
+    False,
+    ScalePolicy(f_h=16, h_cap=1 << 16, g_bits=28, g_most=36),
+    ScalePolicy(h_cap=1 << 24, lam_room=4, g_bits=28, g_most=36),
+)
+
 OBJECTIVES: dict[str, Objective] = {
     objective.name: objective
     for objective in (
@@ -130,6 +148,7 @@ OBJECTIVES: dict[str, Objective] = {
             link=Link(_log_odds, sigmoid),
             scale=_PROBABILITY_SCALE,
             paper_scale=_LOG_LOSS_IN_PUBLIC,
+            sealed=_SEALED_LOG_LOSS,
         ),
         Objective(
             name="reg:squarederror",
@@ -139,6 +158,7 @@ OBJECTIVES: dict[str, Objective] = {
             block_parameters={"scale_pos_weight": "1"},
             scale=_SQUARED_SCALE,
             paper_scale=_SQUARED_SCALE,
+            sealed=_SEALED_SQUARES,
         ),
         Objective(
             name="multi:softprob",
@@ -200,6 +220,9 @@ PER_CLASS = tuple(name for name, o in OBJECTIVES.items() if o.classes is None)
 
 IN_PAPER_MODE = tuple(name for name, o in OBJECTIVES.items() if o.paper_scale is not None)
 """What security="paper" covers."""
+
+IN_SEALED_MODE = tuple(name for name, o in OBJECTIVES.items() if o.sealed is not None)
+"""What security="sealed" covers."""
 
 
 OTHER_NAMES = {

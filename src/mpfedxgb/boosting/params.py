@@ -10,11 +10,16 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from mpfedxgb.boosting.objective import Objective, ScalePolicy
-from mpfedxgb.boosting.objectives import IN_PAPER_MODE, OBJECTIVES, objective_of
+from mpfedxgb.boosting.objectives import IN_PAPER_MODE, IN_SEALED_MODE, OBJECTIVES, objective_of
 from mpfedxgb.errors import SettingsError, UnknownParameterError
 
-SECURITY = ("strict", "paper")
-"""What is revealed: what docs/what-each-party-sees.md lists, or what the paper\'s algorithms show as printed."""
+STRICT, SEALED, PAPER = "strict", "sealed", "paper"
+SECURITY = (STRICT, SEALED, PAPER)
+"""What is revealed (docs/what-each-party-sees.md): rows that share a leaf, to the active participant; nothing of any
+training row, to nobody; what the paper's algorithms show as printed."""
+
+FOR_WORK = (STRICT, SEALED)
+"""The modes for real tables; "paper" is there to be studied."""
 
 UNPROTECTED = "none"
 """The model of "strict", computed in the open by one process that has all tables: for experiments, in no federation."""
@@ -126,12 +131,14 @@ class TrainParams:
 
         if self.is_paper:
             self._check_paper_mode()
+        if self.is_sealed:
+            self._check_sealed_mode()
 
     def _check_paper_mode(self) -> None:
         """Refuse what the paper's algorithms do not cover."""
         if self.objective not in IN_PAPER_MODE:
             raise SettingsError(
-                f"objective={self.objective!r} is not covered by security='paper'; "
+                f"{self._told_objective} is not covered by security='paper'; "
                 f"use {' or '.join(IN_PAPER_MODE)}, or security='strict'"
             )
         for name, fits, remedy in (
@@ -146,10 +153,37 @@ class TrainParams:
                     "security='strict'"
                 )
 
+    def _check_sealed_mode(self) -> None:
+        """Refuse what nobody can compute without seeing it."""
+        if self.objective not in IN_SEALED_MODE:
+            raise SettingsError(
+                f"{self._told_objective} is not covered by security='sealed', which computes gradients on secrets; use "
+                f"{' or '.join(IN_SEALED_MODE)}, or security='strict'"
+            )
+        if self.reg_lambda == 0:
+            raise SettingsError(
+                "reg_lambda=0 does not go with security='sealed', which divides by H + lambda without seeing H; set it "
+                "above 0, or use security='strict'"
+            )
+
+    @property
+    def _told_objective(self) -> str:
+        return "a callable objective" if self.loss.is_custom else f"objective={self.objective!r}"
+
     @property
     def is_paper(self) -> bool:
         """Whether the paper's algorithms run as printed."""
-        return self.security == "paper"
+        return self.security == PAPER
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether nobody learns anything about a training row."""
+        return self.security == SEALED
+
+    @property
+    def shares_weights(self) -> bool:
+        """Whether every participant keeps shares of the leaf weights, which nobody knows."""
+        return self.is_paper or self.is_sealed
 
     @property
     def is_unprotected(self) -> bool:
@@ -158,7 +192,7 @@ class TrainParams:
 
     def as_protected(self) -> TrainParams:
         """Return the parameters that give the same model under secret sharing."""
-        return replace(self, security=SECURITY[0]) if self.is_unprotected else self
+        return replace(self, security=STRICT) if self.is_unprotected else self
 
     def check_protected(self, what: str = "a federation") -> None:
         """Raise SettingsError if everything would be computed in the open, for which no federation is needed."""
@@ -177,7 +211,7 @@ class TrainParams:
     @property
     def scale_policy(self) -> ScalePolicy:
         """How g and h become integers."""
-        return self.loss.scale_policy(self.weighted, self.is_paper)
+        return self.loss.scale_policy(self.weighted, self.security)
 
     @property
     def trees_per_round(self) -> int:

@@ -18,6 +18,15 @@ def rounds_of(model: PartialModel) -> int:
     return len(model.trees) // model.params.trees_per_round
 
 
+def first_judged(model: PartialModel, values: int) -> int:
+    """Return the round of the first of so many values of a metric.
+
+    Rounds of a model that was continued have none. A sealed model keeps the rounds up to the best only, and goes on
+    from no other.
+    """
+    return 0 if model.params.is_sealed else rounds_of(model) - values
+
+
 def read_range(iteration_range: Any, active: PartialModel) -> Range:
     """Return the first round in use and the one after the last, from iteration_range and the active participant's part.
 
@@ -33,6 +42,11 @@ def read_range(iteration_range: Any, active: PartialModel) -> Range:
     if any(isinstance(n, bool) or not isinstance(n, numbers.Integral) for n in iteration_range):
         raise SettingsError(f"{told} does not hold two integers; give (begin, end)")
     begin, end = int(iteration_range[0]), int(iteration_range[1]) or used
+    if active.params.is_sealed and (begin, end) != (0, rounds):
+        raise SettingsError(
+            f"{told} does not go with security='sealed', which tells sums over all {rounds} trees only: the difference "
+            "of two sums would give single trees away; leave it out"
+        )
     if not 0 <= begin < end <= rounds:
         raise SettingsError(f"{told} is not within the model's {rounds} rounds; 0 <= begin < end <= {rounds}")
     return begin, end

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.ring.ring import VECTOR, Ring
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.paper.leaf import SPARE_BITS, LeafRules, leaf_bits
 
@@ -83,15 +84,17 @@ def plan(params: TrainParams, rows: int) -> Plan:
         lam = max(1, math.ceil(params.reg_lambda)) * h_cap << room
     else:
         lam = _lambda(params, policy.f_h)
-    if policy.f_g is not None and policy.f_h is not None and policy.g_cap is not None:
-        gam = _gamma(params, policy.f_g, policy.f_h, gain_cap(rows, policy.g_cap))
+    if policy.g_cap is not None:
+        gam = gain_cap(rows, policy.g_cap)
+        if policy.f_g is not None and policy.f_h is not None:
+            gam = _gamma(params, policy.f_g, policy.f_h, gam)
         for limbs in _LIMBS:
             if _fits(params, rows, policy.g_cap, h_cap, lam, gam, limbs):
                 return Plan(limbs, policy.g_cap, h_cap, lam, gam, policy.f_g, policy.f_h)
         raise _too_wide(params, rows)
     for limbs, enough in ((3, policy.g_bits), (4, min(24, policy.g_bits))):
         bits = 0
-        while _fits(params, rows, 2 << bits, h_cap, lam, gain_cap(rows, 2 << bits), limbs):
+        while bits < policy.g_most and _fits(params, rows, 2 << bits, h_cap, lam, gain_cap(rows, 2 << bits), limbs):
             bits += 1
         if bits >= enough:
             return Plan(limbs, 1 << bits, h_cap, lam, gain_cap(rows, 1 << bits), None, policy.f_h)
@@ -212,6 +215,11 @@ def round_hessians(
     return np.maximum(rounded, h > 0) if _refuses_weightless(params) else rounded
 
 
+def constants_of(ring: Ring, scale: Scale) -> list[tuple[Ring, int]]:
+    """Return lambda~, gamma~ and min_child_weight~ with the rings they are needed in, in the order of Constants."""
+    return [(ring, scale.lam), (ring, scale.gam), (VECTOR, scale.mcw)]
+
+
 def public_scale(params: TrainParams, public: Plan, rows: int) -> Scale | None:
     """Return scales and constants that everybody knows; None where the active participant chooses them."""
     if public.f_g is None or public.f_h is None:
@@ -223,18 +231,18 @@ def choose_scale(
     params: TrainParams, public: Plan, g: npt.NDArray[np.float64], h: npt.NDArray[np.float64], rows: int
 ) -> Scale:
     """Return the finest scales under which this tree's g and h fit (the active participant's own choice)."""
-    f_g = public.f_g if public.f_g is not None else _finest(float(np.abs(g).max(initial=0)), public.g_cap)
+    f_g = public.f_g if public.f_g is not None else finest(float(np.abs(g).max(initial=0)), public.g_cap)
     if params.is_paper and public.f_g is None:
         f_g -= 1  # one scale serves all trees, so residuals may grow a little
     f_h = public.f_h
     if f_h is None:
-        f_h = _finest(float(h.max(initial=0)), public.h_cap)
+        f_h = finest(float(h.max(initial=0)), public.h_cap)
         if params.reg_lambda > 0:
-            f_h = min(f_h, _finest(params.reg_lambda, public.lam_cap))
+            f_h = min(f_h, finest(params.reg_lambda, public.lam_cap))
     return scale(params, public, rows, f_g, f_h)
 
 
-def _finest(largest: float, cap: int) -> int:
+def finest(largest: float, cap: int) -> int:
     """Return the largest f with largest * 2^f <= cap."""
     if largest == 0:
         return 0

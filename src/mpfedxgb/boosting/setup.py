@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,12 +10,17 @@ import numpy as np
 
 from mpfedxgb.boosting import memory, scales
 from mpfedxgb.boosting.active import Active, Labels
+from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.sealed.labels import encode_labels
+from mpfedxgb.boosting.sealed.rules import sealed_rules
+from mpfedxgb.boosting.sealed.state import Sealed, seal
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
+from mpfedxgb.machine import give_back
 from mpfedxgb.party.bounds import MOST_COLUMNS, MOST_ROWS, check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.local_rows import LocalRows
@@ -33,6 +39,8 @@ _SIZES = (
     ("evaluation rows", 0, MOST_ROWS),
     ("candidate columns", 0, MOST_COLUMNS),
 )
+
+_log = logging.getLogger("mpfedxgb.training")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +63,7 @@ class Setup:
 
     `mine` is a participant's input and `active` the active participant's part, None elsewhere. In the paper's way,
     `leaf_rules` are the numbers of its descent and `all_rows` one's own training and evaluation rows, to be scored.
+    Where nobody sees a row, `sealed` are the secrets that are carried from round to round.
     """
 
     params: TrainParams
@@ -65,10 +74,13 @@ class Setup:
     active: Active | None = field(repr=False)
     leaf_rules: LeafRules | None = None
     all_rows: Table | None = field(default=None, repr=False)
+    sealed: Sealed | None = field(default=None, repr=False)
 
     @property
     def weight_bits(self) -> int:
         """The scale of the kept leaf weights, as far as this role knows it."""
+        if self.sealed is not None:
+            return WEIGHT_BITS if self.sealed.private is None else self.sealed.private.places
         if self.active is None or self.leaf_rules is None:
             return WEIGHT_BITS
         return self.active.scale.f_g + SPARE_BITS - self.leaf_rules.shift
@@ -92,6 +104,7 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
         no_split_first=scales.no_split_first(params),
         first_layer_mask=params.first_layer_mask,
         is_paper=params.is_paper,
+        sums_in_leaves=params.shares_weights,
         weightless_wins=scales.weightless_wins(params),
         bits=scales.bits_needed(rows, plan.g_cap, plan.h_cap, plan.lam_cap, plan.gam_cap),
         weight_bits=scales.weight_bits(plan, rows),
@@ -99,11 +112,29 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
     active = None
     if mine is not None and mine.labels is not None:
         active = Active(party, params, plan, mine.labels, data.sizes, mine.sample_key)
+    if params.is_sealed:
+        sealed = _seal(party, params, plan, rules, data.sizes, active)
+        return Setup(params, plan, rules, data, mine, active, sealed=sealed)
     if not params.is_paper:
         return Setup(params, plan, rules, data, mine, active)
     leaf_rules = scales.leaf_rules(params, plan, rows, party.roster.size)
     all_rows = None if mine is None else mine.table.followed_by(mine.evaluation)
     return Setup(params, plan, rules, data, mine, active, leaf_rules, all_rows)
+
+
+def _seal(
+    party: Party, params: TrainParams, plan: scales.Plan, rules: TreeRules, sizes: TableSizes, active: Active | None
+) -> Sealed:
+    """Encode the labels, which the active participant does alone, and share them."""
+    numbers, private = sealed_rules(params, plan, sizes.rows), None
+    if active is not None:
+        y, weight = active.labels.y, active.labels.weight
+        private = encode_labels(params, plan, numbers, y, weight, float(active.base[0]), sizes.rows)
+        active.scale = private.scale
+        if not sizes.eval_rows:
+            _log.info("%s", NO_METRIC)
+    with party.phase("setup"):
+        return seal(party, params, plan, numbers, rules.ring, sizes, private)
 
 
 def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: RowBlocks) -> SplitData:
@@ -118,6 +149,7 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: Ro
         publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None, keep, held)
         for m in sizes.owners
     )
+    give_back(sum(layout.octets for layout in memory.layouts_of(sizes).values()))
     evaluation = () if mine is None else tuple(mine.evaluation)
     features = _index_features(party, candidates) if params.is_paper else None
     return SplitData(sizes, matrices, candidates, evaluation, features, held.workers)

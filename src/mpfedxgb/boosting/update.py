@@ -1,6 +1,7 @@
 """What becomes of the trees of a round: P_1 adds their predictions to its margins, everyone keeps its part of them.
 
-Algorithm 1, lines 7-11, once in the strict way and once as the paper has it; `UPDATES` names both by `security`.
+Algorithm 1, lines 7-11, once in the strict way, once sealed, and once as the paper has it; `UPDATES` names them by
+`security`.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting.model import keep_trees
+from mpfedxgb.boosting.sealed.round import add_leaves
 from mpfedxgb.boosting.setup import Setup
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.opening import open_masked
-from mpfedxgb.protocols.secret import Shares
+from mpfedxgb.protocols.secret import Shares, to_shares
 from mpfedxgb.tree.grow import Grown
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, record_own_paths, reveal_leaves
 from mpfedxgb.tree.nodes import Leaf, Tree
 from mpfedxgb.tree.paper.leaf import secure_leaf_weight
 from mpfedxgb.tree.predict import predict_rows
 from mpfedxgb.tree.reachable import Scorer
+from mpfedxgb.tree.sealed import secure_leaf_weights
 
 Update = Callable[[Party, Setup, Grown, int], list[Tree]]
 """From the grown trees of round t to what is kept of them; t labels private draws, of which the strict way has none."""
@@ -56,6 +59,24 @@ def paper_update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]
     return kept
 
 
+def sealed_update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
+    """Return the kept trees of round t, with shares of leaf weights; nobody learns anything of a training row."""
+    sealed = setup.sealed
+    assert sealed is not None
+    weights = secure_leaf_weights(party, grown, sealed.constants, setup.rules, sealed.rules.division)
+    shares, leaves = to_shares(party, weights).part, None
+    if not shares.is_hidden:
+        leaves = [Leaf(None, share=int(share)) for share in shares.decode()]
+    kept = keep_trees(party.role, grown.trees, setup.data.candidates, leaves)  # 11
+    with party.phase("update"):
+        evaluated = add_leaves(party, sealed, grown, weights)  # 7-9
+        for tree in grown.trees:
+            record_own_paths(party, tree, knows_leaves=False)
+    if setup.active is not None and evaluated is not None:
+        setup.active.see_evaluation(evaluated, setup.weight_bits)
+    return kept
+
+
 def _predict(
     party: Party, setup: Setup, grown: Grown, kept: list[Tree], shares: Shares
 ) -> npt.NDArray[np.int64] | None:
@@ -68,4 +89,4 @@ def _predict(
     return predict_rows(party, scorer, used, weights, len(used), setup.data.sizes.all_rows, LEAF_MEMBERSHIP)
 
 
-UPDATES: dict[str, Update] = {"strict": strict_update, "paper": paper_update}
+UPDATES: dict[str, Update] = {"strict": strict_update, "sealed": sealed_update, "paper": paper_update}

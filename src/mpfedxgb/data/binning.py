@@ -89,10 +89,11 @@ def _ends(counts: npt.NDArray[np.int64], heavy: npt.NDArray[np.bool_], light_bin
     """Return which values end a bin when the light values are dealt into `light_bins` bins of equal frequency."""
     light = np.where(heavy, 0, counts)
     rows = max(1, int(light.sum()))
-    middle = np.cumsum(light) - (light + 1) // 2
-    place = middle * light_bins // rows
-    ends = np.ones(len(counts), bool)
-    ends[:-1] = (place[1:] != place[:-1]) | heavy[1:] | heavy[:-1]
+    middle = np.cumsum(light) - ((light + 1) >> 1)  # ascending; the value belongs to bin middle * light_bins // rows
+    first = np.searchsorted(middle, -(-rows * np.arange(1, light_bins + 1) // light_bins))
+    ends = np.zeros(len(counts), bool)
+    ends[first[(first > 0) & (first < len(counts))] - 1] = ends[-1] = True
+    ends[:-1] |= heavy[1:] | heavy[:-1]
     return ends
 
 
@@ -168,7 +169,8 @@ def bin_codes(table: Table, edges: Sequence[Edges], counts: Sequence[int]) -> Co
             codes[j] = np.where(absent, count, np.nan_to_num(column.values)).astype(np.int64)
         else:
             _place(column.values, column_edges, codes[j])
-            codes[j, absent] = count
+            if absent.any():
+                codes[j, absent] = count
     return codes
 
 

@@ -19,6 +19,10 @@ CHUNK_CELLS = 1 << 21
 
 _EXACT_INTEGER = 1 << 53
 _LEAST_ROWS = 256
+_MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"}
+_MISSING |= {"<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+"""What `pandas.read_csv` takes for a missing value, by its documentation."""
+
 _EMPTY, _NUMBERS, _TRUTH, _WORDS = "empty", "numbers", "truth", "words"
 
 
@@ -55,8 +59,8 @@ class ColumnParts:
         if is_text(series):
             words = pd.Categorical(series)
             self._kinds.add(_WORDS)
-            # pandas takes missing values for empty words where they stand beside integers beyond 2^63
-            self._is_odd |= "" in words.categories
+            # pandas takes missing values for words where they stand beside integers beyond 2^63
+            self._is_odd |= not _MISSING.isdisjoint(words.categories)
             self._parts.append(words)
             return
         values = series.to_numpy()

@@ -56,9 +56,10 @@ def add_counts(parts: Iterable[ValueCounts], most: int = MOST_VALUES) -> ValueCo
 
 def _count(values: npt.NDArray[np.float32]) -> ValueCounts:
     absent = np.isnan(values)
-    present = values[~absent] + np.float32(0)  # -0 and 0 are one value
+    has_missing = bool(absent.any())
+    present = (values[~absent] if has_missing else values) + np.float32(0)  # -0 and 0 are one value
     found, counts = np.unique(present, return_counts=True)
-    return ValueCounts(found, counts.astype(np.int64), bool(absent.any()))
+    return ValueCounts(found, counts.astype(np.int64, copy=False), has_missing)
 
 
 def _both(one: ValueCounts, other: ValueCounts) -> ValueCounts:

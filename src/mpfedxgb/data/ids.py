@@ -105,6 +105,23 @@ class Ids:
         return out
 
 
+def count_common(first: Ids, second: Ids) -> int:
+    """Return how many ids two tables of one owner have in common.
+
+    Each list says by itself whether it holds numbers. Where only one does, ids of the other that are whole numbers
+    count as such: 007 of a list with words in it may be the 7 of a list without.
+    """
+    one, other = set(first.keys), set(second.keys)
+    numbers = [all(_WHOLE.fullmatch(key) for key in keys) for keys in (one, other)]
+    if numbers[0] != numbers[1]:
+        one, other = ({_as_number(key) for key in keys} for keys in (one, other))
+    return len(one & other)
+
+
+def _as_number(key: str) -> str:
+    return str(int(key.partition(".")[0])) if _WHOLE.fullmatch(key) else key
+
+
 def encode_ids(keys: Sequence[str]) -> bytes:
     """Return a list of texts as bytes that no other list has."""
     parts = [_PURPOSE, len(keys).to_bytes(8, "little")]

@@ -57,7 +57,7 @@ class Spool:
         self.octets = octets
         self._map: mmap.mmap | bytes = b""
         with _alone(folder):
-            delete_stale(folder)
+            _delete_stale(folder)
             check_spool(folder, octets)
             self._place = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))  # mode 700
             self._gone = weakref.finalize(self, shutil.rmtree, self._place, ignore_errors=True)
@@ -109,7 +109,13 @@ class Spool:
                     self._map.close()
 
 
-def delete_stale(folder: Path) -> None:
+def tidy(folder: Path) -> None:
+    """Delete what dead processes have left in a folder, if it is one; whoever makes a spool does so too."""
+    with contextlib.suppress(NoRoomError), _alone(folder):
+        _delete_stale(folder)
+
+
+def _delete_stale(folder: Path) -> None:
     """Delete what dead processes have left in a folder; the caller holds its lock."""
     for place in sorted(folder.glob(f"{_PREFIX}*")):
         if place.is_symlink() or not place.is_dir():

@@ -22,6 +22,7 @@ _SIZES = (
     ("trees", 1, MOST_TREES),
     ("rounds in use", 0, MOST_TREES),
     ("holders of shares", 0, 1),
+    ("takers of all trees", 0, 1),
 )
 _OTHER_TREES = "the participants' models do not have the same trees; do they come from the same training?"
 
@@ -43,16 +44,22 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     """
     mine = None
     if scorer is not None:
-        mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds, int(scorer.holds_shares)]
+        mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds]
+        mine += [int(scorer.holds_shares), int(scorer.takes_all)]
     told = party.tell_everyone(ROWS_TO_SCORE, mine)
     check_told(party, ROWS_TO_SCORE, told, *_SIZES)
-    rows, trees, limits, shared = told.T
+    rows, trees, limits, shared, takes_all = told.T
     if len(set(rows)) > 1:
         counts = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, rows, strict=True))
         raise UserError(f"the participants bring different numbers of rows to score ({counts}); align the tables first")
-    if len(set(trees)) > 1 or len(set(shared)) > 1:
+    if any(len(set(column)) > 1 for column in (trees, shared, takes_all)):
         raise UserError(_OTHER_TREES)
     limit = int(limits[0]) * classes or int(trees[0])
+    if takes_all[0] and limit != trees[0]:  # everybody sees to that, since it is everybody's model
+        raise UserError(
+            f"{party.roster.name(ACTIVE)} asks for the sum of {limit} of {trees[0]} trees; a model of "
+            "security='sealed' tells sums over all its trees only, for the difference of two would give trees away"
+        )
     check_numbers(party, ACTIVE, [limit], ("trees in use", 1, int(trees[0])))
     numbers = None
     if scorer is not None:

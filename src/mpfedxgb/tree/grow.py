@@ -20,7 +20,7 @@ from mpfedxgb.tree.split import best_splits, children
 class Grown:
     """The trees of one round as this role saw them, and the rows inside each leaf, still secret: (leaves, packed).
 
-    In the paper's way also G and H of each leaf, as secret: (leaves, 2).
+    Where nobody may see the weights also G and H of each leaf, as secret: (leaves, 2).
     """
 
     trees: list[GrownTree]
@@ -34,7 +34,7 @@ def grow(party: Party, data: SplitData, roots: Level, round_: Round, rules: Tree
     The weights of all leaves (lines 5 and 43) follow together, when the round is updated.
     """
     trees = [GrownTree() for _ in roots.nodes]
-    leaves, level = _Leaves(trees, with_totals=rules.is_paper), roots
+    leaves, level = _Leaves(trees, with_totals=rules.sums_in_leaves), roots
     find = paper_split.best_splits if rules.is_paper else best_splits
     for depth in range(rules.max_depth if data.matrices else 0):
         party.on_progress(f"level {depth + 1} of {rules.max_depth}")

@@ -39,10 +39,13 @@ def reveal_leaves(party: Party, grown: Grown, sizes: TableSizes) -> Members | No
         return None if value.is_hidden else unpack_data(value.data, sizes.all_rows)
 
 
-def record_own_paths(party: Party, tree: GrownTree) -> None:
-    """Write down what the tree's shape implies for the owners of whole paths."""
+def record_own_paths(party: Party, tree: GrownTree, knows_leaves: bool = True) -> None:
+    """Write down what the tree's shape implies for the owners of whole paths.
+
+    The active participant is among them unless it `knows_leaves` anyway, all of them.
+    """
     for owners in tree.path_owners().values():
-        if len(owners) == 1 and ACTIVE not in owners:
+        if len(owners) == 1 and not (knows_leaves and ACTIVE in owners):
             party.ledger.record(OWN_PATH, party.roster.name(min(owners)), 1)
 
 

@@ -79,8 +79,9 @@ def children(
     """Return the next level: both children of every node, all left ones first; `sums` are still the parents'.
 
     1. Each owner tosses a private coin whether its left is called left, and publishes its rows' sides, masked. (The
-       paper tosses none, and takes g and h to the leaves.)
-    2. Rows inside and, unless this was the last layer, g and h of the left child are products; right = parent - left.
+       paper tosses none.)
+    2. Rows inside and, unless this was the last layer and leaves need none, g and h of the left child are products;
+       right = parent - left.
 
     Rounds: 2. Sent: a bit per row and split by its owner; a bit and 16 bytes per row and
     split by each auxiliary. Reveals: nothing.
@@ -98,7 +99,7 @@ def children(
             nodes[i], nodes[n + i] = (tree, left), (tree, right)
         q = share_each(party, [owner for owner, _ in splits], PACKED, (data.sizes.packed,), sides)  # 30
         staying = multiplying(party, [[Product((parent.members, q))]], name="rows inside")  # 32
-        if depth == rules.max_depth - 1 and not rules.is_paper:
+        if depth == rules.max_depth - 1 and not rules.sums_in_leaves:
             (inside,) = open_pending(party, staying)
             return Level(nodes, _both_sides(parent.members, inside))
         assert parent.gh is not None

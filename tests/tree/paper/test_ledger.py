@@ -298,7 +298,7 @@ def test_ledger_of_a_prediction(done: Recorded) -> None:
     expected = {(PREDICTION, "P1"): rows}
     for who in EVERYONE:
         expected |= {
-            (ROWS_TO_SCORE, who): 4 * participants,
+            (ROWS_TO_SCORE, who): 5 * participants,
             (TREE_SHAPE, who): participants * trees * (2 + participants),
         }
 

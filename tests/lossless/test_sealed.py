@@ -1,0 +1,253 @@
+"""Sealed trainings against the oracle, bit for bit: splits, weights and margins that nobody knows, what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
+from mpfedxgb.boosting import Labels, PartialModel
+from mpfedxgb.boosting.active import Active
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import TOPOLOGIES, SessionSettings
+from mpfedxgb.data import Table
+from mpfedxgb.party import ACTIVE, Party, run_locally
+from mpfedxgb.sigmoid import LIMIT
+from mpfedxgb.tree.predict import secure_predict
+from mpfedxgb.tree.reachable import Scorer
+from plain_sealed import SealedAnswer, answer_to, joined_weights
+from support.property_tests import examples
+from support.sealed_answers import sealed_answer
+from support.sealed_trainings import KINDS, RESUMED, Recorded, recorded, run_sealed, sealed_of
+from support.small_problems import Problem, small_problem
+from support.small_trainings import Training, models
+from support.views import Recorder
+
+SEED = 7
+ROWS, EVAL_ROWS = 45, 15
+Ints = npt.NDArray[np.int64]
+
+
+def assert_lossless(record: Recorded, seed: int = SEED) -> SealedAnswer:
+    """Compare the trees, the weights of all leaves and the margins of all rows after each round with the oracle's."""
+    training, parts = record.training, models(record.run)
+    kept = len(parts[0].trees)
+    answer = sealed_answer(training, seed, rounds=len(record.margins))
+
+    assert list(join(parts).trees) == answer.trees[:kept]
+    assert parts[0].weight_bits == answer.encoded.places
+    assert joined_weights(parts) == answer.weights[:kept]
+    for t, margins in record.margins.items():
+        np.testing.assert_array_equal(margins, answer.margins[t - 1])
+    return answer
+
+
+def run_here(training: Training) -> Recorded:
+    """Train, with samples that the oracle can repeat."""
+    run, memories, grown = run_sealed(training, SessionSettings(insecure_seed=SEED))
+    return Recorded(training, run, Recorder(), memories, grown)
+
+
+@pytest.mark.parametrize("participants", [2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_option_is_lossless(kind: str, participants: int) -> None:
+    """Everybody's shares add up to the oracle's weights and margins, of resumed trainings too."""
+    record = recorded(kind, participants) if kind == RESUMED else run_here(sealed_of(kind, participants))
+    answer = assert_lossless(record)
+    assert len(record.grown) == len(answer.trees)
+
+
+# Random tables, with every option
+
+
+def weights_of(rng: np.random.Generator, kind: str | None) -> Any:
+    """Return row weights of one kind: some zeros, all of them tiny, or far apart."""
+    if kind is None:
+        return None
+    steps = {"steps": [0.0, 0.5, 1.0, 3.7], "tiny": [1e-9, 2e-9], "far apart": [1e-7, 1.0, 1e3, 0.0]}[kind]
+    weight = rng.choice(steps, ROWS)
+    weight[:2] = steps[1]  # some rows count
+    return weight
+
+
+def labels_of(problem: Problem, size: float) -> Any:
+    """Return the labels, those of regression with a largest of `size`; 0 stands for labels that are all equal."""
+    if problem.kind == "binary":
+        return problem.y.astype(np.float64)
+    return np.full(len(problem.y), 2.5) if size == 0 else size * problem.y / np.abs(problem.y).max()
+
+
+def training_of(problem: Problem, y: Any, weight: Any, evaluates: bool, **params: Any) -> Training:
+    """Return the sealed training of a problem's first rows; the others are for evaluation, or left out."""
+    tables = [Table.read(frame, name) for name, frame in problem.tables.items()]
+    first, rest = (
+        [
+            replace(t, columns=tuple(replace(c, values=c.values[rows]) for c in t.columns), rows=len(y[rows]))
+            for t in tables
+        ]
+        for rows in (slice(0, ROWS), slice(ROWS, None))
+    )
+    objective = "binary:logistic" if problem.kind == "binary" else "reg:squarederror"
+    settings = TrainParams(objective=objective, security="sealed", weighted=weight is not None, **params)
+    labels = Labels(y[:ROWS], weight, eval_y=[y[ROWS:]] if evaluates else ())
+    return Training(settings, first, labels, [rest] if evaluates else [])
+
+
+def scored(parts: Sequence[PartialModel], tables: Sequence[Table], settings: SessionSettings) -> Ints:
+    """Return what joint scoring tells the active participant: the sums of leaf weights, as integers."""
+
+    def program(party: Party, scorer: Scorer | None) -> Ints | None:
+        return secure_predict(party, 1, scorer, None)
+
+    private = [(None,), *((part.scorer(table),) for part, table in zip(parts, tables, strict=True))]
+    sums = run_locally(program, len(parts), private, settings).results[ACTIVE]
+    assert sums is not None
+    return np.asarray(sums[0])
+
+
+def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedAnswer:
+    """Train and score; compare all there is with the oracle, what the active participant is told included."""
+    told: list[Ints] = []
+    see = Active.see_evaluation
+
+    def hear(active: Active, sums: Ints, weight_bits: int) -> None:
+        told.append(sums)
+        see(active, sums, weight_bits)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Active, "see_evaluation", hear)
+        settings = SessionSettings(insecure_seed=seed, topology=topology, deadline=120.0)
+        run, memories, grown = run_sealed(training, settings)
+    answer = assert_lossless(Recorded(training, run, Recorder(), memories, grown), seed)
+
+    start = answer.encoded.sealed.start
+    sums = answer.margins[-1] - start
+    np.testing.assert_array_equal(scored(models(run), training.tables, settings), sums[:ROWS])
+    if training.evaluation:
+        np.testing.assert_array_equal(np.array(told), answer.evaluated(ROWS))
+        np.testing.assert_array_equal(scored(models(run), training.evaluation[0], settings), sums[ROWS:])
+    else:
+        assert not told
+    return answer
+
+
+@examples(25)
+@given(
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(["binary", "regression"]),
+    participants=st.integers(2, 5),
+    weights=st.sampled_from([None, None, "steps", "tiny", "far apart"]),
+    size=st.sampled_from([0.0, 1e-6, 1.0, 1e3, 1e8]),
+    evaluates=st.booleans(),
+    topology=st.sampled_from(TOPOLOGIES),
+    n_estimators=st.integers(1, 5),
+    max_depth=st.integers(1, 4),
+    gamma=st.sampled_from([0.0, 1e-6, 0.3, 1.0]),
+    reg_lambda=st.sampled_from([1e-3, 0.4, 1.0, 100.0, 1e6]),
+    min_child_weight=st.sampled_from([0.0, 1.0, 3.0, 1e9]),
+    max_bin=st.sampled_from([2, 5, 32]),
+    learning_rate=st.sampled_from([1e-3, 0.3, 0.7, 1.0, 3.0]),
+    first_layer_mask=st.booleans(),
+    samples=st.sampled_from([(1.0, 1.0), (0.7, 1.0), (1.0, 0.5), (0.6, 0.6)]),
+)
+def test_random_trainings_are_lossless(
+    seed: int,
+    kind: str,
+    participants: int,
+    weights: str | None,
+    size: float,
+    evaluates: bool,
+    topology: str,
+    samples: tuple[float, float],
+    **params: Any,
+) -> None:
+    """Ties, duplicates, gaps, categories; every option at once; labels and weights of any size."""
+    problem = small_problem(seed, kind, ROWS + EVAL_ROWS, participants)
+    weight = weights_of(np.random.default_rng(seed), weights)
+    if weight is not None:
+        params["reg_lambda"] = max(params["reg_lambda"], float(weight.max()) / 2000)
+    subsample, colsample = samples
+    training = training_of(
+        problem, labels_of(problem, size), weight, evaluates, subsample=subsample, colsample_bytree=colsample, **params
+    )
+    assert_all_lossless(training, seed, topology)
+
+
+# What is extreme
+
+
+def test_margins_beyond_the_range_of_the_sigmoid() -> None:
+    """A rate of 100 sends margins beyond +-16 at once, where p is u or 1 - u, and training goes on from there."""
+    problem = small_problem(3, "binary", ROWS + EVAL_ROWS)
+    training = training_of(
+        problem, labels_of(problem, 1.0), None, True, n_estimators=4, learning_rate=100.0, min_child_weight=0.0
+    )
+    answer = assert_all_lossless(training, 3, "star")
+    assert (np.abs(answer.margins[0]) > LIMIT).any()
+    assert (answer.margins[-1] != answer.margins[0]).any()
+
+
+def test_residuals_beyond_their_cap() -> None:
+    """A rate of 40 makes residuals grow until they are held to the cap."""
+    problem = small_problem(4, "regression", ROWS + EVAL_ROWS)
+    training = training_of(problem, labels_of(problem, 1.0), None, True, n_estimators=4, learning_rate=40.0)
+    answer = assert_all_lossless(training, 4, "mesh")
+    assert (np.abs(answer.margins[-2]) > 4 * answer.encoded.sealed.g_cap).any()
+
+
+@pytest.mark.parametrize("kind", ["binary", "regression"])
+def test_leaves_of_one_row(kind: str) -> None:
+    """Deep trees of few rows, whose sides may be empty in the sample."""
+    problem = small_problem(7, kind, ROWS + EVAL_ROWS)
+    training = training_of(
+        problem, labels_of(problem, 1.0), None, False,
+        n_estimators=2, max_depth=6, max_bin=32, min_child_weight=0.0, reg_lambda=1e-3, subsample=0.5,
+    )  # fmt: skip
+    answer = assert_all_lossless(training, 7, "star")
+    assert max(map(len, answer.weights)) >= 10
+
+
+@pytest.mark.parametrize("kind", ["binary", "regression"])
+def test_a_tree_lighter_than_min_child_weight_weighs_nothing(kind: str) -> None:
+    """One leaf, and no margin ever changes; with just its weight, it counts."""
+    problem = small_problem(8, kind, ROWS + EVAL_ROWS)
+    y = labels_of(problem, 1.0)
+    y[0] = y[1]  # of one class there are more, so that sums are not 0
+    for least, moves in ((1e5, False), (float(ROWS) if kind == "regression" else 5.0, True)):
+        training = training_of(problem, y, None, True, n_estimators=2, gamma=1e9, min_child_weight=least, subsample=1.0)
+        labels = replace(training.labels, base_score=0.25)
+        answer = assert_all_lossless(replace(training, labels=labels), 8, "star")
+        assert [len(tree) for tree in answer.trees] == [1, 1]
+        assert (answer.margins[-1] != answer.encoded.sealed.start).any() == moves
+
+
+# The estimators
+
+
+@pytest.mark.parametrize("kind", ["binary", "regression"])
+def test_estimators_give_the_oracles_trees(kind: str) -> None:
+    """With evaluation rows and a random_state; and predictions are the oracle's sums."""
+    problem = small_problem(11, kind, rows=60, weighted=True)
+    assert problem.weight is not None
+    first, rest = (
+        {name: frame.iloc[rows] for name, frame in problem.tables.items()} for rows in (slice(0, ROWS), slice(ROWS, 60))
+    )
+    y, weight = problem.y[:ROWS], problem.weight[:ROWS]
+    estimator = FedXGBClassifier if kind == "binary" else FedXGBRegressor
+    model = estimator(security="sealed", n_estimators=3, subsample=0.8, colsample_bytree=0.6, random_state=5)
+    model.fit(first, y, sample_weight=weight, eval_set=[(rest, problem.y[ROWS:])])
+    answer = answer_to(model, first, y, weight)
+
+    assert list(join(model.partial_models_).trees) == answer.trees
+    assert joined_weights(model.partial_models_) == answer.weights
+    sums = np.ldexp((answer.margins[-1] - answer.encoded.sealed.start).astype(np.float64), -answer.encoded.places)
+    (base,) = model.partial_models_[0].base_margin or ()
+    found = model.decision_function(first) if isinstance(model, FedXGBClassifier) else model.predict(first)
+    np.testing.assert_array_equal(found, sums + base)
