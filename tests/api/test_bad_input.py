@@ -160,7 +160,7 @@ SETTINGS = {
     "negative min_child_weight": setting("min_child_weight", -1, "at least 0"),
     "no rows in a sample": setting("subsample", 0.0, "above 0 and at most 1"),
     "more than all columns": setting("colsample_bytree", 1.5, "above 0 and at most 1"),
-    "unknown security": setting("security", "some", "strict, paper, none"),
+    "unknown security": setting("security", "some", "strict, sealed, paper, none"),
     "unknown objective": setting("objective", "binary:hinge", "binary:logistic"),
     "an objective that is no name": setting("objective", ["binary:logistic"], "binary:logistic"),
     "the name of what is no name": setting("objective", "custom", "a callable", y=NUMBERS, kind=FedXGBRegressor),

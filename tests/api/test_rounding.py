@@ -7,10 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mpfedxgb.api.rounding import Sums, float32_gradients, integer_gradients
-from mpfedxgb.boosting import scales
+from mpfedxgb import reference
+from mpfedxgb.api.rounding import Sums, float32_gradients, integer_gradients, sealed_gradients
+from mpfedxgb.boosting import Labels, scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.ring.fixed import encode_fixed
+from plain_sealed import encode
 
 ROWS = 400
 OBJECTIVES = ("binary:logistic", "multi:softprob", "reg:squarederror", "count:poisson", "reg:pseudohubererror")
@@ -53,6 +55,37 @@ def test_constants_of_scores_are_the_integers_too() -> None:
     assert Fraction(found.reg_lambda) == Fraction(scale.lam) / Fraction(2) ** scale.f_h
     assert Fraction(found.gamma) == Fraction(scale.gam) * Fraction(2) ** (scale.f_h - 2 * scale.f_g)
     assert found.reg_lambda == pytest.approx(1 / 3, rel=1e-3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("objective", "size"), [("binary:logistic", 1.0), ("reg:squarederror", 1e5)])
+def test_those_of_sealed_trainings_are_the_oracles(objective: str, size: float, weighted: bool) -> None:
+    """G, h and constants, at the sums of a joined model; leaf weights come in the steps of margins."""
+    rng = np.random.default_rng(5)
+    y = size * rng.integers(0, 2, 40).astype(np.float64)
+    labels = Labels(y, rng.choice([0.0, 0.5, 2.0], 40) if weighted else None)
+    params = TrainParams(objective=objective, security="sealed", weighted=weighted, gamma=0.1)
+    encoded = encode(params, labels)
+    sums = rng.integers(-(1 << 26), 1 << 26, 40) << (32 - encoded.places)
+    (base,) = params.loss.base_margin(labels.y, labels.weight, None, 1)
+
+    found = sealed_gradients(params, labels.y, labels.weight, float(base), sums[None], 3)
+
+    margins = encoded.sealed.start + (sums >> (32 - encoded.places))
+    g, h = reference.sealed_gradients(encoded.sealed, margins, encoded.y, encoded.weights)
+    scale = encoded.scale
+    assert (np.ldexp(found.g[0], scale.f_g) == g).all()
+    assert (np.ldexp(found.h[0], scale.f_h) == h).all()
+    assert found.reg_lambda == np.ldexp(float(scale.lam), -scale.f_h)
+    assert found.leaf_step == 2.0**-encoded.places
+    assert not found.error_g.any()
+
+
+def test_sealed_sums_finer_than_a_joined_models_are_off_by_their_rounding() -> None:
+    """Small labels have finer steps than 2^-32, to which `join` rounds every tree."""
+    params = TrainParams(objective="reg:squarederror", security="sealed")
+    found = sealed_gradients(params, np.array([1e-6, 2e-6, 5e-6]), None, 0.0, np.zeros((1, 3), np.int64), 3)
+    assert (found.error_g == 3 * 2.0**-33).all()
 
 
 def test_the_error_of_a_leaf() -> None:

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from mpfedxgb.config import TOPOLOGIES
 from support.role_processes import BENCHMARKS
 
 RUNS = 4
@@ -17,11 +16,11 @@ RUNS = 4
 SMALL = ["--trees", "3", "--depth", "2", "--rows", "60", "--connect-timeout", "4"]
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_killed_roles_go_on_to_the_same_files(topology: str) -> None:
+@pytest.mark.parametrize(("topology", "security"), [("star", "strict"), ("mesh", "sealed")])
+def test_killed_roles_go_on_to_the_same_files(topology: str, security: str) -> None:
     """As processes over mutual TLS, in training, its last round, scoring and serving; `--runs 200` does more of it."""
     program = [sys.executable, str(BENCHMARKS / "kill_and_resume.py"), "--runs", str(RUNS), "--json", *SMALL]
-    program += ["--topology", topology]
+    program += ["--topology", topology, "--security", security]
     done = subprocess.run(program, capture_output=True, text=True, timeout=280, check=False)  # noqa: S603 # our own
     assert done.stdout, done.stderr
     report = json.loads(done.stdout)

@@ -204,7 +204,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert page.count("trial, attempt ") == 2
     assert "training: PeerFailedError (bank failed: StoppedError: stopped by SIGTERM" in page
     assert "in total: 2 attempts" in page
-    assert f"{LEAF_MEMBERSHIP:46}bank{4 * 2 * ROWS:>22}" in page
+    assert f"{LEAF_MEMBERSHIP:48}bank{4 * 2 * ROWS:>22}" in page
     assert "c-00" not in page
     assert shell.run("record", settings, "--json") == 0
     found = json.loads(shell.out)

@@ -16,6 +16,8 @@ import pytest
 
 from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.boosting.choices import key_of_choices
+from mpfedxgb.boosting.join import Joined, join
+from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.config import Resources
 from mpfedxgb.data.spool import Spool
@@ -25,14 +27,18 @@ from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import Trial
 from mpfedxgb.party.local import Outcome, run_role
+from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols import storage
 from mpfedxgb.ring import kernels
+from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.transport.memory import MemoryHub
+from support.truths import margins_kept, truths_of
 
 KEYS = {name: bytes([i]) * 32 for i, name in enumerate(("coordinator", "bank", "telecom", "retail"))}
 
 
-def federation(folder: Path, topology: str) -> Trial:
+def federation(folder: Path, topology: str, security: str = "strict") -> Trial:
     """Return a small federation whose private keys are known, so that coins repeat."""
     draws = np.random.default_rng(5)
     tables = {
@@ -42,7 +48,8 @@ def federation(folder: Path, topology: str) -> Trial:
         for name in ("bank", "telecom", "retail")
     }
     tables["bank"]["label"] = draws.integers(0, 2, 120)
-    training = {"n_estimators": 2, "max_depth": 2, "num_class": 2, "subsample": 0.8}
+    training: dict[str, Any] = {"n_estimators": 2, "max_depth": 2, "num_class": 2, "security": security}
+    training["subsample"] = 0.8 if security == "strict" else 1.0
     made = Trial(folder, tables, "label", "person", training, topology=topology)
     reset(made)
     return made
@@ -68,7 +75,7 @@ def in_memory(trial: Trial, limits: Resources | None = None) -> list[str]:
     """Return the models of a training by threads, from the same settings and files, within limits of each role."""
     kernels.warm_up()
     all_settings = [RoleSettings.from_toml(trial.settings(role)) for role in trial.roster.roles]
-    hub = MemoryHub(trial.roster.links(), 1 << 28)
+    hub = MemoryHub(trial.roster.links(all_settings[0].session_settings().topology), 1 << 28)
     outcomes: dict[int, Outcome[object]] = {}
     classes: dict[int, Any] = {}
 
@@ -120,10 +127,11 @@ def expected(trial: Trial) -> list[str]:
     return in_memory(trial)
 
 
-def test_within_limits(trial: Trial, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Roles whose matrices do not fit, each with a spool of its own in one folder and two threads, train the same."""
+@pytest.fixture
+def spools(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the sizes of the spools that are made."""
     monkeypatch.setattr("mpfedxgb.boosting.memory._WORKING", 0)
-    made = []
+    made: list[int] = []
 
     class Noted(Spool):
         def __init__(self, folder: Path, octets: int) -> None:
@@ -131,10 +139,15 @@ def test_within_limits(trial: Trial, expected: list[str], tmp_path: Path, monkey
             made.append(octets)
 
     monkeypatch.setattr(storage, "Spool", Noted)
+    return made
+
+
+def test_within_limits(trial: Trial, expected: list[str], tmp_path: Path, spools: list[int]) -> None:
+    """Roles whose matrices do not fit, each with a spool of its own in one folder and two threads, train the same."""
     reset(trial)
 
     assert in_memory(trial, Resources(2, 100_000, tmp_path)) == expected
-    assert made == [8 * 120 * 2 * 62] * 3
+    assert spools == [8 * 120 * 2 * 62] * 3
     assert list(tmp_path.iterdir()) == []
 
 
@@ -155,8 +168,8 @@ def test_grpc_in_a_mesh(tmp_path: Path, expected: list[str]) -> None:
     assert any(counts["payload_sent"].get("retail") for counts in sent.values())
 
 
-def test_mpi(trial: Trial, expected: list[str]) -> None:
-    """Four ranks over MPI do so too."""
+def over_mpi(trial: Trial) -> list[str]:
+    """Return the files of four ranks."""
     mpiexec = Path(sys.executable).parent / "mpiexec"
     if not mpiexec.is_file():
         pytest.skip("there is no mpiexec beside this Python; pip install mpich")
@@ -164,4 +177,71 @@ def test_mpi(trial: Trial, expected: list[str]) -> None:
     command = [str(mpiexec), "-n", "4", sys.executable, "-m", "mpfedxgb", "mpi-run", str(trial.folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603 # our own
     assert done.returncode == 0, done.stderr[-2000:]
-    assert written(trial) == expected
+    return written(trial)
+
+
+def test_mpi(trial: Trial, expected: list[str]) -> None:
+    """Four ranks over MPI do so too."""
+    assert over_mpi(trial) == expected
+
+
+# Where nobody sees a row, files hold fresh shares, and what they add up to is the same
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    """Return a federation that trains without anybody seeing a row."""
+    return federation(tmp_path_factory.mktemp("sealed"), "star", "sealed")
+
+
+def joined(models: list[str]) -> Joined:
+    """Return what parts join to."""
+    return join([PartialModel.from_json(text) for text in models])
+
+
+@pytest.fixture(scope="module")
+def whole(sealed: Trial) -> Joined:
+    """Return the model over memory."""
+    return joined(in_memory(sealed))
+
+
+def test_sealed_in_a_mesh(tmp_path: Path, whole: Joined) -> None:
+    """Threads in memory, connected each with each, keep other shares of the same model."""
+    assert joined(in_memory(federation(tmp_path, "mesh", "sealed"))) == whole
+
+
+def test_sealed_within_limits(sealed: Trial, whole: Joined, tmp_path: Path, spools: list[int]) -> None:
+    """So do roles with spools and two threads."""
+    shutil.rmtree(sealed.folder / "memory")
+    assert joined(in_memory(sealed, Resources(2, 150_000, tmp_path))) == whole
+    assert len(spools) == 3
+
+
+def test_sealed_over_grpc(sealed: Trial, whole: Joined) -> None:
+    """So do four processes over mutual TLS; and no file of one role tells a weight, margin, gradient, sum or gain."""
+    reset(sealed)
+    with sealed:
+        sealed.train(timeout=120)
+    assert joined(written(sealed)) == whole
+    settings = RoleSettings.from_toml(sealed.settings(ACTIVE))
+    labels, _ = labels_of(settings, read_rows(settings, "train"), None, None)
+    assert labels is not None
+    homes = {name: sealed.folder / name for name in KEYS}
+    kept = [homes[name] / "state" / "trial" / "checkpoints" for name in sealed.roster.participants]
+    start = np.full(len(labels.y), encode_fixed(whole.base_margin[0], PLACES), np.int64)
+    truths = truths_of(whole, labels.y, [start, *(margins_kept(kept, rounds) for rounds in (1, 2))])
+    assert len(truths.integers) > 50
+    assert len(truths.gains) > 3
+    for name, home in homes.items():
+        paths = [path for path in home.rglob("*") if path.is_file() and path.suffix != ".csv"]
+        assert len(paths) > 3, name
+        for path in paths:
+            assert not truths.found_in(path.read_bytes()), path
+    together = margins_kept(kept, 2)
+    for told in (together.tobytes(), str(whole), repr(together.tolist()), repr((together * 2.0**-PLACES).tolist())):
+        assert truths.found_in(told if isinstance(told, bytes) else told.encode()), "the search finds what is there"
+
+
+def test_sealed_over_mpi(sealed: Trial, whole: Joined) -> None:
+    """So do four ranks over MPI."""
+    assert joined(over_mpi(sealed)) == whole

@@ -50,7 +50,7 @@ from mpfedxgb.federation.scoring import (
     _Request,
     score_batches,
 )
-from mpfedxgb.party import COORDINATOR, Outcome, Party, Roster, run_roles
+from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, run_roles
 from mpfedxgb.party.local import run_role
 from mpfedxgb.ring import kernels
 from mpfedxgb.transport import Kind, MemoryHub
@@ -355,10 +355,20 @@ def test_a_timeout_of_the_caller() -> None:
 
 def test_ending_after_the_batches_that_wait() -> None:
     """What was asked for before the end is answered; what comes after it is not."""
-    with session() as running:
+    everybody_asked = threading.Event()
+
+    def begin_late(party: Party, service: Service) -> None:
+        assert everybody_asked.wait(WAIT)
+        run_scoring(party, service)
+
+    with session(programs={ACTIVE: begin_late}) as running:
         before = [Call(running.score, [i]) for i in range(5)]
-        time.sleep(0.1)
+        end = time.monotonic() + WAIT
+        while running.service._requests.qsize() < len(before):
+            assert time.monotonic() < end
+            time.sleep(0.01)
         running.service.end()
+        everybody_asked.set()
         for i, call in enumerate(before):
             np.testing.assert_allclose(call.result(), running.by_hand([i]), rtol=0, atol=1e-7)
         with pytest.raises(FederationError, match="the scoring session has ended"):

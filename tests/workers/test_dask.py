@@ -107,6 +107,14 @@ def test_the_same_model_for_any_number_of_workers(
     assert len(used) == workers
 
 
+def test_sealed_with_workers(cluster: LocalCluster, client: Client) -> None:
+    """Nor does it matter where the rows live when nobody sees them: shares, bytes and ledger are the same."""
+    cluster.scale(2)
+    client.wait_for_workers(2, timeout=PATIENCE)
+    sealed: dict[str, Any] = {"security": "sealed", "n_estimators": 2, "max_depth": 1}
+    assert told(fitted(client, **sealed)) == told(fitted(None, **sealed))
+
+
 def noting_workers(call: Callable[..., Any], used: set[str]) -> Callable[..., Any]:
     """Return `Cluster.call` that notes who is called."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -32,6 +32,7 @@ from mpfedxgb.api.tables import (
     row_order,
 )
 from mpfedxgb.api.training import Training, train_here
+from mpfedxgb.api.training_rows import Rows, refuse_training_rows
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks
 from mpfedxgb.boosting.forecast import Forecast
@@ -265,21 +266,24 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score
 
     def _evaluation(
-        self, eval_set: Any, weights: Any, names: Iterable[str], encode: Callable[[Any, int, str], Floats]
+        self, eval_set: Any, weights: Any, training: Rows, encode: Callable[[Any, int, str], Floats]
     ) -> list[Evaluation]:
-        """Return checked evaluation sets of the participants with these names."""
+        """Return checked evaluation sets of the participants of a training on these rows."""
         if eval_set is None:
             return []
         if not isinstance(eval_set, (list, tuple)) or any(not isinstance(p, tuple) or len(p) != 2 for p in eval_set):
             raise DataError("eval_set is not a list of (X, y) pairs; wrap one pair as [(X, y)]")
         if weights is not None and len(weights) != len(eval_set):
             raise DataError(f"sample_weight_eval_set has {len(weights)} entries for {len(eval_set)} evaluation sets")
-        checked = []
+        checked, names = [], training[0]
         for i, (X, y) in enumerate(eval_set):
             tables, order = self._tables(X, reset=False, active=next(iter(names)))
             if set(tables) != set(names):
                 told = f"eval_set[{i}] has tables of {', '.join(tables)}, X of {', '.join(names)}"
                 raise DataError(f"{told}; give one table for each of them")
+            if self.security == "sealed":
+                known = {name: tables[name].match(t.names, _categories(t)) for name, t in names.items()}
+                refuse_training_rows(f"eval_set[{i}]", training, (known, order))
             rows = next(iter(tables.values())).rows
             of_weights = f"sample_weight_eval_set[{i}]"
             given = None if weights is None else order.put(weights[i], of_weights)
@@ -348,7 +352,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """How much columns matter, as shares of 1.
 
         After a fit to one table, an array over its columns as XGBoost's: the mean gain of the splits on each. After a
-        fit to one table per participant, a dictionary of what each may know: how often its own features split.
+        fit to one table per participant, a dictionary of what each may know: how often its own features split. With
+        security="sealed" or "paper" nobody knows gains, and it is the number of splits in both.
         """
         counts = self.feature_importance("weight")
         columns = getattr(self, "_columns_", None)
@@ -364,7 +369,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         kind : "weight", "cover" or "gain"
             The number of splits, which every owner knows; or the mean sum of hessians in the nodes that the feature
             splits, or the mean gain of its splits: the active participant alone knows them, of every split, and so can
-            tell them of its own features.
+            tell them of its own features. With security="sealed" or "paper" nobody does, and they are refused.
 
         Returns
         -------
@@ -379,8 +384,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """Return the joined model as an `xgboost.Booster` (this puts everybody's splits together).
 
         It has the trees that predict, so after early stopping those up to the best round; and covers and gains, hence
-        XGBoost's importances, unless security="paper". The attribute "categories" holds the codes of categories, as
-        JSON.
+        XGBoost's importances, unless security="sealed" or "paper", where nobody knows them. The attribute "categories"
+        holds the codes of categories, as JSON.
         """
         check_is_fitted(self, "partial_models_")
         return to_booster(join(self.partial_models_))

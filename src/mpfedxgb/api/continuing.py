@@ -47,8 +47,12 @@ def go_on(
     The categories of columns are the model's. n_estimators counts the model's rounds and the new ones.
     """
     active = start[0]
-    if active.params.is_paper or params.is_paper:
-        raise SettingsError("xgb_model does not go with security='paper', whose leaf weights nobody knows")
+    for security in (active.params, params):
+        if security.shares_weights:
+            raise SettingsError(
+                f"xgb_model does not go with security={security.security!r}, whose leaf weights nobody knows; train "
+                "anew, or use security='strict' for both"
+            )
     for name in ("objective", "num_class", "security"):  # what was made in the open never passes for protected
         old, new = getattr(active.params, name), getattr(params, name)
         if old != new:

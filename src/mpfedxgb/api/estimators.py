@@ -66,10 +66,13 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         before_training, before_iteration, after_iteration, after_training. A true value stops the training.
     first_layer_mask : bool
         Only the active participant splits the root (section 5.2 of the paper).
-    security : "strict", "paper" or "none"
-        "paper" runs the paper's algorithms as printed, which reveal more (docs/paper-vs-strict.md): for studying them.
-        It takes min_child_weight=0, reg_lambda > 0, two classes or squared error. "none" computes the model of "strict"
-        in the open, in this process and fast, and protects nothing: for experiments and grid searches.
+    security : "strict", "sealed", "paper" or "none"
+        With "strict" the active participant learns which of its training rows share a leaf, with "sealed" nobody learns
+        anything about a training row (docs/sealed.md): more rounds, the same trees; for "binary:logistic" and
+        "reg:squarederror", with reg_lambda > 0, and scored with all trees at once. "paper" runs the
+        paper's algorithms as printed, which reveal more (docs/paper-vs-strict.md): for studying them. It takes
+        min_child_weight=0, reg_lambda > 0, two classes or squared error. "none" computes the model of "strict" in the
+        open, in this process and fast, and protects nothing: for experiments and grid searches.
     binning : "quantile" or "paper"
         How columns are cut: equal frequency with at most max_bin bins, or the greedy sketch of the paper's own code.
     leaf_epsilon : float
@@ -127,7 +130,8 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
             index; an array or list is in the order of X.
         sample_weight : array of shape (rows,) or None
         eval_set : list of (X, y) or None
-            Evaluation rows that ride along; X in the same form as for training.
+            Evaluation rows that ride along; X in the same form as for training. With security="sealed" they are none of
+            the training rows, for their margins are told round by round.
         sample_weight_eval_set : list of arrays or None
         xgb_model : fitted estimator, folder that save_model wrote, list of all participants' parts, or None
             A model to go on from: its trees come first, n_estimators new rounds follow. Classes, columns and
@@ -155,7 +159,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
             codes = self._encode(labels, rows, "y")
         objective = self._objective(len(self.classes_))
         params = train_params(self, objective, len(self.classes_), weight is not None)
-        evaluation = self._evaluation(eval_set, sample_weight_eval_set, tables, self._encode)
+        evaluation = self._evaluation(eval_set, sample_weight_eval_set, (tables, order), self._encode)
         return tables, codes, params, weight, evaluation
 
     def _objective(self, classes: int) -> str:
@@ -184,7 +188,8 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     def predict_proba(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:
         """Return the probability of every class, (rows, classes), by joint prediction.
 
-        iteration_range=(begin, end) takes the rounds from begin up to, not with, end; unset, all up to the best.
+        iteration_range=(begin, end) takes the rounds from begin up to, not with, end; unset, all up to the best. With
+        security="sealed" it is refused, unless it means all.
         """
         margins = self._margins(X, iteration_range)
         return np.ascontiguousarray(self.partial_models_[0].params.loss.probabilities(margins).T)
@@ -241,7 +246,8 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
         labels = read_numbers(read_labels(order.put(y, "y"), rows), loss, Origin("y"), starts=self.base_score is None)
         weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
         params = train_params(self, loss.name, 1, weight is not None)
-        evaluation = self._evaluation(eval_set, sample_weight_eval_set, tables, partial(_evaluation_labels, loss))
+        encode = partial(_evaluation_labels, loss)
+        evaluation = self._evaluation(eval_set, sample_weight_eval_set, (tables, order), encode)
         return tables, labels, params, weight, evaluation
 
     def _loss(self) -> Objective:

@@ -89,7 +89,8 @@ class Federation:
         label : str or None
             At the active participant, the label's column, if it is not the one in the settings.
         evaluation : DataFrame or None
-            Rows to evaluate on; the file in [data] evaluate if there is one.
+            Rows to evaluate on; the file in [data] evaluate if there is one. With security = "sealed" none of them may
+            have the id of a training row: all participants look, and say how many do.
         restart : bool
             Forget earlier attempts.
         callback : callable, object in XGBoost's form, or None
@@ -123,7 +124,8 @@ class Federation:
     def scoring(self, iteration_range: tuple[int, int] | None = None) -> Iterator[Scoring]:
         """Open a scoring session, at the active participant; the auxiliaries call `serve`.
 
-        iteration_range=(begin, end) takes the rounds from begin up to, not with, end, in the whole session.
+        iteration_range=(begin, end) takes the rounds from begin up to, not with, end, in the whole session; a model
+        with security = "sealed" is asked for all of them only.
         """
         model = self.model()
         chosen = read_range(iteration_range, model)

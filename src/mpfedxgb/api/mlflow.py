@@ -15,7 +15,7 @@ from typing import Any
 import mpfedxgb
 from mpfedxgb.api.models import SUFFIX
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.rounds import rounds_of
+from mpfedxgb.boosting.rounds import first_judged
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.role import Trained
 
@@ -100,8 +100,7 @@ def _log_metrics(mlflow: Any, trained: Any, part: PartialModel) -> None:
     told = trained.metrics if isinstance(trained, Trained) else trained.evals_result_
     curves = {_plain(f"{on}-{name}"): v for on, found in told.items() for name, v in found.items()}
     for label, values in curves.items():
-        first = rounds_of(part) - len(values)  # those of a model that was continued have no metrics
-        for t, value in enumerate(values, first):
+        for t, value in enumerate(values, first_judged(part, len(values))):
             mlflow.log_metric(label, value, step=t)
     if part.best_iteration is not None:
         mlflow.log_metric("best_iteration", part.best_iteration)

@@ -86,7 +86,7 @@ def _predict_jointly(
     def program(party: Party, scorer: Scorer | None) -> npt.NDArray[np.int64] | None:
         return secure_predict(party, classes, scorer, rounds if party.is_active else None)
 
-    scorers = [Scorer(m.trees, table, m.params.is_paper) for m, table in zip(models, tables, strict=True)]
+    scorers = [m.scorer(table) for m, table in zip(models, tables, strict=True)]
     return run_locally(program, roster, [(None,), *((scorer,) for scorer in scorers)], settings)
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import to_booster
-from mpfedxgb.api.rounding import FLOAT32, RoundedGradients, float32_gradients, integer_gradients
+from mpfedxgb.api.rounding import FLOAT32, RoundedGradients, float32_gradients, integer_gradients, sealed_gradients
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
 from mpfedxgb.boosting.objective import Floats, Objective
 from mpfedxgb.boosting.params import TrainParams
@@ -278,8 +278,13 @@ class _Comparison:
         self._largest = np.maximum(self._largest, np.abs(margins))
         error = np.zeros_like(margins) if is_exact else FLOAT32 * self._largest  # of sums in float32
         params, per_round = self.joined.params, self.joined.params.trees_per_round
-        ours = np.ldexp(self.margins.astype(np.float64), -WEIGHT_BITS)
-        self._ours_now = integer_gradients(params, self.loss, self.y, self.weight, ours)
+        if params.is_sealed:
+            (base,) = self.joined.base_margin
+            sums = self.margins - encode_fixed(base, WEIGHT_BITS)
+            self._ours_now = sealed_gradients(params, self.y, self.weight, base, sums, number)
+        else:
+            ours = np.ldexp(self.margins.astype(np.float64), -WEIGHT_BITS)
+            self._ours_now = integer_gradients(params, self.loss, self.y, self.weight, ours)
         self._theirs_now = float32_gradients(params, self.loss, self.y, self.weight, margins, error)
         if not self._theirs_now.fit_float32:
             self.ties.append(f"tree {number}: g or h is beyond float32, so xgboost cannot go on")
@@ -301,12 +306,14 @@ class _Comparison:
         """Hold two leaves of the same rows to what each model's own g and h make of them."""
         params, class_ = self.joined.params, number % self.joined.params.trees_per_round
         ours = float(np.ldexp(float(weight), -WEIGHT_BITS))
-        expected, error = self._ours_now.sums(class_, rows).leaf(params, is_root)
+        own = replace(params, reg_lambda=self._ours_now.reg_lambda) if params.is_sealed else params  # lambda~ divides
+        expected, error = self._ours_now.sums(class_, rows).leaf(own, is_root)
         expected_there, error_there = self._theirs_now.sums(class_, rows).leaf(params, is_root)
-        beyond = _beyond(ours, expected, error + 2.0**-WEIGHT_BITS) + _beyond(theirs, expected_there, error_there)
+        step = self._ours_now.leaf_step
+        beyond = _beyond(ours, expected, error + step) + _beyond(theirs, expected_there, error_there)
         self.leaf_difference = max(self.leaf_difference, beyond)
-        self.rounded_leaves += beyond <= LEAF < _beyond(ours, theirs, 2.0**-WEIGHT_BITS)
-        self.apart[class_, rows] += abs(expected - expected_there) + error + error_there + 2.0**-WEIGHT_BITS
+        self.rounded_leaves += beyond <= LEAF < _beyond(ours, theirs, step)
+        self.apart[class_, rows] += abs(expected - expected_there) + error + error_there + step
         if is_root and beyond > 1e-3 and abs(ours - theirs) > 1e-5:
             self.difference = f"tree {number} is a single leaf of {ours:.9g}, xgboost's one of {theirs:.9g}"
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from mpfedxgb.boosting.calibration import calibrate, estimate_seconds
+from mpfedxgb.boosting.calibration import timed
 from mpfedxgb.boosting.forecast import Forecast, forecast
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
@@ -22,5 +21,5 @@ def forecast_tables(
     """Return the forecast of a simulation on tables, with an estimate of its seconds on this machine."""
     rows = next(iter(tables.values())).rows
     columns = tuple(len(Candidates(bin_table(t, params.max_bin, params.binning))) for t in tables.values())
-    told = forecast(params, TableSizes(rows, eval_rows, columns), roster, settings)
-    return replace(told, seconds=estimate_seconds(told, calibrate(), together=True))
+    told = forecast(params, TableSizes(rows, eval_rows, columns), roster, settings, beside_strict=True)
+    return timed(told, together=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from mpfedxgb.boosting.importance import feature_importance
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.rounds import rounds_of
+from mpfedxgb.boosting.rounds import first_judged
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.report.trees import condition
 from mpfedxgb.tree.leaf import WEIGHT_BITS
@@ -94,7 +94,8 @@ def plot_tree(model: Any, tree_idx: int = 0, ax: Any = None, *, participant: str
     ax : matplotlib Axes or None
         Where to draw; new axes if None.
     participant : str or None
-        Whose view, of an estimator; the active participant's if None. It alone knows the weights of leaves.
+        Whose view, of an estimator; the active participant's if None. It alone knows the weights of leaves; with
+        security="sealed" or "paper" nobody does.
 
     Returns
     -------
@@ -147,7 +148,7 @@ def plot_metrics(model: Any, metric: str | None = None, ax: Any = None, *, title
         raise SettingsError(f"there is no metric {'' if metric is None else repr(metric)} to plot; {listed}")
     ax = _axes(ax)
     for label, values in curves.items():
-        first = rounds_of(part) - len(values)  # those of a model that was continued have no metrics
+        first = first_judged(part, len(values))
         ax.plot(range(first, first + len(values)), values, marker="." if len(values) < 30 else "", label=label)
     if part.best_iteration is not None:
         ax.axvline(part.best_iteration, color="#888888", linestyle="--", label=f"best round {part.best_iteration}")
@@ -229,5 +230,5 @@ def _words(part: PartialModel, node: Node) -> str:
             rest = rest.replace(f" {told}", f"\nmissing: {side}")
         return f"{node.feature}\n{rest}"
     if node.weight is None:
-        return "leaf"
+        return "leaf" if node.share is None else "leaf,\nshared"
     return f"{math.ldexp(node.weight, -WEIGHT_BITS):+.4g}"

@@ -3,7 +3,8 @@
 Each model is held to its own numbers: g and h at the margins that it has reached itself. The federation rounds them
 once, by the largest of the round, to integers that can be computed again, and is exact from there on. XGBoost keeps
 margins, labels, g and h in float32, and what it takes from 1 it knows to float32's epsilon: first-order bounds, row by
-row. So what sets the two apart is computed, not allowed for.
+row. So what sets the two apart is computed, not allowed for. Sealed trainings have integers of their own, at one scale
+for all rounds.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import numpy.typing as npt
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objective import Floats, Objective, unchanged
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.sealed.labels import encode_labels, plain_gradients
+from mpfedxgb.boosting.sealed.rules import sealed_rules
 from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.tree.leaf import WEIGHT_BITS
 
 FLOAT32 = 2.0**-23
 """Float32's epsilon."""
@@ -67,7 +71,8 @@ class RoundedGradients:
     """g and h of all trees of a round as one model has them, weights included, and bounds on their errors.
 
     Arrays are (trees, rows). Scores have this reg_lambda and gamma. XGBoost takes the sums of one side from those of
-    both, in double precision, so that a hessian may be lost beside the others of its tree; `lost_h` bounds that.
+    both, in double precision, so that a hessian may be lost beside the others of its tree; `lost_h` bounds that. The
+    federation's leaf weights come in steps of `leaf_step`.
     """
 
     g: Floats
@@ -78,6 +83,7 @@ class RoundedGradients:
     gamma: float
     lost_h: Floats
     fit_float32: bool = True
+    leaf_step: float = 2.0**-WEIGHT_BITS
 
     def sums(self, tree: int, rows: npt.NDArray[np.bool_]) -> Sums:
         """Return the sums of one tree's g and h over rows."""
@@ -106,6 +112,34 @@ def integer_gradients(
         reg_lambda = float(np.ldexp(float(scale.lam), -scale.f_h))
         gamma = float(np.ldexp(float(scale.gam), scale.f_h - 2 * scale.f_g))
     return RoundedGradients(g, h, off_g, off_h, reg_lambda, gamma, lost_h=np.zeros(len(h)))
+
+
+def sealed_gradients(
+    params: TrainParams, y: Floats, weight: Floats | None, base: float, sums: npt.NDArray[np.int64], trees: int
+) -> RoundedGradients:
+    """Return g and h of one tree as a sealed federation has them, where so many trees add up to sums (1, rows).
+
+    Sums are those of a joined model, in units of 2^-32. Where a training's are finer, each tree has been rounded once.
+    """
+    rows = len(y)
+    plan = scales.plan(params, rows)
+    rules = sealed_rules(params, plan, rows)
+    labels = encode_labels(params, plan, rules, y, weight, base, rows)
+    margins = labels.start + np.rint(np.ldexp(sums[0].astype(np.float64), labels.places - WEIGHT_BITS))
+    scale = labels.scale
+    g, h = plain_gradients(rules, margins.astype(np.int64), labels.y, labels.weights)
+    w = np.ones(rows) if weight is None else weight
+    off_g = w * (trees * 2.0 ** -(WEIGHT_BITS + 1) if labels.places > WEIGHT_BITS else 0.0)
+    return RoundedGradients(
+        np.ldexp(g.astype(np.float64), -scale.f_g)[None],
+        np.ldexp(h.astype(np.float64), -scale.f_h)[None],
+        off_g[None],
+        np.zeros((1, rows)),
+        float(np.ldexp(float(scale.lam), -scale.f_h)),
+        float(np.ldexp(float(scale.gam), scale.f_h - 2 * scale.f_g)),
+        lost_h=np.zeros(1),
+        leaf_step=2.0 ** -min(WEIGHT_BITS, labels.places),
+    )
 
 
 def float32_gradients(

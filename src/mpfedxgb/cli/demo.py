@@ -18,8 +18,10 @@ from sklearn.model_selection import train_test_split
 
 from mpfedxgb.api.estimators import FedXGBClassifier
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
+from mpfedxgb.boosting.params import FOR_WORK, STRICT
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.table import Table
+from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.trial import Trial
 from mpfedxgb.report.record import RunRecord
 
@@ -35,6 +37,13 @@ def demo(
     processes: Annotated[
         bool, typer.Option("--processes", help="Run every role as a process of its own, over mTLS on loopback.")
     ] = False,
+    security: Annotated[
+        str,
+        typer.Option(
+            help="strict, or sealed: nobody learns anything about a training row.",
+            autocompletion=lambda: list(FOR_WORK),
+        ),
+    ] = STRICT,
 ) -> None:
     r"""Train four participants and a coordinator, compare with xgboost on the joined table, and write the models.
 
@@ -45,9 +54,12 @@ def demo(
     \b
     mpfedxgb demo                        all roles as threads of this process
     mpfedxgb demo --processes            every role a process of its own, over mutual TLS
+    mpfedxgb demo --security sealed      the same trees, and the bank does not see who shares a leaf
     mpfedxgb show demo-models            the trees that each of them has
     mpfedxgb simulate --help             next: the same with a table of your own
     """
+    if security not in FOR_WORK:
+        raise SettingsError(f"--security {security} is not for the demo; it is one of {', '.join(FOR_WORK)}")
     console = Console(highlight=False)
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=0, stratify=y)
@@ -56,7 +68,7 @@ def demo(
     test = {owner: X_test.iloc[:, p] for owner, p in zip(_OWNERS, parts, strict=True)}
     held = ", ".join(f"{owner} {len(p)} columns" for owner, p in zip(_OWNERS, parts, strict=True))
     console.print(f"Breast cancer (scikit-learn), {len(X_train)} training rows: {held}; the label is bank's.")
-    model = FedXGBClassifier(n_estimators=trees, max_depth=max_depth, verbosity=1)
+    model = FedXGBClassifier(n_estimators=trees, max_depth=max_depth, security=security, verbosity=1)
     if processes:
         _train_in_processes(console, model, train, y_train)
     else:
@@ -91,7 +103,8 @@ def _train_in_processes(
     """Train as five processes, and make the model what `fit` would have made it."""
     with_ids = {name: table.assign(person=table.index) for name, table in tables.items()}
     with_ids[_OWNERS[0]] = with_ids[_OWNERS[0]].assign(label=y)
-    training = {"n_estimators": model.n_estimators, "max_depth": model.max_depth, "num_class": 2}
+    names = ("n_estimators", "max_depth", "security")
+    training = {"num_class": 2} | {name: getattr(model, name) for name in names}
     with tempfile.TemporaryDirectory(prefix="mpfedxgb-demo-") as folder:
         console.print(f"Starting a coordinator and {len(tables)} participants as processes, mTLS on loopback ...")
         with Trial(Path(folder), with_ids, "label", "person", training) as trial:

@@ -32,7 +32,7 @@ def importance(
 
 
 def _knows_gains(part: PartialModel) -> bool:
-    return part.is_active and not part.params.is_paper
+    return part.is_active and not part.params.shares_weights
 
 
 def _features(part: PartialModel) -> pd.DataFrame:

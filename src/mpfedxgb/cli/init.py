@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from mpfedxgb.atomic import PUBLIC, write_file
+from mpfedxgb.boosting.params import FOR_WORK, STRICT
 from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import SettingsError
@@ -45,6 +46,13 @@ def init(
     topology: Annotated[
         str, typer.Option(help="How participants are connected: star, over the active one, or mesh, each with each.")
     ] = STAR,
+    security: Annotated[
+        str,
+        typer.Option(
+            help="What trainings may reveal: strict, or sealed: nobody learns anything about a training row.",
+            autocompletion=lambda: list(FOR_WORK),
+        ),
+    ] = STRICT,
     renew: Annotated[
         bool, typer.Option("--renew", help="Only replace the trial certificates in a folder that init wrote.")
     ] = False,
@@ -62,11 +70,14 @@ def init(
             )
     if topology not in TOPOLOGIES:
         raise SettingsError(f"--topology {topology} is not known; it is one of {', '.join(TOPOLOGIES)}")
+    if security not in FOR_WORK:
+        told = f"--security {security} is not for a federation that begins; it is one of {', '.join(FOR_WORK)}"
+        raise SettingsError(f"{told}, and [training] security can be changed later")
     places = _places(roster, host or [], ports, topology)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "is not empty" if folder.is_dir() else "is a file"
         raise SettingsError(f"{folder} {what}; give a new or empty folder, so that nothing is overwritten")
-    _write(folder, name, roster, places, topology)
+    _write(folder, name, roster, places, topology, security)
     typer.echo(f"Written to {folder}: a folder for each of {', '.join(_names(roster))}, and README.md.\n")
     typer.echo(commands(folder, roster))
     typer.echo(
@@ -142,7 +153,7 @@ def _free_port(wanted: int, taken: Sequence[int]) -> int:
     return wanted
 
 
-def _write(folder: Path, name: str, roster: Roster, places: dict[int, Place], topology: str) -> None:
+def _write(folder: Path, name: str, roster: Roster, places: dict[int, Place], topology: str, security: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / AUTHORITY).mkdir(mode=0o700)
     authority = Authority.create(folder / AUTHORITY, name)
@@ -151,7 +162,7 @@ def _write(folder: Path, name: str, roster: Roster, places: dict[int, Place], to
         role = roster.name(number)
         own = folder / role
         authority.issue(own, role)
-        write_file(own / f"{role}.toml", settings_text(name, roster, number, places, topology))
+        write_file(own / f"{role}.toml", settings_text(name, roster, number, places, topology, security))
         for purpose, table in tables.get(role, {}).items():
             write_table(table, own / f"{purpose}.csv")
     write_file(folder / "README.md", _readme(folder, name, roster, places), PUBLIC)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.boosting.calibration import calibrate, estimate_seconds
+from mpfedxgb.boosting.calibration import timed
 from mpfedxgb.boosting.forecast import Forecast, forecast
 from mpfedxgb.boosting.objectives import FOR_NUMBERS
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import FOR_WORK, STRICT, TrainParams
 from mpfedxgb.boosting.room import check_limits, check_role, check_simulation
 from mpfedxgb.cli.columns import leave_out, listed, take_label
 from mpfedxgb.cli.simulate import choose_objective, parse_participants
@@ -66,6 +66,13 @@ def plan(
     ] = 1.0,
     colsample_bytree: Annotated[float, typer.Option(help="Share of columns per tree.")] = 1.0,
     weighted: Annotated[bool, typer.Option("--weighted", help="Rows have weights.")] = False,
+    security: Annotated[
+        str,
+        typer.Option(
+            help="strict, or sealed: nobody learns anything about a training row; what strict costs is told beside it.",
+            autocompletion=lambda: list(FOR_WORK),
+        ),
+    ] = STRICT,
     link: Annotated[str, typer.Option(help="What to plan for: local, lan, wan, or ms/Mbit/s as in 20/100.")] = "local",
     topology: Annotated[str, typer.Option(help="How participants are connected: star or mesh.")] = "star",
     as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as one JSON object.")] = False,
@@ -79,6 +86,7 @@ def plan(
     mpfedxgb plan bank.toml                                  a role's settings, and its own table
     mpfedxgb plan --table credit.csv --label defaulted --participants 3
     mpfedxgb plan --rows 1000000 --columns 28 --participants 4 --depth 5 --trees 50 --link wan
+    mpfedxgb plan --rows 50000 --columns 28 --participants 4 --security sealed      beside strict
     """
     asked = Asked(rows, evaluation_rows, columns, candidates)
     params = TrainParams(
@@ -90,7 +98,9 @@ def plan(
         min_child_weight=min_child_weight,
         colsample_bytree=colsample_bytree,
         weighted=weighted,
+        security=security,
     )
+    params.check_protected("a plan")
     if settings is not None and table is not None:
         raise SettingsError("give a settings file or --table, not both")
     if settings is not None:
@@ -128,8 +138,8 @@ def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
     if own is not None:
         counts = tuple(own if m == mine.number else count for m, count in enumerate(counts, 1))
     sizes = TableSizes(rows, later, counts)
-    told = forecast(params, sizes, roster, mine.session_settings(), keeps_rounds=True)
-    told = replace(told, seconds=estimate_seconds(told, calibrate(), together=False))
+    told = forecast(params, sizes, roster, mine.session_settings(), keeps_rounds=True, beside_strict=True)
+    told = timed(told, together=False)
     try:
         spooled = check_limits([mine.number], params, sizes, mine.limits)
         check_role(mine.role.name, mine.number, params, sizes, mine.role.state, in_spool=spooled)
@@ -162,6 +172,7 @@ def _of_table(
         max_bin=params.max_bin,
         min_child_weight=params.min_child_weight,
         colsample_bytree=params.colsample_bytree,
+        security=params.security,
         link=link,
         topology=topology,
     )
@@ -180,9 +191,8 @@ def _of_sizes(params: TrainParams, participants: str, asked: Asked, link: str, t
         raise SettingsError(f"--participants {participants} needs a --table; without one give a number")
     roster, chosen = Roster.numbered(count), link_of(link)
     sizes = TableSizes(asked.rows, asked.evaluation_rows, _candidates(asked, count, params.max_bin))
-    told = forecast(params, sizes, roster, SessionSettings(parameters=params.to_json(), link=chosen, topology=topology))
-    together = link == "local"
-    told = replace(told, seconds=estimate_seconds(told, calibrate(), together))
+    settings = SessionSettings(parameters=params.to_json(), link=chosen, topology=topology)
+    told = timed(forecast(params, sizes, roster, settings, beside_strict=True), together=link == "local")
     return told, _room_for_all(told)
 
 

@@ -19,7 +19,7 @@ from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, for_classes
-from mpfedxgb.boosting.params import UNPROTECTED
+from mpfedxgb.boosting.params import SECURITY, STRICT, UNPROTECTED
 from mpfedxgb.cli.columns import leave_out, listed, take_label
 from mpfedxgb.cli.judging import rows_to_judge, score
 from mpfedxgb.config import SessionSettings
@@ -80,10 +80,12 @@ def simulate(
     security: Annotated[
         str,
         typer.Option(
-            help="strict; paper: the paper's algorithms as printed, which reveal more; none: the model of strict, "
-            "computed in the open and fast, with what strict would cost."
+            help="strict; sealed: nobody learns anything about a training row, for more rounds; paper: the paper's "
+            "algorithms as printed, which reveal more; none: the model of strict, computed in the open and fast, with "
+            "what strict would cost.",
+            autocompletion=lambda: [*SECURITY, UNPROTECTED],
         ),
-    ] = "strict",
+    ] = STRICT,
     binning: Annotated[
         str, typer.Option(help="quantile (at most max-bin bins), or paper: the sketch of the paper's code.")
     ] = "quantile",
@@ -102,6 +104,7 @@ def simulate(
         --participants "age,income;calls,visits"
     mpfedxgb simulate train.csv --label defaulted --out models \
         --evaluate test.csv --early-stopping-rounds 10 --eval-metric logloss,auc
+    mpfedxgb simulate credit.csv --label defaulted --out models --security sealed
 
     To try parameters in a moment, without any protection, and then to look at the result in a browser:
 
@@ -164,7 +167,7 @@ def simulate(
         return
     typer.echo(f"objective {objective}: {why}\n{_columns(X)}\n{model.run_}")
     if model.best_iteration_ is not None:
-        trained = model.run_.trees // model.partial_models_[0].params.trees_per_round
+        trained = len(next(iter(next(iter(model.evals_result_.values())).values())))
         typer.echo(
             f"\nbest round: {model.best_iteration_ + 1} of {trained}; the model predicts with the trees up to it"
         )

@@ -26,6 +26,7 @@ from mpfedxgb.boosting.model import Feature, PartialModel
 from mpfedxgb.boosting.room import check_limits, check_role, in_units
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.ids import Ids
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import (
     CheckpointError,
@@ -38,6 +39,7 @@ from mpfedxgb.errors import (
 )
 from mpfedxgb.federation.aligning import NAMES
 from mpfedxgb.federation.alignment import alignment_path, rows_in_common
+from mpfedxgb.federation.programs import refuse_training_rows
 from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.rows import Rows, encode_labels, read_rows
 from mpfedxgb.federation.settings import RoleSettings
@@ -152,6 +154,7 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
         return
     known: list[Feature] | None = None
     classes: tuple[str | int | float, ...] | None = None
+    ids: list[Ids] = []
     for purpose in ("train", "evaluate", "predict"):
         if getattr(settings.data, purpose) is None:
             if purpose == "train":
@@ -168,10 +171,22 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
             yield _problem("data", f"{purpose} ({file.name}): {error}")
             continue
         yield _ok("data", _described(rows, purpose, file, classes))
+        ids.append(rows.ids)
+        if purpose == "evaluate" and settings.training.is_sealed:
+            yield from _evaluation_rows(settings, ids)
         if purpose == "train":
             yield _room(settings, rows.table)
             known = [Feature(column.name, column.categories) for column in rows.table.columns]
             yield from _columns(rows.table)
+
+
+def _evaluation_rows(settings: RoleSettings, ids: list[Ids]) -> Iterator[Finding]:
+    """Yield training rows among those to evaluate a sealed training on; an alignment may still leave them out."""
+    try:
+        refuse_training_rows(settings.role.name, ids)
+    except UserError as error:
+        aligns = settings.data is not None and settings.data.align
+        yield _warning("data", str(error)) if aligns else _problem("data", error)
 
 
 def _room(settings: RoleSettings, table: Table) -> Finding:

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mpfedxgb.boosting.checkpoint import State, read_kept
+from mpfedxgb.boosting.checkpoint import read_kept
 from mpfedxgb.boosting.model import Feature, PartialModel
+from mpfedxgb.boosting.progress import State
 from mpfedxgb.errors import CheckpointError, SettingsError
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.report.html.facts import Facts, cost_of
 from mpfedxgb.report.versions import versions
+from mpfedxgb.tree.nodes import Tree
 
 _TRAINING = "training"
 
@@ -29,7 +31,7 @@ def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Facts:
     history = read_record(settings)
     model = _model(settings)
     kept, notes = _kept(settings)
-    if model is not None and kept.trees and tuple(kept.trees) != model.trees:
+    if model is not None and kept.trees and not _is_of(model, kept.trees):
         model = None  # of an earlier training, and another one is under way
     evaluation = kept.evaluation if model is None or kept.trees else None
     trees, params = (kept.trees, settings.training) if model is None else (model.trees, model.params)
@@ -76,6 +78,12 @@ def find_settings(path: Path) -> Path:
         which = f", one of {', '.join(roles)}" if roles and not found else ", or its settings file (.toml)"
         raise SettingsError(f"{path}: {told}; give the folder of one role{which}")
     return found[0]
+
+
+def _is_of(model: PartialModel, kept: Sequence[Tree]) -> bool:
+    """Return whether a model is of the training whose trees were kept; a sealed one has those up to the best round."""
+    best = model.params.is_sealed and model.params.may_stop_early
+    return tuple(kept[: len(model.trees)] if best else kept) == model.trees
 
 
 def _model(settings: RoleSettings) -> PartialModel | None:

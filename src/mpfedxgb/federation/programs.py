@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting.checkpoint import Checkpoints, Progress, State
+from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.progress import NothingKept, Progress, State
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Resources
-from mpfedxgb.data.ids import SALT_BYTES, Ids
+from mpfedxgb.data.ids import SALT_BYTES, Ids, count_common
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FrameError, HandshakeError, UserError
 from mpfedxgb.federation.aligning import Terms, Tools, agree_on_terms, find_common, let_all_keep
@@ -65,6 +66,8 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
     if mine.on_progress is not None:
         party.on_progress = mine.on_progress
     check_alignment(party, mine.ids)
+    if params.is_sealed:
+        refuse_training_rows(party.name, mine.ids)
     with Storage(mine.limits) as storage, closing(_row_blocks(mine.cluster, storage)) as held:
         result = secure_train(party, params, mine.data, mine.progress, held)
     assert result is not None
@@ -162,6 +165,24 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
                 raise UserError(_differ(active, party.roster.name(m), what, int(counts[i]), int(arrays[0][i])))
 
 
+def refuse_training_rows(name: str, ids: Sequence[Ids]) -> None:
+    """Raise UserError if evaluation rows of a sealed training are training rows; it says how many, never which.
+
+    The active participant gets the margins of evaluation rows round by round, and so their leaves. Every participant
+    looks at its own two lists, so that nobody else can have a training row evaluated.
+    """
+    if len(ids) < 2:
+        return
+    train, evaluation = ids
+    common = count_common(train, evaluation)
+    if common:
+        raise UserError(
+            f"{name}: {common} of {len(evaluation)} evaluation rows are training rows, by their ids; security='sealed' "
+            "lets nobody learn anything about a training row, and evaluation tells margins round by round: take those "
+            "rows out of the evaluation table or the training table at all participants, or evaluate nothing"
+        )
+
+
 def _digests(ids: Sequence[Ids], salt: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     counts, digests = np.zeros(2, np.int64), np.zeros((2, 32), np.uint8)
     for i, one in enumerate(ids):
@@ -207,19 +228,11 @@ class LoggedProgress:
         _log.info("round %d of %d is done and kept", state.rounds, self._rounds)
 
 
-class ProgressHeard:
-    """The coordinator's progress: it keeps nothing, and hears from the participants where to go on."""
+class ProgressHeard(NothingKept):
+    """The coordinator's progress, which its log tells."""
 
     def __init__(self, rounds: int) -> None:
         self._rounds = rounds
-
-    def newest(self) -> int:
-        """Return no rounds: nobody asks the coordinator."""
-        return 0
-
-    def load(self, rounds: int) -> State:
-        """Return where the participants go on."""
-        return State(rounds)
 
     def save(self, state: State) -> None:
         """Say in the log how far the training is; a full disk here is no reason to end it."""

@@ -259,8 +259,8 @@ def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[Scoring]:
             service.fail(error)
 
     thread = threading.Thread(target=run, name="scoring session", daemon=True)
-    thread.start()
     try:
+        thread.start()
         yield Scoring(settings, service)
         service.end()
         if service.begun.is_set():  # one that still waits for its peers ends as soon as it begins, without us

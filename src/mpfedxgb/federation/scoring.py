@@ -28,7 +28,6 @@ from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.fixed import decode_fixed
 from mpfedxgb.ring.prg import digest
 from mpfedxgb.tree.predict import Prepared, predict_prepared, prepare
-from mpfedxgb.tree.reachable import Scorer
 
 BATCH = "size of a batch to score"
 BATCH_IDS = "ids of the rows to score"
@@ -216,7 +215,7 @@ def _prepare(party: Party, service: Service | None, classes: int) -> Prepared:
     if service is None:
         return prepare(party, classes, None, None)[0]
     model = service.model
-    nobody = Scorer(model.trees, Table(model.name, (), 0), model.params.is_paper)
+    nobody = model.scorer(Table(model.name, (), 0))
     return prepare(party, classes, nobody, None if model.best_iteration is None else model.best_iteration + 1)[0]
 
 
@@ -240,7 +239,7 @@ def _score(
     if service is not None:
         assert request is not None or service.table is not None
         table = request.table if request is not None else take_rows(service.table, places)
-        scorer = Scorer(service.model.trees, table, service.model.params.is_paper)
+        scorer = service.model.scorer(table)
     sums = predict_prepared(party, ready, scorer, size)
     if sums is None or service is None or service.model.base_margin is None:
         return None

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.ledger import Ledger, Reveal
+from mpfedxgb.report.record import is_unjudged
 
 _LOST = "not ended: killed, or it runs"
 _ABOUT: dict[str, type | tuple[type, ...]] = {
@@ -56,6 +58,11 @@ class Attempt:
         """Whether the attempt ended in a way that could be written down."""
         return "how" in self.content
 
+    @property
+    def _is_unjudged(self) -> bool:
+        told = self.content
+        return told.get("kind") == "training" and is_unjudged(told.get("parameters", {}), self.ledger)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, the ledger as in every other report."""
         return {"entry": self.entry, **self.content, "ended": self.has_ended, "ledger": _entries(self.ledger)}
@@ -74,6 +81,7 @@ class Attempt:
                 f"{told.get('bytes_sent', 0) / 1e6:.2f} MB sent",
                 f"peak memory {told.get('peak_memory', 0) / 1e6:.0f} MB",
                 *metrics,
+                *([NO_METRIC] if self._is_unjudged else []),
             ]
         )
 
@@ -181,6 +189,6 @@ def _table(ledger: Ledger) -> Sequence[str]:
     if not len(ledger):
         return ["  nothing was revealed"]
     return [
-        f"  {'revealed':46}{'to':16}{'values':>10}",
-        *(f"  {r.name:46}{r.receiver:16}{r.count:>10}" for r in ledger),
+        f"  {'revealed':48}{'to':16}{'values':>10}",
+        *(f"  {r.name:48}{r.receiver:16}{r.count:>10}" for r in ledger),
     ]

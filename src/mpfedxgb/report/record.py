@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
-from mpfedxgb.boosting.params import UNPROTECTED
+from mpfedxgb.boosting.metrics import NO_METRIC
+from mpfedxgb.boosting.params import SEALED, UNPROTECTED
+from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts, Meter
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.tree.split import TREE_SHAPE
 
 NOTHING_PROTECTED = (
     'NOTHING WAS PROTECTED: security="none" computes in the open, from all participants\' tables in one process; '
@@ -81,6 +84,7 @@ class RunRecord:
             "kind": self.kind,
             "params": self.params,
             "protected": self.is_protected,
+            "note": NO_METRIC if self.kind == "train" and is_unjudged(self.params, self.ledger) else "",
             "seconds": self.seconds,
             "peak_memory": self.peak_memory,
             "trees": self.trees,
@@ -114,6 +118,8 @@ class RunRecord:
             f"{self.kind}: {self.trees} trees in {self.seconds:.2f} s, {self.rounds} rounds, "
             f"{_mb(self.dealer_bytes)} from the coordinator, peak memory {_mb(self.peak_memory)}"
         ]
+        if self.kind == "train" and is_unjudged(self.params, self.ledger):
+            lines.append(NO_METRIC)
         if self.insecure_seed:
             lines.append("INSECURE: the masks come from insecure_seed, so whoever knows it knows every secret")
         lines += ["", *_traffic(self.roles)]
@@ -146,6 +152,12 @@ class RunRecord:
         return lines
 
 
+def is_unjudged(params: Mapping[str, Any], ledger: Iterable[Reveal]) -> bool:
+    """Return whether trees grew in a sealed training of which nobody knows a metric: nothing was evaluated."""
+    names = {reveal.name for reveal in ledger}
+    return params.get("security") == SEALED and TREE_SHAPE in names and EVALUATION_MARGINS not in names
+
+
 def _traffic(roles: Mapping[str, Counts]) -> list[str]:
     """Return a table of what each role sends and receives."""
     head = f"{'role':24}{'messages':>10}{'sent':>12}{'received':>12}"
@@ -160,8 +172,8 @@ def _traffic(roles: Mapping[str, Counts]) -> list[str]:
 
 def _reveals(title: str, ledger: Sequence[Reveal]) -> list[str]:
     """Return a table of reveals."""
-    rows = [f"{r.name:46}{r.receiver:16}{r.count:>10}" for r in ledger]
-    return [f"{title:46}{'to':16}{'values':>10}", *rows]
+    rows = [f"{r.name:48}{r.receiver:16}{r.count:>10}" for r in ledger]
+    return [f"{title:48}{'to':16}{'values':>10}", *rows]
 
 
 def _mb(count: int) -> str:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from leakage.test_ledger_page import NAMES
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS
 from mpfedxgb.party.ledger import Reveal
 from mpfedxgb.report.html.ledger_words import WORDS, ledger_section, split_by_side
 from mpfedxgb.report.html.markup import join
+from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 from mpfedxgb.tree.paper import argmax, leaf, split
+from mpfedxgb.tree.predict import PREDICTION
 from support.pages import parse
-from support.reports import facts
+from support.reports import facts, model
 
 PAPER = [
     split.FEATURE_SIZES,
@@ -27,7 +31,7 @@ WON = "which of the receiver\u2019s own columns won a split, and at which value"
 LEAVES = "which rows share a leaf, in every tree"
 
 
-@pytest.mark.parametrize("name", [*NAMES, *PAPER])
+@pytest.mark.parametrize("name", [*NAMES, *PAPER, EVALUATION_MARGINS])
 def test_every_entry_has_words(name: str) -> None:
     """Of a training, a scoring, a federation, and the paper's way."""
     assert WORDS[name].what
@@ -77,6 +81,28 @@ def test_the_section_has_the_whole_ledger_and_the_bytes() -> None:
     assert listed == [(r.name, r.receiver, r.count) for r in told.ledger]
     assert "12.0 MB left (12.0 MB to telecom, 1.0 kB to dealer)" in page.words()
     assert "6.0 MB arrived (6.0 MB from dealer)" in page.words()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ([], ""),
+        ([EVALUATION_MARGINS], "Evaluation rows took no part in it"),
+        ([LEAF_MEMBERSHIP], "An earlier training was not sealed"),
+    ],
+)
+def test_a_sealed_training(more: list[str], told: str) -> None:
+    """It says that nobody learned anything about a training row, and what of the ledger is about something else."""
+    sealed = model(params=TrainParams(n_estimators=2, security="sealed"))
+    ledger = tuple(Reveal(name, "bank", 5) for name in (PREDICTION, *more))
+    words = parse(join(ledger_section(facts(sealed, ledger=ledger)))).words()
+    assert "nobody, the active participant included, learned anything about any training row" in words
+    assert told in words
+    assert "a sum over all trees at once" in words
+    assert "from which its leaves may be worked out" not in words
+    assert ("Evaluation rows took no part" in words) == (EVALUATION_MARGINS in more)
+    assert ("An earlier training" in words) == (LEAF_MEMBERSHIP in more)
+    assert "sealed" not in parse(join(ledger_section(facts(ledger=ledger)))).words()
 
 
 def test_an_empty_ledger_says_so() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, PER_CLASS, for_classes
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import STRICT, TrainParams
 from mpfedxgb.federation.samples import ID, LABEL
 from mpfedxgb.federation.settings.sections import ALL_CORES, DEFAULT_LINK, LEAST_ROWS
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
@@ -39,7 +39,7 @@ EXPLAINED = {
     "weighted": "whether [label] names a column of weights",
     "first_layer_mask": "let only the active participant split the root",
     "may_stop_early": "whether [label] may stop the training early",
-    "security": '"paper" runs the paper\'s algorithms as printed, which reveal more',
+    "security": '"sealed" tells nobody anything of a training row; "paper" reveals more',
     "binning": 'equal frequency; "paper" takes the sketch of the paper\'s own code',
     "leaf_epsilon": 'with security = "paper": how close leaf weights come to the exact ones',
 }
@@ -71,7 +71,14 @@ class _Line:
         return f"{text.ljust(_WIDTH)}{' ' * _INDENT}# {self.meaning}"
 
 
-def settings_text(federation: str, roster: Roster, role: int, places: Mapping[int, Place], topology: str = STAR) -> str:
+def settings_text(
+    federation: str,
+    roster: Roster,
+    role: int,
+    places: Mapping[int, Place],
+    topology: str = STAR,
+    security: str = STRICT,
+) -> str:
     """Return a settings file for a role of a trial.
 
     Parameters
@@ -85,19 +92,21 @@ def settings_text(federation: str, roster: Roster, role: int, places: Mapping[in
         Of those who listen.
     topology : str
         How participants are connected.
+    security : str
+        What trainings may reveal.
     """
     name = roster.name(role)
     blocks = [
         f'# Settings of {name} in the federation "{federation}". Relative paths begin at the folder of this file.\n'
         "# Keys behind a # are optional and show their defaults, or examples where it says so.\n"
     ]
-    for title, lines in _tables(federation, roster, role, places, topology):
+    for title, lines in _tables(federation, roster, role, places, topology, security):
         blocks.append("\n".join([title, *map(str, lines)]) + "\n")
     return "\n".join(blocks)
 
 
 def _tables(
-    federation: str, roster: Roster, role: int, places: Mapping[int, Place], topology: str
+    federation: str, roster: Roster, role: int, places: Mapping[int, Place], topology: str, security: str
 ) -> Iterator[tuple[str, list[_Line]]]:
     name = roster.name(role)
     yield (
@@ -126,7 +135,7 @@ def _tables(
         "[session]",
         [_Line("name", "training", "the same at all roles; a run of the same name goes on where it stopped", True)],
     )
-    yield "# What all roles know of the training. The same at all roles.\n[training]", _training()
+    yield "# What all roles know of the training. The same at all roles.\n[training]", _training(security)
     if role != COORDINATOR:
         yield "# This participant's rows: CSV (also .csv.gz) or Parquet. Rows are sorted by id.\n[data]", _data(role)
         yield "# How the rows in common are found, with align = true. The same at all participants.\n[align]", _align()
@@ -208,10 +217,11 @@ def _transports() -> str:
     return ", ".join(f"{name} {kind.where}" for name, kind in TRANSPORTS.items())
 
 
-def _training() -> list[_Line]:
-    lines = [_Line(key, value, EXPLAINED[key]) for key, value in TRAINING.items()]
+def _training(security: str) -> list[_Line]:
+    chosen = TRAINING if security == STRICT else TRAINING | {"security": security}
+    lines = [_Line(key, value, EXPLAINED[key]) for key, value in chosen.items()]
     for parameter in fields(TrainParams):
-        if parameter.name not in TRAINING:
+        if parameter.name not in chosen:
             value = 3 if parameter.name == "num_class" else parameter.default
             lines.append(_Line(parameter.name, value, EXPLAINED.get(parameter.name, "see docs/parameters.md"), True))
     return lines

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mpfedxgb.boosting.model import Feature, PartialModel
-from mpfedxgb.boosting.params import UNPROTECTED
+from mpfedxgb.boosting.params import PAPER, SEALED, UNPROTECTED
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
@@ -80,6 +80,16 @@ class Facts:
     def is_unprotected(self) -> bool:
         """Whether everything was computed in the open."""
         return self.parameters.get("security") == UNPROTECTED
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether nobody learned anything about a training row."""
+        return self.parameters.get("security") == SEALED
+
+    @property
+    def shares_weights(self) -> bool:
+        """Whether every participant has shares of the leaf weights, which nobody knows."""
+        return self.parameters.get("security") in (SEALED, PAPER)
 
     @property
     def is_coordinator(self) -> bool:

@@ -49,6 +49,6 @@ def own_splits(facts: Facts) -> list[Bar]:
 
 
 def _gains(model: PartialModel | None) -> list[Bar]:
-    if model is None or not model.is_active or model.params.is_paper:
+    if model is None or not model.is_active or model.params.shares_weights:
         return []
     return [Bar(str(name), value) for name, value in mean_gain(model).items() if value]

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS
 from mpfedxgb.party.ledger import Reveal
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.report.html.facts import Facts
 from mpfedxgb.report.html.markup import Content, Markup, element
 from mpfedxgb.report.html.numbers import count, counted, size
 from mpfedxgb.report.html.tables import table
+from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
+from mpfedxgb.tree.predict import PREDICTION
 
 PARTICIPANTS = "participants"
 """The receiver of what all participants learn."""
@@ -37,6 +40,9 @@ WORDS = {
     "tree shape and split owners": Words("the shape of every tree, and whose column each split uses"),
     "own split": Words("which of the receiver\u2019s own columns won a split, and at which value", _RECEIVER),
     "leaf membership and weight": Words("which rows share a leaf, in every tree"),
+    EVALUATION_MARGINS: Words(
+        "the margin of each evaluation row after every round, from which its leaves and their weights may be worked out"
+    ),
     "rows of a leaf whose whole path is its own": Words(
         "which rows are in a leaf below splits of the receiver\u2019s alone", _RECEIVER
     ),
@@ -71,9 +77,14 @@ WORDS = {
 """By the name on the ledger. An entry that is not here keeps its name, and counts as coming from everybody."""
 
 
-def words_of(name: str) -> Words:
+SEALED_WORDS = {PREDICTION: Words("the prediction of each scored row, a sum over all trees at once")}
+"""What entries mean where nobody knows a leaf weight."""
+
+
+def words_of(name: str, is_sealed: bool = False) -> Words:
     """Return the words for an entry."""
-    return WORDS.get(name, Words(name))
+    known = WORDS | SEALED_WORDS if is_sealed else WORDS
+    return known.get(name, Words(name))
 
 
 def ledger_section(facts: Facts) -> list[Content]:
@@ -82,6 +93,7 @@ def ledger_section(facts: Facts) -> list[Content]:
         return [element("p", "Nothing was revealed so far, or there is no record of it here.")]
     leaving, arriving = split_by_side(facts)
     return [
+        element("p", _sealed(facts)) if facts.is_sealed else None,
         element("h3", f"What left {facts.role}"),
         element("p", _traffic(facts, is_sent=True)),
         _list(leaving, "Nothing else."),
@@ -98,12 +110,27 @@ def ledger_section(facts: Facts) -> list[Content]:
     ]
 
 
+def _sealed(facts: Facts) -> str:
+    """Return what a sealed training keeps, in plain words, and what of the ledger is about something else."""
+    names = {entry.name for entry in facts.ledger}
+    told = (
+        "This training was sealed: nobody, the active participant included, learned anything about any training row, "
+        "neither how it is predicted nor whose leaf it shares. What follows from own splits, an owner can work out "
+        "from its own columns, as in every training."
+    )
+    if EVALUATION_MARGINS in names:
+        told += " Evaluation rows took no part in it, and are listed with what was told of them."
+    if LEAF_MEMBERSHIP in names:
+        told += " An earlier training was not sealed; what it revealed is listed here too."
+    return told
+
+
 def split_by_side(facts: Facts) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
     """Return what leaves the reader and what arrives: sentences, each with the number of values."""
     leaving: dict[str, list[Reveal]] = {}
     arriving = []
     for entry in facts.ledger:
-        words = words_of(entry.name)
+        words = words_of(entry.name, facts.is_sealed)
         if _arrives(facts, entry):
             arriving.append((words.what, entry.count))
         if _comes_from(facts, words) and entry.receiver != facts.role:
@@ -114,7 +141,9 @@ def split_by_side(facts: Facts) -> tuple[list[tuple[str, int]], list[tuple[str, 
 def _left(facts: Facts, name: str, entries: Sequence[Reveal]) -> tuple[str, int]:
     """Return the sentence of an entry that went to several receivers, who all got the same."""
     receivers = [_receiver(facts, entry) for entry in entries]
-    return f"{words_of(name).what}: to {' and '.join(receivers)}", max(entry.count for entry in entries)
+    return f"{words_of(name, facts.is_sealed).what}: to {' and '.join(receivers)}", max(
+        entry.count for entry in entries
+    )
 
 
 def _arrives(facts: Facts, entry: Reveal) -> bool:

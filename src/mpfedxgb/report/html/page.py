@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
+from mpfedxgb.boosting.metrics import NO_METRIC
+from mpfedxgb.boosting.params import PAPER
 from mpfedxgb.report.history import Attempt
 from mpfedxgb.report.html.costs import cost_section, forecast_section
 from mpfedxgb.report.html.curves import curve
@@ -164,7 +166,7 @@ def _warnings(facts: Facts, is_live: bool) -> list[Markup]:
         told.append(NOTHING_PROTECTED)
     if facts.is_insecure:
         told.append("INSECURE: the masks come from insecure_seed, so whoever knows it knows every secret of this run.")
-    if facts.parameters.get("security") == "paper":
+    if facts.parameters.get("security") == PAPER:
         told.append(
             "security = paper: the paper\u2019s algorithms as printed, which reveal more than strict. For study."
         )
@@ -212,6 +214,8 @@ def _metrics(facts: Facts) -> list[Content]:
     parts: list[Content] = [element("div", drawn, class_="cards")] if any(drawn) else []
     if facts.score:
         parts.append(element("p", _score(facts)))
+    if not parts and facts.is_sealed and facts.trees:
+        return [element("p", f"{NO_METRIC[:1].upper()}{NO_METRIC[1:]}.")]
     if not parts:
         return [element("p", "There were no evaluation rows, so there is no curve of a metric.")]
     if any(drawn):

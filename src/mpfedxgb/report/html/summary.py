@@ -46,4 +46,5 @@ def _told(facts: Facts) -> list[Content]:
         element("b", f"{count(len(facts.trees))} trees"),
         f"{cost}, as {facts.role} sees them, the active participant of {', '.join(facts.participants)}{score}.",
         f" {count(sum(r.count for r in facts.ledger))} values are on the ledger." if facts.ledger else None,
+        " Sealed: nobody learned anything about a training row." if facts.is_sealed else None,
     ]

@@ -139,8 +139,9 @@ def _node(node: Leaf | Split | Dummy, x: float, y: float, names: Names) -> Marku
 
 def _leaf(leaf: Leaf, x: float, y: float) -> Markup:
     if leaf.weight is None:
+        told = None if leaf.share is None else element("title", "a leaf; its weight is shared among all")
         dot = element("circle", cx=f"{x:g}", cy=f"{y + 8:g}", r=7)
-        return element("g", dot, class_="l")
+        return element("g", told, dot, class_="l")
     value = signed(math.ldexp(leaf.weight, -WEIGHT_BITS))
     pill = element("rect", x=f"{x - _LEAF / 2:g}", y=f"{y:g}", width=_LEAF, height=_LEAF_HEIGHT, rx=11)
     return element("g", pill, _text(value, x, y + 15), class_="l")

@@ -69,7 +69,9 @@ def _legend(facts: Facts) -> list[Content]:
         element("b", "grey", class_="other-word"),
         f": splits of {others}; only the owner knows the column, the value, and which branch is which. ",
     ]
-    if facts.is_active and facts.parameters.get("security") != "paper":
+    if facts.shares_weights:
+        return [*told, "Leaves are dots: their weights are shared among all, and nobody knows them."]
+    if facts.is_active:
         return [*told, "Leaves carry their weight, which is added to the margin of the rows that end there."]
     return [*told, "Leaves are dots: their weights are the active participant\u2019s."]
 

@@ -1,0 +1,229 @@
+"""`security="sealed"` in the estimators: what is refused and why, who may be evaluated, what can be told afterwards."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+
+from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.api.parity import compare_with_xgboost
+from mpfedxgb.api.plotting import plot_metrics, plot_tree
+from mpfedxgb.boosting.metrics import NO_METRIC
+from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS
+from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
+from support.pages import parse
+from support.toy_tables import QUICK, halves, labels, numbers, people
+
+SEALED: dict[str, Any] = {**QUICK, "security": "sealed"}
+ROWS = 60
+X, LATER = people(80)[:ROWS], people(80)[ROWS:]
+Y, Y_LATER = labels(people(80), "binary")[:ROWS], labels(people(80), "binary")[ROWS:]
+
+
+@pytest.fixture(scope="module")
+def model() -> FedXGBClassifier:
+    """Return a sealed model, trained without evaluation rows."""
+    return FedXGBClassifier(**SEALED).fit(halves(X), Y)
+
+
+class TestRefused:
+    """What nobody could compute without seeing it, each with a remedy."""
+
+    @pytest.mark.parametrize(
+        ("kind", "parameters", "told"),
+        [
+            ("regression", {"objective": "reg:pseudohubererror"}, "reg:pseudohubererror' is not covered"),
+            ("counts", {"objective": "count:poisson"}, "use binary:logistic or reg:squarederror, or security='strict'"),
+            ("regression", {"objective": lambda y, m: (m - y, 1 + 0 * m)}, "a callable objective is not covered"),
+            ("regression", {"reg_lambda": 0.0}, "reg_lambda=0 does not go with security='sealed'"),
+            ("regression", {"early_stopping_rounds": 2}, "needs an eval_set"),
+        ],
+    )
+    def test_of_regressors(self, kind: str, parameters: dict[str, Any], told: str) -> None:
+        """Other objectives, callables, no penalty, and stopping without anything to watch."""
+        with pytest.raises(SettingsError, match=told):
+            FedXGBRegressor(**SEALED | parameters).fit(halves(X), labels(X, kind))
+
+    def test_of_classifiers(self) -> None:
+        """More than two classes."""
+        with pytest.raises(SettingsError, match="'multi:softprob' is not covered by security='sealed'"):
+            FedXGBClassifier(**SEALED).fit(halves(X), labels(X, "classes"))
+
+    def test_going_on(self, model: FedXGBClassifier) -> None:
+        """From a sealed model, or sealed from another: margins would have to be told."""
+        for security in ("sealed", "strict"):
+            with pytest.raises(SettingsError, match="leaf weights nobody knows; train anew"):
+                FedXGBClassifier(**QUICK, security=security).fit(halves(X), Y, xgb_model=model)
+
+    @pytest.mark.parametrize("kind", ["gain", "cover"])
+    def test_importance(self, model: FedXGBClassifier, kind: str) -> None:
+        """The number of splits is there, in all forms; gains and covers are nobody's."""
+        with pytest.raises(SettingsError, match=f"kind='{kind}' is not known to anybody with security='sealed'"):
+            model.feature_importance(kind)
+        counts = model.feature_importance()
+        assert sum(own.sum() for own in counts.values()) > 0
+        for owner, shares in model.feature_importances_.items():
+            pd.testing.assert_series_equal(shares, counts[owner] / counts[owner].sum())
+
+    @pytest.mark.parametrize("rounds", [(0, 1), (1, 3), (2, 2)])
+    def test_some_of_the_rounds(self, model: FedXGBClassifier, rounds: tuple[int, int]) -> None:
+        """The difference of two sums is a tree; all rounds are as good as no range."""
+        with pytest.raises(SettingsError, match="sums over all 3 trees only"):
+            model.predict_proba(halves(X), iteration_range=rounds)
+        np.testing.assert_array_equal(
+            model.predict_proba(halves(X), iteration_range=(0, 3)), model.predict_proba(halves(X))
+        )
+
+
+class TestEvaluationRows:
+    """None of them is trained on, as far as tables can tell."""
+
+    @pytest.mark.parametrize(
+        ("rows", "common", "how"),
+        [
+            (X, 60, "values"),
+            (X.copy()[:20], 20, "values"),
+            (X.sample(frac=0.5, random_state=1).reset_index(drop=True), 30, "values"),
+            (pd.concat([LATER, X[:30]], ignore_index=True), 30, "values"),
+        ],
+    )
+    def test_of_tables_that_count_rows(self, rows: pd.DataFrame, common: int, how: str) -> None:
+        """The training table again, its first rows, a sample of it, or a table that has more of it than others."""
+        told = (
+            rf"eval_set\[0\]: {common} of {len(rows)} rows are training rows, by their {how}; .* id= names the column"
+        )
+        with pytest.raises(DataError, match=told):
+            FedXGBClassifier(**SEALED).fit(halves(X), Y, eval_set=[(halves(rows), labels(rows, "binary"))])
+
+    def test_of_tables_that_name_rows(self) -> None:
+        """The same label with the same values is the same row, and one is too many; the label alone is not."""
+        names = [f"row {i}" for i in range(ROWS)]
+        known, fit = X.set_axis(names), FedXGBClassifier(**SEALED).fit
+        mixed = pd.concat([known[7:8], LATER.set_axis([f"later {i}" for i in range(20)])])
+        with pytest.raises(DataError, match="1 of 21 rows are training rows, by their index and values"):
+            fit(halves(known), Y, eval_set=[(halves(mixed), labels(mixed, "binary"))])
+        fitted = fit(halves(known), Y, eval_set=[(halves(LATER.set_axis(names[:20])), Y_LATER)])
+        assert len(fitted.evals_result_["validation_0"]["logloss"]) == 3
+
+    def test_of_tables_with_ids(self) -> None:
+        """Ids decide, whatever the values are."""
+        ids, fit = [f"c-{i}" for i in range(80)], FedXGBClassifier(**SEALED, id="person").fit
+        own = X.assign(person=ids[:ROWS])
+        for first, common in ((ROWS - 3, 3), (ROWS, 0)):
+            later = LATER.assign(person=ids[first : first + 20])
+            given = [(_with_id(later), Y_LATER)]
+            if common:
+                with pytest.raises(DataError, match="3 of 20 rows are training rows, by their ids") as caught:
+                    fit(_with_id(own), Y, eval_set=given)
+                assert not any(f"'{name}'" in str(caught.value) for name in ids)
+            else:
+                assert fit(_with_id(own), Y, eval_set=given).evals_result_
+
+    def test_of_arrays(self) -> None:
+        """Evaluating on X itself is refused; rows that were kept back are not, nor tables of few values."""
+        Z, z = numbers(), numbers(seed=3)[:, 0] > 0
+        with pytest.raises(DataError, match="60 of 60 rows are training rows"):
+            FedXGBClassifier(**SEALED).fit(Z, z, eval_set=[(Z, z)])
+        coarse = (Z > 0).astype(float)
+        FedXGBClassifier(**SEALED).fit(coarse[:40], z[:40], eval_set=[(coarse[40:], z[40:])])
+        with pytest.raises(DataError, match="60 of 60"):
+            FedXGBClassifier(**SEALED).fit(coarse, z, eval_set=[(coarse.copy(), z)])
+
+    def test_other_modes_do_not_mind(self) -> None:
+        """There the active participant knows the margins of training rows anyway."""
+        assert FedXGBClassifier(**QUICK).fit(halves(X), Y, eval_set=[(halves(X), Y)]).evals_result_
+
+
+def _with_id(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    return {owner: table.assign(person=frame["person"]) for owner, table in halves(frame).items()}
+
+
+class TestAfterwards:
+    """What a fitted estimator tells."""
+
+    def test_no_metric_without_evaluation_rows(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Log and record say so in one line; with evaluation rows there is one, and an entry on the ledger."""
+        caplog.set_level(logging.INFO, "mpfedxgb")
+        alone = FedXGBClassifier(**SEALED).fit(halves(X), Y)
+        assert caplog.messages.count(NO_METRIC) == 1
+        assert str(alone.run_).count(NO_METRIC) == 1
+        assert json.loads(alone.run_.to_json())["note"] == NO_METRIC
+        caplog.clear()
+        judged = FedXGBClassifier(**SEALED).fit(halves(X), Y, eval_set=[(halves(LATER), Y_LATER)])
+        assert NO_METRIC not in "".join([*caplog.messages, str(judged.run_), str(alone.prediction_run(halves(X)))])
+        assert {EVALUATION_MARGINS: 3 * len(LATER)} == {
+            r.name: r.count for r in judged.run_.ledger if r.name in (EVALUATION_MARGINS, LEAF_MEMBERSHIP)
+        }
+
+    @pytest.mark.parametrize("kind", ["binary", "regression"])
+    def test_the_joined_model(self, kind: str, tmp_path: Path) -> None:
+        """With everybody's consent shares add up: xgboost's trees and margins, SHAP values once covers are counted."""
+        y = labels(X, kind)
+        make: Any = FedXGBClassifier if kind == "binary" else FedXGBRegressor
+        sealed, strict = make(**SEALED).fit(halves(X), y), make(**QUICK).fit(halves(X), y)
+        parity = compare_with_xgboost(sealed, X, y)
+        assert parity.same_trees
+        assert not parity.ties
+        margins = sealed._margins(halves(X))
+        np.testing.assert_allclose(margins, strict._margins(halves(X)), rtol=0, atol=1e-6 * np.abs(margins).max())
+
+        booster = sealed.to_xgboost()
+        codes = np.searchsorted(sealed.classes_, y) if kind == "binary" else y
+        rows = xgboost.DMatrix(X[booster.feature_names], label=codes, enable_categorical=True)
+        np.testing.assert_allclose(booster.predict(rows, output_margin=True), margins[0], rtol=1e-5, atol=1e-5)
+        assert booster.get_score(importance_type="weight") == strict.to_xgboost().get_score(importance_type="weight")
+        assert np.isnan(booster.predict(rows, pred_contribs=True)).any(), "nobody knows covers"
+        counts = {"process_type": "update", "updater": "refresh", "refresh_leaf": False, "verbosity": 0}
+        counts["objective"] = sealed.partial_models_[0].params.objective
+        booster = xgboost.train(counts, rows, len(strict.partial_models_[0].trees), xgb_model=booster)
+        ours, theirs = (b.predict(rows, pred_contribs=True) for b in (booster, strict.to_xgboost()))
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(margins).max())
+
+        sealed.save_model(tmp_path)
+        again = make().load_model(tmp_path)
+        np.testing.assert_array_equal(again._margins(halves(X)), margins)
+
+    def test_pages_and_pictures(self, model: FedXGBClassifier, tmp_path: Path) -> None:
+        """Nobody's page shows a weight; the active participant's says that no metric is known."""
+        for owner in ("bank", "telecom"):
+            page = parse(model.report(tmp_path / "page.html", owner).read_text())
+            assert "Leaves are dots: their weights are shared among all" in page.words()
+            assert "learned anything about any training row" in page.words()
+            assert page.words().count("a leaf; its weight is shared among all") == sum(
+                node.__class__.__name__ == "Leaf" for tree in model.partial_models_[0].trees for node in tree
+            )
+            assert (NO_METRIC[1:] in page.words()) == (owner == "bank")
+        assert "Sealed: nobody learned anything about a training row." in model._repr_html_()
+        texts = [text.get_text() for text in plot_tree(model).texts]
+        assert "leaf,\nshared" in texts
+
+    def test_curves_begin_with_the_first_round(self) -> None:
+        """Though the model keeps the rounds up to the best only."""
+        wrong = np.where(Y_LATER == "yes", "no", "yes")
+        stopped = FedXGBClassifier(**SEALED | {"n_estimators": 8}, early_stopping_rounds=1)
+        stopped.fit(halves(X), Y, eval_set=[(halves(LATER), wrong)])
+        judged = stopped.evals_result_["validation_0"]["logloss"]
+        assert len(stopped.partial_models_[0].trees) == stopped.best_iteration + 1 < len(judged)
+        line = plot_metrics(stopped).lines[0]
+        assert list(line.get_xdata()) == list(range(len(judged)))
+
+    def test_forecast_beside_strict(self) -> None:
+        """What the same training takes with strict, in the page and in plain values; strict has nothing beside it."""
+        told = FedXGBClassifier(**SEALED).forecast(halves(X), Y, eval_set=[(halves(LATER), Y_LATER)])
+        strict = FedXGBClassifier(**QUICK).forecast(halves(X), Y, eval_set=[(halves(LATER), Y_LATER)])
+        assert told.strict is not None
+        assert strict.strict is None
+        assert (told.strict.rounds, told.strict.dealer_bytes) == (strict.rounds, strict.dealer_bytes)
+        assert told.rounds > strict.rounds
+        assert f'with security="sealed"; "strict" takes {strict.rounds} rounds' in str(told)
+        assert told.to_dict()["strict"]["rounds"] == strict.rounds
+        assert told.strict.seconds is not None
+        assert EVALUATION_MARGINS in {reveal.name for reveal in told.ledger}
