@@ -50,6 +50,12 @@ def test_multiply_without_dealt_share_leaks_the_product_of_masks() -> None:
     assert leaks(tiny.products(2), 2, P1, frozen=lambda draw: draw.participant == 2 and at("multiply", 0)(draw))
 
 
+@pytest.mark.parametrize("step", ["open bit", "remainder", "bits to a number"])
+def test_quotient_without_a_fresh_mask_leaks_it(step: str) -> None:
+    """A digit, the remainder behind it and the quotient itself are opened, each under a mask that is needed."""
+    assert leaks(tiny.quotients_of_two_digits(2, owner=1), 2, frozenset({2}), frozen=at(f"quotient/{step}"))
+
+
 @pytest.mark.parametrize("owner", [1, 2])
 def test_tag_without_blinding_leaks_the_index(owner: int) -> None:
     """Without kappa the other participant reads the winner's index."""
@@ -66,6 +72,12 @@ SPARSE: dict[str, Callable[[int], Case]] = {
     "less than, digit of two bits": tiny.comparisons_of_wide_digits,
     "negative": tiny.signs,
     "negative by bits": tiny.signs_by_bits,
+    "compare together": tiny.comparisons_together,
+    "look up in two entries": partial(tiny.look_ups, places=1),
+    "look up in four entries": partial(tiny.look_ups, places=2),
+    "an auxiliary's bits to a ring": partial(tiny.conversions, owner=2),
+    "the active one's bits to a ring": partial(tiny.conversions, owner=1),
+    "mask rows": tiny.masked_rows,
     "lift of an auxiliary's": partial(tiny.lifts_of_secrets, owner=2),
     "lift of the active one's": partial(tiny.lifts_of_secrets, owner=1),
 }
@@ -80,7 +92,7 @@ def test_every_single_mask_is_needed(name: str, participants: int) -> None:
     for coalition in coalitions(participants):
         if len(coalition) == participants - 1 and case.hides(coalition):
             for forgotten in draws_of(case, participants):
-                if forgotten.participant not in coalition:
+                if forgotten.participant not in coalition and forgotten.size:
                     assert leaks(case, participants, coalition, frozen=forgotten.__eq__), forgotten
 
 

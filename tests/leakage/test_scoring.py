@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mpfedxgb.config import SessionSettings
+from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.keys import MakeSource
 from mpfedxgb.ring import PACKED, VECTOR, Ring, RingArray
@@ -24,7 +25,7 @@ from support.received import operation, p_outside_ledger
 from support.small_scorings import KINDS, Run, Scoring, in_chunks, of_everyone, serve
 from support.small_trainings import models, training_of
 from support.streams import Spoilt, own_randomness_fixed, sound
-from support.views import Coalition, Recorder, coalitions
+from support.views import Coalition, Recorder, coalitions, written_out
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 PARTICIPANTS = pytest.mark.parametrize("participants", [2, 3])
@@ -89,7 +90,7 @@ def test_of_single_leaves_nothing_is_sent(participants: int) -> None:
 
 @PARTICIPANTS
 @pytest.mark.parametrize("elements", [1, 1 << 12])
-@pytest.mark.parametrize("kind", ["all rows alike", "three classes, one of single leaves", "shared weights"])
+@pytest.mark.parametrize("kind", ["all rows alike", "three classes, one of single leaves", "shared weights", "sealed"])
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, kind: str, elements: int, participants: int) -> None:
     """Eight rows at a time, or more: the same ledger, other masks for every chunk, all uniform."""
     in_chunks(monkeypatch, elements)
@@ -122,10 +123,11 @@ def of_honest(scoring: Scoring, coalition: Coalition) -> Scoring:
     return replace(scoring, columns=columns, trees=trees)
 
 
-def few(participants: int) -> Scoring:
+def few(participants: int, sealed: bool = False) -> Scoring:
     """Return a scoring of nine rows by few trees, all rows alike: small enough to be repeated."""
     count = participants * (participants - 1)
-    return Scoring(of_everyone(participants)[:count], [np.zeros(9) for _ in range(participants)])
+    columns = [np.zeros(9) for _ in range(participants)]
+    return Scoring(of_everyone(participants)[:count], columns, shared=sealed, takes_all=sealed)
 
 
 def view(scoring: Scoring, coalition: Coalition, seed: int, streams: MakeSource) -> list[Symbols]:
@@ -137,9 +139,9 @@ def view(scoring: Scoring, coalition: Coalition, seed: int, streams: MakeSource)
     return half_bytes(arrays if result is None or ACTIVE not in coalition else [*arrays, result])
 
 
-def p_of_worlds(participants: int, coalition: Coalition, streams: MakeSource) -> float:
+def p_of_worlds(participants: int, coalition: Coalition, streams: MakeSource, sealed: bool = False) -> float:
     """Return how likely a coalition's views of two scorings are, if both have one distribution."""
-    one = few(participants)
+    one = few(participants, sealed)
     worlds = (one, of_honest(one, coalition))
     views = [
         [view(world, coalition, 100 * i + seed, streams) for seed in range(RUNS)] for i, world in enumerate(worlds)
@@ -151,6 +153,22 @@ def p_of_worlds(participants: int, coalition: Coalition, streams: MakeSource) ->
 def test_nobody_tells_others_weights_thresholds_or_rows(participants: int, coalition: Coalition) -> None:
     """What a coalition receives, its own randomness being fixed, is distributed alike in both worlds."""
     assert p_of_worlds(participants, coalition, own_randomness_fixed(coalition)) > THRESHOLD
+
+
+@pytest.mark.parametrize(("participants", "coalition"), [(2, group) for group in coalitions(2)])
+def test_nobody_tells_the_leaves_of_a_sealed_model(participants: int, coalition: Coalition) -> None:
+    """The same where all participants hold shares of the weights: other leaves with the same sums look alike."""
+    assert p_of_worlds(participants, coalition, own_randomness_fixed(coalition), sealed=True) > THRESHOLD
+
+
+def test_a_sealed_model_tells_no_sum_of_fewer_trees() -> None:
+    """Everybody refuses a part of the trees, whoever asks; nothing but sizes has been told by then."""
+    recorder = Recorder()
+    with pytest.raises(UserError, match=r"asks for the sum of 1 of 2 trees; a model of security='sealed' tells sums"):
+        replace(few(2, sealed=True), rounds=1).run(1, recorder)
+    frames = list(recorder.received(frozenset({ACTIVE, 2}), [Kind.DATA]))
+
+    assert {operation(frame) for frame in frames} <= {f"tell {ROWS_TO_SCORE}"}
 
 
 def form(frame: Frame) -> tuple[object, ...]:
@@ -195,7 +213,7 @@ class Forgetful:
     def elements(self, ring: Ring, shape: Shape) -> RingArray:
         """Return the next elements; zeros in the forgotten ring."""
         drawn = self.stream.elements(ring, shape)
-        return RingArray.zeros(ring, shape) if ring == self.ring else drawn
+        return written_out(RingArray.zeros(ring, shape)) if ring == self.ring else drawn
 
     def again(self, start: int = 0) -> Forgetful:
         """Return the same stream from so many bytes behind its beginning."""

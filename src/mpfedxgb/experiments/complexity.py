@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.boosting.params import SECURITY
 from mpfedxgb.experiments import paillier
 from mpfedxgb.experiments.data import Labels
 from mpfedxgb.experiments.measuring import fastest, warm_up
 from mpfedxgb.experiments.output import INK, Result, Row
-from mpfedxgb.experiments.setting import Setup, paper_model
+from mpfedxgb.experiments.setting import COMPARED, Setup, paper_model
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -104,7 +103,7 @@ def measure(size: Workload, setup: Setup, share_of_slow: int = 10, repeat: int =
         yield _row("mpfedxgb", f"formula, t3 measured on {elements:,} elements", size.ss_seconds(t3), t3=t3)
     X, y = make_table(size.N, size.J)
     warm_up(X, y)
-    for security in SECURITY:
+    for security in COMPARED:
         setup.on_progress(f"training, security={security}")
         model = fastest(_model(size, security), X, y, repeat)
         yield _row("mpfedxgb", f"executed, security={security}", model.run_.seconds)

@@ -7,11 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from mpfedxgb.boosting.params import SECURITY
 from mpfedxgb.experiments.data import Labels, dataset1
 from mpfedxgb.experiments.measuring import fastest, slope, warm_up
 from mpfedxgb.experiments.output import INK, Result, Row
-from mpfedxgb.experiments.setting import Setup, paper_model
+from mpfedxgb.experiments.setting import COMPARED, Setup, paper_model
 
 TREES = tuple(range(1, 11))
 ROWS = 10_000
@@ -30,7 +29,7 @@ def run(setup: Setup) -> Result:
 def measure(X: pd.DataFrame, y: Labels, trees: Sequence[int], repeat: int, setup: Setup) -> Iterator[Row]:
     """Yield seconds, rounds and megabytes of one training, by security mode and number of trees."""
     warm_up(X, y)
-    for security in SECURITY:
+    for security in COMPARED:
         for count in trees:
             setup.on_progress(f"{count} trees, security={security}")
             model = fastest(paper_model(security, n_estimators=count), X, y, repeat)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.boosting.params import SECURITY
 from mpfedxgb.experiments.data import Labels, dataset1
 from mpfedxgb.experiments.measuring import fastest, slope, warm_up
 from mpfedxgb.experiments.output import INK, Result, Row, plain_ticks
-from mpfedxgb.experiments.setting import Setup, paper_model, splits
+from mpfedxgb.experiments.setting import COMPARED, Setup, paper_model, splits
 
 DEPTHS = (2, 3, 4, 5, 6)
 ROWS = 10_000
@@ -28,7 +27,7 @@ def run(setup: Setup) -> Result:
 def measure(X: pd.DataFrame, y: Labels, depths: Sequence[int], repeat: int, setup: Setup) -> Iterator[Row]:
     """Yield seconds, rounds and the number of nodes that were split, by security mode and depth."""
     warm_up(X, y)
-    for security in SECURITY:
+    for security in COMPARED:
         for depth in depths:
             setup.on_progress(f"depth {depth}, security={security}")
             model = fastest(paper_model(security, max_depth=depth), X, y, repeat)

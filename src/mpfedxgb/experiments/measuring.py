@@ -12,8 +12,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from mpfedxgb.api.estimators import FedXGBClassifier
-from mpfedxgb.boosting.params import SECURITY
-from mpfedxgb.experiments.setting import paper_model
+from mpfedxgb.experiments.setting import COMPARED, paper_model
 
 
 def fastest(
@@ -32,7 +31,7 @@ def fastest(
 def warm_up(X: pd.DataFrame, y: Any) -> None:
     """Train a small model in both security modes, so that kernels are compiled before anything is timed."""
     few = np.concatenate([np.flatnonzero(y == label)[:200] for label in (0, 1)])
-    for security in SECURITY:
+    for security in COMPARED:
         paper_model(security, n_estimators=1).fit(X.iloc[few], y[few])
 
 

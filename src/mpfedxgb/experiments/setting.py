@@ -17,6 +17,9 @@ SHARES = (0.1, 0.2, 0.3, 0.4)
 GAMMA = 1.0
 """The paper's gamma = 0.5 in XGBoost's scale, which drops the factor 1/2 of Eq. 3."""
 
+COMPARED = ("strict", "paper")
+"""The values of `security` that are timed beside the paper's own: ours, and its algorithms as printed."""
+
 OnProgress = Callable[[str], None]
 
 

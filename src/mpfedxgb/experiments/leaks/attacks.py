@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.data import Table
-from mpfedxgb.experiments.leaks.transcripts import Bracket, Brackets, Ints, Place, Rows
+from mpfedxgb.experiments.leaks.transcripts import Bracket, Brackets, Ints, Place, Rows, Words
 from mpfedxgb.tree import Dummy, Leaf, Tree
 from mpfedxgb.tree.paper.leaf import MU
 from mpfedxgb.tree.reachable import goes_first
@@ -239,6 +239,11 @@ def guess_labels(codes: Ints, positives_in_bin: Sequence[Ints], rows_in_bin: Seq
     return odds > 0
 
 
+def labels_from_gradients(masked: Words) -> Rows:
+    """Return a label for every row from its masked gradient, as if its sign were that of the gradient."""
+    return masked >> np.uint64(63) > 0
+
+
 # Which column splits where: from comparisons, or from the tags that a strict training opens instead.
 
 
@@ -264,6 +269,11 @@ def leaves_from_predictions(predictions: Ints, restored: npt.NDArray[Any], h: In
     place = np.empty(len(values), np.int64)
     place[np.argsort(H)] = np.argsort(restored.astype(np.float64))
     return place[group]
+
+
+def leaves_from_masked_margins(margins: Words, leaves: int) -> Ints:
+    """Return each row's leaf as if the masked margins of a sealed training said which it is, by their low bits."""
+    return (margins.ravel() % np.uint64(leaves)).astype(np.int64)
 
 
 def bounds_on_buckets(

@@ -1,10 +1,10 @@
-"""What a curious role learns from a training: each attack of attacks.py, on paper and on strict transcripts.
+"""What a curious role learns from a training: each attack of attacks.py, on paper, strict and sealed transcripts.
 
     python -m mpfedxgb.experiments.leaks [--json] [--seed N]
 
 Breast cancer (569 rows, 3 x 10 columns, log-loss) and diabetes (442 rows, 3 + 3 + 4 columns, squared error), both part
-of scikit-learn, in up to 8 bins, lambda = 1, trees of depth 3. The strict training has the same data and parameters;
-what it does not show is replaced by the masked numbers that the same role holds at the same places.
+of scikit-learn, in up to 8 bins, lambda = 1, trees of depth 3. Strict and sealed trainings have the same data and
+parameters; what they do not show is replaced by the masked numbers that the same role holds at the same places.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from mpfedxgb.boosting import Labels
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data import Table
-from mpfedxgb.experiments.leaks import measures
+from mpfedxgb.experiments.leaks import measures, scorings
 from mpfedxgb.experiments.leaks.transcripts import Training, record
 from mpfedxgb.experiments.output import text_table
 
@@ -55,6 +55,7 @@ class Result:
     unit: str
     paper: float
     strict: float
+    sealed: float
     chance: float
 
 
@@ -104,7 +105,7 @@ LEAKS = [
 ]
 """What paper mode tells and strict does not."""
 
-STILL = [
+STRICT_TOO = [
     Leak("rows on either side of an auxiliary's split", "P_1", "rows right", SQUARED, measures.sides_of_splits),
     Leak(
         "order of rows in some column, or its reverse",
@@ -114,32 +115,66 @@ STILL = [
         measures.order_by_nested_cuts,
     ),
     Leak("the same: how many rows it orders", "P_1", "of all pairs", SQUARED, measures.pairs_in_order),
+    Leak("leaves of scored rows, by chosen weights", "P_1", "leaves right", SQUARED, scorings.leaves_by_chosen_weights),
+]
+"""What strict tells too, and sealed does not."""
+
+STILL = [
+    Leak(
+        "rows in the same leaves, by equal predictions",
+        "P_1",
+        "pairs right",
+        LOGISTIC,
+        scorings.same_leaves_by_equal_predictions,
+    ),
+    Leak("leaves of scored rows, by edited shares", "P_1", "leaves right", SQUARED, scorings.leaves_by_edited_shares),
     Leak("rows that share a leaf of one's own path", "P_3", "rows known", LOGISTIC, measures.rows_of_own_leaves),
 ]
-"""What strict tells too."""
+"""What sealed tells too; the second for a P_1 that does not follow the program."""
+
+NONE = [
+    Leak("labels of rows, by masked gradients", "any auxiliary", "rows right", LOGISTIC, measures.labels_by_gradients)
+]
+"""What none of them tells."""
+
+MODES = ("paper", "strict", "sealed")
 
 
 def run(leaks: Sequence[Leak], seed: int) -> Iterator[Result]:
     """Yield how each attack goes."""
     for leak in leaks:
-        paper, chance = leak.measure(recorded(leak.objective, "paper", seed))
-        strict, _ = leak.measure(recorded(leak.objective, "strict", seed))
-        yield Result(leak.name, leak.attacker, leak.unit, paper, strict, chance)
+        found = {security: leak.measure(recorded(leak.objective, security, seed)) for security in MODES}
+        modes = {security: value for security, (value, _) in found.items()}
+        yield Result(leak.name, leak.attacker, leak.unit, **modes, chance=found["paper"][1])
 
 
 def masked_first_layer(seed: int) -> Result:
-    """Return the last attack again, with First-Layer-Mask, on one tree."""
-    paper, strict = (
-        measures.rows_of_own_leaves(recorded(LOGISTIC, security, seed, n_estimators=1, first_layer_mask=True))[0]
-        for security in ("paper", "strict")
-    )
-    return Result(f"{STILL[-1].name}, first_layer_mask", "P_3", "rows known", paper, strict, 0.0)
+    """Return the attack on own paths again, with First-Layer-Mask, on one tree."""
+    modes = {
+        security: measures.rows_of_own_leaves(recorded(LOGISTIC, security, seed, n_estimators=1, first_layer_mask=True))
+        for security in MODES
+    }
+    known = {security: value for security, (value, _) in modes.items()}
+    return Result(f"{STILL[-1].name}, first_layer_mask", "P_3", "rows known", **known, chance=0.0)
+
+
+def other_columns(seed: int) -> Result:
+    """Return what P_1 tells by scoring rows twice, with a column of its own changed; all roots are its own."""
+    chosen = {"n_estimators": 2, "max_depth": 2, "first_layer_mask": True}
+    found = {
+        security: scorings.sides_by_other_columns(recorded(SQUARED, security, seed, **chosen)) for security in MODES
+    }
+    known = {security: value for security, (value, _) in found.items()}
+    name = "rows on either side of an auxiliary's split, by changing own columns"
+    return Result(name, "P_1", "rows right", **known, chance=found["strict"][1])
 
 
 def page(title: str, results: Sequence[Result]) -> str:
     """Return results as an aligned table."""
-    rows = [[r.name, r.attacker, r.unit, *(_figure(r, v) for v in (r.paper, r.strict, r.chance))] for r in results]
-    return f"{title}\n{text_table(['attack', 'attacker', 'measured', 'paper', 'strict', 'chance'], rows)}"
+    rows = [
+        [r.name, r.attacker, r.unit, *(_figure(r, v) for v in (r.paper, r.strict, r.sealed, r.chance))] for r in results
+    ]
+    return f"{title}\n{text_table(['attack', 'attacker', 'measured', *MODES, 'chance'], rows)}"
 
 
 def _figure(result: Result, value: float) -> str:
@@ -147,15 +182,18 @@ def _figure(result: Result, value: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run all attacks and print two tables, or one JSON object."""
+    """Run all attacks and print a table for each kind, or one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--seed", type=int, default=1, help="seed of all masks and coins (default 1)")
     args = parser.parse_args(arguments)
-    only_paper = list(run(LEAKS, args.seed))
-    still = [*run(STILL, args.seed), masked_first_layer(args.seed)]
+    tables = {
+        "What paper mode tells and strict does not": list(run(LEAKS, args.seed)),
+        "What strict tells too, and sealed does not": list(run(STRICT_TOO, args.seed)),
+        "What sealed tells too": [*run(STILL, args.seed), masked_first_layer(args.seed), other_columns(args.seed)],
+        "What none of them tells": list(run(NONE, args.seed)),
+    }
     if args.json:
-        print(json.dumps({"paper": [asdict(r) for r in only_paper], "both": [asdict(r) for r in still]}))
+        print(json.dumps({title: [asdict(r) for r in results] for title, results in tables.items()}))
     else:
-        print(page("What paper mode tells and strict does not", only_paper))
-        print("\n" + page("What strict tells too", still))
+        print("\n\n".join(page(title, results) for title, results in tables.items()))

@@ -13,7 +13,7 @@ import pandas as pd
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objectives import OBJECTIVES
 from mpfedxgb.experiments.leaks import attacks
-from mpfedxgb.experiments.leaks.transcripts import Brackets, Floats, Ints, Place, Training, brackets
+from mpfedxgb.experiments.leaks.transcripts import Brackets, Floats, Ints, Place, Training, Words, brackets
 from mpfedxgb.party import ACTIVE
 from mpfedxgb.ring.bits import unpack_data
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
@@ -197,6 +197,12 @@ def columns_of_splits(training: Training) -> tuple[float, float]:
 def leaves_of_rows(training: Training) -> list[Ints | None]:
     """Return, tree by tree, the leaf of every row, as P_1 knows it."""
     seen, rows = training.transcripts[ACTIVE], len(training.labels.y)
+    if training.params.is_sealed:
+        laid = laid_out(training, ACTIVE).leaves
+        return [
+            attacks.leaves_from_masked_margins(one, len(leaves))
+            for one, leaves in zip(_masked(seen.masked_margins, "margins"), laid, strict=True)
+        ]
     if not training.params.is_paper:
         packed = seen.as_shown(LEAF_MEMBERSHIP)
         return [np.argmax(unpack_data(leaves.data, rows), axis=0) for leaves in packed]
@@ -206,6 +212,23 @@ def leaves_of_rows(training: Training) -> list[Ints | None]:
         attacks.leaves_from_predictions(sums[0], sizes, h)
         for sums, sizes in zip(seen.values(LEAF_MEMBERSHIP), restored, strict=True)
     ]
+
+
+def _masked(found: list[Words], what: str) -> list[Words]:
+    if not found:
+        raise LookupError(f"the transcript has no masked {what}; look for the step that opens them")
+    return found
+
+
+def labels_by_gradients(training: Training) -> tuple[float, float]:
+    """Return the share of rows, over trees, whose label P_2 reads off the gradients as it holds them, masked.
+
+    The sign of a gradient is that of its label. By chance, it names the larger class; better or worse, it turns round.
+    """
+    y = training.labels.y > 0
+    seen = _masked(training.transcripts[P_2].masked_gradients, "gradients")
+    right = float(np.mean([(attacks.labels_from_gradients(gh[0]) == y).mean() for gh in seen]))
+    return max(right, 1 - right), float(max(y.mean(), 1 - y.mean()))
 
 
 def order_of_rows(training: Training) -> tuple[float, float]:
@@ -260,10 +283,11 @@ def order_by_nested_cuts(training: Training) -> tuple[float, float]:
 
 
 def pairs_in_order(training: Training) -> tuple[float, float]:
-    """Return the share of all pairs of rows that this puts in an order."""
-    rank, _ = chain_of_cuts(training)
-    n = len(rank)
-    return float((rank[:, None] < rank).sum() / (n * (n - 1) / 2)), 0.0
+    """Return the share of all pairs of rows that this puts in the right order, less those in the wrong one."""
+    rank, bins = chain_of_cuts(training)
+    before, n = rank[:, None] < rank, len(rank)
+    net = int((before & (bins[:, None] < bins)).sum()) - int((before & (bins[:, None] > bins)).sum())
+    return abs(net) / (n * (n - 1) / 2), 0.0
 
 
 def rows_of_own_leaves(training: Training) -> tuple[float, float]:

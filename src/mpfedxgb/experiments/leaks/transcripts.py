@@ -1,8 +1,8 @@
 """Trainings recorded for study: what every role was shown, and beside it the truth that it should not know.
 
 A transcript holds what a role was shown by name, from `Party.on_reveal`, and the masked numbers that participants
-hold at the same places of a strict training, from the frames. `brackets` lays a transcript out node by node, as
-SecureArgmax went through the candidates.
+hold at the same places of a strict or a sealed training, from the frames. `brackets` lays a transcript out node by
+node, as SecureArgmax went through the candidates.
 
 Values and frames are found by their names. An attack that finds nothing under a name raises LookupError: it would be
 at chance because it looks at nothing, and not because there is nothing to see.
@@ -35,24 +35,32 @@ T = TypeVar("T")
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
 Place = tuple[int, int]
 """A tree and a node of it."""
 
 _DIFFERENCES, _ANSWERS = "argmax/stage", "answers"
 """How the labels of a strict tournament end where masked numbers are opened, and then masked bits."""
 
+_GRADIENTS, _MARGINS = ("gradients/share of P1", "gradients/mask rows"), ("update/margins",)
+"""How the labels end where gradients are opened under masks, P_1's or of secrets, and margins of sealed trainings."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transcript:
     """What one role saw: values shown to it, by name, in order; and the masked differences and answers of tournaments.
 
-    The masked ones are those of a strict training. The coordinator has none: it receives nothing that is masked.
+    These are of a strict training or a sealed one. Beside them are the masked gradients of every tree, (2, rows), and
+    the masked margins after it, which only a sealed training has. The coordinator has none: it receives nothing that is
+    masked.
     """
 
     role: int
     shown: list[tuple[str, Any]]
-    masked_numbers: list[int]
-    masked_bits: list[int]
+    masked_numbers: list[int] = field(default_factory=list)
+    masked_bits: list[int] = field(default_factory=list)
+    masked_gradients: list[Words] = field(default_factory=list)
+    masked_margins: list[Words] = field(default_factory=list)
 
     def as_shown(self, name: str) -> list[Any]:
         """Return what was shown under a name."""
@@ -134,8 +142,9 @@ def record(params: TrainParams, tables: Sequence[Table], labels: Labels, seed: i
     run = run_locally(program, len(tables), [(None,), *((one,) for one in data)], settings, tap, one_core=True)
     results = [result for result in run.results if result is not None]
     numbers, bits = ([], []) if params.is_paper else _masked(opened)
+    gradients, margins = _rows_of(opened, _GRADIENTS), _rows_of(opened, _MARGINS) if params.is_sealed else []
     transcripts = [
-        Transcript(m, log, [], []) if m == COORDINATOR else Transcript(m, log, numbers, bits)
+        Transcript(m, log) if m == COORDINATOR else Transcript(m, log, numbers, bits, gradients, margins)
         for m, log in enumerate(shown)
     ]
     training = Training(
@@ -161,10 +170,22 @@ def _masked(opened: Sequence[Frame]) -> tuple[list[int], list[int]]:
             bits += answers.T.ravel().tolist()  # a plane has one pair of every group
     for step, found in ((_DIFFERENCES, numbers), (_ANSWERS, bits)):
         if not found:
-            steps = ", ".join(sorted({frame.label for frame in opened})) or "none"
-            raise LookupError(f"no frame of a step {step!r} among those recorded ({steps}); follow the new name")
+            raise _missed(step, opened)
     assert len(numbers) == len(bits), "every masked number has its masked answer"
     return numbers, bits
+
+
+def _rows_of(opened: Sequence[Frame], steps: tuple[str, ...]) -> list[Words]:
+    """Return what was opened at some steps, one number per row and more, in order."""
+    found = [np.asarray(frame.arrays[0], np.uint64) for frame in opened if frame.label.endswith(steps)]
+    if not found:
+        raise _missed(steps[0], opened)
+    return [array.reshape(-1, array.shape[-1]) for array in found]
+
+
+def _missed(step: str, opened: Sequence[Frame]) -> LookupError:
+    steps = ", ".join(sorted({frame.label for frame in opened})) or "none"
+    return LookupError(f"no frame of a step {step!r} among those recorded ({steps}); follow the new name")
 
 
 def _write_truth(training: Training) -> None:
