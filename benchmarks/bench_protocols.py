@@ -26,18 +26,26 @@ from kernel_rates import COLUMNS, VECTORS, WIDE, Job, kernel_rows, kernel_table,
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.protocols import (
     Bit,
+    BitField,
     BitMatrix,
+    Borrow,
     Product,
     Secret,
+    Sign,
     Stage,
     argmax,
     bit_times,
+    bits_to_ring,
     both,
+    compare_together,
+    cut,
     fractions,
     inner_product,
     less_than,
     lift,
+    look_up,
     make_tags,
+    mask_rows,
     matrices_times,
     multiply,
     negative,
@@ -49,6 +57,8 @@ from mpfedxgb.protocols import (
     publish_matrix,
     reciprocal,
     reveal,
+    round_off,
+    rounded_quotient,
     select,
     share,
     share_bit,
@@ -58,7 +68,7 @@ from mpfedxgb.protocols import (
     truncate,
     winning_tags,
 )
-from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray
+from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 from plain_table import scaled, table
 
 PARTICIPANTS = (2, 4)
@@ -73,6 +83,9 @@ PAIRS = [Stage(2, 1)] * 7
 
 FOURS = [Stage(4, 1), Stage(4, 1), Stage(6, 1)]
 """Stages of four, and of the six that are left."""
+
+DIVISION = wide(2)
+"""The ring of a division: quotient and denominator together."""
 
 PATIENCE = 300.0
 """Seconds after which roles that wait for each other at the start of a repetition give up."""
@@ -205,6 +218,44 @@ def prepare_truncate(party: Party, n: int) -> Job:
     return lambda: truncate(party, x, 24)
 
 
+def prepare_signs_together(party: Party, n: int) -> Job:
+    """Prepare the comparisons of a clamped argument: two signs of 62 bits and a borrow of 19, in two rounds on bits."""
+    x = secret(party, VECTOR, n)
+    return lambda: compare_together(party, [Sign(x, 62), Sign(x - (1 << 30), 62), Borrow(x, 19)])
+
+
+def prepare_round_off(party: Party, n: int) -> Job:
+    """Prepare the division of 64 bits by 2^38, rounded, compared in two rounds on bits."""
+    x = secret(party, VECTOR, n, bits=61)
+    return lambda: round_off(party, x, 38, rounds=2)
+
+
+def prepare_cut(party: Party, n: int) -> Job:
+    """Prepare to cut 10 bits out above the lowest 19, where their borrow is opened already."""
+    x, borrow = secret(party, VECTOR, n), Bit(secret(party, BIT, n, bits=1, low=0))
+    return lambda: cut(party, x, 19, 10, borrow)
+
+
+def prepare_look_up(party: Party, n: int) -> Job:
+    """Prepare look-ups in a table of 1,024 entries of 53 bits."""
+    index = to_shares(party, secret(party, Ring(10), n, bits=9))
+    entries = random_integers(53, (1 << 10,), low=0).astype(np.uint64)
+    return lambda: look_up(party, index, entries, 53)
+
+
+def prepare_bits_to_ring(party: Party, n: int) -> Job:
+    """Prepare to bring three coefficients of 53 bits in all into the vector ring."""
+    bits = to_shares(party, secret(party, PACKED, n, 7, bits=8, low=0))
+    fields = [BitField(0, 26), BitField(26, 18), BitField(44, 9, signed=True)]
+    return lambda: bits_to_ring(party, bits, fields, VECTOR)
+
+
+def prepare_mask_rows(party: Party, n: int) -> Job:
+    """Prepare to mask the g and h of n rows, everybody's part by itself."""
+    shares = to_shares(party, secret(party, VECTOR, VECTORS, n))
+    return lambda: mask_rows(party, shares)
+
+
 def prepare_tags(party: Party, n: int) -> Job:
     """Prepare to make the tags of n tournaments and to open one for each."""
     counts = [(0, 1), (ACTIVE, 45), (SECOND, 45)]
@@ -226,6 +277,12 @@ def prepare_reciprocal(party: Party, n: int) -> Job:
     """Prepare twenty Newton steps (Appendix B) on positive numbers of up to 30 bits."""
     x = secret(party, WIDE, n, bits=30, low=1)
     return lambda: reciprocal(party, x, 1 << 30, 40)
+
+
+def prepare_quotient(party: Party, n: int) -> Job:
+    """Prepare exact division, as for the weights of n leaves: quotients of 37 bits and a sign, by up to 37 bits."""
+    x, d = secret(party, DIVISION, n, bits=37), secret(party, DIVISION, n, bits=37, low=1)
+    return lambda: rounded_quotient(party, x, d, (1 << 37) - 1, 37)
 
 
 def prepare_argmax(party: Party, n: int, stages: Sequence[Stage] = ()) -> Job:
@@ -292,9 +349,16 @@ CASES = [
     Case("and_packed", "bit", (8_000, 1_600_000), prepare_and_packed),
     Case("lift", "element, 64 to 192 bits", (180, 20_000), prepare_lift),
     Case("truncate", "element, 192 bits", (90, 5_000), prepare_truncate),
+    Case("signs_together", "row of two signs and a borrow", (90, 10_000), prepare_signs_together),
+    Case("round_off_bits2", "element, 64 bits", (90, 10_000), prepare_round_off),
+    Case("cut", "element, 64 bits", (90, 10_000), prepare_cut),
+    Case("look_up", "place in 1,024 entries", (90, 10_000), prepare_look_up),
+    Case("bits_to_ring", "row of 53 bits", (90, 10_000), prepare_bits_to_ring),
+    Case("mask_rows", "row of g and h", (1_000, 100_000), prepare_mask_rows),
     Case("tags", "winner", (1, 32), prepare_tags),
     Case("reveal", "element, 64 bits", (1_000, 200_000), prepare_reveal),
     Case("reciprocal", "reciprocal, 192 bits", (10, 500), prepare_reciprocal),
+    Case("quotient", "quotient, 38 bits", (8, 1_000), prepare_quotient),
     Case("argmax91_binary", "candidate", (91, 32 * 91), lambda p, n: prepare_argmax(p, n, PAIRS)),
     Case("argmax91_fan4", "candidate", (91, 32 * 91), lambda p, n: prepare_argmax(p, n, FOURS)),
     Case("argmax91_planned", "candidate", (91, 32 * 91), prepare_argmax),

@@ -11,6 +11,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mpfedxgb.party.roster import ACTIVE
@@ -71,9 +72,13 @@ _SHORT = ("last round kept", "model written", "end noted")
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What undisturbed runs have made: models, lines of predictions, and the seconds left after each event."""
+    """What undisturbed runs have made: models, lines of predictions, and the seconds left after each event.
+
+    `trained` is what other trainings have to end in (see `Federation.trained`).
+    """
 
     models: dict[str, bytes]
+    trained: object
     predictions: list[str]
     left: dict[tuple[str, str], float]
 
@@ -115,12 +120,13 @@ def undisturbed(federation: Federation, happened: dict[str, Happened]) -> Expect
     """Train twice and score in all ways without a disturbance; raises Trouble where anything differs."""
     left: dict[tuple[str, str], float] = {}
     models: dict[str, bytes] = {}
+    trained: object = None
     for _ in range(2):
         federation.clear({})
         _watch(federation, TRAINING, happened, left)
-        if models and federation.models() != models:
+        if models and federation.trained() != trained:
             raise Trouble("two undisturbed trainings with the same private keys differ")
-        models = federation.models()
+        models, trained = federation.models(), federation.trained()
     predictions: list[str] = []
     for task in (SCORING, SERVING, BATCHES, PAUSES):
         federation.clear(models)
@@ -128,7 +134,7 @@ def undisturbed(federation: Federation, happened: dict[str, Happened]) -> Expect
         if predictions and federation.predictions() != predictions:
             raise Trouble(f"the predictions of {task.name} differ from those of {SCORING.name}")
         predictions = federation.predictions()
-    return Expected(models, predictions, left)
+    return Expected(models, trained, predictions, left)
 
 
 def _watch(
@@ -189,10 +195,8 @@ def disturbed(federation: Federation, plan: Plan, expected: Expected, happened: 
         trouble, hung = trouble or str(error), hung or isinstance(error, Hang)
     if not struck and not trouble:
         return None
-    if not trouble and federation.models() != expected.models:
-        trouble = "the models differ"
-    if not trouble and not task.trains and federation.predictions() != expected.predictions:
-        trouble = "the predictions differ"
+    if not trouble:
+        trouble, hung = _differs(federation, task, expected)
     return Run(
         plan.phase,
         task.name,
@@ -207,6 +211,28 @@ def disturbed(federation: Federation, plan: Plan, expected: Expected, happened: 
         hung=hung,
         trouble=trouble,
     )
+
+
+def _differs(federation: Federation, task: Task, expected: Expected) -> tuple[str, bool]:
+    """Return what differs after a run, if anything, and whether looking for it did not end in time.
+
+    Where fresh shares were made, rows are scored with them too: they have to fit together.
+    """
+    same = federation.trained() == expected.trained if task.trains else federation.models() == expected.models
+    if not same:
+        return "the models differ", False
+    if task.trains and not federation.is_sealed:
+        return "", False
+    if task.trains:
+        try:
+            federation.begin(SCORING)
+            federation.finish()
+            federation.stop()
+        except Trouble as error:
+            with suppress(Trouble):
+                federation.stop()
+            return f"scoring afterwards: {error}", isinstance(error, Hang)
+    return ("" if federation.predictions() == expected.predictions else "the predictions differ"), False
 
 
 def _strike_in_time(federation: Federation, plan: Plan, has_happened: Callable[[Federation, int], bool]) -> bool:

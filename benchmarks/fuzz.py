@@ -1,6 +1,6 @@
 """Random trainings against the oracle, against xgboost, and against the exported model.
 
-    python benchmarks/fuzz.py --runs 500 [--seed S] [--only TEXT] [--jobs N] [--security none]
+    python benchmarks/fuzz.py --runs 500 [--seed S] [--only TEXT] [--jobs N] [--security none | sealed]
 
 Training number n is made from the number n alone (random_trainings.py), and runs count up from the first seed, which is
 printed. Every training is compared
@@ -11,7 +11,9 @@ printed. Every training is compared
   Trainings with row or column samples, a first-layer mask or security="paper" have no counterpart there;
 - with the exported Booster, which has to predict what joint scoring predicts, and with the metric of the best round.
 
-With --security none all of them train in the open, and are compared in the same way.
+With --security none all of them train in the open, and are compared in the same way. With --security sealed they are
+other trainings (`random_sealed_training`), compared with plain_sealed.py: every leaf weight in the integers that the
+participants' shares add up to, what is scored, and the metrics of every round, from the oracle's margins.
 
 Prints a line for each training that differs, with the command that repeats it, and counts at the end. Refused are those
 that training refuses in words; of those compared with xgboost, the ones with the same trees to the end, and why the
@@ -40,18 +42,20 @@ import xgboost
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.api.models import predict_margins
-from mpfedxgb.api.parity import compare_with_xgboost
+from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.join import Joined, JoinedTree
 from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
+from mpfedxgb.ring.fixed import decode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
-from parity import values_agree
+from parity import SEALED_TOLERANCE, values_agree
 from plain_boosting import plain_trees
+from plain_sealed import SealedAnswer, answer_to, joined_weights
 from plain_table import table
-from random_trainings import OTHER_ROWS, Training, random_training
+from random_trainings import OTHER_ROWS, Training, random_sealed_training, random_training
 
 Model = FedXGBClassifier | FedXGBRegressor
 
@@ -81,9 +85,7 @@ class Outcome:
 def examine(seed: int, security: str = "") -> Outcome:
     """Make a training from its number, run it, and compare; with another `security` than it has, if one is given."""
     started = time.perf_counter()
-    training = random_training(seed)
-    if security:
-        training = replace(training, params=training.params | {"security": security})
+    training = _training(seed, security)
     outcome = Outcome(seed, training.objective, str(training), is_paper=training.params.get("security") == "paper")
     try:
         outcome = _compare(training, outcome)
@@ -92,6 +94,13 @@ def examine(seed: int, security: str = "") -> Outcome:
     except Exception as error:  # the others are to run all the same
         outcome = replace(outcome, difference=f"{type(error).__name__}: {error}")
     return replace(outcome, seconds=time.perf_counter() - started)
+
+
+def _training(seed: int, security: str) -> Training:
+    if security == "sealed":
+        return random_sealed_training(seed)
+    training = random_training(seed)
+    return replace(training, params=training.params | {"security": security}) if security else training
 
 
 def _compare(training: Training, outcome: Outcome) -> Outcome:
@@ -105,7 +114,7 @@ def _compare(training: Training, outcome: Outcome) -> Outcome:
     parity = compare_with_xgboost(model, whole, training.labels, training.weight)
     if not parity.same_trees:
         difference = f"xgboost: {parity.difference}"
-    elif not values_agree(parity):
+    elif not (_sealed_values_agree(parity) if joined.params.is_sealed else values_agree(parity)):
         leaf, margin = f"{parity.max_leaf_difference:.1e}", f"{parity.max_margin_difference:.1e}"
         difference = f"xgboost: leaves differ by {leaf}, margins by {margin} of {parity.largest_margin:.3g}"
     return replace(
@@ -116,6 +125,12 @@ def _compare(training: Training, outcome: Outcome) -> Outcome:
         parts=re.split("[:;] ", parity.ties[0])[-1] if parity.ties else "",
         rounded_leaves=parity.rounded_leaves,
     )
+
+
+def _sealed_values_agree(parity: Parity) -> bool:
+    """Return whether margins are as near as sealed trainings promise, or as rounding to 24 places explains."""
+    allowed = SEALED_TOLERANCE * parity.largest_margin + parity.margin_resolution
+    return bool(parity.ties) or parity.max_margin_difference <= allowed
 
 
 def fit(training: Training) -> Model:
@@ -136,6 +151,8 @@ def _has_counterpart(training: Training) -> bool:
 
 def against_oracle(training: Training, model: Model, joined: Joined) -> str:
     """Return where a model is not the oracle's; nothing if it is."""
+    if joined.params.is_sealed:
+        return _against_sealed_oracle(training, model, joined)
     expected = plain_trees(model, training.for_training, training.labels, training.weight, followed=joined.trees)
     epsilon = 0.0
     if joined.params.is_paper:
@@ -149,6 +166,43 @@ def against_oracle(training: Training, model: Model, joined: Joined) -> str:
             return f"oracle: the splits of tree {number} differ"
         if joined.params.is_paper and np.abs(np.subtract(_leaves(mine), _leaves(theirs))).max() > epsilon:
             return f"oracle: leaf weights of tree {number} are not within leaf_epsilon"
+    return ""
+
+
+def _against_sealed_oracle(training: Training, model: Model, joined: Joined) -> str:
+    """Return where a sealed model is not the oracle's: its trees, its weights, what it scores, what P_1 was told."""
+    kept, rounds = len(joined.trees), max(len(joined.trees), _rounds_evaluated(model))
+    answer = answer_to(
+        model, training.for_training, training.labels, training.weight, training.for_evaluation, rounds=rounds
+    )
+    for number, (mine, theirs) in enumerate(zip(joined.trees, answer.trees, strict=False)):
+        if mine != theirs:
+            return f"oracle: tree {number} differs"
+    if joined_weights(model.partial_models_) != answer.weights[:kept]:
+        return "oracle: leaf weights differ in units of their own"
+    sums = answer.margins[kept - 1] - answer.encoded.sealed.start
+    if not (_margins(model, training.tables) == decode_fixed(sums, answer.encoded.places) + joined.base_margin).all():
+        return "oracle: what is scored is not what its trees add up to"
+    return _metrics_of(training, model, joined, answer) if training.evaluates else ""
+
+
+def _rounds_evaluated(model: Model) -> int:
+    """Return of how many rounds there are metrics; a sealed model that stopped early keeps fewer."""
+    found = [values for metrics in model.evals_result_.values() for values in metrics.values()]
+    return len(found[0]) if found else 0
+
+
+def _metrics_of(training: Training, model: Model, joined: Joined, answer: SealedAnswer) -> str:
+    """Return in which round a metric is not that of the oracle's margins, if in one it is not."""
+    codes = training.evaluation_labels
+    codes = np.searchsorted(model.classes_, codes) if isinstance(model, FedXGBClassifier) else codes
+    weight = np.ones(OTHER_ROWS) if training.evaluation_weight is None else training.evaluation_weight
+    for name, values in model.evals_result_["validation_0"].items():
+        for t, sums in enumerate(answer.evaluated(training.rows)):
+            margins = decode_fixed(sums, answer.encoded.places)[None] + np.array(joined.base_margin)[:, None]
+            value = METRICS[name](codes.astype(np.float64), joined.params.loss.transform(margins), weight)
+            if not np.isclose(value, values[t], rtol=1e-6, atol=1e-8, equal_nan=True):  # margins to 2^-32 there
+                return f"evaluation: {name} of round {t} is {values[t]:.9g}, that of the oracle's margins {value:.9g}"
     return ""
 
 
@@ -177,6 +231,8 @@ def against_export(training: Training, model: Model, joined: Joined) -> str:
 def _against_evaluation(training: Training, model: Model, joined: Joined, margins: Any) -> str:
     """Return which metric of the best round is not that of joint scoring's margins, if one is not."""
     best = -1 if model.best_iteration_ is None else model.best_iteration_
+    if joined.params.is_sealed:
+        return ""  # of every round, against the oracle
     codes = training.evaluation_labels
     codes = np.searchsorted(model.classes_, codes) if isinstance(model, FedXGBClassifier) else codes
     predictions = joined.params.loss.transform(margins[:, training.rows :])
@@ -226,13 +282,15 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     parser.add_argument("--seed", type=int, default=None, help="of the first training; the next has the next number")
     parser.add_argument("--only", default="", help="only trainings whose description contains this, such as poisson")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
-    parser.add_argument("--security", default="", choices=["none"], help="train in the open")
+    parser.add_argument("--security", default="", choices=["none", "sealed"], help="train in the open, or sealed")
     args = parser.parse_args(arguments)
     if args.runs < 1 or args.jobs < 1:
         parser.error(f"--runs and --jobs must be 1 or more, not {args.runs} and {args.jobs}")
     first = random.SystemRandom().randrange(10**6) if args.seed is None else args.seed
     seeds = [
-        seed for seed in range(first, first + args.runs) if not args.only or args.only in str(random_training(seed))
+        seed
+        for seed in range(first, first + args.runs)
+        if not args.only or args.only in str(_training(seed, args.security))
     ]
     print(f"{len(seeds)} trainings, from seed {first}", file=sys.stderr, flush=True)
     outcomes = []

@@ -1,7 +1,7 @@
 """Strike a random role at a random moment, start it again, and compare with what undisturbed roles make.
 
-    python benchmarks/kill_and_resume.py --runs 200 [--topology mesh] [--seed S] [--minutes M] [--keep FOLDER] [--fresh]
-                                         [--json]
+    python benchmarks/kill_and_resume.py --runs 200 [--topology mesh] [--security sealed] [--seed S] [--minutes M]
+                                         [--keep FOLDER] [--fresh] [--json]
 
 Every role is a process over mTLS on loopback. Processes are forked from one that has everything loaded (nursery.py),
 which spares most of the time; with --fresh each is started as an organisation would.
@@ -13,9 +13,10 @@ SIGTERM once, with `reconnect` or without, and starts it again, at once or up to
 treated as the units in docs/deploy would treat them (operated.py).
 
 A run wipes all checkpoints but keeps every role's private key, so that the training is the same and its files must be
-too, byte for byte; predictions likewise. Runs that had ended before the strike do not count. Prints how many runs ended
-in equal files, per phase and role. Ends with 0 if all did, with 1 if something differed or a role ended as it should
-not, and with 3 if something did not end in time.
+too, byte for byte; predictions likewise. Of a sealed training the files hold fresh shares: there what they join to must
+be the same, and so must predictions that are made with them after each training. Runs that had ended before the strike
+do not count. Prints how many runs ended in equal files, per phase and role. Ends with 0 if all did, with 1 if something
+differed or a role ended as it should not, and with 3 if something did not end in time.
 """
 
 from __future__ import annotations
@@ -114,11 +115,13 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> in
     parser.add_argument("--connect-timeout", type=float, default=12.0)
     parser.add_argument("--keep", type=Path, default=None, help="copy of the first run that goes wrong; not there yet")
     parser.add_argument("--topology", default="star", choices=TOPOLOGIES, help="how participants are connected")
+    parser.add_argument("--security", default="strict", choices=("strict", "sealed"))
     parser.add_argument("--fresh", action="store_true", help="let every process load everything itself")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
     training = {"n_estimators": args.trees, "max_depth": args.depth, "max_bin": 8, "subsample": 0.8}
+    training["security"] = args.security
     network = {"deadline": args.deadline, "connect_timeout": args.connect_timeout}
     runs: list[Run] = []
     began = time.monotonic()

@@ -55,7 +55,8 @@ class Child:
     def send_signal(self, number: int) -> None:
         """Send it a signal, if it still runs."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has ended, and that has not come round yet
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Ask it to end."""

@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import asker
+from mpfedxgb.boosting.join import join
+from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.cli.exit_codes import ExitCode
+from mpfedxgb.errors import UserError
 from mpfedxgb.federation.samples import ID, LABEL, sample_tables
 from mpfedxgb.federation.trial import Trial, last_line
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
@@ -94,7 +97,7 @@ class Federation:
         chosen = set(tables[PARTICIPANTS[0]][ID].iloc[:rows])
         tables = {name: table[table[ID].isin(chosen)] for name, table in tables.items()}
         to_score = {name: files["score"] for name, files in sample_tables(PARTICIPANTS).items()}
-        self.nursery = nursery
+        self.nursery, self.is_sealed = nursery, training.get("security") == "sealed"
         self.trial = Trial(folder, tables, LABEL, ID, training, {**network, "reconnect": True}, to_score, topology)
         settings = self.trial.settings(ACTIVE)
         predict = 'predict = "score.csv"\n'
@@ -144,6 +147,16 @@ class Federation:
         """Return every participant's file."""
         paths = {name: self.model_path(name) for name in PARTICIPANTS}
         return {name: path.read_bytes() if path.is_file() else b"" for name, path in paths.items()}
+
+    def trained(self) -> object:
+        """Return what all trainings have to end in: the files, or what they join to where they hold fresh shares."""
+        models = self.models()
+        if not self.is_sealed:
+            return models
+        try:
+            return join([PartialModel.from_json(content.decode(), name) for name, content in models.items()])
+        except UserError as error:
+            return str(error)
 
     def predictions(self) -> list[str]:
         """Return the lines that the active participant has got; batches one after the other, under one heading."""
@@ -245,8 +258,9 @@ class Federation:
         for role, child in children.items():
             if child.poll() not in _STOPPED:
                 raise Trouble(self._how_it_ended(role, child.poll()))
-            if "Traceback" in self.log(role):
-                raise Trouble(f"there is a traceback in the log of {self._name(role)}")
+            _, traceback, told = self.log(role).partition("Traceback")
+            if traceback:
+                raise Trouble(f"there is a traceback in the log of {self._name(role)}: {told[:2000]}")
 
     def _name(self, role: int) -> str:
         return self.trial.roster.name(role)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +20,7 @@ from mpfedxgb.boosting.sampling import column_sample, row_sample
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
+from mpfedxgb.party.keys import Keyring
 from mpfedxgb.ring.fixed import encode_fixed
 from mpfedxgb.tree.nodes import Leaf
 
@@ -27,10 +28,10 @@ WEIGHT_BITS = 32
 
 
 class PlainBoosting:
-    """Everything in one place, in the order of the participants."""
+    """Everything in one place, in the order of the participants, whose samples need their keys unless they have one."""
 
-    def __init__(self, tables: Sequence[Table], params: TrainParams) -> None:
-        self.tables, self.params = tables, params
+    def __init__(self, tables: Sequence[Table], params: TrainParams, keys: Sequence[Keyring] | None = None) -> None:
+        self.tables, self.params, self.keys = tables, params, keys
         self.candidates = [Candidates(bin_table(table, params.max_bin, params.binning)) for table in tables]
         self.bits = np.concatenate([c.tile() for c in self.candidates])
         self.places = [(m, i) for m, c in enumerate(self.candidates, 1) for i in range(len(c))]
@@ -91,22 +92,41 @@ class PlainBoosting:
         return np.concatenate(samples, axis=1)
 
     def _party(self, m: int) -> Any:
-        return SimpleNamespace(name=self.tables[m - 1].owner)
+        return SimpleNamespace(name=self.tables[m - 1].owner, keys=None if self.keys is None else self.keys[m - 1])
 
     def _kept(
         self, root: reference.RefNode, scale: scales.Scale, margins: Any, leader: JoinedTree | None
     ) -> JoinedTree:
         """Return a tree as `join` would list it, and add its leaf weights, or a followed tree's, to the margins."""
-        lam = math.ldexp(scale.lam, -scale.f_h) if self.params.is_paper else self.params.reg_lambda
+        params = self.params
+        lam = math.ldexp(scale.lam, -scale.f_h) if params.is_paper else params.reg_lambda
+
+        def leaf_of(node: reference.RefLeaf) -> Leaf:
+            w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, params.learning_rate, WEIGHT_BITS, scale.mcw)
+            return Leaf(w, float(np.ldexp(float(node.H), -scale.f_h)))
+
+        def gain_of(node: reference.RefSplit) -> float | None:
+            return None if params.is_paper else reference.gain(node, scale.f_g, scale.f_h, lam)
+
+        tree = self.joined(root, leaf_of, gain_of)
+        for number, (node, kept) in enumerate(zip(level_by_level(root), tree, strict=True)):
+            twin = leader[number] if leader is not None and number < len(leader) else None
+            if isinstance(node, reference.RefLeaf) and isinstance(kept, Leaf):
+                margins[list(node.rows)] += twin.weight if isinstance(twin, Leaf) else kept.weight
+        return tree
+
+    def joined(
+        self,
+        root: reference.RefNode,
+        leaf_of: Callable[[reference.RefLeaf], Leaf],
+        gain_of: Callable[[reference.RefSplit], float | None],
+    ) -> JoinedTree:
+        """Return a tree as `join` would list it."""
         nodes: list[JoinedSplit | Leaf] = []
-        queue = [root]
-        for node in queue:
+        place = 1
+        for node in level_by_level(root):
             if isinstance(node, reference.RefLeaf):
-                rate = self.params.learning_rate
-                w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, rate, WEIGHT_BITS, scale.mcw)
-                twin = leader[len(nodes)] if leader is not None and len(nodes) < len(leader) else None
-                nodes.append(Leaf(w, float(np.ldexp(float(node.H), -scale.f_h))))
-                margins[list(node.rows)] += twin.weight if isinstance(twin, Leaf) else w
+                nodes.append(leaf_of(node))
                 continue
             owner, index = self.places[node.index]
             mine = self.candidates[owner - 1]
@@ -114,11 +134,19 @@ class PlainBoosting:
             feature = self.tables[owner - 1].columns[item.feature].name
             threshold = None if item.is_categorical else mine.threshold(index)
             category = item.low if item.is_categorical else None
-            place = len(queue)
-            queue += [node.left, node.right]
-            gain = None if self.params.is_paper else reference.gain(node, scale.f_g, scale.f_h, lam)
-            nodes.append(JoinedSplit(owner, feature, threshold, category, item.missing_left, place, place + 1, gain))
+            condition = (feature, threshold, category, item.missing_left)
+            nodes.append(JoinedSplit(owner, *condition, place, place + 1, gain_of(node)))
+            place += 2
         return tuple(nodes)
+
+
+def level_by_level(root: reference.RefNode) -> list[reference.RefNode]:
+    """Return the nodes of a tree in the order in which `join` numbers them."""
+    nodes = [root]
+    for node in nodes:  # grows while it is walked
+        if isinstance(node, reference.RefSplit):
+            nodes += [node.left, node.right]
+    return nodes
 
 
 def plain_trees(

@@ -118,6 +118,41 @@ def random_training(seed: int) -> Training:
     return Training(seed, objective, params | {"insecure_seed": seed}, tables, y, weight, evaluates, shares, curve)
 
 
+def random_sealed_training(seed: int) -> Training:
+    """Return a sealed training from a number: that of `random_training` with the nearest loss, and more extremes.
+
+    Rates from 1e-3 to 3, few rounds or many, labels and weights of all sizes, weights of 0 beside huge ones; a lambda
+    of 0, which is refused, becomes another.
+    """
+    drawn, rng = random_training(seed), np.random.default_rng([seed, 1])
+    y, weight = drawn.y, drawn.weight
+    params = {k: v for k, v in drawn.params.items() if k not in ("objective", "leaf_epsilon", "eval_metric")}
+    if drawn.has_classes:
+        objective, y = "binary:logistic", (y > y.min()).astype(np.int64)
+        y[:2] = 0, 1  # as in `random_training`, and these two count
+    else:
+        objective = params["objective"] = "reg:squarederror"
+        if rng.random() < 0.2:
+            y = y / max(1e-9, float(np.abs(y).max())) * rng.choice([1e-9, 1e-6, 4e8])
+        elif rng.random() < 0.05:
+            y = np.full(len(y), 7.0)
+    if rng.random() < 0.1:
+        weight = rng.choice([0.0, 1e-9, 1.0, 1e3], drawn.rows) * rng.choice([1e-3, 1.0])
+        weight[:2] = weight.max() or 1.0
+    if params["reg_lambda"] == 0:
+        params["reg_lambda"] = float(rng.choice([1e-4, 0.01, 10.0]))
+    if weight is not None and rng.random() < 0.8:  # lighter than this beside the weights it is refused
+        params["reg_lambda"] = max(params["reg_lambda"], float(weight.max()) / 2000)
+    if rng.random() < 0.4:
+        params["learning_rate"] = float(rng.choice([1e-3, 0.0123456789, 0.7, 3.0]))
+    if rng.random() < 0.1:
+        params["n_estimators"] = 3 * int(params["n_estimators"])
+    params |= {"security": "sealed", "topology": str(rng.choice(["star", "mesh"]))}
+    if drawn.evaluates:
+        params["eval_metric"] = ["logloss" if drawn.has_classes else "rmse"]
+    return Training(seed, objective, params, drawn.tables, y, weight, drawn.evaluates, drawn.evaluation_weight)
+
+
 # Tables
 
 

@@ -64,6 +64,15 @@ def test_multiply_takes_one_round_and_eight_bytes(report: Report) -> None:
         assert row["dealer_bytes"] == 8 * row["elements"]
 
 
+@pytest.mark.parametrize(("name", "rounds", "sent", "dealt"), [("look_up", 1, 8, 128), ("bits_to_ring", 1, 7, 53 * 8)])
+def test_look_ups_take_one_round_and_few_bytes(report: Report, name: str, rounds: int, sent: int, dealt: int) -> None:
+    """A place is opened in a word, and 1,024 bits are dealt for it; of 53 bits each is dealt as an element."""
+    for row in rows(report, name):
+        assert row["rounds"] == rounds
+        assert row["bytes_per_participant"] == sent * row["elements"]
+        assert row["dealer_bytes"] == dealt * row["elements"]
+
+
 def test_a_sign_takes_at_most_three_rounds(report: Report) -> None:
     """The sign of 192 bits includes the masked opening before and the opened bit after the comparison."""
     for row in rows(report, "sign192"):

@@ -12,13 +12,16 @@ from mpfedxgb import FedXGBClassifier, join
 from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.boosting.objectives import NAMED
 from mpfedxgb.tree import Leaf
-from random_trainings import random_training
+from random_trainings import random_sealed_training, random_training
 
 SEEDS = ("2", "38", "43", "2652", "2699")
 """Small: a callable with hessians of 0, classes with samples and weights, counts with weights and ids; a residual whose
 square is beyond float32, and a hessian that xgboost loses beside others."""
 
 WITH_EVALUATION = 74
+
+SEALED = ("3051", "3057", "3111")
+"""Sealed, small: regression; classes with weights that stop early; regression with weights."""
 
 HOW_IT_RUNS = {"participants", "callbacks", "verbosity", "deadline", "link", "topology", "client"}
 HOW_IT_RUNS |= {"n_jobs", "max_memory", "spool"}
@@ -32,6 +35,45 @@ def test_random_trainings_are_as_they_should_be(seed: str) -> None:
     code = main(["--runs", "1", "--seed", seed], out)
     assert code == 0, out.getvalue()
     assert f"from seed {seed}" in out.getvalue()
+
+
+@pytest.mark.parametrize("seed", SEALED)
+def test_random_sealed_trainings_are_as_they_should_be(seed: str) -> None:
+    """Oracle, xgboost and export agree with what everybody's shares add up to."""
+    out = io.StringIO()
+    code = main(["--runs", "1", "--seed", seed, "--security", "sealed"], out)
+    assert code == 0, out.getvalue()
+    assert " refused, " not in out.getvalue()
+
+
+def test_sealed_trainings_draw_what_is_extreme() -> None:
+    """Rates, labels and weights of all sizes, both losses and topologies, no lambda of 0."""
+    drawn = [random_sealed_training(seed) for seed in range(150)]
+    assert {training.objective for training in drawn} == {"binary:logistic", "reg:squarederror"}
+    assert {training.params["topology"] for training in drawn} == {"star", "mesh"}
+    assert {1e-3, 3.0} < {training.params["learning_rate"] for training in drawn}
+    assert min(training.params["reg_lambda"] for training in drawn) > 0
+    largest = [float(abs(training.y).max()) for training in drawn if not training.has_classes]
+    assert min(largest) < 1e-6 < 1e8 < max(largest)
+    weights = [training.weight for training in drawn if training.weight is not None]
+    assert any((weight == 0).any() for weight in weights)
+    assert any(weight[weight > 0].min() < 1e-8 * weight.max() for weight in weights)
+
+
+def test_a_wrong_share_is_found() -> None:
+    """A unit in one participant's share of one leaf is a difference from the oracle."""
+    training = random_sealed_training(int(SEALED[0]))
+    model = fit(training)
+    assert not against_oracle(training, model, join(model.partial_models_))
+
+    second = model.partial_models_[1]
+    tree = list(second.trees[-1])
+    number, leaf = next((i, node) for i, node in enumerate(tree) if isinstance(node, Leaf))
+    assert leaf.share is not None
+    tree[number] = replace(leaf, share=leaf.share + 1)
+    model.partial_models_[1] = replace(second, trees=(*second.trees[:-1], tuple(tree)))
+    said = against_oracle(training, model, join(model.partial_models_))
+    assert said.startswith("oracle: ")
 
 
 def test_a_number_stands_for_one_training() -> None:

@@ -1,0 +1,119 @@
+"""`security="sealed"` beside "strict": what it costs that nobody sees a training row, from one run.
+
+    python benchmarks/bench_sealed.py [--rows N] [--features D] [--bins B] [--participants M] [--depth D] [--trees T]
+                                      [--repeat R] [--link local] [--topology star] [--json]
+
+Whole fits in turns, of which the least time of each counts; rounds, hops and bytes from the meter. By default the
+paper's job: 10,000 x 10, 10 bins, depth 3, 3 trees, 4 participants. Both joined models must have the same splits, and
+the largest difference of their margins is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bench_plain import in_turns
+from bench_train import calibration_seconds, make_table
+from mpfedxgb import FedXGBClassifier, join
+from mpfedxgb.tree.nodes import Leaf
+from plain_table import table
+
+MODES = ("strict", "sealed")
+
+
+def main() -> None:
+    """Measure, and print a table or one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("rows", 10_000), ("features", 10), ("bins", 10), ("participants", 4), ("depth", 3)):
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"(default {default})")
+    parser.add_argument("--trees", type=int, default=3, help="(default 3)")
+    parser.add_argument("--repeat", type=int, default=5, help="turns, of which the best count (default 5)")
+    parser.add_argument("--link", default="local", help="what tournaments are planned for: local, lan, wan or 20/100")
+    parser.add_argument("--topology", default="star", choices=["star", "mesh"], help="how participants are connected")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    args = parser.parse_args()
+    result = measure(**{name: value for name, value in vars(args).items() if name != "json"})
+    print(json.dumps(result) if args.json else _page(result))
+
+
+def measure(
+    rows: int = 10_000,
+    features: int = 10,
+    bins: int = 10,
+    participants: int = 4,
+    depth: int = 3,
+    trees: int = 3,
+    repeat: int = 5,
+    link: str = "local",
+    topology: str = "star",
+) -> dict[str, Any]:
+    """Return times and counts of both modes, and how their models differ."""
+    X, y = make_table(rows, features)
+    models = {
+        security: FedXGBClassifier(
+            security=security,
+            participants=participants,
+            n_estimators=trees,
+            max_depth=depth,
+            max_bin=bins,
+            link=link,
+            topology=topology,
+        )
+        for security in MODES
+    }
+    seconds = in_turns(repeat, *(lambda model=model: model.fit(X, y) for model in models.values()))
+    margins = [model.decision_function(X) for model in models.values()]
+    return {
+        "rows": rows,
+        "trees": trees,
+        "calibration_seconds": calibration_seconds(),
+        "seconds": dict(zip(MODES, seconds, strict=True)),
+        "slow_down": seconds[1] / seconds[0],
+        "modes": {security: _counts(model) for security, model in models.items()},
+        "same_splits": _splits(models["strict"]) == _splits(models["sealed"]),
+        "largest_difference": float(np.abs(margins[0] - margins[1]).max()),
+        "largest_margin": float(np.abs(margins[0]).max()),
+    }
+
+
+def _counts(model: FedXGBClassifier) -> dict[str, float]:
+    run, trees = model.run_, model.run_.trees
+    setup, aux = run.phases["setup"], [run.roles[name] for name in run.auxiliaries]
+    return {
+        "rounds_per_tree": (run.rounds - setup.rounds) / trees,
+        "hops_per_tree": (run.roles[run.active].hops - setup.hops) / trees,
+        "dealt_bytes": run.dealer_bytes,
+        "auxiliary_bytes": sum(role.bytes_sent for role in aux) / len(aux),
+        "peak_memory": run.peak_memory,
+    }
+
+
+def _splits(model: FedXGBClassifier) -> list[Any]:
+    """Return the joined trees without what only one of the modes has: gains and leaf weights."""
+    trees = join(model.partial_models_).trees
+    return [[None if isinstance(node, Leaf) else replace(node, gain=None) for node in tree] for tree in trees]
+
+
+def _page(r: dict[str, Any]) -> str:
+    modes = [r["modes"][security] for security in MODES]
+    rows = [
+        ["whole fit, warm", *(f"{r['seconds'][security]:.3f} s" for security in MODES)],
+        ["rounds a tree (hops)", *(f"{m['rounds_per_tree']:.1f} ({m['hops_per_tree']:.0f})" for m in modes)],
+        ["dealt by the coordinator in all", *(f"{m['dealt_bytes'] / 1e6:.1f} MB" for m in modes)],
+        ["sent by an auxiliary in all", *(f"{m['auxiliary_bytes'] / 1e6:.1f} MB" for m in modes)],
+        ["peak of anonymous memory, all roles", *(f"{m['peak_memory'] / 1e6:.0f} MB" for m in modes)],
+    ]
+    same = "the same splits" if r["same_splits"] else "OTHER SPLITS"
+    difference = f"margins differ by {r['largest_difference']:.1e}, the largest is {r['largest_margin']:.2f}"
+    title = f"{r['rows']} rows, {r['trees']} trees; calibration kernel {1e3 * r['calibration_seconds']:.1f} ms"
+    text = table(title, ["", *MODES], rows, left=(0,))
+    return f"{text}\nsealed / strict {r['slow_down']:.2f}; {same}, {difference}"
+
+
+if __name__ == "__main__":
+    main()

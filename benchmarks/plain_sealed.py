@@ -1,0 +1,171 @@
+"""The oracle's sealed training: labels encoded, `reference.train_sealed` on every table in the clear, trees joined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from mpfedxgb import reference
+from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.boosting import scales
+from mpfedxgb.boosting.active import Labels
+from mpfedxgb.boosting.join import JoinedTree, join
+from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.sampling import row_sample
+from mpfedxgb.data.table import Table
+from mpfedxgb.sigmoid import PLACES
+from mpfedxgb.tree.nodes import Leaf
+from plain_boosting import WEIGHT_BITS, PlainBoosting, level_by_level
+
+Ints = npt.NDArray[np.int64]
+
+SHARE_OF_LABELS = 4
+"""The largest residual of the first round takes this part of what |g| may be."""
+
+LARGEST_G = 1 << 36
+"""No cap on |g| is larger: times a row's weight, of 24 bits, it keeps well within 64."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """What the active participant brings, as integers: labels, row weights, the start of margins and their places."""
+
+    y: Ints
+    weights: Ints | None
+    sealed: reference.Sealed
+    places: int
+    scale: scales.Scale
+
+
+def encode(params: TrainParams, labels: Labels, rounds: int | None = None) -> Encoded:
+    """Return labels and row weights as integers, at the finest scales that fit."""
+    rows, is_logistic = len(labels.y), params.objective == "binary:logistic"
+    plan = scales.plan(params, rows)
+    (base,) = params.loss.base_margin(labels.y, labels.weight, labels.base_score, 1)
+    g_cap = min(plan.g_cap, LARGEST_G)
+    places = PLACES if is_logistic else _finest(np.abs(labels.y - base).max(), g_cap // SHARE_OF_LABELS)
+    weights, more = None, 0
+    if labels.weight is not None:
+        one = reference.ROW_WEIGHT_PLACES
+        f_w = min(_finest(labels.weight.max(), 1 << one), _finest(params.reg_lambda, plan.lam_cap))
+        weights, more = _times_power(labels.weight, f_w), f_w - one
+    h_places = PLACES if is_logistic or weights is not None else 16
+    scale = scales.scale(params, plan, rows, places + more, h_places + more)
+    start = int(_times_power(np.array([base]), places)[0]) if is_logistic else 0
+    y = labels.y.astype(np.int64) << PLACES if is_logistic else _times_power(labels.y - base, places)
+    count = params.n_estimators if rounds is None else rounds
+    sealed = reference.Sealed(is_logistic, count, params.learning_rate, start, g_cap, h_places)
+    return Encoded(y, weights, sealed, places, scale)
+
+
+def _finest(largest: float, cap: int) -> int:
+    """Return the largest f with largest 2^f <= cap; 0 if nothing is to be held."""
+    if largest == 0:
+        return 0
+    f = math.floor(math.log2(cap) - math.log2(largest)) + 2
+    while Fraction(float(largest)) * Fraction(2) ** f > cap:
+        f -= 1
+    return f
+
+
+def _times_power(values: Any, places: int) -> Ints:
+    return np.rint(np.ldexp(np.asarray(values, np.float64), places)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SealedAnswer:
+    """What a sealed training must give.
+
+    `trees` are the joined ones, in whose order `weights` has each tree's leaf weights, in units of 2^-places; `margins`
+    (rounds, rows and evaluation rows) are in these units, too.
+    """
+
+    trees: list[JoinedTree]
+    weights: list[list[int]]
+    margins: Ints
+    encoded: Encoded
+
+    def evaluated(self, rows: int) -> Ints:
+        """Return what the trees add up to in evaluation rows, round by round; there are `rows` training rows."""
+        return np.asarray(self.margins[:, rows:] - self.encoded.sealed.start)
+
+
+class SealedBoosting(PlainBoosting):
+    """Everything in one place, in the order of the participants, with evaluation tables for each of them."""
+
+    def train_sealed(
+        self,
+        labels: Labels,
+        evaluation: Sequence[Sequence[Table]] = (),
+        key: str = "",
+        rounds: int | None = None,
+    ) -> SealedAnswer:
+        """Return the answer of all rounds or of the first so many; `evaluation` has every set's tables."""
+        encoded = encode(self.params, labels, rounds)
+        sealed, rules = encoded.sealed, self._rules(encoded.scale)
+        bits = np.concatenate([self.bits, *(self._evaluation_bits(tables) for tables in evaluation)], axis=1)
+        count, inside, allowed = len(labels.y), None, None
+        if self.params.subsample < 1:
+            samples = [row_sample(self._party(1), self.params.subsample, count, key, t) for t in range(sealed.rounds)]
+            inside = np.array(samples).astype(np.uint8)
+        if self.params.colsample_bytree < 1:
+            allowed = np.concatenate([self._allowed(key, t) for t in range(sealed.rounds)])
+        roots, margins = reference.train_sealed(bits, encoded.y, rules, sealed, encoded.weights, inside, allowed)
+        unit = Fraction(2) ** (WEIGHT_BITS - encoded.places)
+
+        def weight_of(leaf: reference.RefLeaf) -> int:
+            return reference.sealed_weight(leaf, sealed, rules)
+
+        trees = [self.joined(root, lambda leaf: Leaf(round(weight_of(leaf) * unit)), lambda _: None) for root in roots]
+        weights = [[weight_of(n) for n in level_by_level(r) if isinstance(n, reference.RefLeaf)] for r in roots]
+        return SealedAnswer(trees, weights, np.array(margins), encoded)
+
+    def _evaluation_bits(self, tables: Sequence[Table]) -> npt.NDArray[np.uint8]:
+        """Return which rows of one evaluation set go left by every candidate, (candidates, rows)."""
+        left = [
+            own.rows_left(i, table) for own, table in zip(self.candidates, tables, strict=True) for i in range(len(own))
+        ]
+        return np.array(left, np.uint8).reshape(len(left), tables[0].rows)
+
+
+def answer_to(
+    model: FedXGBClassifier | FedXGBRegressor,
+    tables: dict[str, pd.DataFrame],
+    y: Any,
+    weight: Any = None,
+    evaluation: dict[str, pd.DataFrame] | None = None,
+    rounds: int | None = None,
+) -> SealedAnswer:
+    """Return what a sealed training must give, for the tables, labels and parameters that an estimator was fitted with.
+
+    Of as many rounds as its model has, or as are given.
+    """
+    part = model.partial_models_[0]
+    labels = np.searchsorted(model.classes_, y) if isinstance(model, FedXGBClassifier) else np.asarray(y)
+    weights = None if weight is None or (np.asarray(weight) == 1).all() else np.asarray(weight, np.float64)
+    plain = SealedBoosting([Table.read(data, name) for name, data in tables.items()], part.params)
+    key = "" if model.random_state is None else f"random_state {model.random_state}"
+    known = Labels(labels.astype(np.float64), weights, base_score=model.base_score)
+    rows = [] if evaluation is None else [[_like(plain, m, data) for m, data in enumerate(evaluation.values())]]
+    return plain.train_sealed(known, rows, key, len(part.trees) if rounds is None else rounds)
+
+
+def _like(plain: PlainBoosting, m: int, data: pd.DataFrame) -> Table:
+    """Return other rows with the columns, and the codes of categories, of a participant's training table."""
+    own = plain.tables[m]
+    known = {column.name: column.categories for column in own.columns if column.categories is not None}
+    return Table.read(data, own.owner).match([column.name for column in own.columns], known)
+
+
+def joined_weights(parts: Sequence[PartialModel]) -> list[list[int]]:
+    """Return every tree's leaf weights as integers in the units of the active participant, in the order of `join`."""
+    whole = join([replace(part, weight_bits=WEIGHT_BITS) for part in parts])  # as if these were its own units
+    return [[node.weight or 0 for node in tree if isinstance(node, Leaf)] for tree in whole.trees]
