@@ -281,6 +281,21 @@ class TestRefused:
             cluster.workers()
 
 
+def test_a_client_that_has_closed(client: Client) -> None:
+    """A client closes itself when its scheduler goes, and has none then: what is asked of it ends with the reason."""
+    cluster = Cluster.over(client, PATIENCE)
+    (worker, *_) = cluster.workers(least=1)
+    client.close(timeout=PATIENCE)
+    for asked in (
+        cluster.workers,
+        lambda: cluster.keep(worker, [np.zeros(1)]),
+        lambda: cluster.make(Call(worker, tasks.version, [])),
+        lambda: cluster.call([Call(worker, tasks.version, [])]),
+    ):
+        with pytest.raises(WorkersError, match=r"scheduler at tcp://.* is gone; start the cluster again"):
+            asked()
+
+
 def test_a_scheduler_that_dies_ends_the_run() -> None:
     """No role hangs; the reason is an error of its own, and the same estimator trains again without it."""
     made = local_cluster(1)

@@ -213,7 +213,11 @@ class Cluster:
                 )
 
     def _there(self) -> list[str]:
-        return sorted(self._sync(partial(self._client.scheduler.ncores, workers=None)))
+        return sorted(self._sync(self._cores))
+
+    async def _cores(self) -> dict[str, int]:
+        cores: dict[str, int] = await self._client.scheduler.ncores(workers=None)  # None once the client is closed
+        return cores
 
     def _result(self, call: Call, future: Any) -> Any:
         try:
@@ -252,7 +256,7 @@ class Cluster:
         if self._client.status != "running":
             return True
         try:
-            self._client.sync(partial(self._client.scheduler.ncores, workers=None), callback_timeout=self._deadline)
+            self._client.sync(self._cores, callback_timeout=self._deadline)
         except Exception:
             return True
         return False
