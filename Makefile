@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Where the whole data sets are; tests look there too, by the same variable (see tests/data_samples/README.md).
 DATA ?= $(or $(MPFEDXGB_DATA),../shared/data)
+# Tests at a time: one more than two cores, since some of them wait for a deadline to pass.
+TESTS := -n 3
 # make setup CONSTRAINTS=constraints.txt: the versions that the tests last passed with, instead of the newest.
 CONSTRAINTS ?=
 
@@ -38,10 +40,10 @@ demo: $(STAMP)  ## train a federation of four, compare with xgboost, show what w
 	$(BIN)/mpfedxgb demo $(ARGS)
 
 test: $(STAMP)  ## run the tests
-	$(BIN)/python -m pytest -q -n 2 $(ARGS)
+	$(BIN)/python -m pytest -q $(TESTS) $(ARGS)
 
 coverage: $(STAMP)  ## run the tests and measure what they reach; below the floor in pyproject.toml is a failure
-	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term-missing:skip-covered $(ARGS)
+	$(BIN)/python -m pytest -q $(TESTS) --cov --cov-report=term-missing:skip-covered $(ARGS)
 
 mutants: $(STAMP)  ## small wrong changes of the engine that the tests should notice (see docs/mutants.md; some minutes)
 	$(BIN)/python benchmarks/mutants.py $(or $(ARGS),--sample 100)
@@ -81,7 +83,7 @@ oldest:  ## run the tests with the oldest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear build/oldest
 	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check uv
 	VIRTUAL_ENV=build/oldest build/oldest/bin/uv pip install --quiet --resolution lowest-direct --editable ".[dev]" $(OLDEST)
-	build/oldest/bin/python -m pytest -q -n 2 $(ARGS)
+	build/oldest/bin/python -m pytest -q $(TESTS) $(ARGS)
 
 constraints:  ## write constraints.txt: the newest versions of all that any extra asks for
 	$(PYTHON) -m venv --clear build/constraints
