@@ -52,17 +52,19 @@ def encode(params: TrainParams, labels: Labels, rounds: int | None = None) -> En
     (base,) = params.loss.base_margin(labels.y, labels.weight, labels.base_score, 1)
     g_cap = min(plan.g_cap, LARGEST_G)
     places = PLACES if is_logistic else _finest(np.abs(labels.y - base).max(), g_cap // SHARE_OF_LABELS)
-    weights, more = None, 0
+    weights, more, rounding = None, 0, 36 if is_logistic else 24
     if labels.weight is not None:
-        one = reference.ROW_WEIGHT_PLACES
-        f_w = min(_finest(labels.weight.max(), 1 << one), _finest(params.reg_lambda, plan.lam_cap))
-        weights, more = _times_power(labels.weight, f_w), f_w - one
+        largest = 1 << rounding  # times |g|, 2^60
+        if is_logistic:  # as much finer as the plan allows
+            rounding -= plan.g_cap.bit_length() - 1 - PLACES
+        f_w = min(_finest(labels.weight.max(), largest), _finest(params.reg_lambda, plan.lam_cap) - PLACES + rounding)
+        weights, more = _times_power(labels.weight, f_w), f_w - rounding
     h_places = PLACES if is_logistic or weights is not None else 16
     scale = scales.scale(params, plan, rows, places + more, h_places + more)
     start = int(_times_power(np.array([base]), places)[0]) if is_logistic else 0
     y = labels.y.astype(np.int64) << PLACES if is_logistic else _times_power(labels.y - base, places)
     count = params.n_estimators if rounds is None else rounds
-    sealed = reference.Sealed(is_logistic, count, params.learning_rate, start, g_cap, h_places)
+    sealed = reference.Sealed(is_logistic, count, params.learning_rate, start, g_cap, h_places, rounding)
     return Encoded(y, weights, sealed, places, scale)
 
 

@@ -147,8 +147,9 @@ def test_evaluation_rows_change_nothing() -> None:
 
 
 def test_weights_of_one_are_no_weights() -> None:
-    """W = 2^24 for every row leaves g and h, hence the trees and weights, where lambda has the same units."""
+    """The largest weight for every row only scales g and h, hence leaves the trees, where lambda has the same units."""
     training = training_of("binary", 2)
+    training = replace(training, params=replace(training.params, security="sealed"))
     weighted = Training(
         replace(training.params, weighted=True),
         training.tables,
@@ -157,8 +158,9 @@ def test_weights_of_one_are_no_weights() -> None:
     one, other = sealed_answer(training), sealed_answer(weighted)
     assert one.trees == other.trees
     assert other.encoded.weights is not None
-    assert set(other.encoded.weights.tolist()) == {1 << 24}
-    assert one.encoded.scale.lam == other.encoded.scale.lam
+    assert set(other.encoded.weights.tolist()) == {1 << 36}
+    assert other.encoded.sealed.rounding < 36
+    assert one.encoded.scale.lam << (36 - other.encoded.sealed.rounding) == other.encoded.scale.lam
 
 
 def test_samples_are_those_of_the_participants_keys() -> None:

@@ -145,15 +145,12 @@ def gain(split: RefSplit, f_g: int, f_h: int, reg_lambda: float) -> float:
     return float(score(split.left) + score(split.right) - score(split))
 
 
-ROW_WEIGHT_PLACES = 24
-"""A row's weight of 2^24 leaves its g and h as they are, and none is larger."""
-
-
 @dataclass(frozen=True, slots=True)
 class Sealed:
     """The numbers of a sealed training that are no tree's: the loss, the rounds, the rate, where margins start.
 
-    |g| is held to `g_cap` in regression. h is in units of 2^-h_places, but for the units of row weights.
+    |g| is held to `g_cap` in regression. h is in units of 2^-h_places, but for the units of row weights: a weight of
+    2^rounding leaves g and h as they are.
     """
 
     is_logistic: bool
@@ -162,6 +159,7 @@ class Sealed:
     start: int = 0
     g_cap: int = 0
     h_places: int = PLACES
+    rounding: int = 24
 
 
 def train_sealed(
@@ -210,7 +208,7 @@ def sealed_gradients(
         g = [min(max(int(m) - int(label), -sealed.g_cap), sealed.g_cap) for m, label in zip(F, y, strict=True)]
         h = [1 << sealed.h_places] * len(g)
     if weights is not None:
-        shares = [Fraction(int(weight), 1 << ROW_WEIGHT_PLACES) for weight in weights]
+        shares = [Fraction(int(weight), 1 << sealed.rounding) for weight in weights]
         g, h = ([_round(a * share) for a, share in zip(part, shares, strict=True)] for part in (g, h))
     counts = np.ones(len(g), np.int64) if inside is None else inside.astype(np.int64)
     return np.array(g, np.int64) * counts, np.array(h, np.int64) * counts

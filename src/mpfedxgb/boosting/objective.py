@@ -41,6 +41,9 @@ class ScalePolicy:
     A private scale of h is also held back by lambda: lambda~ has `lam_room` bits above h_cap, for lambda up to 1, or as
     many as the number of rows has. Where hessians are bounded a few serve: h far below lambda needs no finer scale,
     since H + lambda is what counts. A ring of 192 bits is taken where it leaves `g_bits` bits to g.
+
+    Where `g_cap` is given and scales are private, both caps may be raised alike, by up to `raised` bits, as far as 256
+    bits hold; a ring of 192 bits is taken where it leaves two thirds of them.
     """
 
     f_g: int | None = None
@@ -50,11 +53,13 @@ class ScalePolicy:
     lam_room: int | None = None
     g_bits: int = 32
     g_most: int = 62
+    raised: int = 0
 
     def __post_init__(self) -> None:
         """Hold the policy to its two forms."""
         assert self.f_g is None or self.g_cap is not None, "a public scale of g needs a bound on g"
         assert self.f_g is None or self.f_h is not None, "h is not private where g is public"
+        assert not self.raised or (self.g_cap is not None and self.f_h is None), "caps follow from public scales"
 
 
 PRIVATE = ScalePolicy()

@@ -125,12 +125,12 @@ _LOG_LOSS_IN_PUBLIC = ScalePolicy(24, 24, g_cap=1 << 24, h_cap=1 << 22)  # |g| <
 _PROBABILITY_SCALE = ScalePolicy(h_cap=1 << 22, lam_room=2, g_bits=22)  # h <= 1/2, and both g and h shrink by rounds
 _SQUARED_SCALE = ScalePolicy(f_h=16, h_cap=1 << 16)  # h = 1
 
-# Times weights of 24 bits, g and h keep within 62. Lambda may be 16 times what the hessians of a row can be.
-_SEALED_LOG_LOSS = SealedForm(True, _LOG_LOSS_IN_PUBLIC, ScalePolicy(g_cap=1 << 24, h_cap=1 << 22, lam_room=4))
+# Times weights of 24 bits, g and h keep within 62. A light row's product keeps up to 12 of the bits of its weight.
+_SEALED_LOG_LOSS = SealedForm(True, _LOG_LOSS_IN_PUBLIC, ScalePolicy(g_cap=1 << 24, h_cap=1 << 22, raised=12))
 _SEALED_SQUARES = SealedForm(
     False,
     ScalePolicy(f_h=16, h_cap=1 << 16, g_bits=28, g_most=36),
-    ScalePolicy(h_cap=1 << 24, lam_room=4, g_bits=28, g_most=36),
+    ScalePolicy(h_cap=1 << 24, g_bits=28, g_most=36),
 )
 
 OBJECTIVES: dict[str, Objective] = {

@@ -78,12 +78,10 @@ def weight_bits(public: Plan, rows: int) -> int:
 def plan(params: TrainParams, rows: int) -> Plan:
     """Return the public widths of a training; raises DoesNotFitError for tables that no wide ring holds."""
     policy = params.scale_policy
+    if policy.raised:
+        return _raised_as_far_as_fits(params, rows)
     h_cap = policy.h_cap
-    if policy.f_h is None:
-        room = max(0, rows.bit_length() - 1) if policy.lam_room is None else policy.lam_room
-        lam = max(1, math.ceil(params.reg_lambda)) * h_cap << room
-    else:
-        lam = _lambda(params, policy.f_h)
+    lam = _lambda_cap(params, rows, h_cap) if policy.f_h is None else _lambda(params, policy.f_h)
     if policy.g_cap is not None:
         gam = gain_cap(rows, policy.g_cap)
         if policy.f_g is not None and policy.f_h is not None:
@@ -99,6 +97,25 @@ def plan(params: TrainParams, rows: int) -> Plan:
         if bits >= enough:
             return Plan(limbs, 1 << bits, h_cap, lam, gain_cap(rows, 1 << bits), None, policy.f_h)
     raise _too_wide(params, rows)
+
+
+def _raised_as_far_as_fits(params: TrainParams, rows: int) -> Plan:
+    """Return widths for caps that are raised alike (see ScalePolicy)."""
+    policy = params.scale_policy
+    assert policy.g_cap is not None
+    for limbs, enough in ((3, policy.raised * 2 // 3), (4, 0)):
+        for more in range(policy.raised, enough - 1, -1):
+            g_cap, h_cap = policy.g_cap << more, policy.h_cap << more
+            lam, gam = _lambda_cap(params, rows, h_cap), gain_cap(rows, g_cap)
+            if _fits(params, rows, g_cap, h_cap, lam, gam, limbs):
+                return Plan(limbs, g_cap, h_cap, lam, gam, None, None)
+    raise _too_wide(params, rows)
+
+
+def _lambda_cap(params: TrainParams, rows: int, h_cap: int) -> int:
+    """Return what lambda~ may be where the scale of h is private."""
+    told = params.scale_policy.lam_room
+    return max(1, math.ceil(params.reg_lambda)) * h_cap << (max(0, rows.bit_length() - 1) if told is None else told)
 
 
 def _too_wide(params: TrainParams, rows: int) -> DoesNotFitError:

@@ -49,7 +49,16 @@ from mpfedxgb.protocols.private_matrix import KEPT_BYTES, PrivateMatrix, matrice
 from mpfedxgb.protocols.quotient import LongDivision, long_division, quotient, rounded_quotient
 from mpfedxgb.protocols.reveal import reveal
 from mpfedxgb.protocols.row_blocks import BitMatrix, Matrix, RowBlocks, RowLayout, Tile, combined, expanded, tiles_times
-from mpfedxgb.protocols.rows import RowVectors, Sides, mask_rows, masked_by, masking_rows, split_rows, splitting_rows
+from mpfedxgb.protocols.rows import (
+    RowVectors,
+    Sides,
+    mask_rows,
+    masked_by,
+    masking_rows,
+    rows_in_turns,
+    split_rows,
+    splitting_rows,
+)
 from mpfedxgb.protocols.secret import (
     Secret,
     Shares,
@@ -157,6 +166,7 @@ __all__ = [
     "reveal",
     "round_off",
     "rounded_quotient",
+    "rows_in_turns",
     "select",
     "share",
     "share_bit",

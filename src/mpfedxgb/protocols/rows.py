@@ -149,6 +149,18 @@ def row_slices(rows: int, row_bytes: int) -> Iterator[slice]:
     yield from (slice(first, min(rows, first + step)) for first in range(0, rows, step))
 
 
+def rows_in_turns(rows: int, step: int, party: Party) -> Iterator[slice]:
+    """Yield so many rows at a time.
+
+    Participants take turns at the corrections from step to step, so that pieces cost them alike only M by M. A
+    rehearsal gets one of those that are alike, and does not have all rows in the end.
+    """
+    pieces = [slice(first, min(rows, first + step)) for first in range(0, rows, step)]
+    turns = [pieces[i : i + party.roster.size] for i in range(0, len(pieces), party.roster.size)]
+    for turn in party.alike(turns, lambda turn: tuple(piece.stop - piece.start for piece in turn)):
+        yield from turn
+
+
 class _Follower:
     """Any role's run in a rehearsal, in which all is hidden."""
 

@@ -123,9 +123,8 @@ class Storage:
         self._expected = 0
 
     def __enter__(self) -> Self:
-        if (
-            self.resources.spool is not None
-        ):  # this run may need no spool, and one that was killed may have left its own
+        # This run may need no spool, and one that was killed may have left its own.
+        if self.resources.spool is not None:
             tidy(self.resources.spool)
         return self
 

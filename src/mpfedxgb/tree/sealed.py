@@ -12,6 +12,7 @@ from mpfedxgb.protocols.bits import Bit, BitProduct, bit_times, open_bit, shares
 from mpfedxgb.protocols.compare_bits import negative_by_bits
 from mpfedxgb.protocols.lift import lift_secret
 from mpfedxgb.protocols.quotient import rounded_quotient
+from mpfedxgb.protocols.rows import rows_in_turns
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate_shares, reduced
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import unpack
@@ -75,18 +76,15 @@ def sum_of_leaves(party: Party, grown: Grown, weights: Secret, rows: int) -> Sha
     """Return, as shares, the weight of the leaf that each row is in: (rows,).
 
     For 16 bytes dealt per row and leaf, the coordinator's shares of the masks of the bits and of their products with
-    the masks of the weights. Participants take turns from step to step, so chunks cost them alike only M by M.
+    the masks of the weights.
 
     Rounds: 0. Sent: nothing. Reveals: nothing.
     """
     members, leaves = grown.members, weights.shape[0]
     step = max(8, _CHUNK // leaves // 8 * 8)
-    chunks = [slice(first, min(rows, first + step)) for first in range(0, rows, step)]
-    turns = [chunks[i : i + party.roster.size] for i in range(0, len(chunks), party.roster.size)]
-    alike = party.alike(turns, lambda turn: tuple(chunk.stop - chunk.start for chunk in turn))
     values = weights.reshape(leaves, 1)
     parts = []
-    for chunk in (chunk for turn in alike for chunk in turn):
+    for chunk in rows_in_turns(rows, step, party):
         packed = members[:, chunk.start // 8 : -(-chunk.stop // 8)]
         count = chunk.stop - chunk.start
         inside = Bit(Secret(unpack(packed.masked, count), unpack(packed.mask, count)))

@@ -31,7 +31,7 @@ ROUNDS = {"binary:logistic": 16, "reg:squarederror": 3}
 BYTES = {"binary:logistic": 83, "reg:squarederror": 7}
 """A row, by each auxiliary."""
 
-MORE_ROUNDS, MORE_BYTES = 6, 53
+MORE_ROUNDS, MORE_BYTES = 6, 54
 """Where rows have weights."""
 
 
@@ -48,7 +48,7 @@ class Problem:
     @property
     def expected(self) -> Any:
         """G and h as the active participant would compute them."""
-        weights = {"none": None, "weights": self.gates, "sample": self.gates << 24}[self.gate]
+        weights = {"none": None, "weights": self.gates, "sample": self.gates << self.rules.rounding}[self.gate]
         return plain_gradients(self.rules, self.margins, self.y, weights)
 
     def evaluated(self, participants: int = 3, **settings: Any) -> Evaluation:
@@ -91,8 +91,9 @@ def problem(seed: int, objective: str, gate: str, count: int) -> Problem:
     margins = np.choose(rng.integers(0, 3, count), kinds)
     gates = rng.integers(0, 2, count)
     if gate == "weights":
-        gates = np.choose(rng.integers(0, 2, count), [rng.choice([0, 1, 1 << 23, (1 << 24) - 1, 1 << 24], count), far])
-        gates = np.clip(gates, 0, 1 << 24)
+        one = 1 << rules.weight_places
+        gates = np.choose(rng.integers(0, 2, count), [rng.choice([0, 1, one >> 1, one - 1, one], count), far])
+        gates = np.clip(gates, 0, one)
     return Problem(rules, margins, y, gate, gates)
 
 

@@ -33,7 +33,8 @@ def encoded(params: TrainParams, y: Any, weight: Any = None) -> tuple[SealedRule
 
 def of_oracle(rules: SealedRules) -> reference.Sealed:
     """Return what the oracle is told of a training with these rules."""
-    return reference.Sealed(rules.is_logistic, 1, 0.3, g_cap=rules.g_cap, h_places=rules.h_whole.bit_length() - 1)
+    places = rules.h_whole.bit_length() - 1
+    return reference.Sealed(rules.is_logistic, 1, 0.3, g_cap=rules.g_cap, h_places=places, rounding=rules.rounding)
 
 
 @examples(60)
@@ -89,6 +90,29 @@ def test_weights_are_held_beside_lambda(objective: str) -> None:
         assert f"a sample weight is more than 2048 times reg_lambda={reg_lambda}" in str(refused.value)
         assert "divide the weights by a constant, or raise reg_lambda" in str(refused.value)
         assert "1025" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("objective", "rows", "heavy", "light", "bits"),
+    [
+        ("binary:logistic", 60, 1000.0, 1.0, 22),
+        ("binary:logistic", 20_000, 1000.0, 1.0, 24),
+        ("binary:logistic", 1_000_000, 1000.0, 1.0, 20),
+        ("binary:logistic", 20_000, 1e-6, 1e-6, 24),
+        ("reg:squarederror", 20_000, 1e-6, 1e-6, 17),
+    ],
+)
+def test_light_rows_keep_their_digits(objective: str, rows: int, heavy: float, light: float, bits: int) -> None:
+    """A class that weighs a thousand times the other, or weights far below lambda, leave no row a blunt number."""
+    y = np.zeros(rows)
+    y[:: rows // 20] = 1.0
+    weight = np.where(y == 1, heavy, light) / 1.1
+    _, labels = encoded(TrainParams(objective=objective, security="sealed", weighted=True), y, weight)
+    assert labels.weights is not None
+    ratio = labels.weights.min() / labels.weights.max()
+    assert ratio == pytest.approx(light / heavy, rel=2.0**-bits)
+    assert labels.weights.max() >= 1 << bits
+    assert 2.0**-labels.scale.f_g <= light * 2.0**-bits
 
 
 def far_and_near(seed: int, rows: int) -> Any:

@@ -15,7 +15,7 @@ from mpfedxgb import reference
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sealed.labels import plain_gradients
-from mpfedxgb.boosting.sealed.rules import LEAST_LAMBDA, SealedRules, sealed_rules
+from mpfedxgb.boosting.sealed.rules import SealedRules, sealed_rules
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.sigmoid import LIMIT, PLACES
 from support.property_tests import examples
@@ -57,7 +57,7 @@ def trainings(draw: st.DrawFn) -> tuple[TrainParams, int, SealedRules, scales.Pl
 def leaves(draw: st.DrawFn) -> tuple[int, int, int, int, tuple[TrainParams, int, SealedRules, scales.Plan]]:
     """Draw G and H of a leaf, the largest there are among them, lambda~, and the largest lambda~, for a training."""
     params, rows, rules, plan = training = draw(trainings())
-    one = reference.ROW_WEIGHT_PLACES
+    one = rules.weight_places
     inside = draw(st.sampled_from([1, rows]))
     kinds = draw(st.integers(1, min(3, inside)))  # of rows that are alike
     counts = [inside // kinds] * (kinds - 1) + [inside - (kinds - 1) * (inside // kinds)]
@@ -71,7 +71,7 @@ def leaves(draw: st.DrawFn) -> tuple[int, int, int, int, tuple[TrainParams, int,
     y = np.array([draw(st.sampled_from(labels)) for _ in counts], np.int64)
     gh = plain_gradients(rules, margins, y, weights)
     G, H = (int(np.dot(part.astype(object), np.array(counts, object))) for part in gh)
-    lam = draw(st.sampled_from([LEAST_LAMBDA, plan.lam_cap])) if params.weighted else plan.lam_cap
+    lam = draw(st.sampled_from([rules.least_lambda, plan.lam_cap])) if params.weighted else plan.lam_cap
     return G, H, lam, plan.lam_cap, training
 
 

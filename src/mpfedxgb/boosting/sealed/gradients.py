@@ -14,7 +14,7 @@ from operator import add
 
 import numpy as np
 
-from mpfedxgb.boosting.sealed.rules import WEIGHT_PLACES, SealedRules
+from mpfedxgb.boosting.sealed.rules import SealedRules
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.bits import Bit, BitProduct, opening_bit, shares_of_bit_products
 from mpfedxgb.protocols.bits_to_ring import BitField, bits_to_ring
@@ -22,6 +22,7 @@ from mpfedxgb.protocols.compare_bits import Borrow, Sign, compare_together
 from mpfedxgb.protocols.look_up import looking_up
 from mpfedxgb.protocols.multiply import Product, multiplying, sums_of_products
 from mpfedxgb.protocols.opening import masking, open_groups, open_pending
+from mpfedxgb.protocols.rows import rows_in_turns
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate_shares, public_secret, to_shares
 from mpfedxgb.protocols.truncate import cut, round_off
 from mpfedxgb.ring.array import RingArray
@@ -48,7 +49,7 @@ COMPARED_IN = 2
 """Rounds of a comparison inside a rounding, on bits: a seventh of the bytes of one on bytes, for a round more."""
 
 CHUNK = 1 << 17
-"""Rows that are worked on at a time; what is dealt for them takes about a kilobyte each."""
+"""Rows that are worked on at a time; what is dealt for them takes some 0.8 kB each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,17 +76,12 @@ class Rows:
 def secure_gradients(party: Party, rows: Rows, rules: SealedRules) -> Shares:
     """Return shares of g~ and h~, (2, rows).
 
-    Participants take turns from step to step, so chunks cost them alike only M by M.
-
     Rounds: for every 2^17 rows 3 for squared error and 16 for log-loss, and 6 more where rows have weights. Sent: some
-    7 bytes a row for squared error and 83 for log-loss, and 53 more where rows have weights, by each auxiliary.
+    7 bytes a row for squared error and 83 for log-loss, and 54 more where rows have weights, by each auxiliary.
     Reveals: nothing.
     """
     count = rows.margins.shape[0]
-    chunks = [slice(first, min(count, first + CHUNK)) for first in range(0, count, CHUNK)]
-    turns = [chunks[i : i + party.roster.size] for i in range(0, len(chunks), party.roster.size)]
-    alike = party.alike(turns, lambda turn: tuple(some.stop - some.start for some in turn))
-    parts = [_of_chunk(party, rows[some], rules) for turn in alike for some in turn]
+    parts = [_of_chunk(party, rows[some], rules) for some in rows_in_turns(count, CHUNK, party)]
     if party.follows_shapes:
         return Shares(RingArray.hidden(VECTOR, (2, count)))
     return concatenate_shares(parts)
@@ -99,7 +95,7 @@ def _of_chunk(party: Party, rows: Rows, rules: SealedRules) -> Shares:
         return gradients
     (masked,) = open_pending(party, [masking(party, gradients)])
     (weighed,) = sums_of_products(party, [[Product((masked, rows.weights))]], name="weigh rows")
-    return to_shares(party, round_off(party, weighed, WEIGHT_PLACES, COMPARED_IN))
+    return to_shares(party, round_off(party, weighed, rules.rounding, COMPARED_IN))
 
 
 Term = tuple[tuple[Bit, ...], Secret]

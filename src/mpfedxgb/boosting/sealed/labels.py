@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sealed.rules import LEAST_LAMBDA, WEIGHT_PLACES, SealedRules, h_places
+from mpfedxgb.boosting.sealed.rules import MOST_TIMES_LAMBDA, SealedRules, h_places
 from mpfedxgb.errors import UserError
 from mpfedxgb.ring.fixed import encode_fixed
 from mpfedxgb.sigmoid import PLACES, sigmoid
@@ -41,7 +41,7 @@ class SealedLabels:
         """Return g~ and h~ of the first round, (2, rows), for rows inside the sample."""
         weights = self.weights
         if weights is None and inside is not None:
-            weights = inside.astype(np.int64) << WEIGHT_PLACES
+            weights = inside.astype(np.int64) << rules.rounding
         elif weights is not None and inside is not None:
             weights = weights * inside
         return plain_gradients(rules, np.full(len(self.y), self.start, np.int64), self.y, weights)
@@ -56,16 +56,15 @@ def encode_labels(
         places = scales.finest(float(np.abs(y - base).max()), plan.g_cap // _SHARE_OF_LABELS)
     weights, more = None, 0
     if weight is not None:
-        f_w = min(
-            scales.finest(float(weight.max()), 1 << WEIGHT_PLACES), scales.finest(params.reg_lambda, plan.lam_cap)
-        )
-        weights, more = encode_fixed(weight, f_w, 1 << WEIGHT_PLACES), f_w - WEIGHT_PLACES
+        at_most = scales.finest(params.reg_lambda, plan.lam_cap) - h_places(plan) + rules.rounding
+        largest = 1 << rules.weight_places
+        f_w = min(scales.finest(float(weight.max()), largest), at_most)
+        weights, more = encode_fixed(weight, f_w, largest), f_w - rules.rounding
     scale = scales.scale(params, plan, rows, places + more, h_places(plan) + more)
-    if weight is not None and scale.lam < LEAST_LAMBDA:
-        most = (1 << (WEIGHT_PLACES - 1)) // LEAST_LAMBDA  # the scale is a power of two, so up to twice as much may fit
+    if weight is not None and scale.lam < rules.least_lambda:
         raise UserError(
-            f"a sample weight is more than {most} times reg_lambda={params.reg_lambda:g}, and security='sealed' has no "
-            "room for it; divide the weights by a constant, or raise reg_lambda"
+            f"a sample weight is more than {MOST_TIMES_LAMBDA} times reg_lambda={params.reg_lambda:g}, and "
+            "security='sealed' has no room for it; divide the weights by a constant, or raise reg_lambda"
         )
     if rules.is_logistic:
         return SealedLabels(places, int(encode_fixed(base, places)), y.astype(np.int64) << PLACES, weights, scale)
@@ -82,7 +81,7 @@ def plain_gradients(rules: SealedRules, margins: Ints, y: Ints, weights: Ints | 
         h = np.full_like(g, rules.h_whole)
     if weights is None:
         return np.stack([g, h])
-    return np.stack([_rounded(g * weights, WEIGHT_PLACES), _rounded(h * weights, WEIGHT_PLACES)])
+    return np.stack([_rounded(g * weights, rules.rounding), _rounded(h * weights, rules.rounding)])
 
 
 def _rounded(numbers: Ints, places: int) -> Ints:

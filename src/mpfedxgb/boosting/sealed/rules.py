@@ -18,11 +18,16 @@ from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.tree.sealed import Division
 
-WEIGHT_PLACES = 24
-"""Bits of a row's weight, beside the largest."""
+_PRODUCT_BITS = 60
+"""Bits of a row's g times its weight at most: g of log-loss has 24 of them, and of regression up to 36."""
 
-LEAST_LAMBDA = 1 << 12
-"""The least lambda~ where its scale is private: it bounds the leaf weights, and rows may weigh 2,048 lambda."""
+_MOST_G_BITS = 36
+
+_LEAST_LAMBDA = 1 << 12
+"""The least lambda~ where its scale is private, in units of g and h that weights have not made finer."""
+
+MOST_TIMES_LAMBDA = (1 << (PLACES - 1)) // _LEAST_LAMBDA
+"""A row may weigh so many times lambda; scales are powers of two, so that up to twice as much may fit."""
 
 _MARGIN_BITS = 61
 """Bits of a margin at most, and its sign: sums of two keep within the ring."""
@@ -33,15 +38,23 @@ class SealedRules:
     """What all roles know of the numbers of a sealed training.
 
     `g_cap` bounds |g~|. `h_whole` is the hessian of a row in regression. Margins have up to `margin_bits` bits, their
-    sign included.
+    sign included. Row weights have `weight_places` bits beside the largest. Of g and h times a weight `rounding` places
+    are rounded off: as many, or fewer, which leaves light rows some bits of theirs.
     """
 
     is_logistic: bool
     weighted: bool
     g_cap: int
     h_whole: int
+    weight_places: int
+    rounding: int
     margin_bits: int
     division: Division
+
+    @property
+    def least_lambda(self) -> int:
+        """The least lambda~ where its scale is private: it bounds the leaf weights."""
+        return _LEAST_LAMBDA << (self.weight_places - self.rounding)
 
 
 def sealed_rules(params: TrainParams, plan: Plan, rows: int) -> SealedRules:
@@ -53,7 +66,10 @@ def sealed_rules(params: TrainParams, plan: Plan, rows: int) -> SealedRules:
     if rate == 0:
         raise DoesNotFitError(f"learning_rate={params.learning_rate!r} is zero as a float32; raise it")
     f_h = h_places(plan)
-    largest = _largest_weight(plan, rows, rate, f_h, is_logistic, params.weighted)
+    weight_places = _PRODUCT_BITS - (PLACES if is_logistic else _MOST_G_BITS)
+    finer = plan.g_cap.bit_length() - 1 - PLACES if is_logistic and params.weighted else 0
+    least = _LEAST_LAMBDA << finer if params.weighted else plan.lam_cap  # without weights it is public, the cap itself
+    largest = _largest_weight(plan, rows, rate, f_h, is_logistic, params.weighted, least)
     start = 1 << (PLACES + 7) if is_logistic else 0  # XGBoost starts from no log-odds beyond 14
     most = params.n_estimators * largest + start + 2 * plan.g_cap  # a margin less a label, and how far from a bound
     if most.bit_length() > _MARGIN_BITS:
@@ -80,6 +96,8 @@ def sealed_rules(params: TrainParams, plan: Plan, rows: int) -> SealedRules:
         weighted=params.weighted,
         g_cap=plan.g_cap,
         h_whole=1 << f_h,
+        weight_places=weight_places,
+        rounding=weight_places - finer,
         margin_bits=most.bit_length() + 1,
         division=division,
     )
@@ -90,9 +108,10 @@ def h_places(plan: Plan) -> int:
     return PLACES if plan.f_h is None else plan.f_h
 
 
-def _largest_weight(plan: Plan, rows: int, rate: Fraction, f_h: int, is_logistic: bool, weighted: bool) -> int:
-    """Return a bound on |rate G 2^f_h / (H + lambda~)|."""
-    least = LEAST_LAMBDA if weighted else plan.lam_cap  # lambda~ is public and the cap itself, without weights
+def _largest_weight(
+    plan: Plan, rows: int, rate: Fraction, f_h: int, is_logistic: bool, weighted: bool, least: int
+) -> int:
+    """Return a bound on |rate G 2^f_h / (H + lambda~)|, where lambda~ is at least `least`."""
     if is_logistic:
         most = Fraction(rows * plan.g_cap << f_h, least)
     else:  # h = 1, so |G| <= g_cap H but for the rounding of g, by half a unit a row where rows have weights
