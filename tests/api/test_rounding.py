@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mpfedxgb import reference
-from mpfedxgb.api.rounding import Sums, float32_gradients, integer_gradients, sealed_gradients
+from mpfedxgb.api.rounding import Sums, float32_gradients, integer_gradients, integer_gradients_of_sealed
 from mpfedxgb.boosting import Labels, scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.ring.fixed import encode_fixed
@@ -69,7 +69,7 @@ def test_those_of_sealed_trainings_are_the_oracles(objective: str, size: float, 
     sums = rng.integers(-(1 << 26), 1 << 26, 40) << (32 - encoded.places)
     (base,) = params.loss.base_margin(labels.y, labels.weight, None, 1)
 
-    found = sealed_gradients(params, labels.y, labels.weight, float(base), sums[None], 3)
+    found = integer_gradients_of_sealed(params, labels.y, labels.weight, float(base), sums[None], 3)
 
     margins = encoded.sealed.start + (sums >> (32 - encoded.places))
     g, h = reference.sealed_gradients(encoded.sealed, margins, encoded.y, encoded.weights)
@@ -84,7 +84,7 @@ def test_those_of_sealed_trainings_are_the_oracles(objective: str, size: float, 
 def test_sealed_sums_finer_than_a_joined_models_are_off_by_their_rounding() -> None:
     """Small labels have finer steps than 2^-32, to which `join` rounds every tree."""
     params = TrainParams(objective="reg:squarederror", security="sealed")
-    found = sealed_gradients(params, np.array([1e-6, 2e-6, 5e-6]), None, 0.0, np.zeros((1, 3), np.int64), 3)
+    found = integer_gradients_of_sealed(params, np.array([1e-6, 2e-6, 5e-6]), None, 0.0, np.zeros((1, 3), np.int64), 3)
     assert (found.error_g == 3 * 2.0**-33).all()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,40 @@ class TestEvaluationRows:
             fit(halves(known), Y, eval_set=[(halves(mixed), labels(mixed, "binary"))])
         fitted = fit(halves(known), Y, eval_set=[(halves(LATER.set_axis(names[:20])), Y_LATER)])
         assert len(fitted.evals_result_["validation_0"]["logloss"]) == 3
+
+    @pytest.mark.parametrize(
+        ("own", "rows", "common"),
+        [
+            (X[:40], X[35:], 5),
+            (X[20:], X[:25], 5),
+            (X[20:50], X[45:], 5),
+            (X[:40], X[40:], 0),
+            (X[20:], X[:20], 0),
+        ],
+    )
+    def test_of_slices(self, own: pd.DataFrame, rows: pd.DataFrame, common: int) -> None:
+        """The usual way to keep rows back: it does not matter which slice begins with row 0."""
+        fit = partial(
+            FedXGBClassifier(**SEALED).fit,
+            halves(own),
+            labels(own, "binary"),
+            eval_set=[(halves(rows), labels(rows, "binary"))],
+        )
+        if not common:
+            assert fit().evals_result_
+            return
+        with pytest.raises(
+            DataError, match=f"{common} of {len(rows)} rows are training rows, by their index and values"
+        ):
+            fit()
+
+    def test_of_other_labels(self) -> None:
+        """Labels that differ do not make a training row another one where most of the table are such rows."""
+        rows = X.sample(frac=0.5, random_state=1).set_axis(range(5000, 5000 + ROWS // 2))
+        with pytest.raises(DataError, match="30 of 30 rows are training rows, by their values"):
+            FedXGBClassifier(**SEALED).fit(
+                halves(X.set_axis(range(100, 100 + ROWS))), Y, eval_set=[(halves(rows), labels(rows, "binary"))]
+            )
 
     def test_of_tables_with_ids(self) -> None:
         """Ids decide, whatever the values are."""

@@ -24,7 +24,7 @@ from mpfedxgb.data.ids import Ids, sort_by_id
 from mpfedxgb.errors import UserError
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.overview import overview
-from mpfedxgb.federation.programs import refuse_training_rows
+from mpfedxgb.federation.programs import refuse_training_ids
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.role import load_model
 from mpfedxgb.federation.rows import read_rows
@@ -85,12 +85,12 @@ def ids(people: Sequence[object]) -> Ids:
 )
 def test_who_may_be_evaluated(train: list[str], evaluation: list[str], common: int) -> None:
     """Nobody who is trained on, however the id is written; the message counts and never names."""
-    refuse_training_rows("bank", [ids(train)])
+    refuse_training_ids("bank", [ids(train)])
     if not common:
-        refuse_training_rows("bank", [ids(train), ids(evaluation)])
+        refuse_training_ids("bank", [ids(train), ids(evaluation)])
         return
     with pytest.raises(UserError, match=f"bank: {common} of {len(evaluation)} evaluation rows are training") as caught:
-        refuse_training_rows("bank", [ids(train), ids(evaluation)])
+        refuse_training_ids("bank", [ids(train), ids(evaluation)])
     assert not any(person in str(caught.value) for person in PERSONS)
 
 

@@ -13,7 +13,13 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import to_booster
-from mpfedxgb.api.rounding import FLOAT32, RoundedGradients, float32_gradients, integer_gradients, sealed_gradients
+from mpfedxgb.api.rounding import (
+    FLOAT32,
+    RoundedGradients,
+    float32_gradients,
+    integer_gradients,
+    integer_gradients_of_sealed,
+)
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
 from mpfedxgb.boosting.objective import Floats, Objective
 from mpfedxgb.boosting.params import TrainParams
@@ -281,7 +287,7 @@ class _Comparison:
         if params.is_sealed:
             (base,) = self.joined.base_margin
             sums = self.margins - encode_fixed(base, WEIGHT_BITS)
-            self._ours_now = sealed_gradients(params, self.y, self.weight, base, sums, number)
+            self._ours_now = integer_gradients_of_sealed(params, self.y, self.weight, base, sums, number)
         else:
             ours = np.ldexp(self.margins.astype(np.float64), -WEIGHT_BITS)
             self._ours_now = integer_gradients(params, self.loss, self.y, self.weight, ours)

@@ -114,7 +114,7 @@ def integer_gradients(
     return RoundedGradients(g, h, off_g, off_h, reg_lambda, gamma, lost_h=np.zeros(len(h)))
 
 
-def sealed_gradients(
+def integer_gradients_of_sealed(
     params: TrainParams, y: Floats, weight: Floats | None, base: float, sums: npt.NDArray[np.int64], trees: int
 ) -> RoundedGradients:
     """Return g and h of one tree as a sealed federation has them, where so many trees add up to sums (1, rows).

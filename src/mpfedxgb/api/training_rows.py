@@ -2,9 +2,9 @@
 
 The active participant gets the margins of evaluation rows round by round, and so their leaves. With an id column it is
 plain which rows are meant. Without one, two rows are taken for one if pandas' index has the same label for both and
-they are alike in all columns. Tables that only count their rows, and arrays, have no labels: there a table is refused
-if it is the training table once more, or if more than half of its rows are alike in all columns to a training row that
-is one of a kind. A repeated row may be somebody else's, so a few of them are nothing to stop for.
+they are alike in all columns; where both tables only count their rows, labels say nothing. Whatever the labels, a table
+is refused if it is the training table once more, or if more than half of its rows are alike in all columns to a
+training row that is one of a kind. A repeated row may be somebody else's, so a few of them are nothing to stop for.
 """
 
 from __future__ import annotations
@@ -45,13 +45,15 @@ def _common(training: Rows, evaluation: Rows) -> tuple[int, str]:
     first, second = _digests(tables), _digests(others)
     if np.array_equal(first, second):
         return len(second), "values"
-    labels = [index for index in (order.index, other.index) if index is not None and _says_who(index)]
-    if len(labels) == 2:
-        known, asked = (pd.MultiIndex.from_arrays(pair) for pair in zip(labels, (first, second), strict=True))
-        return int(asked.isin(known).sum()), "index and values"
+    labelled = 0
+    if order.index is not None and other.index is not None and (_says_who(order.index) or _says_who(other.index)):
+        known, asked = (pd.MultiIndex.from_arrays(pair) for pair in ((order.index, first), (other.index, second)))
+        labelled = int(asked.isin(known).sum())
     values, counts = np.unique(first, return_counts=True)
     alike = int(np.isin(second, values[counts == 1]).sum())
-    return alike if 2 * alike > len(second) else 0, "values"
+    if 2 * alike > len(second) and alike > labelled:
+        return alike, "values"
+    return labelled, "index and values"
 
 
 def _says_who(index: pd.Index[Any]) -> bool:

@@ -14,7 +14,7 @@ from mpfedxgb.boosting.progress import EvaluationState, Progress, State
 from mpfedxgb.boosting.setup import Setup, TrainData, set_up
 from mpfedxgb.boosting.update import UPDATES
 from mpfedxgb.data.candidates import Candidates
-from mpfedxgb.errors import CheckpointError
+from mpfedxgb.errors import CheckpointError, SettingsError
 from mpfedxgb.party.bounds import check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
@@ -55,6 +55,8 @@ def secure_train(
     rounds of a training of more.
     """
     params.check_protected("a protocol")
+    if continues and params.is_sealed:
+        raise SettingsError("security='sealed' goes on from no model: somebody would have to know its margins")
     setup = set_up(party, params, data, held)  # 2, 4
     update = UPDATES[params.security]
     state = state_of_model(party, setup) if continues else _first_state(party, setup, progress)

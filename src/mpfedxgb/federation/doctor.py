@@ -39,7 +39,7 @@ from mpfedxgb.errors import (
 )
 from mpfedxgb.federation.aligning import NAMES
 from mpfedxgb.federation.alignment import alignment_path, rows_in_common
-from mpfedxgb.federation.programs import refuse_training_rows
+from mpfedxgb.federation.programs import refuse_training_ids
 from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.rows import Rows, encode_labels, read_rows
 from mpfedxgb.federation.settings import RoleSettings
@@ -183,7 +183,7 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
 def _evaluation_rows(settings: RoleSettings, ids: list[Ids]) -> Iterator[Finding]:
     """Yield training rows among those to evaluate a sealed training on; an alignment may still leave them out."""
     try:
-        refuse_training_rows(settings.role.name, ids)
+        refuse_training_ids(settings.role.name, ids)
     except UserError as error:
         aligns = settings.data is not None and settings.data.align
         yield _warning("data", str(error)) if aligns else _problem("data", error)

@@ -67,7 +67,7 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
         party.on_progress = mine.on_progress
     check_alignment(party, mine.ids)
     if params.is_sealed:
-        refuse_training_rows(party.name, mine.ids)
+        refuse_training_ids(party.name, mine.ids)
     with Storage(mine.limits) as storage, closing(_row_blocks(mine.cluster, storage)) as held:
         result = secure_train(party, params, mine.data, mine.progress, held)
     assert result is not None
@@ -165,7 +165,7 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
                 raise UserError(_differ(active, party.roster.name(m), what, int(counts[i]), int(arrays[0][i])))
 
 
-def refuse_training_rows(name: str, ids: Sequence[Ids]) -> None:
+def refuse_training_ids(name: str, ids: Sequence[Ids]) -> None:
     """Raise UserError if evaluation rows of a sealed training are training rows; it says how many, never which.
 
     The active participant gets the margins of evaluation rows round by round, and so their leaves. Every participant
