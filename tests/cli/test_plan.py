@@ -31,6 +31,23 @@ def frame(rows: int = 150, columns: int = 6) -> pd.DataFrame:
     return numbers.assign(y=(numbers.sum(axis=1) > 0).astype(int))
 
 
+def test_options_that_would_change_nothing(shell: Shell, tmp_path: Path) -> None:
+    """They are refused, and the message says where it is decided instead."""
+    table, settings = tmp_path / "all.csv", tmp_path / "fed" / "bank" / "bank.toml"
+    frame().to_csv(table, index=False)
+    assert shell.run("init", tmp_path / "fed", "--participants", "bank,telecom") == 0
+    for words, told in (
+        ((settings, "--security", "strict"), f"--security goes with --table or sizes; here {settings} says it"),
+        ((settings, "--trees", 3), f"--trees goes with --table or sizes; here {settings} says it"),
+        (("--table", table, "--label", "y", "--rows", 5), f"--rows goes with sizes; {table} says it by itself"),
+        (("--table", table, "--label", "y", "--classes", 3), f"--classes goes with sizes; {table} says it by itself"),
+        (("--rows", 5, "--columns", 4, "--label", "y"), "--label goes with --table; name the table too"),
+    ):
+        assert shell.run("plan", *words) == ExitCode.USER
+        assert told in shell.err
+    assert shell.run("plan", settings, "--columns", "9,4", "--json") == 0
+
+
 def test_from_sizes(shell: Shell) -> None:
     """A million rows are planned from numbers alone, as a page and as JSON that says the same."""
     asked = (

@@ -50,9 +50,16 @@ REFUSED = {
     "device": "everything runs on the CPU; leave it out",
     "gpu_id": "everything runs on the CPU; leave it out",
     "multi_strategy": "several classes grow one tree each",
-    "importance_type": "ask feature_importance(kind) for weight or cover",
+    "importance_type": "ask feature_importance(kind) for weight, cover or gain",
 }
 """XGBoost parameters that cannot be expressed, and why."""
+
+
+def check_for_work(security: str, what: str) -> None:
+    """Raise SettingsError unless what the command line gives as --security is a mode for real tables."""
+    if security not in FOR_WORK:
+        raise SettingsError(f"--security {security} is not for {what}; it is one of {', '.join(FOR_WORK)}")
+
 
 ALIASES = {
     "eta": "learning_rate",

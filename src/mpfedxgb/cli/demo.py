@@ -18,10 +18,9 @@ from sklearn.model_selection import train_test_split
 
 from mpfedxgb.api.estimators import FedXGBClassifier
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
-from mpfedxgb.boosting.params import FOR_WORK, STRICT
+from mpfedxgb.boosting.params import FOR_WORK, STRICT, check_for_work
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.trial import Trial
 from mpfedxgb.report.record import RunRecord
 
@@ -58,8 +57,7 @@ def demo(
     mpfedxgb show demo-models            the trees that each of them has
     mpfedxgb simulate --help             next: the same with a table of your own
     """
-    if security not in FOR_WORK:
-        raise SettingsError(f"--security {security} is not for the demo; it is one of {', '.join(FOR_WORK)}")
+    check_for_work(security, "the demo")
     console = Console(highlight=False)
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=0, stratify=y)

@@ -21,7 +21,8 @@ def importance(
     """Tell how much a participant's own features matter, and how often each participant's columns split.
 
     A part of a model is enough: every participant may know the splits of its own features and who owns each split.
-    Gains and covers are known to the active participant alone. A folder of parts is told part by part.
+    Gains and covers are known to the active participant alone, and after a sealed training to nobody. A folder of parts
+    is told part by part.
     """
     parts = load_parts(model) if model.is_dir() else [PartialModel.load(model)]
     if as_json:

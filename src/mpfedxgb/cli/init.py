@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from mpfedxgb.atomic import PUBLIC, write_file
-from mpfedxgb.boosting.params import FOR_WORK, STRICT
+from mpfedxgb.boosting.params import FOR_WORK, STRICT, check_for_work
 from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import SettingsError
@@ -70,9 +70,7 @@ def init(
             )
     if topology not in TOPOLOGIES:
         raise SettingsError(f"--topology {topology} is not known; it is one of {', '.join(TOPOLOGIES)}")
-    if security not in FOR_WORK:
-        told = f"--security {security} is not for a federation that begins; it is one of {', '.join(FOR_WORK)}"
-        raise SettingsError(f"{told}, and [training] security can be changed later")
+    check_for_work(security, "a federation that begins, whose [training] security can be changed later")
     places = _places(roster, host or [], ports, topology)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "is not empty" if folder.is_dir() else "is a file"

@@ -13,7 +13,7 @@ from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.boosting.calibration import timed
 from mpfedxgb.boosting.forecast import Forecast, forecast
 from mpfedxgb.boosting.objectives import FOR_NUMBERS
-from mpfedxgb.boosting.params import FOR_WORK, STRICT, TrainParams
+from mpfedxgb.boosting.params import FOR_WORK, STRICT, TrainParams, check_for_work
 from mpfedxgb.boosting.room import check_limits, check_role, check_simulation
 from mpfedxgb.cli.columns import leave_out, listed, take_label
 from mpfedxgb.cli.simulate import choose_objective, parse_participants
@@ -27,6 +27,14 @@ from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.tree.level import TableSizes
 
+_OF_SETTINGS = frozenset({"settings", "rows", "evaluation_rows", "columns", "candidates", "as_json"})
+"""Options that say something beside a settings file; the rest stands in it."""
+
+_NOT_OF_TABLES = _OF_SETTINGS - {"as_json"} | {"classes", "weighted"}
+"""Options that a table answers by itself."""
+
+_OF_TABLES_ALONE = frozenset({"label", "drop"})
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -39,6 +47,7 @@ class Asked:
 
 
 def plan(
+    context: typer.Context,
     settings: Annotated[Path | None, typer.Argument(help="Settings file of a role (.toml).")] = None,
     table: Annotated[Path | None, typer.Option(help="CSV or Parquet file with all columns and the label.")] = None,
     label: Annotated[str, typer.Option(help="With --table, the label's column.")] = "",
@@ -88,6 +97,10 @@ def plan(
     mpfedxgb plan --rows 1000000 --columns 28 --participants 4 --depth 5 --trees 50 --link wan
     mpfedxgb plan --rows 50000 --columns 28 --participants 4 --security sealed      beside strict
     """
+    if settings is not None and table is not None:
+        raise SettingsError("give a settings file or --table, not both")
+    _refuse_idle_options(context, settings, table)
+    check_for_work(security, "a plan")
     asked = Asked(rows, evaluation_rows, columns, candidates)
     params = TrainParams(
         objective=objective or ("multi:softprob" if classes > 2 else TrainParams().objective),
@@ -100,9 +113,6 @@ def plan(
         weighted=weighted,
         security=security,
     )
-    params.check_protected("a plan")
-    if settings is not None and table is not None:
-        raise SettingsError("give a settings file or --table, not both")
     if settings is not None:
         told, verdict = _of_settings(settings, asked)
     elif table is not None:
@@ -113,6 +123,22 @@ def plan(
         typer.echo(json.dumps({**told.to_dict(), "room": verdict}, indent=1))
     else:
         typer.echo(f"{told}\n\n{verdict}")
+
+
+def _refuse_idle_options(context: typer.Context, settings: Path | None, table: Path | None) -> None:
+    """Raise SettingsError for an option that was given and would change nothing."""
+    for option in context.command.params:
+        name = option.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        shown = option.opts[0]
+        if settings is not None and name not in _OF_SETTINGS:
+            raise SettingsError(f"{shown} goes with --table or sizes; here {settings} says it: change it there")
+        if table is not None and name in _NOT_OF_TABLES:
+            raise SettingsError(f"{shown} goes with sizes; {table} says it by itself: leave it out")
+        if settings is None and table is None and name in _OF_TABLES_ALONE:
+            raise SettingsError(f"{shown} goes with --table; name the table too")
 
 
 def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
