@@ -41,7 +41,7 @@ from mpfedxgb.api.models import to_booster
 from mpfedxgb.api.parity import xgboost_parameters
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.federation.trial import free_ports, last_line
+from mpfedxgb.federation.trial import hold_ports, last_line
 from mpfedxgb.transport.certificates import Authority
 from plain_table import table
 
@@ -156,10 +156,17 @@ def unprotected(
         for rank, block in enumerate(blocks):
             np.save(folder / f"x{rank}.npy", block)
         np.save(folder / "y.npy", y.to_numpy())
-        (port,) = free_ports(1)
-        job = {"port": port, "workers": len(blocks), "deadline": DEADLINE + 10, "params": params, "trees": trees}
+        (held,) = hold_ports(1)
+        job = {
+            "port": held.getsockname()[1],
+            "workers": len(blocks),
+            "deadline": DEADLINE + 10,
+            "params": params,
+            "trees": trees,
+        }
         (folder / "job.json").write_text(json.dumps(job))
-        _run(python, folder, len(blocks))
+        with held:
+            _run(python, folder, len(blocks))
         return json.loads((folder / "result.json").read_text()), np.load(folder / "margins.npy", allow_pickle=False)
 
 

@@ -594,11 +594,12 @@ made = Checkpoints(Path(sys.argv[1]), {"session": "s"})
 margins = np.arange(100_000, dtype=np.int64).reshape(1, -1)
 tree = (Leaf(None),) * 5_000
 trees = []
-print("ready", flush=True)
 for rounds in range(1, 1_000_000):
     trees.append(tree)
     judged = EvaluationState(margins + rounds, {"v": {"rmse": [float(rounds)]}}, None, None, (0, 0, 0, 0, rounds))
     made.save(State(rounds, False, trees, judged))
+    if rounds == 1:
+        print("ready", flush=True)
 """
 
 

@@ -30,7 +30,6 @@ from mpfedxgb.errors import PeerFailedError, PeerTimeoutError
 from mpfedxgb.federation.programs import KIND_OF_SESSION
 from mpfedxgb.federation.session import open_transport
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.trial import free_ports
 from mpfedxgb.party import Meter, Party
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.handshake import shake_hands
@@ -38,6 +37,7 @@ from mpfedxgb.transport import Kind, Transport, encode
 from mpfedxgb.transport.grpc import Endpoints, connect
 from mpfedxgb.transport.grpc.tls import Identity
 from support.commands import Shell
+from support.loopback import reserved_ports
 from support.role_processes import WAIT, Place, make_nursery, place, processes_that_name
 from support.small_disk import small_disk
 
@@ -76,12 +76,19 @@ def take_models(trained: Path, made: Place) -> None:
 # From the first command to the last
 
 
+@pytest.fixture
+def two_ports() -> Iterator[list[int]]:
+    """Return ports that are held: others may be testing on the usual ones."""
+    with reserved_ports(2) as held:
+        yield held
+
+
 def test_the_printed_commands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], two_ports: list[int]
 ) -> None:
     """One terminal per role, by the commands that `init` prints: train, predict, report, join, load with xgboost."""
     shell, folder = Shell(monkeypatch, capsys), tmp_path / "federation"
-    ports = ",".join(map(str, free_ports(2)))  # others may be testing on the usual ones
+    ports = ",".join(map(str, two_ports))
     assert shell.run("init", folder, "--participants", "bank,telecom", "--ports", ports) == 0
     printed = [shlex.split(line) for line in shell.out.splitlines() if line.startswith("mpfedxgb ")]
     commands = {(words[1], words[2].split("/")[-1], words[-1]): words for words in printed}

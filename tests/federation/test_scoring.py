@@ -307,9 +307,9 @@ def test_a_batch_without_rows_is_refused() -> None:
 
 def test_a_session_may_be_idle() -> None:
     """For longer than anybody's deadline: the active participant says that it is still there."""
-    with session(deadline=1.5) as running:
+    with session(deadline=3.0) as running:
         first = running.score([8])
-        time.sleep(3.5)
+        time.sleep(7.0)
         assert running.score([8]).tolist() == first.tolist()
     frames = [f for f in running.recorder.links[1, COORDINATOR] if f.label == f"announce {BATCH}"]
     told = [int(frame.arrays[0][0]) for frame in frames]

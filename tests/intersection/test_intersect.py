@@ -256,7 +256,7 @@ def test_a_role_that_falls_silent() -> None:
 
         communicator.send = other  # type: ignore[method-assign] # a role that does not follow the program
 
-    ended = outcomes(LISTS, {3: silent}, deadline=1.0)
+    ended = outcomes(LISTS, {3: silent}, deadline=2.0)
     assert isinstance(ended[ACTIVE].error, PeerTimeoutError)
-    assert "retail sent nothing for 1" in str(ended[ACTIVE].error)
+    assert "retail sent nothing for 2" in str(ended[ACTIVE].error)
     assert all(one.error is not None for one in ended[1:])

@@ -263,7 +263,7 @@ def test_a_stopped_role_that_wakes_up_later_ends(released: threading.Event) -> N
             ended.set()
         return False
 
-    run(2, 1, trouble, deadline=0.3)
+    run(2, 1, trouble, deadline=1.0)
     released.set()
     assert ended.wait(LIMIT)
     assert len(woken) == 1

@@ -570,7 +570,7 @@ def test_participants_check_the_coordinator_too(words: bytes, message: str) -> N
 def test_the_first_message_may_take_longer() -> None:
     """Until everybody is there a role waits longer, if it is told to; after that as long as the settings say."""
     hub = MemoryHub(ROSTER.links(), 1 << 20)
-    late = 1.5
+    late = 3.0
 
     def run(role: int) -> Outcome[str]:
         time.sleep(late if role == 3 else 0)

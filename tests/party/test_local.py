@@ -227,7 +227,7 @@ def test_a_role_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch, relea
 
     monkeypatch.setattr(local, "run_roles", noted)
     with pytest.raises(PeerTimeoutError, match="P3 sent nothing"):
-        run_locally(program, 3, in_trouble(3, hang), SessionSettings(deadline=1.0))
+        run_locally(program, 3, in_trouble(3, hang), SessionSettings(deadline=2.0))
     assert any(thread.name == "P3" for thread in threading.enumerate())
     assert type(outcomes[3].error) is FederationError
     assert str(outcomes[3].error) == "P3 did not stop after another role had failed; its thread is left to itself"

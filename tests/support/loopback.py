@@ -14,6 +14,7 @@ from typing import Any
 
 import mpfedxgb
 from contracts.transport_contract import LONG, ROOM, Call, Link
+from mpfedxgb.federation.trial import hold_ports
 from mpfedxgb.transport import Transport
 from mpfedxgb.transport.grpc import Endpoints, GrpcTransport, connect
 from mpfedxgb.transport.grpc.tls import Identity
@@ -42,11 +43,8 @@ def run_program(code: str, *arguments: object, **options: Any) -> subprocess.Pop
 @contextmanager
 def reserved_ports(count: int) -> Iterator[list[int]]:
     """Hold free ports: bound, so that nobody else is given them, but not listening, so that a role can."""
-    held = [socket.socket() for _ in range(count)]
+    held = hold_ports(count)
     try:
-        for one in held:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            one.bind(("127.0.0.1", 0))
         yield [one.getsockname()[1] for one in held]
     finally:
         for one in held:

@@ -23,10 +23,11 @@ from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.doctor import Level, examine
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.trial import Trial, free_ports
+from mpfedxgb.federation.trial import Trial
 from mpfedxgb.federation.workers import own_workers, workers_in_session
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.transport.certificates import Authority
+from support.loopback import reserved_ports
 
 KEYS = {name: bytes([i]) * 32 for i, name in enumerate(("coordinator", "bank", "telecom"))}
 PATIENCE = 200.0
@@ -101,7 +102,7 @@ def clusters(trial: Trial) -> Iterator[dict[str, LocalCluster]]:
     """Return a cluster for each role, and let the settings name it."""
     made: dict[str, LocalCluster] = {}
     with ExitStack() as stack:
-        for role, port in zip(trial.roster.roles, free_ports(len(KEYS)), strict=True):
+        for role, port in zip(trial.roster.roles, stack.enter_context(reserved_ports(len(KEYS))), strict=True):
             name = trial.roster.name(role)
             made[name] = cluster_of(trial, name, port)
             stack.callback(close, made, name)

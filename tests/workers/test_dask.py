@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import signal
@@ -136,24 +137,23 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_level(
     client.wait_for_workers(3, timeout=PATIENCE)
     victim = sorted(client.nthreads())[0]
     pid = client.run(os.getpid, workers=[victim])[victim]
-    struck: list[str] = []
+    asked_for = itertools.count(1)
     submit = client.submit
 
     def striking(function: Any, inner: Any, *rest: Any, **named: Any) -> Any:
-        if inner is tasks.times_tiles and named["workers"] == [victim]:
-            struck.append(victim)
-            if len(struck) == 2:  # not at the root; and what it is asked has to wait, so that it cannot have answered
-                busy = submit(time.sleep, 60, workers=[victim], pure=False, key="busy")
-                asked = submit(function, inner, *rest, **named)
-                os.kill(pid, signal.SIGKILL)
-                busy.release()
-                return asked
+        # not at the root; and what it is asked has to wait, so that it cannot have answered
+        if inner is tasks.times_tiles and named["workers"] == [victim] and next(asked_for) == 2:
+            busy = submit(time.sleep, 60, workers=[victim], pure=False, key="busy")
+            asked = submit(function, inner, *rest, **named)
+            os.kill(pid, signal.SIGKILL)
+            busy.release()
+            return asked
         return submit(function, inner, *rest, **named)
 
     with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING, "mpfedxgb.workers"):
         patch.setattr(client, "submit", striking)
         model = fitted(client)
-    assert len(struck) >= 2
+    assert next(asked_for) > 2
     assert told(model) == expected
     assert f"the worker {victim} is lost; its rows go to others" in caplog.text
 
@@ -230,13 +230,17 @@ class TestRefused:
         with pytest.raises(WorkersError, match="not enough memory"):
             cluster.call([Call(worker, np.zeros, [1 << 46])])
 
-    def test_a_worker_that_was_never_there(self, client: Client) -> None:
-        """It counts as lost, for data and for calls."""
-        cluster = Cluster.over(client, PATIENCE)
-        there = cluster.workers()
-        assert cluster.keep("tcp://127.0.0.1:1", [np.zeros(3)]) == Lost("tcp://127.0.0.1:1")
-        gone = Call("tcp://127.0.0.1:1", tasks.version, [])
-        assert cluster.call([gone, Call(there[0], tasks.version, [])]) == [Lost(gone.worker), tasks.version()]
+    @pytest.mark.parametrize("direct", [False, True])
+    def test_a_worker_that_was_never_there(self, cluster: LocalCluster, direct: bool) -> None:
+        """It counts as lost, for data and for calls, at once, whether data goes to workers directly or not."""
+        with Client(cluster, set_as_default=False, direct_to_workers=direct, timeout=PATIENCE) as client:
+            own = Cluster.over(client, PATIENCE)
+            there = own.workers()
+            began = time.monotonic()
+            assert own.keep("tcp://127.0.0.1:1", [np.zeros(3)]) == Lost("tcp://127.0.0.1:1")
+            gone = Call("tcp://127.0.0.1:1", tasks.version, [])
+            assert own.call([gone, Call(there[0], tasks.version, [])]) == [Lost(gone.worker), tasks.version()]
+            assert time.monotonic() - began < PATIENCE / 2
 
     @pytest.mark.parametrize("address", ["tls://dask:8786", "tcp://127.0.0.1:1", "inproc://10.0.0.1/1/1"])
     def test_traffic_that_nobody_else_can_read(self, address: str) -> None:

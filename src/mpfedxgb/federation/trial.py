@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +78,9 @@ class Trial:
     ) -> None:
         self.folder, self.roster, self._topology, self._link = folder, Roster(tuple(tables)), topology, link
         listening = [role for role in self.roster.roles if listens(self.roster, role, topology)]
-        self.listen = dict(zip(listening, free_ports(len(listening)), strict=True))
+        held = hold_ports(len(listening))
+        weakref.finalize(self, _let_go, held)
+        self.listen = {role: int(port.getsockname()[1]) for role, port in zip(listening, held, strict=True)}
         self.dial = dict(self.listen)
         """Ports at which those who listen are found; others than those they listen on for a relay."""
         self._label, self._id, self._scores = label, id_column, to_score is not None
@@ -209,16 +212,18 @@ class Trial:
         self.stop()
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports of loopback on which nobody listens."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [int(s.getsockname()[1]) for s in sockets]
-    finally:
-        for s in sockets:
-            s.close()
+def hold_ports(count: int) -> list[socket.socket]:
+    """Return free ports of loopback: bound, so that nobody else is given them; not listening, so that a role can."""
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("127.0.0.1", 0))
+    return held
+
+
+def _let_go(held: Sequence[socket.socket]) -> None:
+    for one in held:
+        one.close()
 
 
 def last_line(log: Path) -> str:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError, SettingsError, UserError
@@ -280,8 +281,9 @@ def _settle(timeout: float) -> None:
     pauses = _Pauses(timeout)
     while True:
         for transport in list(_leaving):
-            if transport._settled() and transport in _leaving:
-                _leaving.remove(transport)
+            if transport._settled():
+                with suppress(ValueError):  # another thread may have noticed too
+                    _leaving.remove(transport)
         if not _leaving or pauses.over():
             return
 

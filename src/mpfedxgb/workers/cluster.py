@@ -52,12 +52,17 @@ class Call:
     arguments: Sequence[Any] = field(repr=False)
 
 
+class _NotReadyError(Exception):
+    """A worker takes no data now: it has gone, or makes room first."""
+
+
 class Cluster:
     """The workers of one role, over a `distributed.Client`; nothing waits longer than `deadline` seconds."""
 
     def __init__(self, client: Any, deadline: float, owned: bool = False) -> None:
         self._client, self._deadline, self._owned = client, deadline, owned
-        self._address: str = client.scheduler.address if client.scheduler is not None else "its scheduler"
+        scheduler = client.scheduler
+        self._address: str = "its scheduler" if scheduler is None else scheduler.address
         self._checked: set[str] = set()
 
     def __repr__(self) -> str:
@@ -71,9 +76,10 @@ class Cluster:
             raise SettingsError(f"client={client!r} is no distributed.Client; give one, or None for this process")
         if client.asynchronous:
             raise SettingsError("client is asynchronous; give a distributed.Client(..., asynchronous=False)")
-        if client.status != "running":
+        scheduler = client.scheduler
+        if client.status != "running" or scheduler is None:
             raise SettingsError(f"client is {client.status}; give a distributed.Client that is connected")
-        refuse_open_traffic(client.scheduler.address)
+        refuse_open_traffic(scheduler.address)
         return cls(client, deadline)
 
     @classmethod
@@ -103,8 +109,12 @@ class Cluster:
 
     def close(self) -> None:
         """Disconnect, if the connection was made here."""
-        if self._owned:
+        if not self._owned:
+            return
+        try:
             self._client.close(timeout=min(self._deadline, 10.0))
+        except Exception as error:  # what led here counts, not that a connection which is lost cannot be closed
+            _log.warning("the connection to the Dask cluster at %s did not close (%s)", self._address, error)
 
     def workers(self, least: int = 0) -> list[str]:
         """Return the addresses of all workers, in order; waits for so many of them. New ones are looked at first."""
@@ -145,17 +155,29 @@ class Cluster:
 
     def keep(self, worker: str, values: Sequence[Any]) -> list[Any] | Lost:
         """Hand arrays, or lists of arrays, to a worker, which keeps each until its future is let go of."""
-        scatter = partial(self._client.scatter, list(values), workers=[worker], hash=False, asynchronous=True)
+        end = time.monotonic() + self._deadline
+        while True:
+            try:
+                futures: list[Any] = self._sync(partial(self._scatter, worker, list(values)))
+            except WorkersError:
+                raise
+            except Exception as error:  # the worker has gone, in one of many ways; the scheduler tells
+                if worker not in self.workers():
+                    return Lost(worker)
+                if not isinstance(error, _NotReadyError) or time.monotonic() > end:
+                    raise WorkersError(
+                        f"the worker {worker} takes no data ({type(error).__name__}); look at its log, and start again"
+                    ) from None
+            else:
+                return futures
+
+    async def _scatter(self, worker: str, values: list[Any]) -> list[Any]:
         try:
-            futures: list[Any] = self._sync(scatter)
-        except WorkersError:
-            raise
-        except Exception as error:  # the worker has gone, in one of many ways; the scheduler tells
-            if worker in self.workers():
-                raise WorkersError(
-                    f"the worker {worker} takes no data ({type(error).__name__}); look at its log, and start again"
-                ) from None
-            return Lost(worker)
+            futures: list[Any] = await self._client.scatter(
+                values, workers=[worker], hash=False, asynchronous=True, timeout=_PAUSE
+            )
+        except TimeoutError:  # Dask waits so long for a worker to be there, and as long as it takes for the data to go
+            raise _NotReadyError from None
         return futures
 
     def make(self, call: Call) -> Any:

@@ -194,7 +194,7 @@ def test_who_waits_is_kept_while_others_are_missing(tmp_path: Path) -> None:
         return True
 
     with loopback(tmp_path) as federation:
-        coordinator = federation.call(0, timeout=1.5, stays=stays, interim=Spoken())  # in which one has to come
+        coordinator = federation.call(0, timeout=3.0, stays=stays, interim=Spoken())  # in which one has to come
         bank, telecom = (federation.connect(role, peers=[0]) for role in (1, 2))
         for _ in range(2):
             assert asked.acquire(timeout=LONG)
@@ -216,12 +216,12 @@ def test_nobody_to_keep(federation: Loopback) -> None:
     """A role that serves begins anew where nobody waits with it, or where it has a reason."""
     with pytest.raises(PeerTimeoutError, match="bank: it has not called"):
         federation.connect(0, timeout=0.2, stays=lambda: True)
-    coordinator = federation.call(0, timeout=2.0, stays=lambda: False, interim=Spoken())
+    coordinator = federation.call(0, timeout=4.0, stays=lambda: False, interim=Spoken())
     telecom = federation.connect(2, peers=[0])
     with pytest.raises(PeerTimeoutError, match="bank: it has not called"):
         coordinator.result()
     assert telecom.receive(0, LONG) == b"for bank"
-    assert telecom.receive(0, LONG) == b"no more: not all roles came within 2 seconds; bank: it has not called"
+    assert telecom.receive(0, LONG) == b"no more: not all roles came within 4 seconds; bank: it has not called"
     telecom.close()
 
 
@@ -255,7 +255,7 @@ def test_a_duplicate_role(federation: Loopback, caplog: pytest.LogCaptureFixture
     first = federation.connect(2, peers=[0])
     began = time.monotonic()
     with pytest.raises(HandshakeError, match="telecom is connected already; does another process run as telecom"):
-        federation.connect(2, peers=[0], timeout=5)
+        federation.connect(2, peers=[0], timeout=10)
     assert time.monotonic() - began > 0.5
     assert caplog.text.count("refused a connection of 'telecom'") == 1
     bank = federation.connect(1, peers=[0])

@@ -17,6 +17,7 @@ import os
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -167,8 +168,16 @@ class Identity:
         """Check that a peer answers at host:port and that both sides accept each other's certificates.
 
         It uses the ssl module, which says more than grpc about what is wrong. Raises PeerTimeoutError where waiting may
-        help (nobody listens) and HandshakeError where it will not (a certificate is not accepted).
+        help (nobody listens) and HandshakeError where it will not (a certificate is not accepted), which it has to find
+        twice: a peer that ends right after it has accepted one looks the same.
         """
+        try:
+            self._probe_once(address, peer, timeout)
+        except HandshakeError:
+            time.sleep(_BEFORE_ASKING_AGAIN)
+            self._probe_once(address, peer, timeout)
+
+    def _probe_once(self, address: str, peer: str, timeout: float) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.set_alpn_protocols(["h2"])
@@ -215,6 +224,9 @@ class Identity:
                 f"{where} does not accept the certificate {self.certificate_file} of {self.name}; {_WHAT_TO_CHECK}"
             )
 
+
+_BEFORE_ASKING_AGAIN = 0.2
+"""Seconds in which a peer that has ended is gone from its port."""
 
 _WHAT_TO_CHECK = (
     "check that both sides have the same authority's certificate (ca), that the certificates have not expired, "
