@@ -240,6 +240,7 @@ def test_a_role_that_stops_answering_is_named(
     for error in errors:
         assert isinstance(error, (PeerTimeoutError, PeerFailedError))
         assert f"{name} sent nothing for " in str(error)
+        assert str(error).count(" at step ") == 1
     if role not in (COORDINATOR, 1):  # of the coordinator, whoever is corrected in this step is the first to know
         assert isinstance(outcomes[1].error, PeerTimeoutError)
         assert "(multiply)" in str(outcomes[1].error)

@@ -266,7 +266,8 @@ class Communicator:
     def abort(self, error: BaseException) -> None:
         """Tell every peer that this role stops, and why; peers that cannot be reached learn it from silence."""
         origin, kind = self.roster.name(self.role), kind_of(error)
-        reason = f"{public_reason(error)} at step {self.step} ({self.label})"
+        where = f" at step {self.step} ({self.label})"
+        reason = public_reason(error).removesuffix(where) + where  # an error of this class says it by itself
         if isinstance(error, PeerFailedError):
             origin, reason, kind = error.origin, error.reason, error.kind
         texts = [_octets(text) for text in (origin, reason, kind)]
