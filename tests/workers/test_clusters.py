@@ -27,6 +27,7 @@ from mpfedxgb.federation.trial import Trial
 from mpfedxgb.federation.workers import own_workers, workers_in_session
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.transport.certificates import Authority
+from support.dask_clusters import end
 from support.loopback import reserved_ports
 
 KEYS = {name: bytes([i]) * 32 for i, name in enumerate(("coordinator", "bank", "telecom"))}
@@ -116,7 +117,7 @@ def clusters(trial: Trial) -> Iterator[dict[str, LocalCluster]]:
 
 def close(clusters: dict[str, LocalCluster], name: str) -> None:
     """End the cluster that a role has by now."""
-    clusters[name].close(timeout=PATIENCE)
+    end(clusters[name])
 
 
 def train_here(trial: Trial, callback: Callable[[RoundReport], Any] | None = None) -> list[BaseException | None]:

@@ -28,12 +28,11 @@ from mpfedxgb.workers import rows as worker_rows
 from mpfedxgb.workers import tasks
 from mpfedxgb.workers.cluster import Call, Cluster, Lost, refuse_open_traffic
 from mpfedxgb.workers.rows import WorkerRows
+from support.dask_clusters import PATIENCE, end
 from support.parquet_tables import both, people, written
 
 ROWS = 13_000
 """Four blocks, the last one short."""
-
-PATIENCE = 120.0
 
 
 def local_cluster(workers: int) -> LocalCluster:
@@ -51,8 +50,11 @@ def local_cluster(workers: int) -> LocalCluster:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
     """Return a cluster that grows with the tests: they run in the order of this file."""
-    with local_cluster(1) as made:
+    made = local_cluster(1)
+    try:
         yield made
+    finally:
+        end(made)
 
 
 @pytest.fixture
@@ -311,7 +313,7 @@ def test_a_scheduler_that_dies_ends_the_run() -> None:
         nonlocal calls
         calls += 1
         if calls == 4:
-            made.close(timeout=PATIENCE)
+            end(made)
         return real(self, some)
 
     try:
@@ -321,6 +323,6 @@ def test_a_scheduler_that_dies_ends_the_run() -> None:
                 fitted(client, rows=300)
     finally:
         client.close(timeout=10)
-        made.close(timeout=PATIENCE)
+        end(made)
     assert isinstance(join(fitted(None, rows=300).partial_models_).trees, tuple | list)
     assert issubclass(WorkersError, MpfedxgbError)
