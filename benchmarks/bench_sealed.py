@@ -1,11 +1,13 @@
 """`security="sealed"` beside "strict": what it costs that nobody sees a training row, from one run.
 
     python benchmarks/bench_sealed.py [--rows N] [--features D] [--bins B] [--participants M] [--depth D] [--trees T]
-                                      [--repeat R] [--link local] [--topology star] [--json]
+                                      [--repeat R] [--link local] [--topology star] [--positives SHARE] [--weight W]
+                                      [--json]
 
 Whole fits in turns, of which the least time of each counts; rounds, hops and bytes from the meter. By default the
 paper's job: 10,000 x 10, 10 bins, depth 3, 3 trees, 4 participants. Both joined models must have the same splits, and
-the largest difference of their margins is told.
+the largest difference of their margins is told. With --positives a class is rare, and with --weight each of its rows
+weighs as much more.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5, help="turns, of which the best count (default 5)")
     parser.add_argument("--link", default="local", help="what tournaments are planned for: local, lan, wan or 20/100")
     parser.add_argument("--topology", default="star", choices=["star", "mesh"], help="how participants are connected")
+    parser.add_argument("--positives", type=float, default=0.5, help="share of the second class (default a half)")
+    parser.add_argument("--weight", type=float, default=1.0, help="weight of a row of the second class (default 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()
     result = measure(**{name: value for name, value in vars(args).items() if name != "json"})
@@ -51,9 +55,15 @@ def measure(
     repeat: int = 5,
     link: str = "local",
     topology: str = "star",
+    positives: float = 0.5,
+    weight: float = 1.0,
 ) -> dict[str, Any]:
     """Return times and counts of both modes, and how their models differ."""
     X, y = make_table(rows, features)
+    if positives != 0.5:
+        score = X.sum(axis=1) + np.random.default_rng(5).normal(size=rows)
+        y = (score > np.quantile(score, 1 - positives)).astype(int)
+    weights = None if weight == 1 else np.where(y == 1, weight, 1.0)
     models = {
         security: FedXGBClassifier(
             security=security,
@@ -66,7 +76,9 @@ def measure(
         )
         for security in MODES
     }
-    seconds = in_turns(repeat, *(lambda model=model: model.fit(X, y) for model in models.values()))
+    seconds = in_turns(
+        repeat, *(lambda model=model: model.fit(X, y, sample_weight=weights) for model in models.values())
+    )
     margins = [model.decision_function(X) for model in models.values()]
     return {
         "rows": rows,
