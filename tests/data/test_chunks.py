@@ -52,6 +52,19 @@ def columns_of(frame: pd.DataFrame) -> Table | str:
         return str(error)
 
 
+@pytest.mark.parametrize("rows", [1, 4, 6, 100])
+def test_missing_beside_integers_beyond_all_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """It is missing wherever a chunk ends, and no category."""
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "\n".join(["id,c", *(f"{i},{c}" for i, c in enumerate(["0", "0", "0", "0", "1" * 30, "2.5", "nan"]))])
+    )
+    in_chunks(monkeypatch, rows)
+    column = read_table(path)["c"]
+    assert list(column.cat.categories) == ["0", "1" * 30, "2.5"]
+    assert column.isna().tolist() == [False] * 6 + [True]
+
+
 @given(COLUMNS, st.integers(1, 6), st.sampled_from([{}, {"text_columns": ["c0"]}, {"numbers": ["c0"]}]))
 @examples(80)
 def test_a_csv_file_in_chunks_is_the_file(

@@ -44,6 +44,15 @@ def narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return numbers if beyond else numbers.astype(np.float32)
 
 
+def as_categories(words: pd.Series[Any]) -> pd.Series[Any]:
+    """Return words as categories, none of which stands for a missing value.
+
+    Beside integers beyond 2^63 pandas takes missing values for words, if it has both in one reading.
+    """
+    column = words.astype("category")
+    return column.cat.remove_categories([word for word in column.cat.categories if word in _MISSING])
+
+
 class ColumnParts:
     """One column of a file as its chunks come in; numbers of an `exact` one keep the type that they are read with."""
 

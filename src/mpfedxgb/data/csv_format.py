@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from mpfedxgb.data.chunks import ColumnParts, rows_per_chunk
+from mpfedxgb.data.chunks import ColumnParts, as_categories, rows_per_chunk
 from mpfedxgb.data.table import is_text
 from mpfedxgb.errors import DataError, SettingsError
 
@@ -134,7 +134,7 @@ def _in_chunks(
     if odd:
         at_once = {key: value for key, value in form.items() if key != "chunksize"}
         again = pd.read_csv(path, usecols=odd, dtype=types, low_memory=False, **at_once)
-        columns |= {name: again[name].astype("category") if is_text(again[name]) else again[name] for name in odd}
+        columns |= {name: as_categories(again[name]) if is_text(again[name]) else again[name] for name in odd}
     return {name: _NOTHING if column is None else column for name, column in columns.items()}
 
 
