@@ -167,7 +167,8 @@ endpoints = Endpoints(("coordinator", "bank"), {0: there}, here)
 end = connect(int(role), endpoints, identity, "test", 20, 1 << 26, 1 << 26)
 end.send(1 - int(role), b"here", 20)
 print("connected", flush=True)
-end.receive(1 - int(role), 1000)
+while True:
+    end.receive(1 - int(role), 1000)
 """
 
 
