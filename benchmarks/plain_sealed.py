@@ -40,7 +40,7 @@ class Encoded:
 
     y: Ints
     weights: Ints | None
-    sealed: reference.Sealed
+    sealed: reference.RefSealed
     places: int
     scale: scales.Scale
 
@@ -64,7 +64,7 @@ def encode(params: TrainParams, labels: Labels, rounds: int | None = None) -> En
     start = int(_times_power(np.array([base]), places)[0]) if is_logistic else 0
     y = labels.y.astype(np.int64) << PLACES if is_logistic else _times_power(labels.y - base, places)
     count = params.n_estimators if rounds is None else rounds
-    sealed = reference.Sealed(is_logistic, count, params.learning_rate, start, g_cap, h_places, rounding)
+    sealed = reference.RefSealed(is_logistic, count, params.learning_rate, start, g_cap, h_places, rounding)
     return Encoded(y, weights, sealed, places, scale)
 
 

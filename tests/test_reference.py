@@ -11,15 +11,15 @@ import pytest
 
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.reference import RefLeaf, RefSplit, Rules, Sealed, sealed_gradients, sealed_weight, train_sealed
+from mpfedxgb.reference import RefLeaf, RefSealed, RefSplit, Rules, sealed_gradients, sealed_weight, train_sealed
 from mpfedxgb.sigmoid import PLACES, sigmoid
 from plain_sealed import encode
 from support.sealed_answers import sealed_answer
 from support.small_trainings import EVAL_ROWS, ROWS, Training, training_of
 
 ONE = 1 << PLACES
-LOGISTIC = Sealed(is_logistic=True, rounds=1, learning_rate=0.5)
-SQUARES = Sealed(is_logistic=False, rounds=1, learning_rate=0.5, g_cap=1000, h_places=16)
+LOGISTIC = RefSealed(is_logistic=True, rounds=1, learning_rate=0.5)
+SQUARES = RefSealed(is_logistic=False, rounds=1, learning_rate=0.5, g_cap=1000, h_places=16)
 RULES = Rules(max_depth=2, lam=1, gam=1, mcw=0, no_split_first=True)
 KINDS = (
     "binary",

@@ -146,7 +146,7 @@ def gain(split: RefSplit, f_g: int, f_h: int, reg_lambda: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class RefSealed:
     """The numbers of a sealed training that are no tree's: the loss, the rounds, the rate, where margins start.
 
     |g| is held to `g_cap` in regression. h is in units of 2^-h_places, but for the units of row weights: a weight of
@@ -166,7 +166,7 @@ def train_sealed(
     bits: Bits,
     y: Ints,
     rules: Rules,
-    sealed: Sealed,
+    sealed: RefSealed,
     weights: Ints | None = None,
     inside: Bits | None = None,
     allowed: Bits | None = None,
@@ -197,7 +197,7 @@ def train_sealed(
 
 
 def sealed_gradients(
-    sealed: Sealed, F: Ints, y: Ints, weights: Ints | None = None, inside: Bits | None = None
+    sealed: RefSealed, F: Ints, y: Ints, weights: Ints | None = None, inside: Bits | None = None
 ) -> tuple[Ints, Ints]:
     """Return g and h of a round from the margins (rows,); both are 0 for rows outside the sample."""
     if sealed.is_logistic:
@@ -214,7 +214,7 @@ def sealed_gradients(
     return np.array(g, np.int64) * counts, np.array(h, np.int64) * counts
 
 
-def sealed_weight(leaf: RefLeaf, sealed: Sealed, rules: Rules) -> int:
+def sealed_weight(leaf: RefLeaf, sealed: RefSealed, rules: Rules) -> int:
     """Return w = -round(rate G / (H + lambda)) in the units of margins, the rate as float32; 0 if H is below mcw."""
     if rules.mcw > leaf.H:
         return 0

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.scales import SMALLEST_GAMMA, Plan, bits_needed, choose_scale, leaf_rules, plan, scale
+from mpfedxgb.boosting.scales import SMALLEST_GAMMA, ScalePlan, bits_needed, choose_scale, leaf_rules, plan, scale
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring.fixed import encode_fixed
 from mpfedxgb.tree.paper.leaf import SPARE_BITS
@@ -242,7 +242,7 @@ GAMMAS = [
 @pytest.mark.parametrize(("gamma", "f_g", "f_h", "expected"), GAMMAS)
 def test_gamma_rule(gamma: float, f_g: int, f_h: int, expected: int) -> None:
     """gamma~ = max(1, rint(max(gamma, 1e-6) 2^(2 f_g - f_h))): what it is worth in units of g^2 / h."""
-    public = Plan(3, 1 << 30, 1 << 24, 1 << 30, 1 << 90, None, None)
+    public = ScalePlan(3, 1 << 30, 1 << 24, 1 << 30, 1 << 90, None, None)
     params = TrainParams(gamma=gamma)
 
     assert scale(params, public, 1000, f_g, f_h).gam == expected

@@ -33,7 +33,7 @@ from mpfedxgb.experiments import (
     table2,
     table3,
 )
-from mpfedxgb.experiments.data import Split, dataset1, dataset2
+from mpfedxgb.experiments.data import TrainTestSplit, dataset1, dataset2
 from mpfedxgb.experiments.output import Result, Row, write, write_index
 from mpfedxgb.experiments.setting import Setup
 from mpfedxgb.tree.paper.leaf import MU
@@ -41,8 +41,8 @@ from support.data_sets import whole_data
 
 QUIET = Setup(None, lambda text: None)
 X, Y = complexity.make_table(240, 10)
-FEW = Split("Dataset1", X.iloc[:100], Y[:100], X, Y)
-SPLIT = Split("Dataset1", X.iloc[:200], Y[:200], X.iloc[200:], Y[200:])
+FEW = TrainTestSplit("Dataset1", X.iloc[:100], Y[:100], X, Y)
+SPLIT = TrainTestSplit("Dataset1", X.iloc[:200], Y[:200], X.iloc[200:], Y[200:])
 
 
 @pytest.fixture(autouse=True)

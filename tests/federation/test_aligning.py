@@ -20,7 +20,7 @@ from mpfedxgb.errors import CheckpointError, DataError, FrameError, SettingsErro
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.aligning import Terms, agree_on_terms, let_all_keep
 from mpfedxgb.federation.alignment import alignment_path, rows_in_common
-from mpfedxgb.federation.doctor import Level, examine
+from mpfedxgb.federation.doctor import Severity, examine
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.rows import Rows, read_rows
 from mpfedxgb.federation.settings import RoleSettings
@@ -329,16 +329,16 @@ def test_one_who_has_lost_it(aligned: Organisations) -> None:
 def test_doctor(aligned: Organisations, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what is in common, what is not aligned yet, that ids look like numbers, and what does not fit."""
 
-    def findings() -> list[tuple[Level, str]]:
+    def findings() -> list[tuple[Severity, str]]:
         found = examine(aligned.trial.settings(2), timeout=0.1)
         return [(finding.level, finding.text) for finding in found if finding.check == "align"]
 
-    assert findings() == [(Level.OK, "45 of 65 training rows are in common, as was found before")]
+    assert findings() == [(Severity.OK, "45 of 65 training rows are in common, as was found before")]
     path, frame = aligned.settings(2).file_of("train"), tables()["telecom"]
     frame.assign(person=range(100, 165)).to_csv(path, index=False)
-    assert [level for level, _ in findings()] == [Level.PROBLEM]
+    assert [level for level, _ in findings()] == [Severity.PROBLEM]
     alignment_path(aligned.settings(2)).unlink()
-    assert [level for level, _ in findings()] == [Level.WARNING, Level.OK]
+    assert [level for level, _ in findings()] == [Severity.WARNING, Severity.OK]
     assert 'set [align] ids = "integer" at all participants' in findings()[0][1]
     from mpfedxgb.federation import doctor
 
@@ -346,4 +346,4 @@ def test_doctor(aligned: Organisations, monkeypatch: pytest.MonkeyPatch) -> None
         raise SettingsError("needs PyNaCl")
 
     monkeypatch.setattr(doctor, "check_available", missing)
-    assert findings() == [(Level.PROBLEM, "needs PyNaCl")]
+    assert findings() == [(Severity.PROBLEM, "needs PyNaCl")]

@@ -25,7 +25,7 @@ from mpfedxgb.protocols import (
 )
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, wide
 from mpfedxgb.ring.bits import pack
-from mpfedxgb.ring.threads import Workers
+from mpfedxgb.ring.threads import Threads
 from support.evaluation import (
     PARTICIPANTS,
     PROPERTY,
@@ -58,7 +58,7 @@ def split(participants: int, bits: Bits, x: Operand, threads: int = 1) -> Evalua
     def compute(party: Party, secrets: list[Secret]) -> list[Secret]:
         q = share_bits(party, owners, bits)
         masked = secrets[0], secrets[2]  # the third operand is masked by all
-        return [split_rows(party, q, x, Workers(threads)).both for x in masked]
+        return [split_rows(party, q, x, Threads(threads)).both for x in masked]
 
     return evaluate(participants, [x, x, x], compute)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mpfedxgb.ring.kernels import U64
-from mpfedxgb.ring.threads import Workers
+from mpfedxgb.ring.threads import Threads
 
 COUNTS = (1, 2, 3, 8)
 
@@ -23,11 +23,11 @@ def words(piece: int) -> U64:
 @pytest.mark.parametrize("pieces", [0, 1, 2, 50])
 def test_totals_are_the_same_for_any_count(count: int, pieces: int) -> None:
     """Sums modulo 2^64 do not depend on who adds up what; every piece counts once."""
-    workers = Workers(count)
+    threads = Threads(count)
     try:
-        total = workers.total(words, range(pieces), (2, 3))
+        total = threads.total(words, range(pieces), (2, 3))
     finally:
-        workers.close()
+        threads.close()
     np.testing.assert_array_equal(total, sum((words(i) for i in range(pieces)), np.zeros((2, 3), np.uint64)))
 
 
@@ -43,11 +43,11 @@ def test_results_come_in_order_and_not_too_far_ahead(count: int) -> None:
             assert len(taken) <= given + count + 1
             yield i
 
-    workers = Workers(count)
-    for i, square in enumerate(workers.ahead(lambda i: i * i, pieces())):
+    threads = Threads(count)
+    for i, square in enumerate(threads.ahead(lambda i: i * i, pieces())):
         assert square == i * i
         given += 1
-    workers.close()
+    threads.close()
     assert given == 40
     assert set(taken) == {threading.current_thread().name}
 
@@ -61,11 +61,11 @@ def test_an_error_reaches_the_caller(count: int) -> None:
             raise OverflowError("seven")
         return words(piece)
 
-    workers = Workers(count)
+    threads = Threads(count)
     with pytest.raises(OverflowError, match="seven"):
-        workers.total(work, range(20), (2, 3))
+        threads.total(work, range(20), (2, 3))
     with pytest.raises(OverflowError, match="seven"):
-        list(workers.ahead(work, range(20)))
-    workers.close()
-    workers.close()
-    assert repr(workers) == f"Workers({count})"
+        list(threads.ahead(work, range(20)))
+    threads.close()
+    threads.close()
+    assert repr(threads) == f"Threads({count})"

@@ -72,7 +72,7 @@ def sums(draw: st.DrawFn, leaves: int) -> Any:
 
 def expected(of: Any, rate: float, lam: int, mcw: int) -> list[int]:
     """Return the oracle's weights."""
-    sealed = reference.Sealed(False, 1, rate, h_places=H_PLACES)
+    sealed = reference.RefSealed(False, 1, rate, h_places=H_PLACES)
     rules = reference.Rules(2, lam, 1, mcw, no_split_first=True)
     return [reference.sealed_weight(reference.RefLeaf((), int(G), int(H)), sealed, rules) for G, H in of]
 

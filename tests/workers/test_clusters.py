@@ -20,7 +20,7 @@ from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import PeerFailedError, SettingsError, WorkersError, public_reason
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.doctor import Level, examine
+from mpfedxgb.federation.doctor import Severity, examine
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import Trial
@@ -199,7 +199,7 @@ def test_the_doctor_looks(trial: Trial, clusters: dict[str, LocalCluster]) -> No
     wrong = path.with_name("wrong.toml")
     wrong.write_text(path.read_text().replace(address, "tls://127.0.0.1:1"))
     (problem,) = [f for f in examine(wrong, timeout=0.05) if f.check == "workers"]
-    assert problem.level == Level.PROBLEM
+    assert problem.level == Severity.PROBLEM
     assert "there is no Dask scheduler at tls://127.0.0.1:1" in problem.text
 
 

@@ -31,7 +31,7 @@ from mpfedxgb.api.tables import (
     read_tables,
     row_order,
 )
-from mpfedxgb.api.training import Training, train_here
+from mpfedxgb.api.training import TrainingJob, train_here
 from mpfedxgb.api.training_rows import Rows, refuse_training_rows
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks
@@ -231,7 +231,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         }
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         job = partial(
-            Training,
+            TrainingJob,
             params,
             roster,
             self._settings(params),

@@ -16,7 +16,7 @@ from mpfedxgb.data.arrow import from_arrow, is_arrow
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.federation import role
 from mpfedxgb.federation.overview import overview
-from mpfedxgb.federation.role import Scoring, Trained
+from mpfedxgb.federation.role import ScoringSession, Trained
 from mpfedxgb.federation.rows import Rows, arrange_rows, read_rows, with_kinds_of
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.transport.grpc import tls as tls  # first of all who import grpc: it holds grpc to TLS 1.3
@@ -121,7 +121,7 @@ class Federation:
         return write_page(overview(self.settings), Path(path))
 
     @contextmanager
-    def scoring(self, iteration_range: tuple[int, int] | None = None) -> Iterator[Scoring]:
+    def scoring(self, iteration_range: tuple[int, int] | None = None) -> Iterator[ScoringSession]:
         """Open a scoring session, at the active participant; the auxiliaries call `serve`.
 
         iteration_range=(begin, end) takes the rounds from begin up to, not with, end, in the whole session; a model

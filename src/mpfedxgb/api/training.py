@@ -34,7 +34,7 @@ _SMALL = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Training:
+class TrainingJob:
     """What is to be trained: everybody's input, in the order of the roster, and how.
 
     `client` is a Dask cluster for the row work of all roles, or None; `continues` says that there is a model to go on
@@ -56,7 +56,7 @@ class Training:
         return rows * columns * self.params.max_bin <= _SMALL
 
 
-def train_here(job: Training, watcher: Watcher) -> tuple[list[TrainResult], RunRecord]:
+def train_here(job: TrainingJob, watcher: Watcher) -> tuple[list[TrainResult], RunRecord]:
     """Run a training, and return what each participant has then, and the record of the run."""
     params, roster, settings = job.params, job.roster, job.settings
     cluster = None if job.client is None else Cluster.over(job.client, settings.deadline)

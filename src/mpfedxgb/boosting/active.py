@@ -55,7 +55,7 @@ class Active:
         self,
         party: Participant,
         params: TrainParams,
-        plan: scales.Plan,
+        plan: scales.ScalePlan,
         labels: Labels,
         sizes: TableSizes,
         sample_key: str,

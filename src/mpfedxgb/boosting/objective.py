@@ -79,7 +79,7 @@ class SealedForm:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LinkFunction:
     """How XGBoost's base_score becomes a margin, in float32 as there, and back; arrays of one value per tree."""
 
     to_margin: Callable[[npt.NDArray[Any]], Floats]
@@ -110,7 +110,7 @@ def unchanged(margins: Floats) -> Floats:
     return margins
 
 
-IDENTITY = Link(float32, unchanged)
+IDENTITY = LinkFunction(float32, unchanged)
 
 
 def mean(y: Floats, weight: Floats | None, num_class: int) -> Floats:
@@ -144,7 +144,7 @@ class Objective:
         Which metrics fit.
     transform : callable
         Margins (trees, rows) to predictions of the same shape.
-    link : Link
+    link : LinkFunction
         What base_score means.
     start : callable (y, weight, num_class) -> scores
         The base_score that XGBoost derives from labels when none is given.
@@ -171,7 +171,7 @@ class Objective:
     classes: int | None = 1
     predicts: frozenset[Prediction] = frozenset({Prediction.NUMBER})
     transform: Callable[[Floats], Floats] = unchanged
-    link: Link = IDENTITY
+    link: LinkFunction = IDENTITY
     start: Callable[[Floats, Floats | None, int], Floats] = mean
     check_labels: Callable[[Floats, Origin, bool], None] = any_number
     scale: ScalePolicy = PRIVATE

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mpfedxgb.boosting.objective import (
     Floats,
     Gradients,
-    Link,
+    LinkFunction,
     Objective,
     Origin,
     Prediction,
@@ -145,7 +145,7 @@ OBJECTIVES: dict[str, Objective] = {
             classes=2,
             predicts=frozenset({Prediction.NUMBER, Prediction.PROBABILITY}),
             transform=sigmoid,
-            link=Link(_log_odds, sigmoid),
+            link=LinkFunction(_log_odds, sigmoid),
             scale=_PROBABILITY_SCALE,
             paper_scale=_LOG_LOSS_IN_PUBLIC,
             sealed=_SEALED_LOG_LOSS,
@@ -178,7 +178,7 @@ OBJECTIVES: dict[str, Objective] = {
             block="poisson_regression_param",
             block_parameters={"max_delta_step": "0"},
             transform=_exp,
-            link=Link(_log, _exp),
+            link=LinkFunction(_log, _exp),
             check_labels=_counts,
         ),
         Objective(

@@ -31,7 +31,7 @@ _KEPT_BITS = 44
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScalePlan:
     """The public part: limbs of the wide ring, caps on |g~|, h~, lambda~ and gamma~, and the scales.
 
     A scale that is None is chosen by the active participant, in private.
@@ -70,12 +70,12 @@ def bits_needed(rows: int, g_cap: int, h_cap: int, lam: int, gam: int) -> int:
     return 1 + max(a * b, a * b0, a0 * b).bit_length()
 
 
-def weight_bits(public: Plan, rows: int) -> int:
+def weight_bits(public: ScalePlan, rows: int) -> int:
     """Return the width of a side's hessian less min_child_weight, which is at most one more than all of them."""
     return (rows * public.h_cap + 1).bit_length() + 1
 
 
-def plan(params: TrainParams, rows: int) -> Plan:
+def plan(params: TrainParams, rows: int) -> ScalePlan:
     """Return the public widths of a training; raises DoesNotFitError for tables that no wide ring holds."""
     policy = params.scale_policy
     if policy.raised:
@@ -88,18 +88,18 @@ def plan(params: TrainParams, rows: int) -> Plan:
             gam = _gamma(params, policy.f_g, policy.f_h, gam)
         for limbs in _LIMBS:
             if _fits(params, rows, policy.g_cap, h_cap, lam, gam, limbs):
-                return Plan(limbs, policy.g_cap, h_cap, lam, gam, policy.f_g, policy.f_h)
+                return ScalePlan(limbs, policy.g_cap, h_cap, lam, gam, policy.f_g, policy.f_h)
         raise _too_wide(params, rows)
     for limbs, enough in ((3, policy.g_bits), (4, min(24, policy.g_bits))):
         bits = 0
         while bits < policy.g_most and _fits(params, rows, 2 << bits, h_cap, lam, gain_cap(rows, 2 << bits), limbs):
             bits += 1
         if bits >= enough:
-            return Plan(limbs, 1 << bits, h_cap, lam, gain_cap(rows, 1 << bits), None, policy.f_h)
+            return ScalePlan(limbs, 1 << bits, h_cap, lam, gain_cap(rows, 1 << bits), None, policy.f_h)
     raise _too_wide(params, rows)
 
 
-def _raised_as_far_as_fits(params: TrainParams, rows: int) -> Plan:
+def _raised_as_far_as_fits(params: TrainParams, rows: int) -> ScalePlan:
     """Return widths for caps that are raised alike (see ScalePolicy)."""
     policy = params.scale_policy
     assert policy.g_cap is not None
@@ -108,7 +108,7 @@ def _raised_as_far_as_fits(params: TrainParams, rows: int) -> Plan:
             g_cap, h_cap = policy.g_cap << more, policy.h_cap << more
             lam, gam = _lambda_cap(params, rows, h_cap), gain_cap(rows, g_cap)
             if _fits(params, rows, g_cap, h_cap, lam, gam, limbs):
-                return Plan(limbs, g_cap, h_cap, lam, gam, None, None)
+                return ScalePlan(limbs, g_cap, h_cap, lam, gam, None, None)
     raise _too_wide(params, rows)
 
 
@@ -138,7 +138,7 @@ def _width(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, gam
     return bits
 
 
-def leaf_rules(params: TrainParams, public: Plan, rows: int, participants: int) -> LeafRules:
+def leaf_rules(params: TrainParams, public: ScalePlan, rows: int, participants: int) -> LeafRules:
     """Return the numbers of the descent to the leaf weights, in the paper's way."""
     if 2 * public.lam_cap < participants:
         raise DoesNotFitError(
@@ -192,7 +192,7 @@ def _gamma(params: TrainParams, f_g: int, f_h: int, cap: int) -> int:
     return min(max(1, round(exact)), cap)
 
 
-def scale(params: TrainParams, public: Plan, rows: int, f_g: int, f_h: int) -> Scale:
+def scale(params: TrainParams, public: ScalePlan, rows: int, f_g: int, f_h: int) -> Scale:
     """Return the constants at given scales."""
     mcw = min(math.ceil(Fraction(params.min_child_weight) * Fraction(2) ** f_h), rows * public.h_cap + 1)
     if _refuses_weightless(params):
@@ -237,7 +237,7 @@ def constants_of(ring: Ring, scale: Scale) -> list[tuple[Ring, int]]:
     return [(ring, scale.lam), (ring, scale.gam), (VECTOR, scale.mcw)]
 
 
-def public_scale(params: TrainParams, public: Plan, rows: int) -> Scale | None:
+def public_scale(params: TrainParams, public: ScalePlan, rows: int) -> Scale | None:
     """Return scales and constants that everybody knows; None where the active participant chooses them."""
     if public.f_g is None or public.f_h is None:
         return None
@@ -245,7 +245,7 @@ def public_scale(params: TrainParams, public: Plan, rows: int) -> Scale | None:
 
 
 def choose_scale(
-    params: TrainParams, public: Plan, g: npt.NDArray[np.float64], h: npt.NDArray[np.float64], rows: int
+    params: TrainParams, public: ScalePlan, g: npt.NDArray[np.float64], h: npt.NDArray[np.float64], rows: int
 ) -> Scale:
     """Return the finest scales under which this tree's g and h fit (the active participant's own choice)."""
     f_g = public.f_g if public.f_g is not None else finest(float(np.abs(g).max(initial=0)), public.g_cap)

@@ -67,7 +67,7 @@ class Setup:
     """
 
     params: TrainParams
-    plan: scales.Plan
+    plan: scales.ScalePlan
     rules: TreeRules
     data: SplitData
     mine: TrainData | None = field(repr=False)
@@ -123,7 +123,12 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
 
 
 def _seal(
-    party: Party, params: TrainParams, plan: scales.Plan, rules: TreeRules, sizes: TableSizes, active: Active | None
+    party: Party,
+    params: TrainParams,
+    plan: scales.ScalePlan,
+    rules: TreeRules,
+    sizes: TableSizes,
+    active: Active | None,
 ) -> Sealed:
     """Encode the labels, which the active participant does alone, and share them."""
     numbers, private = sealed_rules(params, plan, sizes.rows), None
@@ -152,7 +157,7 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: Ro
     give_back(sum(layout.octets for layout in memory.layouts_of(sizes).values()))
     evaluation = () if mine is None else tuple(mine.evaluation)
     features = _index_features(party, candidates) if params.is_paper else None
-    return SplitData(sizes, matrices, candidates, evaluation, features, held.workers)
+    return SplitData(sizes, matrices, candidates, evaluation, features, held.threads)
 
 
 def _tell_sizes(party: Party, mine: TrainData | None, candidates: Candidates | None) -> TableSizes:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mpfedxgb.cli.roles import JsonLogs, Level, Settings, last_line_in_the_log, read_settings, read_tables
+from mpfedxgb.cli.roles import JsonLogs, LogLevel, Settings, last_line_in_the_log, read_settings, read_tables
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation import role
 from mpfedxgb.federation.aligning import NAMES
@@ -19,7 +19,7 @@ def align(
         int | None, typer.Option("--n-jobs", min=1, help="Threads to compute with; one per core if not given.")
     ] = None,
     json_logs: JsonLogs = False,
-    log_level: Level = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Find the rows that all participants have, without showing each other the rest; trainings then take those.
 

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from mpfedxgb.federation.doctor import Finding, Level, examine
+from mpfedxgb.federation.doctor import Finding, Severity, examine
 
 EXIT_PROBLEMS = 2
 
-_COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
+_COLOURS = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "red"}
 
 
 def doctor(
@@ -35,14 +35,14 @@ def doctor(
     if as_json:
         content = {
             "settings": str(settings),
-            "problems": counts[Level.PROBLEM],
-            "warnings": counts[Level.WARNING],
+            "problems": counts[Severity.PROBLEM],
+            "warnings": counts[Severity.WARNING],
             "findings": [{"check": f.check, "level": str(f.level), "text": f.text} for f in findings],
         }
         typer.echo(json.dumps(content, indent=1))
     else:
-        typer.echo(f"\n{_count(counts[Level.PROBLEM], 'problem')}, {_count(counts[Level.WARNING], 'warning')}")
-    if counts[Level.PROBLEM]:
+        typer.echo(f"\n{_count(counts[Severity.PROBLEM], 'problem')}, {_count(counts[Severity.WARNING], 'warning')}")
+    if counts[Severity.PROBLEM]:
         sys.exit(EXIT_PROBLEMS)
 
 

@@ -27,7 +27,7 @@ _log = logging.getLogger("mpfedxgb.role")
 
 Settings = Annotated[Path, typer.Argument(help="This role's settings file (TOML), as `mpfedxgb init` writes it.")]
 JsonLogs = Annotated[bool, typer.Option("--json-logs", help="Log one JSON object per line, for machines.")]
-Level = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning or error.")]
+LogLevel = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning or error.")]
 Restart = Annotated[
     bool,
     typer.Option(
@@ -51,7 +51,7 @@ def coordinator(
     once: Annotated[bool, typer.Option("--once", help="End after one session.")] = False,
     dashboard: LiveView = None,
     json_logs: JsonLogs = False,
-    log_level: Level = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Be the coordinator: deal random numbers for one session after the other, until stopped. Sees no data."""
     mine = read_settings(settings, json_logs, log_level)
@@ -73,7 +73,7 @@ def participant(
     restart: Restart = False,
     dashboard: LiveView = None,
     json_logs: JsonLogs = False,
-    log_level: Level = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Be a participant: train, or score. All participants are started with the same option, the coordinator first."""
     if [train, predict, serve].count(True) != 1:
@@ -120,7 +120,7 @@ def mpi_run(
     folder: Annotated[Path, typer.Argument(help="Folder that `mpfedxgb init` wrote, readable on all ranks.")],
     restart: Restart = False,
     json_logs: JsonLogs = False,
-    log_level: Level = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Train over MPI, as in the paper: rank 0 is the coordinator, rank m is participant m.
 

@@ -78,7 +78,7 @@ _PATIENCE = 30.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class ScaledTable:
     """A data set with every column divided by its maximum; X (rows, features), y 0 or 1."""
 
     X: pd.DataFrame
@@ -91,7 +91,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Split:
+class TrainTestSplit:
     """Training and test rows of one data set of the paper."""
 
     name: str
@@ -107,7 +107,7 @@ class _File:
 
     name: str
     sha256: str
-    read: Callable[[bytes], Prepared]
+    read: Callable[[bytes], ScaledTable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,28 +117,28 @@ class _Source:
     title: str
     files: tuple[_File, ...]
     openml: tuple[int, ...]
-    from_openml: Callable[[pd.DataFrame], Iterator[Prepared]]
+    from_openml: Callable[[pd.DataFrame], Iterator[ScaledTable]]
     checksum: str
 
 
-def dataset1(folder: Path | None, rows: int = 30_000) -> Split:
+def dataset1(folder: Path | None, rows: int = 30_000) -> TrainTestSplit:
     """Return Dataset1, Give Me Some Credit: `rows` training rows and the next 7,500 of the same mix to test."""
     data = _load(CREDIT, folder)
     train = (int(CREDIT_NEGATIVE * rows / CREDIT_ROWS) + 1, int(CREDIT_POSITIVE * rows / CREDIT_ROWS))
     return _split("Dataset1", data, train, (6_979, 521))
 
 
-def dataset2(folder: Path | None) -> Split:
+def dataset2(folder: Path | None) -> TrainTestSplit:
     """Return Dataset2, Adult one-hot encoded: the first 80 % of each class train, the others test."""
     return _split("Dataset2", _load(ADULT, folder), (19_777, 6_272), (4_943, 1_569))
 
 
-def _split(name: str, data: Prepared, train: tuple[int, int], test: tuple[int, int]) -> Split:
+def _split(name: str, data: ScaledTable, train: tuple[int, int], test: tuple[int, int]) -> TrainTestSplit:
     """Take the first rows of each class, in file order, to train and the next ones to test."""
     of_class = [np.flatnonzero(data.y == label) for label in (0, 1)]
     first = np.concatenate([rows[:count] for rows, count in zip(of_class, train, strict=True)])
     then = np.concatenate([rows[a : a + b] for rows, a, b in zip(of_class, train, test, strict=True)])
-    return Split(name, data.X.iloc[first], data.y[first], data.X.iloc[then], data.y[then])
+    return TrainTestSplit(name, data.X.iloc[first], data.y[first], data.X.iloc[then], data.y[then])
 
 
 def repeat_columns(X: pd.DataFrame, features: int) -> pd.DataFrame:
@@ -148,13 +148,13 @@ def repeat_columns(X: pd.DataFrame, features: int) -> pd.DataFrame:
     return X.iloc[:, places].set_axis(names, axis=1)
 
 
-def credit_from_frame(frame: pd.DataFrame, label: pd.Series[int]) -> Prepared:
+def credit_from_frame(frame: pd.DataFrame, label: pd.Series[int]) -> ScaledTable:
     """Return complete rows only, every column divided by its maximum."""
     complete = frame.notna().all(axis=1)
     return _scaled(frame.loc[complete, list(CREDIT_COLUMNS)], label[complete].to_numpy())
 
 
-def adult_from_frame(frame: pd.DataFrame) -> Prepared:
+def adult_from_frame(frame: pd.DataFrame) -> ScaledTable:
     """Return Adult with indicators for words, in alphabetical order; a missing word, "?", is a word too."""
     columns = {name: frame[name].to_numpy(np.float64) for name in ADULT_NUMBERS}
     for name in ADULT_WORDS:
@@ -164,27 +164,27 @@ def adult_from_frame(frame: pd.DataFrame) -> Prepared:
     return _scaled(pd.DataFrame(columns), is_rich.to_numpy())
 
 
-def _scaled(X: pd.DataFrame, y: npt.NDArray[np.generic]) -> Prepared:
+def _scaled(X: pd.DataFrame, y: npt.NDArray[np.generic]) -> ScaledTable:
     numbers = X.astype(np.float64)
-    return Prepared((numbers / numbers.max()).reset_index(drop=True), y.astype(np.int64))
+    return ScaledTable((numbers / numbers.max()).reset_index(drop=True), y.astype(np.int64))
 
 
-def _credit_file(content: bytes) -> Prepared:
+def _credit_file(content: bytes) -> ScaledTable:
     frame = pd.read_csv(io.BytesIO(content), index_col=0)
     return credit_from_frame(frame.drop(columns=CREDIT_LABEL), frame[CREDIT_LABEL])
 
 
-def _adult_file(content: bytes) -> Prepared:
+def _adult_file(content: bytes) -> ScaledTable:
     frame = pd.read_csv(io.BytesIO(content), header=None, names=list(ADULT_COLUMNS), skipinitialspace=True)
     return adult_from_frame(frame)
 
 
-def _onehot_file(content: bytes) -> Prepared:
+def _onehot_file(content: bytes) -> ScaledTable:
     frame = pd.read_csv(io.BytesIO(content))
     return _scaled(frame.drop(columns="label"), frame["label"].to_numpy())
 
 
-def _credit_openml(frame: pd.DataFrame) -> Iterator[Prepared]:
+def _credit_openml(frame: pd.DataFrame) -> Iterator[ScaledTable]:
     """Yield the table under either name and spelling of its label."""
     for name in (CREDIT_LABEL, "FinancialDistressNextTwoYears"):
         if name in frame:
@@ -192,7 +192,7 @@ def _credit_openml(frame: pd.DataFrame) -> Iterator[Prepared]:
             yield credit_from_frame(frame[list(CREDIT_COLUMNS)].astype(np.float64), yes)
 
 
-def _adult_openml(frame: pd.DataFrame) -> Iterator[Prepared]:
+def _adult_openml(frame: pd.DataFrame) -> Iterator[ScaledTable]:
     """Yield the rows of adult.data, which stand before or behind those of adult.test."""
     for rows in (slice(-ADULT_ROWS, None), slice(None, ADULT_ROWS)):
         yield adult_from_frame(frame.iloc[rows])
@@ -228,7 +228,7 @@ ADULT = _Source(
 
 
 @lru_cache(maxsize=2)
-def _load(source: _Source, folder: Path | None) -> Prepared:
+def _load(source: _Source, folder: Path | None) -> ScaledTable:
     """Return a data set, once per process; raises DataError, with the remedy, when it is not to be had."""
     data = _fetch(source) if folder is None else _read(source, folder)
     if data.checksum() != source.checksum:
@@ -236,7 +236,7 @@ def _load(source: _Source, folder: Path | None) -> Prepared:
     return data
 
 
-def _read(source: _Source, folder: Path) -> Prepared:
+def _read(source: _Source, folder: Path) -> ScaledTable:
     """Return a data set from a folder; the content of the file must be the expected one, however it is compressed."""
     for file in source.files:
         for path in (folder / f"{file.name}.gz", folder / file.name):
@@ -257,7 +257,7 @@ def _read(source: _Source, folder: Path) -> Prepared:
     raise DataError(f"{source.title}: --data {folder} has no {names}; put it there, or leave --data out to fetch it")
 
 
-def _fetch(source: _Source) -> Prepared:
+def _fetch(source: _Source) -> ScaledTable:
     """Return a data set from OpenML; only a table that gives the expected numbers is taken."""
     from sklearn.datasets import fetch_openml
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mpfedxgb.experiments.data import Split, dataset1, repeat_columns
+from mpfedxgb.experiments.data import TrainTestSplit, dataset1, repeat_columns
 from mpfedxgb.experiments.measuring import fastest, peak_memory, slope, warm_up
 from mpfedxgb.experiments.output import INK, Result, Row, plain_ticks
 from mpfedxgb.experiments.setting import Setup, paper_model
@@ -28,7 +28,7 @@ def run(setup: Setup) -> Result:
     return result(rows)
 
 
-def measure(split: Split, features: Sequence[int], setup: Setup) -> Iterator[Row]:
+def measure(split: TrainTestSplit, features: Sequence[int], setup: Setup) -> Iterator[Row]:
     """Yield the seconds of one training by number of features."""
     warm_up(split.X_train, split.y_train)
     for count in features:

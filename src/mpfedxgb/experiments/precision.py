@@ -88,7 +88,7 @@ def oracle_trees(bins: Bins, y: Labels, params: TrainParams, f: int) -> Trees:
     """Return the oracle's trees on g and h of f binary places, by the rules of the secure training."""
     candidates = Candidates(bins)
     columns = candidates.tile()
-    public = scales.Plan(4, 1 << f, 1 << (f - 2), 0, scales.gain_cap(len(y), 1 << f), f, f)
+    public = scales.ScalePlan(4, 1 << f, 1 << (f - 2), 0, scales.gain_cap(len(y), 1 << f), f, f)
     scale = scales.scale(params, public, len(y), f, f)
     rules = reference.Rules(params.max_depth, scale.lam, scale.gam, scale.mcw, params.gamma <= scales.SMALLEST_GAMMA)
     margins = np.zeros(len(y))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from mpfedxgb.api.estimators import FedXGBClassifier
-from mpfedxgb.experiments.data import Split, dataset1, dataset2
+from mpfedxgb.experiments.data import TrainTestSplit, dataset1, dataset2
 from mpfedxgb.experiments.output import INK, Result, Row
 from mpfedxgb.experiments.setting import Setup, missing_extra, paper_model, splits
 
@@ -54,7 +54,7 @@ def run(setup: Setup) -> Result:
     return result(rows)
 
 
-def compare(split: Split, depth: int, setup: Setup) -> Iterator[Row]:
+def compare(split: TrainTestSplit, depth: int, setup: Setup) -> Iterator[Row]:
     """Yield one row per model: its scores, the paper's if it has any, and whether its trees are the strict ones."""
     for name, (learning_rate, min_child_weight) in VANILLA.items():
         setup.on_progress(f"{split.name}, depth {depth}, {name}")
@@ -72,7 +72,9 @@ def compare(split: Split, depth: int, setup: Setup) -> Iterator[Row]:
         }
 
 
-def xgboost_scores(split: Split, depth: int, learning_rate: float, min_child_weight: float) -> npt.NDArray[np.floating]:
+def xgboost_scores(
+    split: TrainTestSplit, depth: int, learning_rate: float, min_child_weight: float
+) -> npt.NDArray[np.floating]:
     """Return the probabilities of vanilla XGBoost with exact trees: lambda 1, gamma 0.5 (its own scale), margin 0."""
     try:
         import xgboost
@@ -92,7 +94,7 @@ def xgboost_scores(split: Split, depth: int, learning_rate: float, min_child_wei
     return np.asarray(model.predict_proba(split.X_test)[:, 1])
 
 
-def _row(split: Split, depth: int, name: str, p: npt.NDArray[np.floating]) -> Row:
+def _row(split: TrainTestSplit, depth: int, name: str, p: npt.NDArray[np.floating]) -> Row:
     y = split.y_test
     scores = (accuracy_score(y, p > 0.5), f1_score(y, p > 0.5), roc_auc_score(y, p))
     paper = PAPER[split.name, depth][COLUMN[name]] if name in COLUMN else (None, None, None)

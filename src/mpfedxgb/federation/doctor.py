@@ -65,7 +65,7 @@ _MANY_CATEGORIES = 0.5
 _PACKAGES = ("numpy", "pandas", "grpcio", "cryptography")
 
 
-class Level(enum.StrEnum):
+class Severity(enum.StrEnum):
     """How bad something is."""
 
     OK = "ok"
@@ -78,7 +78,7 @@ class Finding:
     """One line of a report: what was looked at, how it is, and what to do about it."""
 
     check: str
-    level: Level
+    level: Severity
     text: str
 
 
@@ -112,15 +112,15 @@ def examine(path: Path, timeout: float = TIMEOUT) -> Iterator[Finding]:
 
 
 def _ok(check: str, text: str) -> Finding:
-    return Finding(check, Level.OK, text)
+    return Finding(check, Severity.OK, text)
 
 
 def _warning(check: str, text: str) -> Finding:
-    return Finding(check, Level.WARNING, text)
+    return Finding(check, Severity.WARNING, text)
 
 
 def _problem(check: str, text: object) -> Finding:
-    return Finding(check, Level.PROBLEM, " ".join(str(text).split()))
+    return Finding(check, Severity.PROBLEM, " ".join(str(text).split()))
 
 
 def _workers(settings: RoleSettings, timeout: float) -> Iterator[Finding]:
@@ -360,7 +360,7 @@ def _port(settings: RoleSettings) -> Iterator[Finding]:
 def _peers(settings: RoleSettings, identity: Identity | None, timeout: float) -> Iterator[Finding]:
     for name, address in settings.peers().items():
         finding = _reach(name, address, timeout)
-        if finding.level is Level.OK and identity is not None:
+        if finding.level is Severity.OK and identity is not None:
             try:
                 identity.probe(str(address), name, timeout)
             except FederationError as error:

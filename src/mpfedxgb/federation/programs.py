@@ -39,7 +39,7 @@ ID_DIGEST = "salted digest of the row ids"
 TRAINING, SCORING, ALIGNING = 1, 2, 3
 KINDS = {TRAINING: "training", SCORING: "scoring", ALIGNING: "aligning"}
 
-Workers = Callable[[], AbstractContextManager[Cluster | None]]
+OpenCluster = Callable[[], AbstractContextManager[Cluster | None]]
 
 _log = logging.getLogger("mpfedxgb.session")
 
@@ -93,7 +93,7 @@ def run_aligning(party: Party, terms: Terms, lists: Mapping[str, Ids], tools: To
 
 
 def run_coordinator(
-    party: Party, params: TrainParams, limits: Resources | None = None, workers: Workers = nullcontext
+    party: Party, params: TrainParams, limits: Resources | None = None, workers: OpenCluster = nullcontext
 ) -> str:
     """Deal for whatever session the active participant begins; return its kind. An alignment needs nothing dealt.
 

@@ -223,7 +223,7 @@ def serve_rows(settings: RoleSettings, rows: Rows, model: PartialModel, once: bo
         (run_session if once else serve)(settings, run_scoring, (service,))
 
 
-class Scoring:
+class ScoringSession:
     """A running scoring session, at the active participant."""
 
     def __init__(self, settings: RoleSettings, service: Service) -> None:
@@ -243,7 +243,7 @@ class Scoring:
 
 
 @contextmanager
-def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[Scoring]:
+def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[ScoringSession]:
     """Open a scoring session as the active participant; the others have to be there, or come within connect_timeout."""
     if not settings.is_active:
         raise SettingsError(f"{settings.role.name} is not the active participant; only that one asks for scores")
@@ -261,7 +261,7 @@ def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[Scoring]:
     thread = threading.Thread(target=run, name="scoring session", daemon=True)
     try:
         thread.start()
-        yield Scoring(settings, service)
+        yield ScoringSession(settings, service)
         service.end()
         if service.begun.is_set():  # one that still waits for its peers ends as soon as it begins, without us
             thread.join(settings.network.deadline)

@@ -20,7 +20,7 @@ from mpfedxgb.protocols.row_blocks import (
 from mpfedxgb.protocols.storage import Storage
 from mpfedxgb.ring.kernels import U64
 from mpfedxgb.ring.prg import Source
-from mpfedxgb.ring.threads import Workers
+from mpfedxgb.ring.threads import Threads
 
 OWN_BLOCKS = 16
 """Blocks of the own matrix that are worked through at once: sums over its bins are cheap beside those over rows."""
@@ -50,16 +50,16 @@ class LocalRows:
 
     def __init__(self, storage: Storage | None = None) -> None:
         self._storage = Storage() if storage is None else storage
-        self._workers = Workers(self._storage.resources.threads)
+        self._threads = Threads(self._storage.resources.threads)
         self._held: dict[int, _Own | _Received | _Expanded] = {}
 
     def __repr__(self) -> str:
         return f"LocalRows({len(self._held)} matrices)"
 
     @property
-    def workers(self) -> Workers:
+    def threads(self) -> Threads:
         """Return this role's threads (see RowBlocks)."""
-        return self._workers
+        return self._threads
 
     def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
         """Make sure that there will be room (see RowBlocks)."""
@@ -77,7 +77,7 @@ class LocalRows:
             (mask,) = expanded(held.mask, [tile])
             return difference(held.matrix, tile, mask)
 
-        yield from self._workers.ahead(tile_of_E, held.layout.all_tiles())
+        yield from self._threads.ahead(tile_of_E, held.layout.all_tiles())
 
     def receive(self, owner: int, layout: RowLayout) -> None:
         """Make room for E (see RowBlocks)."""
@@ -98,14 +98,14 @@ class LocalRows:
         if isinstance(held, _Own):
             matrix = held.matrix
             runs = held.layout.runs(OWN_BLOCKS)
-            return self._workers.total(lambda rows: matrix.times(combined(added, taken, rows), rows), runs, shape)
+            return self._threads.total(lambda rows: matrix.times(combined(added, taken, rows), rows), runs, shape)
 
         def block_times(block: int) -> U64:
             tiles = held.layout.tiles(block)
             vectors = combined(added, taken, held.layout.rows_of(block))
             return tiles_times(tiles, self._tiles(owner, held, block, tiles), vectors)
 
-        return self._workers.total(block_times, range(held.layout.blocks), shape)
+        return self._threads.total(block_times, range(held.layout.blocks), shape)
 
     def _tiles(self, owner: int, held: _Received | _Expanded, block: int, tiles: Sequence[Tile]) -> Iterator[U64]:
         """Return E or A in the tiles of a block."""
@@ -125,7 +125,7 @@ class LocalRows:
     def close(self) -> None:
         """Let go of this role's matrices; E goes with its storage (see RowBlocks)."""
         self._held.clear()
-        self._workers.close()
+        self._threads.close()
 
     def _owned(self, owner: int) -> _Own:
         held = self._held[owner]

@@ -32,7 +32,7 @@ from mpfedxgb.ring import kernels
 from mpfedxgb.ring.kernels import U64
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import VECTOR
-from mpfedxgb.ring.threads import Workers
+from mpfedxgb.ring.threads import Threads
 
 Bits = npt.NDArray[np.uint8]
 
@@ -144,7 +144,7 @@ class RowBlocks(Protocol):
     """
 
     @property
-    def workers(self) -> Workers:
+    def threads(self) -> Threads:
         """The threads of this role itself, for what it computes over rows beside its matrices."""
         ...
 

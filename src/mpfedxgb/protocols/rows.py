@@ -22,7 +22,7 @@ from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring import row_kernels
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import PACKED, Data, Ring, Shape
-from mpfedxgb.ring.threads import Workers
+from mpfedxgb.ring.threads import Threads
 
 BLOCK = 1 << 15
 """Elements of a block: its arrays of 256 kB each stay in a core's cache. A multiple of 8, as rows are packed."""
@@ -84,7 +84,7 @@ def masking_rows(party: Party, x: Shares) -> Pending[tuple[Secret, RowVectors]]:
     return Pending(x.part + mask, lambda total: (Secret(total, mask), RowVectors(total, parts)))
 
 
-def split_rows(party: Party, bits: Secret, x: Secret, workers: Workers | None = None) -> Sides:
+def split_rows(party: Party, bits: Secret, x: Secret, threads: Threads | None = None) -> Sides:
     """Return vectors x (n, k, rows) where a row's bit is 1, and what is left of them; bits (n, packed) for all rows.
 
     The mask rho of each node's bits is one participant's alone. Block by block, for m_q = q ^ rho:
@@ -97,11 +97,11 @@ def split_rows(party: Party, bits: Secret, x: Secret, workers: Workers | None = 
 
     Rounds: 1. Sent: one element per row and vector by each auxiliary. Reveals: nothing.
     """
-    return open_pending(party, [splitting_rows(party, bits, x, workers)])[0]
+    return open_pending(party, [splitting_rows(party, bits, x, threads)])[0]
 
 
-def splitting_rows(party: Party, bits: Secret, x: Secret, workers: Workers | None = None) -> Pending[Sides]:
-    """Prepare `split_rows` up to its opening. Rounds: 0. `workers` are this role's threads."""
+def splitting_rows(party: Party, bits: Secret, x: Secret, threads: Threads | None = None) -> Pending[Sides]:
+    """Prepare `split_rows` up to its opening. Rounds: 0. `threads` are this role's own."""
     if x.ring.limbs or x.ring.bitwise or len(x.shape) != 3:
         raise DoesNotFitError(f"rows are split of vectors (n, k, rows) in a ring of up to 64 bits, not of {x}")
     n, k, rows = x.shape
@@ -109,7 +109,7 @@ def splitting_rows(party: Party, bits: Secret, x: Secret, workers: Workers | Non
         raise DoesNotFitError(f"{rows} rows of {n} nodes take a bit each, packed, not {bits}")
     party.step("child update")
     party.meter.now.products += n * k * rows
-    threads = Workers() if workers is None else workers
+    threads = Threads() if threads is None else threads
     work: _Follower | _Dealer | _Participant
     if x.mask.is_hidden:
         work = _Follower(party, x)
@@ -167,7 +167,7 @@ class _Follower:
     def __init__(self, party: Party, x: Secret) -> None:
         self.party, self.ring, self.shape = party, x.ring, x.shape
 
-    def drawn(self, blocks: Iterable[Block], threads: Workers) -> Iterator[Drawn]:
+    def drawn(self, blocks: Iterable[Block], threads: Threads) -> Iterator[Drawn]:
         """Deal block by block."""
         for nodes, rows in blocks:
             self.party.deal([(self.ring, _size(nodes, self.shape[1], rows))], list)
@@ -193,7 +193,7 @@ class _Dealer:
         self.parts = {m: np.empty(x.shape, x.ring.dtype) for m in range(1, party.roster.size + 1)}
         self.masks = np.empty((2, *x.shape), x.ring.dtype)
 
-    def drawn(self, blocks: Iterable[Block], threads: Workers) -> Iterator[Drawn]:
+    def drawn(self, blocks: Iterable[Block], threads: Threads) -> Iterator[Drawn]:
         """Deal block by block, and yield everyone's part of the new mask."""
         listed = list(blocks)
         for block, product in zip(listed, threads.ahead(self._product, listed), strict=True):
@@ -241,7 +241,7 @@ class _Participant:
         self.both = np.empty(self.masks.shape, x.ring.dtype)
         self.part = self.both[: x.shape[0]]  # what is sent makes room for what is opened: this is most of the memory
 
-    def drawn(self, blocks: Iterable[Block], threads: Workers) -> Iterator[Drawn]:
+    def drawn(self, blocks: Iterable[Block], threads: Threads) -> Iterator[Drawn]:
         """Yield this participant's share of what is dealt for each block, and of its new mask."""
         for nodes, rows in blocks:
             size = _size(nodes, self.shape[1], rows)

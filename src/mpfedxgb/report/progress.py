@@ -42,7 +42,7 @@ class Silent:
         """Show nothing, and so make none."""
 
 
-class Bar:
+class ProgressBar:
     """A line on the terminal that is redrawn."""
 
     def __init__(self, progress: Progress, rounds: int) -> None:
@@ -98,4 +98,4 @@ def watch(verbosity: int, rounds: int) -> Iterator[Watcher]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield Bar(progress, rounds)
+        yield ProgressBar(progress, rounds)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Workers:
+class Threads:
     """So many threads; with one, the caller does everything itself. Threads start with the first work for them."""
 
     def __init__(self, count: int = 1) -> None:
@@ -27,7 +27,7 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
 
     def __repr__(self) -> str:
-        return f"Workers({self.count})"
+        return f"Threads({self.count})"
 
     def total(self, work: Callable[[T], U64], pieces: Sequence[T], shape: tuple[int, int]) -> U64:
         """Return the sum of work(piece) over all pieces, modulo 2^64; pieces are begun in order."""

@@ -15,7 +15,7 @@ from mpfedxgb.protocols.private_matrix import PrivateMatrix
 from mpfedxgb.protocols.rows import RowVectors
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.ring import Ring
-from mpfedxgb.ring.threads import Workers
+from mpfedxgb.ring.threads import Threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class FeatureIndex:
 class SplitData:
     """The published matrices of all owners and, in a participant's own run, its candidates and evaluation tables.
 
-    `workers` are this role's threads, for what is computed over rows beside the matrices.
+    `threads` are this role's own, for what is computed over rows beside the matrices.
     """
 
     sizes: TableSizes
@@ -108,7 +108,7 @@ class SplitData:
     candidates: Candidates | None
     evaluation: tuple[Table, ...] = ()
     features: FeatureIndex | None = None
-    workers: Workers = field(default_factory=Workers)
+    threads: Threads = field(default_factory=Threads)
 
     def goes_left(self, owner: int, candidate: int) -> npt.NDArray[np.uint8]:
         """Return which rows, training and evaluation, go left by a candidate of its owner, who is this participant."""

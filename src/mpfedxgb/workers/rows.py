@@ -26,7 +26,7 @@ from mpfedxgb.protocols.row_blocks import Matrix, RowLayout, Tile, combined
 from mpfedxgb.protocols.storage import Storage
 from mpfedxgb.ring.kernels import U64
 from mpfedxgb.ring.prg import Source, Stream
-from mpfedxgb.ring.threads import Workers
+from mpfedxgb.ring.threads import Threads
 from mpfedxgb.workers import tasks
 from mpfedxgb.workers.cluster import Call, Cluster, Lost
 
@@ -72,7 +72,7 @@ class WorkerRows:
     def __init__(self, cluster: Cluster, storage: Storage | None = None) -> None:
         self._cluster = cluster
         self._storage = Storage() if storage is None else storage
-        self._workers = Workers(self._storage.resources.threads)
+        self._threads = Threads(self._storage.resources.threads)
         self._held: dict[int, _Held] = {}
         self._runs: list[tasks.Run] = []
         self._worker_of: dict[int, str] = {}
@@ -81,9 +81,9 @@ class WorkerRows:
         return f"WorkerRows({len(self._held)} matrices, {len(self._runs)} runs)"
 
     @property
-    def workers(self) -> Workers:
+    def threads(self) -> Threads:
         """The threads of this role itself (see RowBlocks)."""
-        return self._workers
+        return self._threads
 
     def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
         """Make sure that there will be room for the copy of E (see RowBlocks); workers have Dask's own limits."""
@@ -181,7 +181,7 @@ class WorkerRows:
     def close(self) -> None:
         """Let go of everything, here and on the workers; the copy of E goes with its storage (see RowBlocks)."""
         self._held.clear()
-        self._workers.close()
+        self._threads.close()
 
     def _cut(self, layout: RowLayout) -> None:
         """Cut the rows into runs and deal them to the workers, in order, once for all matrices."""

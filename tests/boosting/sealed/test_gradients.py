@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sealed import gradients
-from mpfedxgb.boosting.sealed.gradients import END_HESSIAN, Rows, secure_gradients
+from mpfedxgb.boosting.sealed.gradients import END_HESSIAN, GradientRows, secure_gradients
 from mpfedxgb.boosting.sealed.labels import plain_gradients
 from mpfedxgb.boosting.sealed.rules import SealedRules, sealed_rules
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
@@ -61,7 +61,7 @@ class Problem:
             margins, labels, *gates = secrets
             weights = gates[0] if self.gate == "weights" else None
             inside = Bit(gates[0]) if self.gate == "sample" else None
-            return [secure_gradients(party, Rows(margins, labels, weights, inside), self.rules)]
+            return [secure_gradients(party, GradientRows(margins, labels, weights, inside), self.rules)]
 
         return evaluate(participants, operands, compute, **settings)
 
@@ -167,7 +167,7 @@ def program(party: Party, some: Problem) -> Counts:
         weights = share(party, 1, VECTOR, count, values)
     elif some.gate == "sample":
         inside = share_bit(party, 1, count, RingArray.encode(BIT, some.gates) if party.is_active else None)
-    shares = secure_gradients(party, Rows(margins, labels, weights, inside), some.rules)
+    shares = secure_gradients(party, GradientRows(margins, labels, weights, inside), some.rules)
     assert shares.shape == (2, *count)
     return party.meter.total()
 

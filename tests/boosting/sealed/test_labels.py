@@ -31,10 +31,10 @@ def encoded(params: TrainParams, y: Any, weight: Any = None) -> tuple[SealedRule
     return rules, encode_labels(params, plan, rules, y, weight, float(base), rows)
 
 
-def of_oracle(rules: SealedRules) -> reference.Sealed:
+def of_oracle(rules: SealedRules) -> reference.RefSealed:
     """Return what the oracle is told of a training with these rules."""
     places = rules.h_whole.bit_length() - 1
-    return reference.Sealed(rules.is_logistic, 1, 0.3, g_cap=rules.g_cap, h_places=places, rounding=rules.rounding)
+    return reference.RefSealed(rules.is_logistic, 1, 0.3, g_cap=rules.g_cap, h_places=places, rounding=rules.rounding)
 
 
 @examples(60)

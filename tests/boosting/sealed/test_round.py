@@ -46,7 +46,7 @@ class Seen:
     private: SealedLabels | None
 
 
-def rules_and_labels(objective: str, weighted: bool) -> tuple[TrainParams, scales.Plan, SealedRules, SealedLabels]:
+def rules_and_labels(objective: str, weighted: bool) -> tuple[TrainParams, scales.ScalePlan, SealedRules, SealedLabels]:
     """Return the numbers of a small training."""
     rng = np.random.default_rng(3)
     y = rng.integers(0, 2, ROWS).astype(np.float64) if objective == "binary:logistic" else rng.normal(size=ROWS)

@@ -29,14 +29,14 @@ def params_of(objective: str = "binary:logistic", **options: Any) -> TrainParams
     return TrainParams(objective=objective, security="sealed", **options)
 
 
-def rules_of(params: TrainParams, rows: int) -> tuple[SealedRules, scales.Plan]:
+def rules_of(params: TrainParams, rows: int) -> tuple[SealedRules, scales.ScalePlan]:
     """Return the rules and the plan that they are made from."""
     plan = scales.plan(params, rows)
     return sealed_rules(params, plan, rows), plan
 
 
 @st.composite
-def trainings(draw: st.DrawFn) -> tuple[TrainParams, int, SealedRules, scales.Plan]:
+def trainings(draw: st.DrawFn) -> tuple[TrainParams, int, SealedRules, scales.ScalePlan]:
     """Draw parameters and a number of rows that are not refused."""
     params = params_of(
         draw(st.sampled_from(OBJECTIVES)),
@@ -54,7 +54,7 @@ def trainings(draw: st.DrawFn) -> tuple[TrainParams, int, SealedRules, scales.Pl
 
 
 @st.composite
-def leaves(draw: st.DrawFn) -> tuple[int, int, int, int, tuple[TrainParams, int, SealedRules, scales.Plan]]:
+def leaves(draw: st.DrawFn) -> tuple[int, int, int, int, tuple[TrainParams, int, SealedRules, scales.ScalePlan]]:
     """Draw G and H of a leaf, the largest there are among them, lambda~, and the largest lambda~, for a training."""
     params, rows, rules, plan = training = draw(trainings())
     one = rules.weight_places
@@ -78,13 +78,13 @@ def leaves(draw: st.DrawFn) -> tuple[int, int, int, int, tuple[TrainParams, int,
 @examples(150)
 @given(leaves())
 def test_no_leaf_outgrows_its_bounds(
-    leaf: tuple[int, int, int, int, tuple[TrainParams, int, SealedRules, scales.Plan]],
+    leaf: tuple[int, int, int, int, tuple[TrainParams, int, SealedRules, scales.ScalePlan]],
 ) -> None:
     """Sums, divisors and weights of any leaf keep within what the division is told, and within its ring."""
     G, H, lam, most_lambda, (params, _, rules, plan) = leaf
     division = rules.division
     places = rules.h_whole.bit_length() - 1
-    sealed = reference.Sealed(rules.is_logistic, 1, params.learning_rate, h_places=places)
+    sealed = reference.RefSealed(rules.is_logistic, 1, params.learning_rate, h_places=places)
     w = reference.sealed_weight(reference.RefLeaf((), G, H), sealed, replace(RULES, lam=lam))
 
     assert abs(G) <= division.largest_sum
@@ -100,7 +100,7 @@ def test_no_leaf_outgrows_its_bounds(
 @examples(60)
 @given(trainings(), st.sampled_from([-1, 1]))
 def test_margins_never_outgrow_their_bits(
-    training: tuple[TrainParams, int, SealedRules, scales.Plan], sign: int
+    training: tuple[TrainParams, int, SealedRules, scales.ScalePlan], sign: int
 ) -> None:
     """After all rounds of the largest weights, from the farthest start, what is compared has its sign within the bits.
 

@@ -137,7 +137,7 @@ class Task:
         )
 
     @property
-    def plan(self) -> scales.Plan:
+    def plan(self) -> scales.ScalePlan:
         """The widths of the training."""
         return scales.plan(self.params, self.rows)
 

@@ -53,7 +53,7 @@ CHUNK = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class GradientRows:
     """What gradients are computed of, row by row: margins and labels, and what gates them.
 
     `weights` are the rows' weights, `inside` says which rows are in the sample; not both.
@@ -64,8 +64,8 @@ class Rows:
     weights: Secret | None = None
     inside: Bit | None = None
 
-    def __getitem__(self, rows: slice) -> Rows:
-        return Rows(
+    def __getitem__(self, rows: slice) -> GradientRows:
+        return GradientRows(
             self.margins[rows],
             self.labels[rows],
             None if self.weights is None else self.weights[rows],
@@ -73,7 +73,7 @@ class Rows:
         )
 
 
-def secure_gradients(party: Party, rows: Rows, rules: SealedRules) -> Shares:
+def secure_gradients(party: Party, rows: GradientRows, rules: SealedRules) -> Shares:
     """Return shares of g~ and h~, (2, rows).
 
     Rounds: for every 2^17 rows 3 for squared error and 16 for log-loss, and 6 more where rows have weights. Sent: some
@@ -87,7 +87,7 @@ def secure_gradients(party: Party, rows: Rows, rules: SealedRules) -> Shares:
     return concatenate_shares(parts)
 
 
-def _of_chunk(party: Party, rows: Rows, rules: SealedRules) -> Shares:
+def _of_chunk(party: Party, rows: GradientRows, rules: SealedRules) -> Shares:
     """Return shares of g~ and h~ of some rows: where one is in the sample, or times its weight."""
     terms = _log_loss(party, rows, rules) if rules.is_logistic else _squared_error(party, rows, rules)
     gradients = _add_up(party, terms, rows.inside)
@@ -114,7 +114,7 @@ def _add_up(party: Party, terms: tuple[Sequence[Term], Sequence[Term]], inside: 
     return concatenate_shares(sums, axis=0)
 
 
-def _squared_error(party: Party, rows: Rows, rules: SealedRules) -> tuple[list[Term], list[Term]]:
+def _squared_error(party: Party, rows: GradientRows, rules: SealedRules) -> tuple[list[Term], list[Term]]:
     """Return g = F - y within [-g_cap, g_cap] and h, as terms.
 
     Rounds: 3. Reveals: nothing.
@@ -125,7 +125,7 @@ def _squared_error(party: Party, rows: Rows, rules: SealedRules) -> tuple[list[T
     return [((_within(below, above),), x), *ends], [((), _all(party, rules.h_whole, x.shape))]
 
 
-def _log_loss(party: Party, rows: Rows, rules: SealedRules) -> tuple[list[Term], list[Term]]:
+def _log_loss(party: Party, rows: GradientRows, rules: SealedRules) -> tuple[list[Term], list[Term]]:
     """Return g = p - y and h = p (1 - p) for p = sigmoid(F), as terms.
 
     1. Is the margin outside the table's range, and do its low bits borrow from its segment? All three in one.

@@ -48,7 +48,13 @@ class SealedLabels:
 
 
 def encode_labels(
-    params: TrainParams, plan: scales.Plan, rules: SealedRules, y: Floats, weight: Floats | None, base: float, rows: int
+    params: TrainParams,
+    plan: scales.ScalePlan,
+    rules: SealedRules,
+    y: Floats,
+    weight: Floats | None,
+    base: float,
+    rows: int,
 ) -> SealedLabels:
     """Return a training's labels as integers, at the finest scales under which they and their residuals fit."""
     places = PLACES

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting.sampling import row_sample
-from mpfedxgb.boosting.sealed.gradients import Rows, secure_gradients
+from mpfedxgb.boosting.sealed.gradients import GradientRows, secure_gradients
 from mpfedxgb.boosting.sealed.state import Sealed
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -44,7 +44,7 @@ def sealed_gradients(
             values = RingArray.encode(VECTOR, private.first_gradients(sealed.rules, inside)[None])
         gh = share(party, ACTIVE, VECTOR, (1, 2, count), values)
         return gh, masked_by(party, ACTIVE, gh)
-    rows = Rows(sealed.margins[:count], sealed.labels, *_sampled(party, sealed, subsample < 1, inside))
+    rows = GradientRows(sealed.margins[:count], sealed.labels, *_sampled(party, sealed, subsample < 1, inside))
     shares = secure_gradients(party, rows, sealed.rules)
     return mask_rows(party, shares.reshape(1, 2, count))
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.scales import Plan
+from mpfedxgb.boosting.scales import ScalePlan
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.tree.sealed import Division
@@ -57,7 +57,7 @@ class SealedRules:
         return _LEAST_LAMBDA << (self.weight_places - self.rounding)
 
 
-def sealed_rules(params: TrainParams, plan: Plan, rows: int) -> SealedRules:
+def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules:
     """Return the rules; raises DoesNotFitError where margins could outgrow the ring, or a division."""
     form = params.loss.sealed
     assert form is not None
@@ -103,13 +103,13 @@ def sealed_rules(params: TrainParams, plan: Plan, rows: int) -> SealedRules:
     )
 
 
-def h_places(plan: Plan) -> int:
+def h_places(plan: ScalePlan) -> int:
     """Return the places of h before rows are weighed: the policy's if they are public, or else those of margins."""
     return PLACES if plan.f_h is None else plan.f_h
 
 
 def _largest_weight(
-    plan: Plan, rows: int, rate: Fraction, f_h: int, is_logistic: bool, weighted: bool, least: int
+    plan: ScalePlan, rows: int, rate: Fraction, f_h: int, is_logistic: bool, weighted: bool, least: int
 ) -> int:
     """Return a bound on |rate G 2^f_h / (H + lambda~)|, where lambda~ is at least `least`."""
     if is_logistic:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.scales import UNKNOWN, Plan, constants_of, public_scale
+from mpfedxgb.boosting.scales import UNKNOWN, ScalePlan, constants_of, public_scale
 from mpfedxgb.boosting.sealed.labels import SealedLabels
 from mpfedxgb.boosting.sealed.rules import SealedRules
 from mpfedxgb.party.party import Party, Spec
@@ -72,7 +72,7 @@ class Sealed:
 def seal(
     party: Party,
     params: TrainParams,
-    plan: Plan,
+    plan: ScalePlan,
     rules: SealedRules,
     ring: Ring,
     sizes: TableSizes,

@@ -24,14 +24,14 @@ from mpfedxgb.boosting import Labels
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data import Table
 from mpfedxgb.experiments.leaks import measures, scorings
-from mpfedxgb.experiments.leaks.transcripts import Training, record
+from mpfedxgb.experiments.leaks.transcripts import RecordedTraining, record
 from mpfedxgb.experiments.output import text_table
 
 LOGISTIC, SQUARED = "binary:logistic", "reg:squarederror"
 TREES = {LOGISTIC: 2, SQUARED: 6}
 MAX_BIN = 8
 
-Measure = Callable[[Training], tuple[float, float]]
+Measure = Callable[[RecordedTraining], tuple[float, float]]
 """Turns a training into how well an attack does on it, and how well one does without any transcript."""
 
 
@@ -59,14 +59,16 @@ class Result:
     chance: float
 
 
-def recorded(objective: str, security: str, seed: int = 1, base_score: float | None = 0.5, **params: Any) -> Training:
+def recorded(
+    objective: str, security: str, seed: int = 1, base_score: float | None = 0.5, **params: Any
+) -> RecordedTraining:
     """Return a training of one of the two problems, once; log-loss starts from margin 0, as Algorithm 1 does."""
     chosen = {"n_estimators": TREES[objective], "max_bin": MAX_BIN, "min_child_weight": 0.0} | params
     return _recorded(TrainParams(objective=objective, security=security, **chosen), seed, base_score)
 
 
 @lru_cache(maxsize=16)
-def _recorded(params: TrainParams, seed: int, base_score: float | None) -> Training:
+def _recorded(params: TrainParams, seed: int, base_score: float | None) -> RecordedTraining:
     if params.objective == LOGISTIC:
         X, y = load_breast_cancer(return_X_y=True, as_frame=True)
         ends, labels = [0, 10, 20, 30], Labels(y.to_numpy(np.float64), base_score=base_score)

@@ -13,7 +13,7 @@ import pandas as pd
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objectives import OBJECTIVES
 from mpfedxgb.experiments.leaks import attacks
-from mpfedxgb.experiments.leaks.transcripts import Brackets, Floats, Ints, Place, Training, Words, brackets
+from mpfedxgb.experiments.leaks.transcripts import Brackets, Floats, Ints, Place, RecordedTraining, Words, brackets
 from mpfedxgb.party import ACTIVE
 from mpfedxgb.ring.bits import unpack_data
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
@@ -25,22 +25,22 @@ BITS = {name: o.paper_scale.f_h or 0 for name, o in OBJECTIVES.items() if o.pape
 """Fractional bits of h, and for log-loss of g too."""
 
 
-def sizes_of(training: Training) -> list[int]:
+def sizes_of(training: RecordedTraining) -> list[int]:
     """Return the candidates of each feature, all participants' features in order (public in paper mode)."""
     return [size for mine in training.sizes for size in mine]
 
 
-def laid_out(training: Training, role: int) -> Brackets:
+def laid_out(training: RecordedTraining, role: int) -> Brackets:
     """Return a role's transcript, node by node."""
     return brackets(training.transcripts[role], sizes_of(training), training.params)
 
 
-def others_candidates(training: Training, role: int) -> list[int]:
+def others_candidates(training: RecordedTraining, role: int) -> list[int]:
     """Return the candidates that are not one's own."""
     return np.flatnonzero(training.owners != role).tolist()
 
 
-def order_of_gains(training: Training, role: int = P_3) -> tuple[float, float]:
+def order_of_gains(training: RecordedTraining, role: int = P_3) -> tuple[float, float]:
     """Return the share of ordered pairs of candidates that are in the true order of gains; ties do not count."""
     gains, right, wrong = training.gains(), 0, 0
     for node in laid_out(training, role).nodes:
@@ -51,7 +51,7 @@ def order_of_gains(training: Training, role: int = P_3) -> tuple[float, float]:
     return right / (right + wrong), 0.5
 
 
-def strength_of_columns(training: Training) -> tuple[float, float]:
+def strength_of_columns(training: RecordedTraining) -> tuple[float, float]:
     """Return the rank correlation of a column's wins with its best gain, over nodes."""
     gains, sizes = training.gains(), sizes_of(training)
     ends = np.cumsum(sizes)
@@ -63,7 +63,7 @@ def strength_of_columns(training: Training) -> tuple[float, float]:
     return float(np.mean(correlations)), 0.0
 
 
-def rows_left_of_thresholds(training: Training) -> tuple[float, float]:
+def rows_left_of_thresholds(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of others' candidates, over nodes, whose number of rows on the left P_1 knows exactly.
 
     Without a claim, and by chance, P_1 takes the bins to be equally full.
@@ -85,13 +85,13 @@ def rows_left_of_thresholds(training: Training) -> tuple[float, float]:
     return float(np.mean(known)), float(np.mean(lucky))
 
 
-def step_bits(training: Training) -> int:
+def step_bits(training: RecordedTraining) -> int:
     """Return the bits of a step size, which follow from public numbers."""
     params, rows = replace(training.params, security="paper"), len(training.labels.y)
     return scales.leaf_rules(params, scales.plan(params, rows), rows, len(training.tables)).step_bits
 
 
-def rows_of_leaves(training: Training) -> tuple[float, float]:
+def rows_of_leaves(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of leaves whose number of rows an auxiliary knows exactly; by chance, all leaves are alike."""
     seen, n, one = training.transcripts[P_3], len(training.labels.y), 1 << BITS[training.params.objective]
     bits, masked = step_bits(training), iter(seen.masked_numbers)
@@ -105,14 +105,14 @@ def rows_of_leaves(training: Training) -> tuple[float, float]:
     return float(np.mean(known)), float(np.mean(lucky))
 
 
-def own_features(training: Training, role: int) -> list[list[int]]:
+def own_features(training: RecordedTraining, role: int) -> list[list[int]]:
     """Return the candidates of each of a participant's own features."""
     first = int(np.flatnonzero(training.owners == role)[0])
     ends = np.cumsum(training.sizes[role - 1]) + first
     return [list(range(end - size, end)) for end, size in zip(ends.tolist(), training.sizes[role - 1], strict=True)]
 
 
-def label_counts(training: Training) -> tuple[int, dict[int, int]] | None:
+def label_counts(training: RecordedTraining) -> tuple[int, dict[int, int]] | None:
     """Return what P_2 finds out about the labels."""
     own = np.flatnonzero(training.owners == P_2)
     left = dict(zip(own.tolist(), training.bits[own].sum(axis=1).tolist(), strict=True))
@@ -128,7 +128,7 @@ def label_counts(training: Training) -> tuple[int, dict[int, int]] | None:
     )
 
 
-def labels_left_of_thresholds(training: Training) -> tuple[float, float]:
+def labels_left_of_thresholds(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of P_2's own candidates for which it knows how many positive labels are on the left.
 
     By chance, even if told the share of positives, it takes that to be the same everywhere.
@@ -141,7 +141,7 @@ def labels_left_of_thresholds(training: Training) -> tuple[float, float]:
     return float(np.mean(known)), float(np.mean(np.rint(left * y.mean()) == true))
 
 
-def bins_of_labels(training: Training) -> tuple[Ints, list[Ints], list[Ints], int] | None:
+def bins_of_labels(training: RecordedTraining) -> tuple[Ints, list[Ints], list[Ints], int] | None:
     """Return the bins of P_2's own columns, the rows and the positive labels it finds in each, and all positives."""
     found = label_counts(training)
     if found is None:
@@ -155,7 +155,7 @@ def bins_of_labels(training: Training) -> tuple[Ints, list[Ints], list[Ints], in
     return training.candidates[P_2 - 1].bins.codes[solved].astype(np.int64), rows, ones, positives
 
 
-def labels_for_certain(training: Training) -> tuple[float, float]:
+def labels_for_certain(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of rows whose label P_2 knows for certain: those in a bin whose labels are all alike."""
     found, y = bins_of_labels(training), training.labels.y
     known = np.zeros(len(y), bool)
@@ -166,7 +166,7 @@ def labels_for_certain(training: Training) -> tuple[float, float]:
     return float(known.mean()), 0.0
 
 
-def labels_by_guess(training: Training) -> tuple[float, float]:
+def labels_by_guess(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of rows whose label P_2 guesses right; by chance it names the larger class."""
     found, y = bins_of_labels(training), training.labels.y
     if found is None:
@@ -175,7 +175,7 @@ def labels_by_guess(training: Training) -> tuple[float, float]:
     return float((attacks.guess_labels(codes, ones, rows, positives) == y).mean()), float(y.mean())
 
 
-def candidates_of_splits(training: Training, role: int) -> dict[Place, int]:
+def candidates_of_splits(training: RecordedTraining, role: int) -> dict[Place, int]:
     """Return which candidate splits each node, to the eyes of one role."""
     nodes = [node for node in laid_out(training, role).nodes if node.children is not None]
     if training.params.is_paper:
@@ -185,7 +185,7 @@ def candidates_of_splits(training: Training, role: int) -> dict[Place, int]:
     return dict(zip((node.place for node in nodes), read, strict=True))
 
 
-def columns_of_splits(training: Training) -> tuple[float, float]:
+def columns_of_splits(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of others' splits of which P_2 knows column and bucket; by chance, one of the owner's."""
     read = candidates_of_splits(training, P_2)
     theirs = [place for place, best in training.best.items() if training.owners[best] != P_2]
@@ -194,7 +194,7 @@ def columns_of_splits(training: Training) -> tuple[float, float]:
     return float(np.mean([read[place] == training.best[place] for place in theirs])), float(np.mean(chance))
 
 
-def leaves_of_rows(training: Training) -> list[Ints | None]:
+def leaves_of_rows(training: RecordedTraining) -> list[Ints | None]:
     """Return, tree by tree, the leaf of every row, as P_1 knows it."""
     seen, rows = training.transcripts[ACTIVE], len(training.labels.y)
     if training.params.is_sealed:
@@ -220,7 +220,7 @@ def _masked(found: list[Words], what: str) -> list[Words]:
     return found
 
 
-def labels_by_gradients(training: Training) -> tuple[float, float]:
+def labels_by_gradients(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of rows, over trees, whose label P_2 reads off the gradients as it holds them, masked.
 
     The sign of a gradient is that of its label. By chance, it names the larger class; better or worse, it turns round.
@@ -231,7 +231,7 @@ def labels_by_gradients(training: Training) -> tuple[float, float]:
     return max(right, 1 - right), float(max(y.mean(), 1 - y.mean()))
 
 
-def order_of_rows(training: Training) -> tuple[float, float]:
+def order_of_rows(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of pairs of rows that P_1 puts in the right order of a named column of an auxiliary."""
     sizes = sizes_of(training)
     low, high = attacks.bounds_on_buckets(
@@ -246,7 +246,7 @@ def order_of_rows(training: Training) -> tuple[float, float]:
     return right / (right + wrong), 0.5
 
 
-def sides_of_splits(training: Training) -> tuple[float, float]:
+def sides_of_splits(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of rows that P_1 puts on the right side of auxiliaries' splits, whatever it is called."""
     sides = attacks.sides_of_splits(laid_out(training, ACTIVE), leaves_of_rows(training))
     known, lucky = [], []
@@ -259,7 +259,7 @@ def sides_of_splits(training: Training) -> tuple[float, float]:
     return float(np.mean(known)), float(np.mean(lucky))
 
 
-def chain_of_cuts(training: Training) -> tuple[Floats, Floats]:
+def chain_of_cuts(training: RecordedTraining) -> tuple[Floats, Floats]:
     """Return how P_1 ranks the rows by the longest chain of nested root splits of P_3, and the true column's bins."""
     sides = attacks.sides_of_splits(laid_out(training, ACTIVE), leaves_of_rows(training))
     roots = [p for p, best in training.best.items() if p[1] == 0 and training.owners[best] == P_3]
@@ -273,7 +273,7 @@ def chain_of_cuts(training: Training) -> tuple[Floats, Floats]:
     return np.sum(~np.array(chain), axis=0).astype(np.float64), bins
 
 
-def order_by_nested_cuts(training: Training) -> tuple[float, float]:
+def order_by_nested_cuts(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of the pairs of rows ordered by P_1 that follow the column's order, or else its reverse."""
     rank, bins = chain_of_cuts(training)
     before = rank[:, None] < rank
@@ -282,7 +282,7 @@ def order_by_nested_cuts(training: Training) -> tuple[float, float]:
     return max(right, wrong) / (right + wrong), 0.5
 
 
-def pairs_in_order(training: Training) -> tuple[float, float]:
+def pairs_in_order(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of all pairs of rows that this puts in the right order, less those in the wrong one."""
     rank, bins = chain_of_cuts(training)
     before, n = rank[:, None] < rank, len(rank)
@@ -290,7 +290,7 @@ def pairs_in_order(training: Training) -> tuple[float, float]:
     return abs(net) / (n * (n - 1) / 2), 0.0
 
 
-def rows_of_own_leaves(training: Training) -> tuple[float, float]:
+def rows_of_own_leaves(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of rows, over trees, of which P_3 knows who shares their leaf."""
     known = []
     for t, tree in enumerate(training.models[P_3 - 1].trees):

@@ -15,7 +15,7 @@ import numpy as np
 
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Table
-from mpfedxgb.experiments.leaks.transcripts import Ints, Rows, Training
+from mpfedxgb.experiments.leaks.transcripts import Ints, RecordedTraining, Rows
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.tree import Leaf, Split, Tree
 from mpfedxgb.tree.predict import secure_predict
@@ -25,7 +25,7 @@ _SHIFT = 44
 """Where the digits of edited shares begin: above all that leaf weights add up to."""
 
 
-def sums_of(training: Training, trees: Sequence[Tree], table: Table | None = None) -> Ints:
+def sums_of(training: RecordedTraining, trees: Sequence[Tree], table: Table | None = None) -> Ints:
     """Return what P_1 gets for every training row, bringing these trees and, if it likes, another table."""
     scorers = [model.scorer(own) for model, own in zip(training.models, training.tables, strict=True)]
     scorers[0] = replace(scorers[0], trees=trees, table=scorers[0].table if table is None else table)
@@ -39,7 +39,7 @@ def sums_of(training: Training, trees: Sequence[Tree], table: Table | None = Non
     return sums
 
 
-def leaves_by_chosen_weights(training: Training) -> tuple[float, float]:
+def leaves_by_chosen_weights(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of rows, over trees, whose leaf P_1 reads off predictions by weights that number the leaves.
 
     Where it has shares only, it brings them as they are, and reads the same digits.
@@ -51,7 +51,7 @@ def leaves_by_chosen_weights(training: Training) -> tuple[float, float]:
     return _share_right(training, sums_of(training, trees) % whole, bases), _largest_leaves(training)
 
 
-def leaves_by_edited_shares(training: Training) -> tuple[float, float]:
+def leaves_by_edited_shares(training: RecordedTraining) -> tuple[float, float]:
     """Return the same for a P_1 that adds the numbers of leaves to what it has of the weights, above their bits."""
     bases, whole = _numbering(training)
     assert whole < 1 << (63 - _SHIFT), "fewer trees have to be numbered at a time"
@@ -65,7 +65,7 @@ def leaves_by_edited_shares(training: Training) -> tuple[float, float]:
     return _share_right(training, (sums + (1 << (_SHIFT - 1))) >> _SHIFT, bases), _largest_leaves(training)
 
 
-def same_leaves_by_equal_predictions(training: Training) -> tuple[float, float]:
+def same_leaves_by_equal_predictions(training: RecordedTraining) -> tuple[float, float]:
     """Return how many of the pairs of rows with one prediction are in the same leaves of all trees.
 
     By chance, any two rows. P_1 follows the program: it scores its training rows.
@@ -78,7 +78,7 @@ def same_leaves_by_equal_predictions(training: Training) -> tuple[float, float]:
     return float(same[equal].mean()), float(same[other].mean())
 
 
-def sides_by_other_columns(training: Training) -> tuple[float, float]:
+def sides_by_other_columns(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of rows of which P_1 tells the side of an auxiliary's split below a root of its own.
 
     It scores all rows twice, with its column of the root just left and just right of the threshold, and nothing else
@@ -106,14 +106,14 @@ def sides_by_other_columns(training: Training) -> tuple[float, float]:
     return float(np.mean(known)), float(np.mean(lucky))
 
 
-def _with_column(training: Training, split: Split, value: float) -> Table:
+def _with_column(training: RecordedTraining, split: Split, value: float) -> Table:
     """Return P_1's table with one value in all rows of a split's column."""
     table = training.tables[0]
     columns = [c.values if c.name != split.feature else np.full(table.rows, value) for c in table.columns]
     return Table.read(np.stack(columns, axis=1), table.owner, table.names)
 
 
-def _leaves(training: Training) -> list[Ints]:
+def _leaves(training: RecordedTraining) -> list[Ints]:
     """Return, tree by tree, the truth: every row's leaf, as its number among the leaves in the order of nodes."""
     found = []
     for t, tree in enumerate(training.models[0].trees):
@@ -122,7 +122,7 @@ def _leaves(training: Training) -> list[Ints]:
     return found
 
 
-def _numbering(training: Training) -> tuple[list[int], int]:
+def _numbering(training: RecordedTraining) -> tuple[list[int], int]:
     """Return what one leaf more counts in each tree, so that all leaves of a row are digits of one number."""
     sizes = [sum(isinstance(node, Leaf) for node in tree) for tree in training.models[0].trees]
     *bases, whole = accumulate(sizes, mul, initial=1)
@@ -140,13 +140,13 @@ def _with_leaves(trees: Sequence[Tree], change: Callable[[Leaf, int], Leaf], bas
     return changed
 
 
-def _share_right(training: Training, numbers: Ints, bases: Sequence[int]) -> float:
+def _share_right(training: RecordedTraining, numbers: Ints, bases: Sequence[int]) -> float:
     """Return how many leaves are read right off numbers whose digits they are."""
     sizes = [sum(isinstance(node, Leaf) for node in tree) for tree in training.models[0].trees]
     read = [numbers // base % size for base, size in zip(bases, sizes, strict=True)]
     return float(np.mean([(mine == true).mean() for mine, true in zip(read, _leaves(training), strict=True)]))
 
 
-def _largest_leaves(training: Training) -> float:
+def _largest_leaves(training: RecordedTraining) -> float:
     """Return how many leaves are right if P_1 takes all rows to be in the largest."""
     return float(np.mean([np.bincount(true).max() / len(true) for true in _leaves(training)]))

@@ -76,7 +76,7 @@ class Transcript:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Training:
+class RecordedTraining:
     """A finished training: everybody's input, models and transcripts, the coordinator's transcript first; the truth.
 
     The truth, which no role has: the rows in each node, the candidate that splits it, and its gradients.
@@ -124,7 +124,7 @@ class Training:
         return gains
 
 
-def record(params: TrainParams, tables: Sequence[Table], labels: Labels, seed: int) -> Training:
+def record(params: TrainParams, tables: Sequence[Table], labels: Labels, seed: int) -> RecordedTraining:
     """Train with all roles in this process, and keep what each of them saw."""
     shown: list[list[tuple[str, Any]]] = [[] for _ in range(len(tables) + 1)]
     opened: list[Frame] = []
@@ -147,7 +147,7 @@ def record(params: TrainParams, tables: Sequence[Table], labels: Labels, seed: i
         Transcript(m, log) if m == COORDINATOR else Transcript(m, log, numbers, bits, gradients, margins)
         for m, log in enumerate(shown)
     ]
-    training = Training(
+    training = RecordedTraining(
         params, tables, labels, [r.candidates for r in results], [r.model for r in results], transcripts
     )
     _write_truth(training)
@@ -188,7 +188,7 @@ def _missed(step: str, opened: Sequence[Frame]) -> LookupError:
     return LookupError(f"no frame of a step {step!r} among those recorded ({steps}); follow the new name")
 
 
-def _write_truth(training: Training) -> None:
+def _write_truth(training: RecordedTraining) -> None:
     """Write down the rows of each node and the candidate that splits it, from everybody's models together."""
     first = np.cumsum([0, *(len(c) for c in training.candidates)])
     for t, tree in enumerate(training.models[0].trees):
