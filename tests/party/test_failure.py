@@ -27,8 +27,8 @@ from mpfedxgb.transport import Kind, decode
 PATIENT = 30.0
 """Deadline, in seconds, where nobody has to wait for it: it passes only if an error got lost."""
 
-IMPATIENT = 2.0
-"""Deadline where somebody stops answering: who waits for it has half a second to say so before others lose patience."""
+IMPATIENT = 3.0
+"""Deadline where somebody stops answering: who waits for it has 0.75 s to say so before others lose patience."""
 
 LIMIT = 20.0
 """By then everybody has ended."""
