@@ -97,7 +97,7 @@ def _ends(counts: npt.NDArray[np.int64], heavy: npt.NDArray[np.bool_], light_bin
     return ends
 
 
-def sketch_points(column: Column) -> Edges:
+def _sketch(found: ValueCounts) -> Edges:
     """Return the sorted edges of the greedy sketch with eps = 0.1: the buckets behind the paper's Table 3.
 
     1. The first cut is the smallest value.
@@ -109,10 +109,6 @@ def sketch_points(column: Column) -> Edges:
     A share is the difference of two shares in double precision, as in the authors' code: three edges of Dataset1 depend
     on what that makes of exactly a tenth.
     """
-    return _greedy(count_values(column.values))
-
-
-def _greedy(found: ValueCounts) -> Edges:
     values, counts = found.values, found.counts
     if len(values) < 2:
         return values[:0]
@@ -155,7 +151,7 @@ def cut_column(
             name,
             32 - found.shift,
         )
-    edges = _greedy(found) if binning == "paper" else _quantiles(found, max_bin)
+    edges = _sketch(found) if binning == "paper" else _quantiles(found, max_bin)
     return edges, len(edges) + 1 if len(found.values) else 0, found.has_missing
 
 
