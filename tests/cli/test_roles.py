@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,16 +24,10 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return Shell(monkeypatch, capsys)
 
 
-@pytest.fixture(autouse=True)
-def logger() -> Iterator[logging.Logger]:
-    """Return the package's logger, and leave it as it was."""
-    package = logging.getLogger("mpfedxgb")
-    before = package.handlers[:], package.level, package.propagate
-    yield package
-    for handler in package.handlers:
-        if handler not in before[0]:
-            handler.close()
-    package.handlers[:], package.level, package.propagate = before
+@pytest.fixture
+def logger() -> logging.Logger:
+    """Return the package's logger, which is put back as it was after every test."""
+    return logging.getLogger("mpfedxgb")
 
 
 def quiet(role: str, **log: object) -> Content:
