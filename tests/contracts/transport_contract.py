@@ -29,7 +29,7 @@ Link = tuple[int, int]
 SHORT = 0.2
 """A deadline that is meant to pass, in seconds."""
 
-LONG = 20.0
+LONG = 60.0
 """A deadline that only a broken transport reaches."""
 
 ROOM = 1 << 26

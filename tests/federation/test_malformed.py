@@ -36,11 +36,11 @@ from support.loopback import Loopback, loopback
 from support.pki import Authority, unchecked
 from support.role_files import ROLES, Content, Raw, full, to_toml
 
-DEADLINE = 10.0
+DEADLINE = 30.0
 IMPATIENT = 0.5
 """Deadline where a frame does not come at all."""
 
-QUICK = 15.0
+QUICK = 25.0
 """Seconds by which everybody has ended, on a busy machine."""
 
 # Bytes on the open port

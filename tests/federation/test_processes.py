@@ -44,7 +44,7 @@ from support.small_disk import small_disk
 if TYPE_CHECKING:
     from nursery import Nursery
 
-DEADLINE = 4.0
+DEADLINE = 6.0
 """Seconds that roles wait for each other where somebody hangs."""
 
 ENDLESS = {"n_estimators": 100_000}
@@ -101,18 +101,22 @@ def test_the_printed_commands(
         return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
 
     coordinator = start("coordinator")
-    said, logs = list[str](), list[str]()
+    started, said, logs = [coordinator], list[str](), list[str]()
     try:
         for purpose in ("--train", "--predict"):
             processes = [start("participant", f"{name}.toml", purpose) for name in ("bank", "telecom")]
+            started += processes
             for process in processes:
                 out, err = process.communicate(timeout=WAIT)
                 assert process.returncode == 0, err
                 said.append(out)
                 logs += err.splitlines()
-    finally:
         coordinator.terminate()
         out, err = coordinator.communicate(timeout=WAIT)
+    finally:
+        for process in started:
+            with process:  # its pipes are closed, and it is waited for
+                process.kill()
     assert coordinator.returncode == ExitCode.STOPPED
     assert not processes_that_name(str(folder))
     logs += err.splitlines()
@@ -166,13 +170,13 @@ def compare_with_xgboost(folder: Path) -> None:
 @pytest.mark.parametrize("role", [0, 1, 2])
 def test_a_role_that_is_stopped_says_why(tmp_path: Path, nursery: Nursery, role: int) -> None:
     """On SIGTERM it tells the others, who end with its reason and their own code; participants have checkpoints."""
-    with place(tmp_path, nursery, training=ENDLESS) as made:
+    with place(tmp_path, nursery, training=ENDLESS, network={"deadline": 300.0}) as made:
         made.start_all()
         made.wait_for(2, "round 2 of 100000 is done and kept")
         began = time.monotonic()
         made.children[role].send_signal(signal.SIGTERM)
         codes = made.codes()
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 100
         name = made.home(role).name
         for other, code in codes.items():
             assert code == (ExitCode.STOPPED if other == role else ExitCode.PEER_FAILED), made.logs()
@@ -204,7 +208,7 @@ def test_a_role_that_hangs_is_lost(tmp_path: Path, nursery: Nursery) -> None:
                 assert made.children[other].wait(WAIT) == ExitCode.PEER_LOST, made.logs()
                 assert name in made.last_line(other)
                 assert re.search("(sent nothing|took no message) for [0-9.]+ seconds at step", made.last_line(other))
-        assert time.monotonic() - began < 1.5 * DEADLINE + 5.0 + 15.0  # patience, lingering, a busy machine
+        assert time.monotonic() - began < 1.5 * DEADLINE + 5.0 + 60.0  # patience, lingering, a busy machine
         for role, made in places.items():
             made.children[role].send_signal(signal.SIGCONT)
             assert made.codes()[role] in (ExitCode.PEER_LOST, ExitCode.PEER_FAILED)
@@ -219,7 +223,7 @@ def test_a_role_that_is_killed_is_lost(tmp_path: Path, nursery: Nursery, role: i
         began = time.monotonic()
         made.children[role].kill()
         codes = made.codes()
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 100
         for other in {0, 1, 2} - {role}:
             assert codes[other] == ExitCode.PEER_LOST, made.logs()
             assert f"{made.home(role).name} ended while" in made.last_line(other)

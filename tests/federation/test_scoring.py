@@ -62,7 +62,7 @@ from mpfedxgb.tree.split import TREE_SHAPE
 from support.toy_tables import QUICK, TELECOM, labels, margins_by_hand, people
 from support.views import Recorder
 
-WAIT = 20.0
+WAIT = 60.0
 X = people(90)
 IDS = tuple(f"c-{i:04}" for i in range(4000, 4090))
 HELD = {"bank": ["age", "income"], "telecom": TELECOM, "retail": ["city"]}

@@ -31,7 +31,7 @@ from mpfedxgb.ring.prg import SEED_BYTES
 from mpfedxgb.transport import Kind, MemoryHub, decode
 
 ROSTER = Roster.numbered(3)
-WAIT = 10.0
+WAIT = 30.0
 
 
 def octets(blob: bytes) -> Any:
@@ -570,11 +570,11 @@ def test_participants_check_the_coordinator_too(words: bytes, message: str) -> N
 def test_the_first_message_may_take_longer() -> None:
     """Until everybody is there a role waits longer, if it is told to; after that as long as the settings say."""
     hub = MemoryHub(ROSTER.links(), 1 << 20)
-    late = 3.0
+    late = 5.0
 
     def run(role: int) -> Outcome[str]:
         time.sleep(late if role == 3 else 0)
-        settings = SessionSettings(deadline=0.4 * late if role == 2 else WAIT)
+        settings = SessionSettings(deadline=0.7 * late if role == 2 else WAIT)
         return run_role(meet, [], hub.end(role), ROSTER, role, settings, first_wait=WAIT if role == 2 else 0.0)
 
     calls = [Call(run, role) for role in ROSTER.roles]

@@ -23,7 +23,7 @@ from mpfedxgb.party import COORDINATOR, Ledger, Outcome, Party, Reveal, Roster, 
 from mpfedxgb.party.local import run_role
 from mpfedxgb.transport import Kind, MemoryHub, decode
 
-LONG = 20.0
+LONG = 60.0
 """Deadline, in seconds, where nobody has to wait for it."""
 
 PATIENT = SessionSettings(deadline=LONG)

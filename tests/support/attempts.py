@@ -24,7 +24,7 @@ from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf
 from support.small_trainings import Training, training_of
 
-WAIT = 20.0
+WAIT = 60.0
 Result = Outcome[TrainResult | None]
 Stop = Callable[[int, int], None]
 """Called with role and round just before that role keeps the round; raises to stop it there."""

@@ -193,7 +193,7 @@ def test_a_scheduler_that_dies_and_resuming(
 def test_the_doctor_looks(trial: Trial, clusters: dict[str, LocalCluster]) -> None:
     """How many workers there are, and what is wrong if nobody is found."""
     path = trial.settings(ACTIVE)
-    found = [f for f in examine(path) if f.check == "workers"]
+    found = [f for f in examine(path, timeout=20.0) if f.check == "workers"]
     address = clusters["bank"].scheduler_address
     assert [f.text for f in found] == [f"1 at {address}, with the versions of this role"]
     wrong = path.with_name("wrong.toml")
