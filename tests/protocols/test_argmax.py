@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mpfedxgb.errors import UserError
@@ -165,6 +165,8 @@ def test_a_tournament_reveals_nothing(participants: int, stages: list[Stage]) ->
 
 @pytest.mark.parametrize("participants", PARTICIPANTS)
 @given(seed=SEEDS, n=st.integers(1, 30), pairs=st.booleans())
+@example(seed=1, n=20, pairs=False)
+@example(seed=2, n=20, pairs=True)
 @PROPERTY
 def test_invalid_candidates_do_not_win(participants: int, seed: int, n: int, pairs: bool) -> None:
     """Among those that a hidden bit calls valid the best wins, whatever the others are worth; as shares, too."""

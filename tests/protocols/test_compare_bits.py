@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import Party
 from mpfedxgb.protocols import Borrow, Secret, Shares, Sign, compare_together, negative_by_bits, open_masked, to_shares
-from mpfedxgb.protocols.compare_bits import MOST_IN_A_GROUP, bit_signs, grouping
+from mpfedxgb.protocols.compare_bits import MOST_IN_A_GROUP, Ending, bit_signs, grouping
 from mpfedxgb.ring import BIT, VECTOR, Ring, RingArray, wide
 from support.evaluation import (
     DRAWN,
@@ -203,6 +203,46 @@ def test_groups_take_all_digits_and_leave_one(digits: int, rounds: int) -> None:
         left = len(level)
     assert left == 1
     assert dealt_bits(4 * digits + 1, rounds + 1) <= dealt_bits(4 * digits + 1, rounds)
+
+
+def test_the_largest_group() -> None:
+    """As many digits as a group takes need one round, and one more digit two."""
+    assert grouping(MOST_IN_A_GROUP, 1) == ((MOST_IN_A_GROUP,),)
+    assert grouping(MOST_IN_A_GROUP + 1, 1) is None
+    assert len(grouping(MOST_IN_A_GROUP + 1, 2) or ()) == 2
+
+
+@pytest.mark.parametrize("ending", Ending)
+@pytest.mark.parametrize("digits", [1, 2, 3])
+def test_what_the_last_group_makes_of_its_bits(ending: Ending, digits: int) -> None:
+    """All values of "less" and "equal" of the digits of one number or two, and of the other bits, one by one."""
+    if ending is Ending.SIGN and digits == 1:
+        assert bit_signs(2, 1, digit=1).levels == ()  # the only digit is the answer
+        return
+    (last,) = bit_signs(digits + 1, 1, digit=1, ending=ending).levels
+    inputs = np.arange(1 << last.variables)[None] >> np.arange(last.variables)[:, None] & 1
+    opened = np.packbits(inputs, axis=1, bitorder="little")
+    unmasked, nothing = np.zeros_like(opened), np.zeros((last.dealt, opened.shape[1]), np.uint8)
+    found = np.unpackbits(last.evaluate(1, unmasked, nothing, opened), axis=1, bitorder="little")
+
+    def less(bits: list[int]) -> int:
+        """Return whether the first digit that is not equal is less, of bits less, equal, less, ..., less."""
+        *pairs, last_digit = (bits[i : i + 2] for i in range(0, len(bits), 2))
+        answer = last_digit[0]
+        for is_less, is_equal in reversed(pairs):
+            answer = is_less ^ (is_equal & answer)
+        return answer
+
+    for column, bits in enumerate(inputs.T.tolist()):
+        one, two, gates = bits[: 2 * digits - 1], bits[2 * digits - 1 : ending.sides * (2 * digits - 1)], bits[::-1]
+        if ending is Ending.SIGN:
+            right = [less(one)]
+        elif ending is Ending.BEATS:
+            b, a = gates[:2]
+            right = [b & (less(one) | 1 - a), a & (1 - less(one) | 1 - b)]
+        else:
+            right = [(1 - less(one)) & (1 - less(two)) & (gates[0] if ending is Ending.NEITHER_AND else 1)]
+        assert found[:, column].tolist() == right, bits
 
 
 @pytest.mark.parametrize(("bits", "rounds", "octets"), [(192, 2, 252), (192, 3, 122), (64, 2, 42), (155, 3, 96)])

@@ -123,6 +123,8 @@ def test_sums_of_products_in_one_round(participants: int, seed: int) -> None:
     evaluation = evaluate(participants, [x for case in batch for x in case], compute)
 
     assert [counts.rounds for counts in evaluation.costs[1:]] == [len(batch)] * participants
+    muls = sum(len(factors) - 1 for terms in SUMS for _, factors in terms)
+    assert [counts.mul_calls for counts in evaluation.costs] == [muls * len(batch)] * (participants + 1)
     results = iter(evaluation.values)
     for case in batch:
         values = {name: x.values for name, x in zip("xyz", case, strict=True)}

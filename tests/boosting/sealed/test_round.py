@@ -140,6 +140,7 @@ def test_kept_shares_add_up_to_the_margins() -> None:
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(np.sum(parts, axis=0)[0], found.results[ACTIVE].margins)
     for part in parts:
+        assert part.shape == (1, ROWS + EVAL_ROWS)
         assert len(np.unique(part)) == ROWS + EVAL_ROWS  # margins are three different numbers
 
 
