@@ -102,3 +102,14 @@ def test_without_pynacl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(SettingsError, match=r"needs PyNaCl; pip install 'mpfedxgb\[align\]'"):
         Edwards25519()
+
+
+def test_a_pynacl_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 1.6 it lacks a function, and before 1.6.2 it takes alien points; the message says what to install."""
+    with monkeypatch.context() as older:
+        older.delattr("nacl.bindings.crypto_core_ed25519_from_uniform")
+        with pytest.raises(SettingsError, match=r"PyNaCl 1\.6\.2 or newer: .*; pip install 'pynacl>=1\.6\.2'"):
+            Edwards25519()
+    monkeypatch.setattr("nacl.bindings.crypto_scalarmult_ed25519_noclamp", lambda scalar, point: point)
+    with pytest.raises(SettingsError, match=r"PyNaCl 1\.6\.2 or newer: those before take points that are not of the"):
+        Edwards25519()

@@ -30,6 +30,10 @@ _COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?", re.ASCII)
 _NOTHING: pd.Series[Any] = pd.Series(dtype="float64")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}([.,' \u00a0\u202f][0-9]{3})*([.,][0-9]+)?", re.ASCII)
 
+_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
+_NEAREST: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+"""Before 3.1 pandas does not always take the double that is nearest to what is written, unless it is told to."""
+
 
 @dataclass(frozen=True, slots=True)
 class CsvFormat:
@@ -96,6 +100,7 @@ def _read(
         "encoding": encoding,
         "decimal": told.decimal or _decimal(path, lines, delimiter),
         "index_col": False,
+        **_NEAREST,
     }
     names = pd.read_csv(path, header=None, nrows=1, dtype="str", **form).iloc[0].dropna().tolist()
     repeated = sorted({name for name in names if names.count(name) > 1})

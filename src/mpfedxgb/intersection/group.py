@@ -22,6 +22,9 @@ POINT_BYTES = 32
 WIDE_BYTES = 64
 """Bytes of the hash that becomes a point."""
 
+_OF_ORDER_2 = ((1 << 255) - 20).to_bytes(32, "little")
+"""The point (0, -1)."""
+
 
 class Group(Protocol):
     """What the protocol asks of a group of prime order; points are rows of bytes."""
@@ -121,7 +124,23 @@ def _bindings() -> Any:
             "the libsodium behind PyNaCl was built without the functions of Edwards25519; install a wheel of PyNaCl "
             "from its authors"
         )
+    if not (hasattr(bindings, "crypto_core_ed25519_from_uniform") and _keeps_to_the_subgroup(bindings)):
+        raise SettingsError(
+            "finding rows in common needs PyNaCl 1.6.2 or newer: those before take points that are not of the group; "
+            "pip install 'pynacl>=1.6.2'"
+        )
     return bindings
+
+
+def _keeps_to_the_subgroup(bindings: Any) -> bool:
+    """Return whether libsodium refuses a point that is half outside; before 2025-12-31 it did not (CVE-2025-69277)."""
+    one = (1).to_bytes(32, "little")
+    alien = bindings.crypto_core_ed25519_add(bindings.crypto_scalarmult_ed25519_base_noclamp(one), _OF_ORDER_2)
+    try:
+        bindings.crypto_scalarmult_ed25519_noclamp(one, alien)
+    except _refusals():
+        return True
+    return False
 
 
 def _refusals() -> tuple[type[BaseException], ...]:
