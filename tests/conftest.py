@@ -1,4 +1,4 @@
-"""How all tests run: property tests without a deadline, and each with the package's logger as it was at first."""
+"""How all tests run: with kernels that are compiled, without deadlines for properties, with a logger as at first."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from mpfedxgb.ring import kernels, plain_kernels, row_kernels, xor_kernels  # noqa: F401 (to compile them all)
+
 # Machines are busy at times; a failure prints how to repeat it.
 settings.register_profile("mpfedxgb", deadline=None, print_blob=True)
 settings.load_profile("mpfedxgb")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile all kernels before several processes begin: each would compile them, on the time of its first test."""
+    if session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput"):
+        kernels.warm_up()
 
 
 @pytest.fixture(autouse=True)
