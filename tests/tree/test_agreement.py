@@ -48,6 +48,15 @@ def test_everyone_knows_rows_and_outlines(shared: bool, rounds: int | None) -> N
     assert [meter.total().rounds for meter in run.meters] == [0, 2, 2, 2]
 
 
+def test_a_model_of_one_leaf() -> None:
+    """One tree that nobody has split is a model too."""
+    rng = np.random.default_rng(2)
+    tree = random_tree(rng, [1, 2], 0)
+    run = agreement([Scorer([tree.view(m)], t) for m, t in enumerate(random_tables(rng, 2, 3), 1)])
+
+    assert run.results == [Agreed(3, [Outline(0, 1, ())], False)] * 3
+
+
 def test_different_numbers_of_rows_are_refused() -> None:
     """Named before anything is computed, with everybody's number."""
     rng = np.random.default_rng(0)

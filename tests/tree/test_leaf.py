@@ -112,6 +112,11 @@ def test_weight_of_a_known_leaf() -> None:
     assert leaf_weight(G, H, 24, 24, 1.0, 0.5) == round(Fraction(3, 7) * (1 << 32))
 
 
+def test_between_two_weights_the_even_one_is_taken() -> None:
+    """-G / 2 in units of 2^-32, for G = -1, -3, -5 and the same on the other side of zero."""
+    assert [leaf_weight(G, 1, WEIGHT_BITS, 0, 1.0, 1.0) for G in (-1, -3, -5, 1, 3, 5)] == [0, 2, 2, 0, -2, -2]
+
+
 def test_gain_of_a_known_split() -> None:
     """G = -3/2 and 1, H = 3/4 and 1/2, lambda 1: 9/4 / (7/4) + 1 / (3/2) - 1/4 / (9/4); scales of g and h differ."""
     exact = Fraction(9, 7) + Fraction(2, 3) - Fraction(1, 9)
