@@ -22,6 +22,7 @@ from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 from support.pages import parse
 from support.toy_tables import QUICK, halves, labels, numbers, people
+from support.xgboost_versions import IS_3_4
 
 SEALED: dict[str, Any] = {**QUICK, "security": "sealed"}
 ROWS = 60
@@ -215,7 +216,8 @@ class TestAfterwards:
         rows = xgboost.DMatrix(X[booster.feature_names], label=codes, enable_categorical=True)
         np.testing.assert_allclose(booster.predict(rows, output_margin=True), margins[0], rtol=1e-5, atol=1e-5)
         assert booster.get_score(importance_type="weight") == strict.to_xgboost().get_score(importance_type="weight")
-        assert np.isnan(booster.predict(rows, pred_contribs=True)).any(), "nobody knows covers"
+        if not IS_3_4:  # which gives numbers all the same
+            assert np.isnan(booster.predict(rows, pred_contribs=True)).any(), "nobody knows covers"
         counts = {"process_type": "update", "updater": "refresh", "refresh_leaf": False, "verbosity": 0}
         counts["objective"] = sealed.partial_models_[0].params.objective
         booster = xgboost.train(counts, rows, len(strict.partial_models_[0].trees), xgb_model=booster)

@@ -20,6 +20,7 @@ from mpfedxgb.experiments.data import ADULT_COLUMNS, ADULT_WORDS
 from mpfedxgb.tree import Leaf
 from support.data_sets import data_or_sample, whole_data
 from support.small_problems import small_problem
+from support.xgboost_versions import RULES_OF_3_3
 
 LEAF = 1e-5
 
@@ -168,6 +169,7 @@ def huber(y: Any, margin: Any) -> Any:
     return np.clip(margin - y, -1, 1), (np.abs(margin - y) < 1).astype(float)
 
 
+@RULES_OF_3_3
 @pytest.mark.parametrize("reg_lambda", [0.0, 1.0])
 @pytest.mark.parametrize("gamma", [0.0, 0.3])
 @pytest.mark.parametrize("seed", range(4))
@@ -221,6 +223,7 @@ def test_importances_of_the_exported_model(kind: str, gamma: float) -> None:
         assert ours == pytest.approx(theirs, rel=1e-4), importance
 
 
+@RULES_OF_3_3
 @pytest.mark.parametrize("min_child_weight", [1.0, 100.0, 400.0])
 def test_a_root_too_light_to_be_a_leaf(min_child_weight: float) -> None:
     """As in xgboost, the only leaf of a tree weighs nothing if its hessians do not reach min_child_weight."""
