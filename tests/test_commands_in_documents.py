@@ -36,9 +36,17 @@ def test_commands_parse(document: Path) -> None:
             command = group.commands[name]  # type: ignore[attr-defined] # a group has commands
             assert command.make_context(name, rest).params, words
         elif words[0].endswith(".py"):
-            source = (ROOT / words[0]).read_text()
-            for option in (word.removeprefix("--") for word in words[1:] if word.startswith("--")):
-                assert re.search(rf'"(--)?{option}"', source), (words[0], option)
+            end = words.index("--") if "--" in words else len(words)
+            assert_knows_options(ROOT / words[0], words[1:end])
+            if words[end + 1 :]:  # a script that is handed to another one
+                assert_knows_options((ROOT / words[0]).parent / words[end + 1], words[end + 2 :])
+
+
+def assert_knows_options(script: Path, words: list[str]) -> None:
+    """Assert that a script exists and that its source names every option among the words."""
+    source = script.read_text()
+    for option in (word.removeprefix("--") for word in words if word.startswith("--")):
+        assert re.search(rf'"(--)?{option}"', source), (script.name, option)
 
 
 def blocks_of_quickstart() -> list[str]:
