@@ -76,7 +76,7 @@ fuzz: $(STAMP)  ## random trainings against the oracle, xgboost and the exported
 reproduce: $(STAMP)  ## repeat every table and figure of the paper from the data sets in DATA (some ten minutes)
 	$(BIN)/mpfedxgb reproduce all --data $(DATA) $(ARGS)
 
-leaks: $(STAMP)  ## what a curious role makes of each mode's reveals, attack by attack
+leaks: $(STAMP)  ## what a curious role makes of each mode's reveals, and what one that deviates learns, attack by attack
 	$(BIN)/python -m mpfedxgb.experiments.leaks $(ARGS)
 
 oldest:  ## run the tests with the oldest versions that pyproject.toml allows

@@ -245,13 +245,32 @@ def test_recording_without_rows_to_look_at_fails_loudly(
         transcripts.record(replace(training.params, security=security), training.tables, training.labels, 1)
 
 
-def test_the_page_has_the_figures_that_are_measured(leaks: Any) -> None:
-    """Each row of the page's tables names an attack, and its figures are those of the script, but for masks."""
+@pytest.fixture(scope="module")
+def printed(leaks: Any) -> Any:
+    """Return what the script prints as JSON."""
     out = io.StringIO()
     with redirect_stdout(out):
         leaks.main(["--json"])
-    printed = json.loads(out.getvalue())
-    measured = {row["name"]: row for rows in printed.values() for row in rows}
+    return json.loads(out.getvalue())
+
+
+def test_the_threat_model_has_the_figures_that_are_measured(printed: Any) -> None:
+    """Its table of roles that deviate is the last one of the script, row by row."""
+    text = (ROOT / "docs" / "threat-model.md").read_text()
+    row = r"\| ([^|]+) \| (P_1|auxiliary) \| ([^|]+) \| ([\d,]+) of ([\d,]+) \| (\d+) % \|"
+    rows = re.findall(f"^{row}$", text, re.MULTILINE)
+    found = [(*row[:3], *(int(figure.replace(",", "")) for figure in row[3:])) for row in rows]
+    (measured,) = (learnt for learnt in printed.values() if "right" in learnt[0])
+
+    assert found == [
+        (one["name"], one["attacker"], one["unit"], one["right"], one["of"], round(100 * one["chance"]))
+        for one in measured
+    ]
+
+
+def test_the_page_has_the_figures_that_are_measured(printed: Any) -> None:
+    """Each row of the page's tables names an attack, and its figures are those of the script, but for masks."""
+    measured = {row["name"]: row for rows in printed.values() for row in rows if "paper" in row}
     found = {}
     for line in (ROOT / "docs" / "paper-vs-strict.md").read_text().splitlines():
         if row := re.search(r"\| \[(?P<name>[^]]+)\]\(#[^|]* \|(?P<figures>(?:[^|]*\|){4})$", line):

@@ -4,7 +4,8 @@
 
 Breast cancer (569 rows, 3 x 10 columns, log-loss) and diabetes (442 rows, 3 + 3 + 4 columns, squared error), both part
 of scikit-learn, in up to 8 bins, lambda = 1, trees of depth 3. Strict and sealed trainings have the same data and
-parameters; what they do not show is replaced by the masked numbers that the same role holds at the same places.
+parameters; what they do not show is replaced by the masked numbers that the same role holds at the same places. The
+last table is of roles that do not follow the program (deviating.py), in strict and sealed trainings.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from mpfedxgb.boosting import Labels
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data import Table
-from mpfedxgb.experiments.leaks import measures, scorings
+from mpfedxgb.experiments.leaks import deviating, measures, scorings
 from mpfedxgb.experiments.leaks.transcripts import RecordedTraining, record
 from mpfedxgb.experiments.output import text_table
 
@@ -195,7 +196,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "What sealed tells too": [*run(STILL, args.seed), masked_first_layer(args.seed), other_columns(args.seed)],
         "What none of them tells": list(run(NONE, args.seed)),
     }
+    title, learnt = "What a role that deviates learns, unnoticed", list(deviating.run_cases(args.seed))
     if args.json:
-        print(json.dumps({title: [asdict(r) for r in results] for title, results in tables.items()}))
+        printed = {title: [asdict(r) for r in results] for title, results in tables.items()}
+        print(json.dumps(printed | {title: [asdict(one) | {"revealed": sorted(one.revealed)} for one in learnt]}))
     else:
-        print("\n\n".join(page(title, results) for title, results in tables.items()))
+        pages = [page(title, results) for title, results in tables.items()]
+        print("\n\n".join([*pages, deviating.page(title, learnt)]))

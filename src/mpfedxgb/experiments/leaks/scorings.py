@@ -48,11 +48,17 @@ def leaves_by_chosen_weights(training: RecordedTraining) -> tuple[float, float]:
     trees: Sequence[Tree] = training.models[0].trees
     if not training.params.shares_weights:
         trees = _with_leaves(trees, lambda leaf, number: replace(leaf, weight=number), bases)
-    return _share_right(training, sums_of(training, trees) % whole, bases), _largest_leaves(training)
+    read = _digits(training, sums_of(training, trees) % whole, bases)
+    return _share_right(training, read), _largest_leaves(training)
 
 
 def leaves_by_edited_shares(training: RecordedTraining) -> tuple[float, float]:
     """Return the same for a P_1 that adds the numbers of leaves to what it has of the weights, above their bits."""
+    return _share_right(training, leaves_off_edited_shares(training)), _largest_leaves(training)
+
+
+def leaves_off_edited_shares(training: RecordedTraining) -> list[Ints]:
+    """Return what that P_1 reads: tree by tree every row's leaf, as its number among the leaves."""
     bases, whole = _numbering(training)
     assert whole < 1 << (63 - _SHIFT), "fewer trees have to be numbered at a time"
 
@@ -62,7 +68,7 @@ def leaves_by_edited_shares(training: RecordedTraining) -> tuple[float, float]:
         return replace(leaf, share=(leaf.share + (number << _SHIFT) + (1 << 63)) % (1 << 64) - (1 << 63))
 
     sums = sums_of(training, _with_leaves(training.models[0].trees, edited, bases))
-    return _share_right(training, (sums + (1 << (_SHIFT - 1))) >> _SHIFT, bases), _largest_leaves(training)
+    return _digits(training, (sums + (1 << (_SHIFT - 1))) >> _SHIFT, bases)
 
 
 def same_leaves_by_equal_predictions(training: RecordedTraining) -> tuple[float, float]:
@@ -140,10 +146,14 @@ def _with_leaves(trees: Sequence[Tree], change: Callable[[Leaf, int], Leaf], bas
     return changed
 
 
-def _share_right(training: RecordedTraining, numbers: Ints, bases: Sequence[int]) -> float:
-    """Return how many leaves are read right off numbers whose digits they are."""
+def _digits(training: RecordedTraining, numbers: Ints, bases: Sequence[int]) -> list[Ints]:
+    """Return the leaves, tree by tree, that are the digits of one number per row."""
     sizes = [sum(isinstance(node, Leaf) for node in tree) for tree in training.models[0].trees]
-    read = [numbers // base % size for base, size in zip(bases, sizes, strict=True)]
+    return [numbers // base % size for base, size in zip(bases, sizes, strict=True)]
+
+
+def _share_right(training: RecordedTraining, read: Sequence[Ints]) -> float:
+    """Return how many leaves are read right."""
     return float(np.mean([(mine == true).mean() for mine, true in zip(read, _leaves(training), strict=True)]))
 
 

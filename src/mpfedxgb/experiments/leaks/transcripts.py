@@ -150,7 +150,7 @@ def record(params: TrainParams, tables: Sequence[Table], labels: Labels, seed: i
     training = RecordedTraining(
         params, tables, labels, [r.candidates for r in results], [r.model for r in results], transcripts
     )
-    _write_truth(training)
+    write_truth(training)
     return training
 
 
@@ -188,7 +188,7 @@ def _missed(step: str, opened: Sequence[Frame]) -> LookupError:
     return LookupError(f"no frame of a step {step!r} among those recorded ({steps}); follow the new name")
 
 
-def _write_truth(training: RecordedTraining) -> None:
+def write_truth(training: RecordedTraining) -> None:
     """Write down the rows of each node and the candidate that splits it, from everybody's models together."""
     first = np.cumsum([0, *(len(c) for c in training.candidates)])
     for t, tree in enumerate(training.models[0].trees):
