@@ -34,6 +34,7 @@ from support.switchboard import Organisations
 from support.views import Recorder
 
 MASKED, MASKS, IDS = "masked values", "masks", "ids"
+KEEPS_SHARES = (".checkpoint", ".mpfedxgb.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,13 @@ class Left:
     def found(self) -> dict[str, set[str]]:
         """Return what is where it must not be, by the names of contents; nothing, if all is well.
 
-        An auxiliary's share of a leaf weight is its share of the mask, and it has to keep it: the masked weight, which
-        it must not keep, would tell the rest.
+        An auxiliary's share of a margin or a leaf weight is its share of the mask, or the negative of that. Checkpoints
+        and models have to keep it: the masked number, which nobody may keep, would tell the rest.
         """
         found: dict[str, set[str]] = {}
-        masks = self.masks.without(self.kept_shares)
+        others = self.masks.without(self.kept_shares)
         for name, content in self.contents.items():
+            masks = others if name.endswith(KEEPS_SHARES) else self.masks
             inside = {
                 MASKED: bool(self.masked.inside(content)),
                 MASKS: bool(masks.inside(content)),
@@ -105,12 +107,14 @@ def leave(folder: Path, patch: pytest.MonkeyPatch, security: str, *leaks: Callab
     models = [model_path(places.settings(role)) for role in (1, 2)]
     trees = [tree for path in models for tree in PartialModel.load(path).trees]
     shares = [node.share for tree in trees for node in tree if isinstance(node, Leaf) and node.share is not None]
+    margins = [as_words(path.read_bytes()) for path in files if path.name.startswith("margins-")]
+    masks, kept = np.concatenate(drawn), np.concatenate([np.array(shares, np.int64).view(np.uint64), *margins])
     return Left(
         {str(path.relative_to(folder)): path.read_bytes() for path in [*files, *models]}
         | {"log": log.getvalue().encode()},
         Wanted(received_words(recorder)),
-        Wanted(np.concatenate(drawn)),
-        np.array(shares, np.int64).view(np.uint64),
+        Wanted(np.concatenate([masks, -masks])),
+        np.concatenate([kept, -kept]),
     )
 
 
