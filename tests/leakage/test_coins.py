@@ -99,7 +99,7 @@ def worse(kind: str, toss: Toss) -> Toss:
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "seen_in"),
     [
         ("one for a tree", "nodes of a tree"),
         ("turned over from node to node", "nodes of a tree"),
@@ -109,8 +109,8 @@ def worse(kind: str, toss: Toss) -> Toss:
         ("never", "sides"),
     ],
 )
-def test_coins_that_hang_together_are_found(kind: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coins_that_hang_together_are_found(kind: str, seen_in: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: a coin that serves several nodes is seen in those that it serves."""
     monkeypatch.setattr(split_module, "toss", worse(kind, split_module.toss))
 
-    assert told in dependent(tossed())
+    assert seen_in in dependent(tossed())

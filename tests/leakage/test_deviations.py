@@ -7,17 +7,20 @@ tests round, and then the assertions below have to say so.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
 import pytest
 
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.experiments.leaks import deviating
+from mpfedxgb.experiments.leaks import auxiliary_deviations, deviating
 from mpfedxgb.experiments.leaks.active_deviations import planned_cuts, trees_needed
+from mpfedxgb.experiments.leaks.auxiliary_deviations import LabelPlan, labels_from_own_splits
 from mpfedxgb.experiments.leaks.deviating import Learnt, forced_candidates, labels_of_rows, made_up, matrix_of_no_bits
 from mpfedxgb.experiments.leaks.deviations import edit_openings, train
 from mpfedxgb.party import ACTIVE, Party
 from mpfedxgb.ring import RingArray
+from mpfedxgb.tree import Tree
 
 ROWS = 400
 
@@ -59,19 +62,19 @@ def test_p1_needs_a_second_cut_to_tell_sides_apart() -> None:
 @pytest.mark.parametrize(("bins", "depth"), [(2, 1), (8, 3), (10, 3), (32, 3), (64, 6), (256, 6)])
 def test_the_rule_of_thumb_makes_every_cut_where_another_tells_its_sides(bins: int, depth: int) -> None:
     """Every cut is made, and but for two bins each of them in a span of three bins at least."""
-    made, told = set[int](), set[int]()
+    made, ordered = set[int](), set[int]()
     for levels in planned_cuts(bins, depth, trees_needed(bins, depth)):
         spans = [(0, bins - 1)]
         for cuts in levels:
             parts = {span: cut for span in spans for cut in cuts if span[0] <= cut < span[1]}
             assert len(parts) == len(cuts), "one cut in a span"
             made |= set(cuts)
-            told |= {cut for (low, high), cut in parts.items() if high - low > 1}
+            ordered |= {cut for (low, high), cut in parts.items() if high - low > 1}
             ends = [(low, cut, high) for (low, high), cut in parts.items()]
             spans = [part for low, cut, high in ends for part in ((low, cut), (cut + 1, high))]
 
     assert made == set(range(bins - 1))
-    assert told == (made if bins > 2 else set())
+    assert ordered == (made if bins > 2 else set())
 
 
 def test_p1_flips_membership_bits_and_learns_sides_of_rows_outside_a_node() -> None:
@@ -86,11 +89,22 @@ def test_an_auxiliary_learns_a_label_per_node(security: str, positives: float) -
     assert_learns_all_unnoticed(labels_of_rows(3, security, positives, rows=ROWS, trees=2), security)
 
 
-def test_an_auxiliary_has_to_know_the_share_of_positives() -> None:
-    """A share that is off leaves it no better than a guess; all answers are alike then, so it sees that it is off."""
-    wrong = labels_of_rows(3, "strict", 0.2, believed=0.3, rows=ROWS, trees=2)
+@pytest.mark.parametrize(("believed", "answer"), [(0.3, True), (0.15, False)])
+def test_an_auxiliary_has_to_know_the_share_of_positives(
+    believed: float, answer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A share that is off leaves it with one answer for all rows, which says whether it is too large or too small."""
+    answers: list[bool] = []
 
-    assert wrong.right < wrong.chance * wrong.of
+    def read(trees: Sequence[Tree], asked: LabelPlan) -> dict[int, bool]:
+        found = labels_from_own_splits(trees, asked)
+        answers.extend(found.values())
+        return found
+
+    monkeypatch.setattr(auxiliary_deviations, "labels_from_own_splits", read)
+    wrong = labels_of_rows(3, "strict", 0.2, believed, rows=ROWS, trees=2)
+
+    assert answers == [answer] * wrong.of
 
 
 @pytest.mark.parametrize("security", ["strict", "sealed"])

@@ -1,7 +1,7 @@
 """What roles leave behind: no masked value, no mask and no id is in a log at any level, a record or a file of `state/`.
 
 A participant knows its masked values, and its shares of masks, while a session lasts. A file that had both, or a log
-that is sent to somebody, would give away what a mask hides to whoever has the rest.
+that is sent to somebody, would give what a mask hides to anybody who has the rest.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Left:
     kept_shares: Words
 
     def found(self) -> dict[str, set[str]]:
-        """Return what is where it must not be, by the names of contents; nothing, if all is well.
+        """Return the forbidden kinds that each content has, by its name; nothing, if all is well.
 
         An auxiliary's share of a margin or a leaf weight is its share of the mask, or the negative of that. Checkpoints
         and models have to keep it: the masked number, which nobody may keep, would tell the rest.

@@ -26,7 +26,7 @@ LIMIT = 9.0
 
 
 def other_masks(run: int) -> MakeSource:
-    """Return streams that differ from run to run, where seeds and so all private choices are the same."""
+    """Return streams that differ from run to run, while seeds and so all private choices stay the same."""
     return lambda participant, label, key: Stream(digest(b"run", str(run).encode(), key))
 
 
@@ -41,7 +41,7 @@ class RowArrays:
 
 
 def row_arrays(recorder: Recorder, rows: int) -> RowArrays:
-    """Return every array over rows in a run, in a fixed order, whoever sent it to whom."""
+    """Return every array over rows in a run, in a fixed order, of all links."""
     found = RowArrays()
     for link, frames in sorted(recorder.links.items()):
         for frame in frames:

@@ -49,7 +49,7 @@ def ask_for_labels(params: TrainParams, rows: int, first: int, asked: LabelPlan)
        enough. With G = 0 in the node, A of the target is (K + g_i)^2 (H + 2 lambda), beyond any other candidate's.
     2. Fractions: A of the reference becomes T, the mean of what A of the target is for either label.
 
-    So the target wins if its label is 0 and the reference if it is 1: the auxiliary is told which, since both are its
+    So the target wins if its label is 0 and the reference if it is 1: the auxiliary learns which, since both are its
     own. Level by level, the next target is asked for in the node with all rows but those.
     """
     p = asked.positives
@@ -88,7 +88,7 @@ def ask_for_labels(params: TrainParams, rows: int, first: int, asked: LabelPlan)
 def believed_scale(params: TrainParams, rows: int, positives: float) -> Scale:
     """Return the scales and constants of the first tree, if boosting starts from a share of positives.
 
-    Where P_1 picks them in private it takes the finest that fit, so that bounds on g and h tell them.
+    If P_1 picks them in private it takes the finest that fit, so bounds on g and h tell them.
     """
     public = plan(params, rows)
     known = public_scale(params, public, rows)

@@ -24,11 +24,10 @@ from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.kernels import U8
 
 SUMS, FRACTIONS = "gain/gains", "gain/gains #3 fractions"
-"""How labels end where the left sums G_L, H_L of all candidates are opened, (nodes, 2, columns); and A, B, (2, nodes,
-columns)."""
+"""How the labels of two openings end: of left sums G_L, H_L, (nodes, 2, columns), and of A, B, (2, nodes, columns)."""
 
 CHILDREN = "children/child update"
-"""How labels end where the rows of the left children are opened, (nodes, packed)."""
+"""How the label of the opening ends that has the rows of the left children, (nodes, packed)."""
 
 Edit = Callable[[str, list[RingArray]], list[RingArray]]
 """From the label of an opening and a participant's parts of it to what it says its parts are."""
