@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -22,10 +24,10 @@ from support.property_tests import examples
 ROWS = 60
 
 
-def area_by_xgboost(y: Floats, p: Floats, w: Floats) -> float:
-    """Return xgboost's own aucpr: of a booster without trees, whose margins are the logits of the probabilities."""
-    rows = xgboost.DMatrix(np.zeros((len(y), 1)), label=y, weight=w, base_margin=special.logit(p))
-    empty = xgboost.train({"objective": "binary:logistic", "eval_metric": "aucpr", "nthread": 1}, rows, 0)
+def area_by_xgboost(name: str, y: Floats, p: Floats, w: Floats) -> float:
+    """Return xgboost's own area under a curve: of a booster without trees, whose margins are the scores."""
+    rows = xgboost.DMatrix(np.zeros((len(y), 1)), label=y, weight=w, base_margin=p)
+    empty = xgboost.train({"objective": "binary:logitraw", "eval_metric": name, "nthread": 1}, rows, 0)
     return float(empty.eval(rows).split(":")[1])
 
 
@@ -33,8 +35,8 @@ Oracle = Callable[[Floats, Floats, Floats], float]
 BINARY: dict[str, Oracle] = {
     "logloss": lambda y, p, w: float(sk.log_loss(y, p, sample_weight=w)),
     "error": lambda y, p, w: 1 - float(sk.accuracy_score(y, p > 0.5, sample_weight=w)),
-    "auc": lambda y, p, w: float(sk.roc_auc_score(y, p, sample_weight=w)),
-    "aucpr": area_by_xgboost,
+    "auc": lambda y, p, w: float(sk.roc_auc_score(y, p, sample_weight=w.astype(np.float32).astype(float))),
+    "aucpr": partial(area_by_xgboost, "aucpr"),
 }
 NUMBERS: dict[str, Oracle] = {
     "rmse": lambda y, p, w: float(np.sqrt(sk.mean_squared_error(y, p, sample_weight=w))),
@@ -61,8 +63,7 @@ def test_binary_metrics(name: str, seed: int, weighted: bool) -> None:
     rng = np.random.default_rng(seed)
     y, p, w = rng.integers(0, 2, ROWS).astype(float), rng.integers(1, 20, ROWS) / 20, weights(weighted, rng)
 
-    close = 2e-6 if name == "aucpr" else 1e-12  # xgboost has float32, and prints six digits
-    assert METRICS[name](y, p[None], w) == pytest.approx(BINARY[name](y, p, w), rel=close)
+    assert METRICS[name](y, p[None], w) == pytest.approx(BINARY[name](y, p, w), rel=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -107,6 +108,22 @@ def test_certain_mistakes_cost_a_finite_amount(name: str) -> None:
 
 AREAS = ("auc", "aucpr")
 
+HAS_XGBOOSTS_BITS = platform.machine() in ("x86_64", "AMD64")
+"""Elsewhere a compiler may multiply and add with one rounding."""
+
+
+@pytest.mark.parametrize("name", AREAS)
+def test_areas_are_xgboosts_to_the_last_bit(name: str) -> None:
+    """Early stopping takes one bit more for progress, so weights are float32, and sums are taken as in XGBoost."""
+    rng = np.random.default_rng(3)
+    for i in range(150):
+        rows = int(rng.integers(30, 200))
+        y, w = (rng.random(rows) < 0.4).astype(float), rng.random(rows) * 10.0 ** rng.integers(-3, 4)
+        p = np.round(rng.normal(0, 2, rows), rng.integers(0, 8))  # with ties, some of them float32's
+        p += 20 * y * (i % 5 == 0)  # a perfect ranking, whose area is no more than 1
+        ours, theirs = METRICS[name](y, p[None], w), area_by_xgboost(name, y, p, w)
+        assert ours == (theirs if HAS_XGBOOSTS_BITS else pytest.approx(theirs, rel=1e-12))
+
 
 @pytest.mark.parametrize("name", AREAS)
 def test_areas_of_one_class_are_undefined(name: str) -> None:
@@ -115,6 +132,15 @@ def test_areas_of_one_class_are_undefined(name: str) -> None:
 
     assert np.isnan(METRICS[name](np.ones(2), p, np.ones(2)))
     assert np.isnan(METRICS[name](np.array([0.0, 1.0]), p, np.array([0.0, 1.0])))
+
+
+@pytest.mark.parametrize("name", AREAS)
+@pytest.mark.parametrize("unit", [1e-60, 1e60])
+def test_areas_have_weights_beyond_float32(name: str, unit: float) -> None:
+    """XGBoost cannot have these; areas are those of the same weights in another unit."""
+    y, p, w = np.array([0.0, 1, 0, 1, 1]), np.array([[0.1, 0.2, 0.3, 0.4, 0.3]]), np.array([1.0, 2, 3, 4, 0])
+
+    assert METRICS[name](y, p, w * unit) == pytest.approx(METRICS[name](y, p, w), rel=1e-12)
 
 
 @given(

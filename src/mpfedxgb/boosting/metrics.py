@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mpfedxgb.boosting.objective import Floats, Prediction
+from mpfedxgb.boosting.objective import Floats, Prediction, float32
 from mpfedxgb.boosting.objectives import OBJECTIVES
 from mpfedxgb.errors import DataError, SettingsError, UserError
 
@@ -63,39 +63,52 @@ def error(y: Floats, p: Floats, weight: Floats) -> float:
 
 def auc(y: Floats, p: Floats, weight: Floats) -> float:
     """Return the area under the ROC curve; 0.5 for ties, NaN if only one class is there."""
-    order = np.argsort(p[0], kind="stable")
-    scores, positive, negative = p[0][order], (weight * (y > 0.5))[order], (weight * (y <= 0.5))[order]
-    if positive.sum() == 0 or negative.sum() == 0:
+    tp, fp = _curve(y, p[0], weight)
+    if not (tp[-1] > 0 and fp[-1] > 0):
         return float("nan")
-    starts = np.flatnonzero(np.r_[True, scores[1:] != scores[:-1]])
-    pos, neg = np.add.reduceat(positive, starts), np.add.reduceat(negative, starts)
-    below = np.cumsum(neg) - neg
-    return float((pos * (below + neg / 2)).sum() / (positive.sum() * negative.sum()))
+    areas = np.diff(fp) * (tp[:-1] + tp[1:]) * 0.5
+    return min(float(np.cumsum(areas)[-1] / (fp[-1] * tp[-1])), 1.0)  # rounding may have made more of it
 
 
 def aucpr(y: Floats, p: Floats, weight: Floats) -> float:
     """Return the area under the curve of precision over recall; NaN if only one class is there.
 
     Between two thresholds false positives grow in step with true ones, as in XGBoost (Davis and Goadrich, 2006). With
-    FP = a TP + b there, the precision at TP is TP / ((1 + a) TP + b), which is integrated in closed form.
+    FP = s TP + c there, the precision at recall r is r / (a r + b), a = 1 + s, b = c / P, which is integrated in closed
+    form; P is the weight of all positives.
     """
-    order = np.argsort(-p[0], kind="stable")
-    scores, positive, negative = p[0][order], (weight * (y > 0.5))[order], (weight * (y <= 0.5))[order]
-    if positive.sum() == 0 or negative.sum() == 0:
+    tp, fp = _curve(y, p[0], weight)
+    if not (tp[-1] > 0 and fp[-1] > 0):
         return float("nan")
-    starts = np.flatnonzero(np.r_[True, scores[1:] != scores[:-1]])
-    tp, fp = (np.cumsum(np.add.reduceat(part, starts)) for part in (positive, negative))
-    tp_before, fp_before = np.r_[0.0, tp[:-1]], np.r_[0.0, fp[:-1]]
-    grows = tp > tp_before  # elsewhere recall stands still
-    tp, fp, tp_before, fp_before = tp[grows], fp[grows], tp_before[grows], fp_before[grows]
-    slope = (fp - fp_before) / (tp - tp_before)
-    b = fp_before - slope * tp_before
-    b[np.abs(b) <= 1e-12 * (fp_before + 1)] = 0.0  # a line through the origin, but for rounding
-    c, bent = 1 + slope, b != 0
-    area = (tp - tp_before) / c
-    ratio = (c[bent] * tp[bent] + b[bent]) / (c[bent] * tp_before[bent] + b[bent])
-    area[bent] -= b[bent] / c[bent] ** 2 * np.log(ratio)
-    return float(area.sum() / tp[-1])
+    grows = np.diff(tp) > 0  # elsewhere recall stands still
+    slope = np.diff(fp)[grows] / np.diff(tp)[grows]
+    a, b = 1 + slope, (fp[:-1][grows] - slope * tp[:-1][grows]) / tp[-1]
+    before, after = (tp[:-1] / tp[-1])[grows], (tp[1:] / tp[-1])[grows]
+    bent = b != 0  # else a line through the origin
+    bend = np.zeros_like(a)
+    bend[bent] = (b / a)[bent] * (_logs((a * after + b)[bent]) - _logs((a * before + b)[bent]))
+    return float(np.cumsum((after - before - bend) / a)[-1])
+
+
+def _logs(values: Floats) -> Floats:
+    """Return logarithms as the C library's, from which NumPy's differ in the last bit; NaN if rounding left no more."""
+    return np.array([math.log(x) if x > 0 else math.nan for x in values.tolist()])
+
+
+def _curve(y: Floats, scores: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Return the weights of true and false positives from the highest threshold to the lowest, after a 0 each.
+
+    XGBoost has scores and weights in float32 and adds in double precision, row after row. So does this: early stopping
+    compares the areas of two rounds to the last bit, and other bits would be other rounds.
+    """
+    rounded = float32(weight)
+    if np.isinf(rounded).any() or (rounded == 0).sum() > (weight == 0).sum():  # XGBoost cannot weigh these rows
+        rounded = weight / weight.max()
+    scores = float32(scores)
+    order = np.argsort(-scores, kind="stable")
+    ends = np.flatnonzero(np.r_[scores[order][1:] != scores[order][:-1], True])
+    tp, fp = (np.cumsum((rounded * part)[order])[ends] for part in (y > 0.5, y <= 0.5))
+    return np.r_[0.0, tp], np.r_[0.0, fp]
 
 
 def rmse(y: Floats, p: Floats, weight: Floats) -> float:
