@@ -384,8 +384,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """Return the joined model as an `xgboost.Booster` (this puts everybody's splits together).
 
         It has the trees that predict, so after early stopping those up to the best round; and covers and gains, hence
-        XGBoost's importances, unless security="sealed" or "paper", where nobody knows them. The attribute "categories"
-        holds the codes of categories, as JSON.
+        XGBoost's importances, unless security="sealed" or "paper", where nobody knows them. Categories of a table are
+        matched by what is written; the attribute "categories" holds their codes, as JSON.
         """
         check_is_fitted(self, "partial_models_")
         return to_booster(join(self.partial_models_))

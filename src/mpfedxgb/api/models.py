@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Container, Sequence
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.plain import plain_predict
-from mpfedxgb.boosting.xgboost_json import to_xgboost_json
+from mpfedxgb.boosting.xgboost_json import to_xgboost_json, unreadable_categories
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
@@ -29,6 +30,7 @@ from mpfedxgb.ring.fixed import decode_fixed
 from mpfedxgb.tree.predict import secure_predict
 from mpfedxgb.tree.reachable import Scorer
 
+_log = logging.getLogger("mpfedxgb.model")
 SUFFIX = ".mpfedxgb.json"
 
 
@@ -91,12 +93,22 @@ def _predict_jointly(
 
 
 def to_booster(whole: Joined) -> Any:
-    """Return the joined model as an `xgboost.Booster` of the trees in use."""
+    """Return the joined model as an `xgboost.Booster` of the trees in use, with a warning where it needs codes."""
     try:
         import xgboost
     except ImportError:
         raise UserError("to_xgboost needs the xgboost package; pip install xgboost") from None
-    return xgboost.Booster(model_file=bytearray(to_xgboost_json(whole).encode()))
+    major, minor, *_ = xgboost.__version__.split(".")
+    reader = int(major), int(minor)
+    unreadable = unreadable_categories(whole, reader)
+    if unreadable:
+        _log.warning(
+            "xgboost %s cannot match categories that are not ASCII and will refuse them in %s; give their codes, which "
+            "booster.attr('categories') lists, or use xgboost 3.4 or newer",
+            xgboost.__version__,
+            ", ".join(unreadable),
+        )
+    return xgboost.Booster(model_file=bytearray(to_xgboost_json(whole, reader).encode()))
 
 
 def save_models(models: Sequence[PartialModel], folder: Path) -> list[Path]:

@@ -112,7 +112,7 @@ def compare_with_xgboost(
     rounds = len(joined.trees) // joined.params.trees_per_round
     booster = xgboost.train(_parameters(model, joined), data, rounds, obj=gradients if loss.is_custom else None)
     ours = to_booster(replace(joined, best_iteration=None))  # with the rounds that early stopping gave up, as theirs
-    raw = _matrix(X[columns])
+    raw = _matrix_of_codes(X[columns])
     comparison = _Comparison(joined, columns, edges, binned, y64, weight, loss)
     comparison.run(json.loads(booster.save_raw("json").decode()), lambda t: _margins_before(booster, data, seen, t))
     margins = booster.predict(data, output_margin=True)
@@ -184,6 +184,17 @@ def _matrix(frame: pd.DataFrame) -> Any:
     import xgboost
 
     return xgboost.DMatrix(frame, enable_categorical=True)
+
+
+def _matrix_of_codes(frame: pd.DataFrame) -> Any:
+    """Return rows with categories as codes, which are those of our model; not every xgboost can match all words."""
+    import xgboost
+
+    kinds = ["c" if isinstance(dtype, pd.CategoricalDtype) else "float" for dtype in frame.dtypes]
+    table = frame.copy(deep=False)
+    for name in (name for name, kind in zip(frame.columns, kinds, strict=True) if kind == "c"):
+        table[name] = frame[name].cat.codes.where(frame[name].notna())
+    return xgboost.DMatrix(table, feature_types=kinds, enable_categorical=True)
 
 
 def _margins_before(booster: Any, data: Any, seen: list[Floats], round_: int) -> tuple[Floats, bool]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,21 @@ from mpfedxgb.tree.nodes import Leaf
 
 _NO_PARENT = 2147483647
 _VERSION = [3, 0, 0]
+
+Version = tuple[int, int]
+
+OLDEST: Version = (3, 2)
+"""The oldest XGBoost that is supported; what is written for it is read alike by all others."""
+
+_REFUSES_UNKNOWN: Version = (3, 3)
+_READS_UTF8: Version = (3, 4)
+
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
+_INT64 = 15
+"""XGBoost's number of the type."""
+
+_HIGHEST_BYTE = b"\x7f"
+"""XGBoost compares words byte by byte, and bytes have a sign."""
 
 
 def feature_names(model: Joined) -> list[str]:
@@ -41,11 +58,21 @@ def category_codes(model: Joined) -> dict[str, list[str]]:
     }
 
 
-def to_xgboost_json(model: Joined) -> str:
+def unreadable_categories(model: Joined, reader: Version) -> list[str]:
+    """Return the columns whose categories a version of XGBoost cannot match: it takes their codes alone."""
+    return [name for name, own in category_codes(model).items() if not _is_readable(own, reader)]
+
+
+def _is_readable(categories: Sequence[str], reader: Version) -> bool:
+    return reader >= _READS_UTF8 or all(category.isascii() for category in categories)
+
+
+def to_xgboost_json(model: Joined, reader: Version = OLDEST) -> str:
     """Return the trees in use in XGBoost's JSON format, columns in the participants' order.
 
-    XGBoost goes left on x < t, so t is the next float32 above our edge. What codes of categories stand for is kept in
-    the attribute "categories", as JSON.
+    XGBoost goes left on x < t, so t is the next float32 above our edge. Categories are written where XGBoost looks up
+    those of a table, so that their order there does not matter; also into the attribute "categories", as JSON. `reader`
+    is the version of XGBoost that will look them up.
     """
     trees = model.trees_in_use
     place = {(owner, feature.name): i for i, (owner, feature) in enumerate(model.features)}
@@ -57,6 +84,7 @@ def to_xgboost_json(model: Joined) -> str:
         "feature_types": ["float" if feature.categories is None else "c" for _, feature in model.features],
         "gradient_booster": {
             "model": {
+                "cats": _matched_categories(model, reader),
                 "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
                 "iteration_indptr": list(range(0, len(trees) + 1, per_round)),
                 "tree_info": [i % per_round for i in range(len(trees))],
@@ -85,6 +113,51 @@ def _attributes(model: Joined) -> dict[str, str]:
     codes = category_codes(model)
     open_ = {"security": model.params.security} if model.params.is_unprotected else {}
     return best | open_ | ({"categories": json.dumps(codes, ensure_ascii=False)} if codes else {})
+
+
+def _matched_categories(model: Joined, reader: Version) -> dict[str, Any]:
+    """Return the categories of all columns, and for each the order of its sorted categories, by which XGBoost searches.
+
+    Integers are written as such: a table has them as pandas' category of int64, and XGBoost does not compare them with
+    words. Two errors of XGBoost are worked around. Up to 3.3 it cuts words by characters instead of bytes; so columns
+    that have others than ASCII's get their codes as categories, which refuses a table of words. Before 3.3 it takes an
+    unknown category for the next one; so an entry that no table has is put right below each, with a code of its own.
+    """
+    encodings: list[dict[str, Any]] = []
+    segments, orders = [0], []
+    for _, feature in model.features:
+        categories = feature.categories or ()
+        words: list[Any] = [category.encode() for category in categories]
+        is_integer = bool(categories) and all(_INTEGER.fullmatch(category) for category in categories)
+        if not _is_readable(categories, reader):
+            words, is_integer = list(range(len(words))), True
+        elif is_integer:
+            words = [int(category) for category in categories]
+        if reader < _REFUSES_UNKNOWN:
+            below = [word - 1 if is_integer else _just_below(word) for word in words if word != b""]
+            words += sorted(set(below) - set(words))
+        encodings.append({"type": _INT64, "values": words} if is_integer else _strings(words))
+        segments.append(segments[-1] + len(words))
+        orders += sorted(range(len(words)), key=lambda i: words[i] if is_integer else _signed(words[i]))
+    return {"enc": encodings, "feature_segments": segments, "sorted_idx": orders} if segments[-1] else _NO_CATEGORIES
+
+
+_NO_CATEGORIES: dict[str, Any] = {"enc": [], "feature_segments": [], "sorted_idx": []}
+
+
+def _strings(words: Sequence[bytes]) -> dict[str, Any]:
+    offsets = np.cumsum([0, *map(len, words)]).tolist() if words else []
+    return {"offsets": offsets, "values": _signed(b"".join(words))}
+
+
+def _signed(word: bytes) -> list[int]:
+    return [byte - 256 if byte > 127 else byte for byte in word]
+
+
+def _just_below(word: bytes) -> bytes:
+    """Return a word between one of at least a byte and all that are less, in the order of signed bytes."""
+    start, last = word[:-1], word[-1]
+    return start if last == 0x80 else start + bytes([(last - 1) % 256]) + 4 * _HIGHEST_BYTE
 
 
 def _numbers(values: Floats) -> str:
