@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import fractions
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ READ: dict[str, tuple[Any, list[float]]] = {
     "nullable float": (pd.array([0.5, None], dtype="Float32"), [0.5, NAN]),
     "nullable boolean": (pd.array([True, None], dtype="boolean"), [1, NAN]),
     "booleans and None": (pd.Series([True, None], dtype=object), [1, NAN]),
+    "fraction": ([fractions.Fraction(1, 2), 2], [0.5, 2]),
     "decimal": ([decimal.Decimal("1.5"), None], [1.5, NAN]),
     "sparse column": (pd.arrays.SparseArray([0.0, 4.0]), [0, 4]),
     "half precision": (np.array([1, 2], np.float16), [1, 2]),
@@ -37,6 +39,12 @@ READ: dict[str, tuple[Any, list[float]]] = {
 
 REFUSED: dict[str, tuple[Any, str]] = {
     "word among numbers": ([1, "red"], r"'red', which is not a number.*astype\('category'\)"),
+    "number that is text": (["1", 2], "'1', which is not a number but text; convert the column or make it categorical"),
+    "text with an underscore": ([1, "1_0"], "'1_0', which is not a number but text"),
+    "bytes": ([b"7", b"8"], r"b'7', which is not a number but bytes; decode the column \(str.decode"),
+    "complex among numbers": (pd.Series([2, 1j], dtype=object), "1j, which is not a number"),
+    "months": (pd.period_range("2020-01", periods=2, freq="M"), "dates or durations; turn them into numbers"),
+    "not a time": (pd.Series([1, pd.NaT], dtype=object), "NaT, which is not a number"),
     "list": ([[1], [2]], r"\[1\], which is not a number"),
     "interval": (pd.interval_range(0, 2), "Interval.*which is not a number"),
     "date": ([datetime.date(2020, 1, 1), None], "datetime.date.*which is not a number"),
@@ -94,6 +102,10 @@ def test_text_in_arrays_is_numbers_or_refused(array: Any) -> None:
     assert [values(table, 0), values(table, 1)] == [[1], [2.5]]
     with pytest.raises(DataError, match=r"bank: column 'f1' of an array holds 'red', which is not a number.*DataFrame"):
         Table.read([[1, "red"]], "bank")
+    with pytest.raises(DataError, match=r"column 'f0' of an array holds '1_0', which is not a number"):
+        Table.read(np.array([["2"], ["1_0"]]), "bank")
+    with pytest.raises(DataError, match=r"column 'f0' holds '1', which is not a number but text"):
+        Table.read(np.array([[2], ["1"]], object), "bank")
 
 
 @pytest.mark.parametrize("kind", REFUSED)

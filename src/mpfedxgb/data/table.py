@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -175,11 +177,12 @@ def _numbers_of_array(frame: pd.DataFrame, owner: str) -> pd.DataFrame:
     """Return an array's columns with numbers for their texts: a single word makes NumPy write all numbers as text."""
     for name in frame.columns:
         if is_text(frame[name]):
-            bad = next((v for v in frame[name] if not _is_number(v)), None)
-            if bad is not None:
-                told = f"{owner}: column {name!r} of an array holds {bad!r}, which is not a number"
+            numbers = pd.to_numeric(frame[name], errors="coerce")
+            bad = frame[name][numbers.isna() & frame[name].notna()]
+            if len(bad):
+                told = f"{owner}: column {name!r} of an array holds {bad.iloc[0]!r}, which is not a number"
                 raise DataError(f"{told}; convert it, or give a DataFrame, where words are categories")
-            frame[name] = pd.to_numeric(frame[name])
+            frame[name] = numbers
     return frame
 
 
@@ -187,7 +190,7 @@ def is_text(series: pd.Series[Any]) -> bool:
     """Return whether a column is of text: such a column holds categories, in every frame and file alike."""
     if isinstance(series.dtype, pd.StringDtype):
         return True
-    return series.dtype.kind == "O" and pd.api.types.infer_dtype(series, skipna=True) == "string"
+    return series.dtype.kind in "OU" and pd.api.types.infer_dtype(series, skipna=True) == "string"
 
 
 def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
@@ -201,21 +204,14 @@ def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
         if _repeated(categories):
             raise DataError(f"{where} has two categories written {_repeated(categories)[0]!r}; rename one of them")
         return Column(name, codes, categories)
-    if series.dtype.kind in "mM":
+    if series.dtype.kind in "mM" or isinstance(series.dtype, pd.PeriodDtype):
         raise DataError(f"{where} holds dates or durations; turn them into numbers, such as days since a fixed date")
     if series.dtype.kind == "c":
         raise DataError(f"{where} holds complex numbers; split it into real columns")
     try:
-        plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "fiu"
-        numbers = (series if plain else pd.to_numeric(series)).to_numpy(np.float64, na_value=np.nan)
+        numbers = _numbers(where, series)
     except OverflowError:
         raise DataError(f"{where} holds an integer beyond float32 (3.4e38); rescale the column") from None
-    except (ValueError, TypeError):
-        bad = next((v for v in series if not _is_number(v)), "?")
-        raise DataError(
-            f"{where} holds {bad!r}, which is not a number; convert the column or make it categorical "
-            "(astype(str), or astype('category'))"
-        ) from None
     if np.isinf(numbers).any():
         raise DataError(f"{where} holds infinity, which has no place in a bin; cap the values or mark them as missing")
     large = np.abs(numbers) > FLOAT32_MAX
@@ -228,12 +224,24 @@ def _repeated(texts: Sequence[str]) -> list[str]:
     return sorted({text for text in texts if texts.count(text) > 1}) if len(set(texts)) < len(texts) else []
 
 
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (ValueError, TypeError):
-        return value is None or value is pd.NA
-    return True
+def _numbers(where: str, series: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    """Return a column as numbers, NaN where a value is missing; objects are numbers each, whatever they read like."""
+    if series.dtype.kind in "fiub":
+        return series.to_numpy(np.float64, na_value=np.nan)
+    values = np.full(len(series), np.nan)
+    for i, value in enumerate(series):
+        if isinstance(value, (Real, Decimal, np.bool_)):
+            values[i] = float(value)
+        elif value is not None and value is not pd.NA:
+            raise DataError(f"{where} holds {value!r}, which is not a number{_remedy(value)}")
+    return values
+
+
+def _remedy(value: Any) -> str:
+    if isinstance(value, bytes):
+        return " but bytes; decode the column (str.decode('utf-8')), which makes it categorical, or convert it"
+    but = " but text" if isinstance(value, str) else ""
+    return f"{but}; convert the column or make it categorical (astype(str), or astype('category'))"
 
 
 def _recode(owner: str, column: Column, categories: tuple[str, ...] | None) -> Column:
