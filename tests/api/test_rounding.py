@@ -5,9 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from mpfedxgb import reference
+from mpfedxgb import FedXGBRegressor, reference
+from mpfedxgb.api.parity import compare_with_xgboost
 from mpfedxgb.api.rounding import Sums, float32_gradients, integer_gradients, integer_gradients_of_sealed
 from mpfedxgb.boosting import Labels, scales
 from mpfedxgb.boosting.params import TrainParams
@@ -127,3 +129,18 @@ def test_a_hessian_lost_beside_others() -> None:
     ours = integer_gradients(params, params.loss, np.ones(2), None, margins).sums(0, one)
     assert theirs.off_h > theirs.H > 0
     assert ours.off_h == 0
+
+
+@pytest.mark.parametrize("largest", [1e18, 1e37])
+def test_scores_beyond_float32_are_no_difference(largest: float) -> None:
+    """The square of a sum of g may be more than xgboost can hold; what it splits then is called an overflow."""
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame(rng.random((200, 4)), columns=list("abcd"))
+    y, weight = 3 * X["a"] + X["b"], rng.random(200) * largest
+    model = FedXGBRegressor(security="none", n_estimators=3).fit(X, y, sample_weight=weight)
+
+    parity = compare_with_xgboost(model, X, y, weight)
+
+    assert parity.same_trees, parity.difference
+    assert parity.ties or largest < 1e37, "from xgboost 3.4 on only what is divided by H + lambda has to fit"
+    assert all("xgboost's float32 overflowed, as the square of a sum of g is beyond it" in tie for tie in parity.ties)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,9 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from mpfedxgb import FedXGBRegressor
 from mpfedxgb.boosting import room
+from mpfedxgb.boosting.memory import BASE
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.room import check_limits, check_role, check_simulation
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
@@ -98,6 +103,29 @@ def test_nothing_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, memory=200_000_000)
 
     assert "max_bin" not in str(refusal(check_simulation, PARAMS, replace(MILLION, columns=(40, 40))))
+
+
+def test_categories_heed_no_max_bin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of candidates that are mostly categories no max_bin makes few; it is recommended for the others alone."""
+    machine(monkeypatch, memory=6_000_000_000)
+    few, many, unknown = (
+        str(refusal(check_simulation, PARAMS, MILLION, of_categories=fixed)) for fixed in ((0, 0), (400, 420), None)
+    )
+
+    assert re.search(r"; lower max_bin, of which \d+ would do, train on", few)
+    assert "max_bin, of which" not in many
+    assert "; group rare categories, which have 820 of them and heed no max_bin, train on" in many
+    assert re.search(r"; lower max_bin, of which \d+ would do if all columns hold numbers, train on", unknown)
+
+
+def test_many_categories_are_named_as_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulation knows which candidates are categories, also where values are missing."""
+    machine(monkeypatch, memory=BASE + 20_000_000)
+    words = pd.Series([f"w{i}" for i in range(1999)] + [None], dtype="category")
+    X = pd.DataFrame({"word": words, "age": np.arange(2000.0)})
+
+    with pytest.raises(NoRoomError, match=r"group rare categories, which have 3998 of them and heed no max_bin"):
+        FedXGBRegressor(n_estimators=1).fit(X, X["age"])
 
 
 def test_a_spool_makes_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

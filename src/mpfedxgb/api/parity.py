@@ -24,7 +24,7 @@ from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
 from mpfedxgb.boosting.objective import Floats, Objective
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
-from mpfedxgb.data.table import is_text
+from mpfedxgb.data.table import FLOAT32_MAX, is_text
 from mpfedxgb.ring.fixed import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
@@ -45,10 +45,11 @@ class Parity:
 
     `difference` names the first place where the trees part, or is empty. `ties` names nodes where they part because
     XGBoost's two best scores are a float32 tie, or each model's split is the better one by its own rounding of g and h,
-    or the better split has a side of just min_child_weight, which a sum may miss; and trees for which g or h is beyond
-    float32. From there on nothing is compared. Leaf differences are relative, and count beyond what rounding alone
-    explains (rounding.py): each leaf is held to its own model's g and h. `rounded_leaves` are those that differ by more
-    than 1e-5 for that reason, and `margin_resolution` is what rounding makes of the margin where that is most.
+    or the better split has a side of just min_child_weight, which a sum may miss, or scores are beyond float32; and
+    trees for which g or h is beyond float32. From there on nothing is compared. Leaf differences are relative, and
+    count beyond what rounding alone explains (rounding.py): each leaf is held to its own model's g and h.
+    `rounded_leaves` are those that differ by more than 1e-5 for that reason, and `margin_resolution` is what rounding
+    makes of the margin where that is most.
     """
 
     trees: int
@@ -386,10 +387,13 @@ class _Comparison:
         ours_is_right = mine_here is not False and (ours_a.most >= ours_b.least or not yours_here)
         slack = TIE * max(abs(a.value), abs(b.value))
         theirs_is_right = yours_there is not False and (b.most + slack >= a.least or not mine_there)
+        overflows = not theirs_is_right and any(self._overflows(c, class_, rows) for c in (mine, yours))
         text = f"{where}: {self._describe(mine)} scores {a.value:.9g}, "
         text += f"xgboost's {self._describe(yours)} {b.value:.9g}"
-        if not (ours_is_right and theirs_is_right):
+        if not (ours_is_right and (theirs_is_right or overflows)):
             self.difference = self.difference or text
+        elif overflows:
+            self.ties.append(f"{text}; xgboost's float32 overflowed, as the square of a sum of g is beyond it")
         elif abs(a.value - b.value) <= slack:
             self.ties.append(f"{text}; float32 cannot tell them apart")
         elif b.most + slack >= a.least and ours_a.most >= ours_b.least:
@@ -403,6 +407,11 @@ class _Comparison:
         scores = [now.sums(class_, side).score(now.reg_lambda) for side in sides if side.any()]
         value, least, most = np.sum(scores, axis=0) + (now.gamma if condition is None else 0.0)
         return _Score(float(value), float(least), float(most))
+
+    def _overflows(self, condition: _Condition | None, class_: int, rows: Rows) -> bool:
+        """Return whether a score takes the square of a sum of g that is beyond float32, where xgboost computes it."""
+        left = rows if condition is None else rows & self._left(condition)
+        return any(abs(self._theirs_now.sums(class_, r).G) ** 2 > FLOAT32_MAX for r in (left, rows & ~left))
 
     def _allowed(self, now: RoundedGradients, condition: _Condition | None, class_: int, rows: Rows) -> bool | None:
         """Return whether both sides have min_child_weight and some hessian at all; None if rounding decides."""

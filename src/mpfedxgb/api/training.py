@@ -16,6 +16,7 @@ from mpfedxgb.boosting.room import check_simulation
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Resources, SessionSettings
+from mpfedxgb.data.candidates import count_of_categories
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
@@ -64,7 +65,9 @@ def train_here(job: TrainingJob, watcher: Watcher) -> tuple[list[TrainResult], R
 
     def on_sizes(sizes: TableSizes) -> None:
         nonlocal basis
-        check_simulation(params, sizes, in_spool=goes_to_spool(roster.roles, params, sizes, job.resources))
+        in_spool = goes_to_spool(roster.roles, params, sizes, job.resources)
+        of_categories = [count_of_categories(mine.table) for mine in job.data]
+        check_simulation(params, sizes, in_spool=in_spool, of_categories=of_categories)
         if not job.continues:  # nobody has rehearsed the scoring that a model to go on from needs
             basis = Basis(params, sizes, roster, settings)
             watcher.on_forecast(lambda: foretold(basis))

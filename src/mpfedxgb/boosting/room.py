@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from mpfedxgb.boosting.memory import bytes_besides, layouts_of, margin_bytes, peak_bytes, simulation_bytes
@@ -25,10 +26,18 @@ def check_limits(here: Collection[int], params: TrainParams, sizes: TableSizes, 
 
 
 def check_simulation(
-    params: TrainParams, sizes: TableSizes, max_memory: int | None = None, in_spool: bool = False
+    params: TrainParams,
+    sizes: TableSizes,
+    max_memory: int | None = None,
+    in_spool: bool = False,
+    of_categories: Sequence[int] | None = None,
 ) -> None:
-    """Raise NoRoomError where all roles together do not fit this process."""
-    _check_memory("a simulation", lambda s: simulation_bytes(params, s, in_spool), params, sizes, max_memory)
+    """Raise NoRoomError if all roles together do not fit this process.
+
+    `of_categories` is how many of each participant's candidate columns are of categories, if that is known.
+    """
+    need = partial(simulation_bytes, params, in_spool=in_spool)
+    _check_memory("a simulation", need, params, sizes, max_memory, of_categories)
 
 
 def check_role(
@@ -44,7 +53,7 @@ def check_role(
 
     Trees take less, and how much depends on how they grow: a disk that is full of them is met when it is.
     """
-    _check_memory(name, lambda s: peak_bytes(role, params, s, in_spool), params, sizes, max_memory)
+    _check_memory(name, partial(peak_bytes, role, params, in_spool=in_spool), params, sizes, max_memory)
     needed, free = margin_bytes(role, params, sizes), free_disk(folder)
     if free is not None and needed > free:
         raise NoRoomError(
@@ -53,15 +62,23 @@ def check_role(
         )
 
 
-def _check_memory(name: str, need: Need, params: TrainParams, sizes: TableSizes, max_memory: int | None) -> None:
+def _check_memory(
+    name: str,
+    need: Need,
+    params: TrainParams,
+    sizes: TableSizes,
+    max_memory: int | None,
+    of_categories: Sequence[int] | None = None,
+) -> None:
     most, needed = _most_memory(max_memory), need(sizes)
     if most is None or needed <= most:
         return
     limit = "max_memory allows" if most == max_memory else "this machine has for it"
+    fewer = _fewer_candidates(need, params, sizes, most, of_categories)
     raise NoRoomError(
         f"{name} would need {in_units(needed)} of memory for {_described(sizes)}",
-        f", and {in_units(most)} is what {limit}; {_fewer_bins(need, params, sizes, most)}train on fewer rows or "
-        "columns, set max_memory and a spool, or take a machine with more memory (mpfedxgb plan tells how much)",
+        f", and {in_units(most)} is what {limit}; {fewer}train on fewer rows or columns, set "
+        "max_memory and a spool, or take a machine with more memory (mpfedxgb plan tells how much)",
     )
 
 
@@ -72,15 +89,21 @@ def _most_memory(max_memory: int | None) -> int | None:
     return min((most for most in known if most is not None), default=None)
 
 
-def _fewer_bins(need: Need, params: TrainParams, sizes: TableSizes, most: int) -> str:
-    """Return which max_bin would do, as a remedy; candidate columns grow with it."""
+def _fewer_candidates(
+    need: Need, params: TrainParams, sizes: TableSizes, most: int, of_categories: Sequence[int] | None
+) -> str:
+    """Return remedies: which max_bin would do, with which candidate columns of numbers grow, and fewer categories."""
+    fixed = of_categories or (0,) * len(sizes.columns)
+    count = sum(fixed)
+    group = f"group rare categories, which have {count} of them and heed no max_bin, " if count else ""
     bins = params.max_bin
     while bins > 2:
         bins = bins * 3 // 4
-        columns = tuple(-(-count * bins // params.max_bin) for count in sizes.columns)
+        columns = tuple(-(-(n - f) * bins // params.max_bin) + f for n, f in zip(sizes.columns, fixed, strict=True))
         if need(replace(sizes, columns=columns)) <= most:
-            return f"lower max_bin, of which {max(2, bins)} would do, "
-    return ""
+            unless = " if all columns hold numbers" if of_categories is None else ""
+            return f"lower max_bin, of which {max(2, bins)} would do{unless}, {group}"
+    return group
 
 
 def _described(sizes: TableSizes) -> str:

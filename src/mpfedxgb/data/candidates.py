@@ -168,3 +168,14 @@ def _of_numbers(feature: int, count: int, missing: bool) -> list[Candidate]:
 def _of_category(feature: int, count: int, missing: bool) -> list[Candidate]:
     sides = (True, False) if missing else (True,)
     return [Candidate(feature, k, k + 1, side, is_categorical=True) for k in range(count) for side in sides]
+
+
+def count_of_categories(table: Table) -> int:
+    """Return how many candidates the columns of categories of a training table have."""
+    count = 0
+    for column in table.columns:
+        if column.is_categorical:
+            present = column.values[~np.isnan(column.values)]
+            bins = int(present.max()) + 1 if len(present) else 0
+            count += bins if len(present) == table.rows else 2 * bins
+    return count

@@ -170,7 +170,7 @@ def is_in_memory(resources: Resources, matrices: int, besides: int) -> bool:
     if limit is None or matrices + besides <= limit:
         return True
     needed = f"this training takes {_size(matrices + besides)} of memory"
-    there, fewer = f", and max_memory is {_size(limit)}", "take fewer rows, columns or bins (max_bin)"
+    there, fewer = f", and max_memory is {_size(limit)}", "take fewer rows, columns, categories or bins (max_bin)"
     if not matrices or besides > limit:
         kept_here = f"; {_size(besides)} of it no spool can take" if matrices else ""
         raise NoRoomError(needed, f"{there}{kept_here}; raise max_memory, lower max_depth, or {fewer}")
