@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.api.names import CHANGES_NOTHING
 from mpfedxgb.boosting.params import REFUSED, TrainParams
 from mpfedxgb.errors import SettingsError, UserError
 from support.toy_tables import BANK, QUICK, TELECOM, halves, labels, numbers, people
@@ -161,7 +163,14 @@ SETTINGS = {
     "no rows in a sample": setting("subsample", 0.0, "above 0 and at most 1"),
     "more than all columns": setting("colsample_bytree", 1.5, "above 0 and at most 1"),
     "unknown security": setting("security", "some", "strict, sealed, paper, none"),
-    "unknown objective": setting("objective", "binary:hinge", "binary:logistic"),
+    "unknown objective": setting("objective", "binary:hing", "is not known", "binary:logistic"),
+    "an objective that is not built": setting("objective", "binary:hinge", "XGBoost's", "not supported", "a callable"),
+    "a regression that is not built": setting(
+        "objective", "reg:tweedie", "XGBoost's", "not supported here", "count:poisson", y=NUMBERS, kind=FedXGBRegressor
+    ),
+    "classes in a regression": setting(
+        "objective", "binary:logitraw", "is not for regression", y=NUMBERS, kind=FedXGBRegressor
+    ),
     "an objective that is no name": setting("objective", ["binary:logistic"], "binary:logistic"),
     "the name of what is no name": setting("objective", "custom", "a callable", y=NUMBERS, kind=FedXGBRegressor),
     "an old name of squared error": setting(
@@ -261,13 +270,14 @@ EVALUATION = {
         ("eval_set[0]", "bank, telecom, shop"), fit={"eval_set": [({**halves(X), "shop": BANK_TABLE}, Y)]}
     ),
     "a missing column": Case(
-        ("bank", "lacks age"), fit={"eval_set": [({"bank": X[["income", "city"]], "telecom": TELECOM_TABLE}, Y)]}
+        ("eval_set[0], bank", "lacks age"),
+        fit={"eval_set": [({"bank": X[["income", "city"]], "telecom": TELECOM_TABLE}, Y)]},
     ),
     "an unknown column": Case(
         ("telecom", "unknown age"), fit={"eval_set": [({"bank": BANK_TABLE, "telecom": X[["age", *TELECOM]]}, Y)]}
     ),
     "numbers instead of categories": Case(
-        ("bank", "'city'", "categories"),
+        ("eval_set[0], bank", "'city'", "numbers here and categories in the training table"),
         fit={"eval_set": [(halves(X.assign(city=1.0)), Y)]},
     ),
     "an unusable value": Case(("telecom", "'calls'", "infinity"), fit={"eval_set": [(with_value("calls", INF), Y)]}),
@@ -314,6 +324,7 @@ def test_bad_input_is_refused_before_anything_runs(case: Case) -> None:
     assert isinstance(caught.value, ValueError)
     for words in case.says:
         assert words in str(caught.value)
+    assert not re.search("the model|trained (on|with|by)", str(caught.value)), "there is none yet"
     assert set(vars(model)) == set(model.get_params())
 
 
@@ -328,6 +339,29 @@ def test_a_failed_fit_leaves_the_last_model(case: Case, monkeypatch: pytest.Monk
     model.set_params(**QUICK)
     assert vars(model) == before
     np.testing.assert_array_equal(model.predict(numbers()), expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "is_warned"),
+    [
+        ([f"person {i}" for i in range(70)], True),
+        ([f"person {i // 2 * 2 if i % 7 else i}" for i in range(70)], True),
+        ([f"person {i % 35}" for i in range(70)], False),
+        ([f"person {i}" if i < 20 else None for i in range(70)], False),
+    ],
+    ids=["one each", "nearly", "two each", "few"],
+)
+def test_words_that_tell_rows_apart_are_warned_of(
+    names: list[str | None], is_warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As doctor says of a file: once a fit, with owner and column, and no word of it."""
+    frame = X.assign(name=pd.Series(names, index=X.index, dtype=object))
+    FedXGBClassifier(**QUICK | {"security": "none"}, participants=[[*BANK, "name"], TELECOM]).fit(frame, Y)
+
+    told = [record.getMessage() for record in caplog.records if "words for" in record.getMessage()]
+    assert len(told) == is_warned
+    assert all(text.startswith("P1: column 'name' has ") and "drop it" in text for text in told)
+    assert "person" not in caplog.text
 
 
 def test_what_cannot_be_a_number_is_a_type_error() -> None:
@@ -355,8 +389,8 @@ def single() -> FedXGBClassifier:
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ({"bank": X[["income", "city"]], "telecom": TELECOM_TABLE}, ("bank", "lacks age", "trained with")),
-        ({"bank": X[[*BANK, "calls"]], "telecom": TELECOM_TABLE}, ("bank", "unknown calls", "trained with")),
+        ({"bank": X[["income", "city"]], "telecom": TELECOM_TABLE}, ("bank", "lacks age", "of the training table")),
+        ({"bank": X[[*BANK, "calls"]], "telecom": TELECOM_TABLE}, ("bank", "unknown calls", "of the training table")),
         ({"bank": BANK_TABLE, "telecom": TELECOM_TABLE[:5]}, ("telecom", "5 rows", "bank 70")),
         ({"bank": BANK_TABLE, "shop": TELECOM_TABLE}, ("bank, shop", "bank, telecom", "one table for each")),
         ([BANK_TABLE, TELECOM_TABLE], ("P1, P2", "bank, telecom")),
@@ -423,9 +457,39 @@ def test_what_xgboost_has_and_we_refuse(name: str) -> None:
     with pytest.raises(SettingsError, match=f"^{name} is not supported: ") as caught:
         TrainParams.from_dict({name: 1})
     assert REFUSED[name] in str(caught.value)
-    refused: dict[str, Any] = {name: 1}
+    refused: dict[str, Any] = {name: "something else"}
     with pytest.raises(SettingsError, match=f"^{name} is not supported: "):
         FedXGBClassifier(**refused)
+
+
+@pytest.mark.parametrize(("name", "values"), [*CHANGES_NOTHING.items(), *((name, (None,)) for name in REFUSED)])
+def test_what_xgboost_has_and_changes_nothing(name: str, values: tuple[Any, ...]) -> None:
+    """Values that say what is done anyway are taken, by a constructor and by set_params, and not kept."""
+    for value in values:
+        given: dict[str, Any] = {name: value}
+        model = FedXGBRegressor(max_depth=2, **given)
+        assert model.set_params(max_bin=8, **given) is model
+        assert (model.max_depth, model.max_bin) == (2, 8)
+        assert model.get_params() == FedXGBRegressor(max_depth=2, max_bin=8).get_params()
+    assert name in REFUSED
+
+
+def test_all_that_is_refused_is_in_one_error() -> None:
+    """Each with its remedy, so that nobody has to try once for each; values that change nothing are not among them."""
+    given: dict[str, Any] = {"tree_method": "hist", "reg_alpha": 0.5, "eta": 0.1, "sample_weight": [1], "missing": NAN}
+    says = (
+        r"^\(1\) reg_alpha is not supported: an L1 penalty .*; use reg_lambda; "
+        r"\(2\) there is no parameter eta; it is called learning_rate here; "
+        r"\(3\) sample_weight is no parameter of the estimator; it is an argument of fit$"
+    )
+    with pytest.raises(SettingsError, match=says):
+        FedXGBClassifier(**given)
+    with pytest.raises(SettingsError, match=says):
+        FedXGBClassifier().set_params(**given)
+    with pytest.raises(SettingsError, match=r"^\(1\) max_depth is no argument of fit; .*; \(2\) reg_alpha is not"):
+        FedXGBClassifier().fit(X, Y, max_depth=2, reg_alpha=1)  # type: ignore[call-arg]
+    with pytest.raises(SettingsError, match=r"^\(1\) reg_alpha is not .*; \(2\) there is no parameter max_deph"):
+        TrainParams.from_dict({"reg_alpha": 1, "max_deph": 3})
 
 
 def test_unknown_parameters_are_refused() -> None:

@@ -254,7 +254,7 @@ def test_categories_whose_writing_counts_are_refused(trained: list[str], later: 
     """Where zeros were lost on the way, or two known categories have the value, nobody guesses."""
     table = Table.read(pd.DataFrame({"a": pd.Categorical(later)}), "bank")
 
-    with pytest.raises(DataError, match="bank: column 'a' holds a category that in training was written in another"):
+    with pytest.raises(DataError, match="bank: column 'a' holds a category that the training table writes in another"):
         table.match(["a"], {"a": tuple(trained)})
 
 
@@ -268,10 +268,14 @@ def test_match_orders_columns() -> None:
 @pytest.mark.parametrize(
     ("names", "categories", "message"),
     [
-        (["x", "y", "age"], {}, "bank: the table lacks age; give the columns the model was trained with"),
+        (["x", "y", "age"], {}, "bank: the table lacks age; give the columns of the training table"),
         (["x"], {}, "bank: the table has unknown y"),
         (["x", "age", "sex"], {}, "bank: the table lacks age, sex and has unknown y"),
-        (["x", "y"], {"y": ("a",)}, "bank: column 'y' was trained on categories and now holds numbers"),
+        (
+            ["x", "y"],
+            {"y": ("a",)},
+            "bank: column 'y' holds numbers here and categories in the training table; convert one",
+        ),
     ],
 )
 def test_match_refuses_other_columns(names: list[str], categories: dict[str, tuple[str, ...]], message: str) -> None:
@@ -302,7 +306,7 @@ def test_rows_follow_each_other() -> None:
 
 def test_match_refuses_categories_for_numbers() -> None:
     """A column trained on numbers does not take categories."""
-    with pytest.raises(UserError, match="'a' was trained on numbers and now holds categories"):
+    with pytest.raises(UserError, match="'a' holds categories here and numbers in the training table"):
         categorical(["u"], ["u"]).match(["a"], {})
 
 

@@ -140,7 +140,7 @@ class TestReading:
         from_frame = arrange_rows(mine, shops.astype({"zip": "category"}), "predict", known).table.columns[0].values
         np.testing.assert_array_equal(np.sort(from_file), [0, 2, np.nan])
         np.testing.assert_array_equal(from_frame, from_file)
-        with pytest.raises(DataError, match="column 'zip' holds a category that in training was written in another"):
+        with pytest.raises(DataError, match="column 'zip' holds a category that the training table writes in another"):
             read_rows(mine, "predict", [Feature("zip", ("010", "020", "070"))])
 
     def test_frames(self, tmp_path: Path) -> None:

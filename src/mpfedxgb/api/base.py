@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpfedxgb.api.continuing import check_same_start, go_on
 from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
-from mpfedxgb.api.names import explaining_names, refuse_names
+from mpfedxgb.api.names import explaining_names, known_names
 from mpfedxgb.api.planning import forecast_tables
 from mpfedxgb.api.reports import summary, write_report
 from mpfedxgb.api.row_order import RowOrder
@@ -46,11 +47,13 @@ from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.config import Link, Resources, SessionSettings, link_of
 from mpfedxgb.data.arrow import is_arrow
-from mpfedxgb.data.table import Table
+from mpfedxgb.data.table import Table, identifier_columns
 from mpfedxgb.errors import DataError
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord
+
+_log = logging.getLogger("mpfedxgb.data")
 
 Evaluation = tuple[dict[str, Table], Floats, Floats | None]
 """An evaluation set, checked: everybody's table, labels, weights."""
@@ -132,9 +135,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.verbosity = verbosity
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; an unknown name is refused as in the constructor."""
-        refuse_names(self, params, list(self.get_params()))
-        super().set_params(**params)
+        """Set parameters; an unknown name is taken or refused as in the constructor."""
+        super().set_params(**known_names(self, params, list(self.get_params())))
         return self
 
     def __sklearn_clone__(self) -> Self:
@@ -225,10 +227,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         callbacks = read_callbacks(self.callbacks)
         key = sample_key(self.random_state)
         check_start(params, y, weight, self.base_score)
-        matched = {
-            name: [e[0][name].match(table.names, _categories(table)) for e in evaluation]
-            for name, table in tables.items()
-        }
+        _warn_of_identifiers(tables)
+        matched = [_matched(f"eval_set[{i}]", e[0], tables) for i, e in enumerate(evaluation)]
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         job = partial(
             TrainingJob,
@@ -253,7 +253,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             )
             parts = [None] * len(tables) if start is None else start
             data = [
-                TrainData(table, matched[name], labels if i == 0 else None, key, parts[i])
+                TrainData(table, [known[name] for known in matched], labels if i == 0 else None, key, parts[i])
                 for i, (name, table) in enumerate(tables.items())
             ]
             results, self.run_ = train_here(job(data=data), watcher)
@@ -282,7 +282,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 told = f"eval_set[{i}] has tables of {', '.join(tables)}, X of {', '.join(names)}"
                 raise DataError(f"{told}; give one table for each of them")
             if self.security == "sealed":
-                known = {name: tables[name].match(t.names, _categories(t)) for name, t in names.items()}
+                known = _matched(f"eval_set[{i}]", tables, names)
                 refuse_training_rows(f"eval_set[{i}]", training, (known, order))
             rows = next(iter(tables.values())).rows
             of_weights = f"sample_weight_eval_set[{i}]"
@@ -447,6 +447,21 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
+
+
+def _warn_of_identifiers(tables: dict[str, Table]) -> None:
+    for owner, table in tables.items():
+        for column, count in identifier_columns(table).items():
+            told = "%s: column %r has %d words for %d rows, as names and ids have; drop it: new rows will have others"
+            _log.warning(told, owner, column, count, table.rows)
+
+
+def _matched(what: str, tables: Mapping[str, Table], training: Mapping[str, Table]) -> dict[str, Table]:
+    """Return evaluation tables with the columns and categories of the training tables."""
+    try:
+        return {name: tables[name].match(own.names, _categories(own)) for name, own in training.items()}
+    except DataError as error:
+        raise DataError(f"{what}, {error}") from None
 
 
 def _categories(table: Table) -> dict[str, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from mpfedxgb.api.tables import read_classes, read_labels, read_row_weights
 from mpfedxgb.boosting.labels import check_labels_present, class_name, encode_classes, read_numbers
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Objective, Origin
-from mpfedxgb.boosting.objectives import CUSTOM, FOR_NUMBERS, OBJECTIVES, OTHER_NAMES, for_classes
+from mpfedxgb.boosting.objectives import CUSTOM, FOR_NUMBERS, OBJECTIVES, OTHER_NAMES, for_classes, objective_error
 from mpfedxgb.errors import DataError, SettingsError, UserError
 
 
@@ -175,7 +175,8 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         if OTHER_NAMES.get(str(self.objective)) == fitting:
             ours = f"it is called {fitting} here: predict gives classes, predict_proba probabilities"
             raise SettingsError(f"objective={self.objective!r} is not known; {ours}, decision_function margins")
-        raise SettingsError(f"objective={self.objective!r} does not go with {classes} classes; use {fitting!r} or None")
+        remedy = f"use {fitting!r} or None" + (", or a callable" if classes == 2 else "")
+        raise objective_error(self.objective, f"does not go with {classes} classes", remedy)
 
     def _encode(self, y: Any, rows: int, name: str) -> Floats:
         labels = read_labels(y, rows, name)
@@ -255,10 +256,9 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
             return CUSTOM
         name = self.objective or FOR_NUMBERS[0]
         if name not in FOR_NUMBERS:
-            listed = ", ".join(FOR_NUMBERS)
             if OTHER_NAMES.get(name) in FOR_NUMBERS:
                 raise SettingsError(f"objective={name!r} is not known; it is called {OTHER_NAMES[name]} here")
-            raise SettingsError(f"objective={name!r} is not for regression; use {listed} or a callable")
+            raise objective_error(name, "is not for regression", f"use {', '.join(FOR_NUMBERS)} or a callable")
         return OBJECTIVES[name]
 
     def predict(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:

@@ -21,7 +21,7 @@ from mpfedxgb.boosting.objective import (
     SealedForm,
     float32,
 )
-from mpfedxgb.errors import DataError
+from mpfedxgb.errors import DataError, SettingsError
 
 Loss = Callable[[Floats, Floats], Gradients]
 
@@ -231,6 +231,32 @@ OTHER_NAMES = {
     "binary:logitraw": "binary:logistic",
 }
 """What XGBoost also calls these losses; there the name decides whether classes, margins or probabilities come out."""
+
+
+ONLY_IN_XGBOOST = (
+    "binary:hinge",
+    "rank:map",
+    "rank:ndcg",
+    "rank:pairwise",
+    "reg:absoluteerror",
+    "reg:expectileerror",
+    "reg:gamma",
+    "reg:logistic",
+    "reg:quantileerror",
+    "reg:squaredlogerror",
+    "reg:tweedie",
+    "survival:aft",
+    "survival:cox",
+)
+"""XGBoost's objectives that have not been built here."""
+
+
+def objective_error(name: Any, does_not_fit: str, remedy: str) -> SettingsError:
+    """Return why an objective cannot be trained: not built here, not fitting, or not known at all."""
+    why = does_not_fit if name in (*NAMED, *OTHER_NAMES) else "is not known"
+    if name in ONLY_IN_XGBOOST:
+        why = "is one of XGBoost's that are not supported here"
+    return SettingsError(f"objective={name!r} {why}; {remedy}")
 
 
 def objective_of(name: str, num_class: int) -> Objective:

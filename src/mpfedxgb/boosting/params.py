@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from mpfedxgb.boosting.objective import Objective, ScalePolicy
-from mpfedxgb.boosting.objectives import IN_PAPER_MODE, IN_SEALED_MODE, OBJECTIVES, objective_of
+from mpfedxgb.boosting.objectives import IN_PAPER_MODE, IN_SEALED_MODE, OBJECTIVES, objective_error, objective_of
 from mpfedxgb.errors import SettingsError, UnknownParameterError
 
 STRICT, SEALED, PAPER = "strict", "sealed", "paper"
@@ -108,7 +108,7 @@ class TrainParams:
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming parameter, value and remedy."""
         if self.objective not in tuple(OBJECTIVES):  # a file may hold anything, also what has no hash
-            raise SettingsError(f"objective={self.objective!r} is not known; it is one of {', '.join(OBJECTIVES)}")
+            raise objective_error(self.objective, "is not known", f"it is one of {', '.join(OBJECTIVES)}")
         for name, known in (("security", (*SECURITY, UNPROTECTED)), ("binning", BINNING)):
             if getattr(self, name) not in known:
                 raise SettingsError(f"{name}={getattr(self, name)!r} is not known; it is one of {', '.join(known)}")
@@ -241,14 +241,24 @@ class TrainParams:
 
 
 def refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
-    """Raise UnknownParameterError for the first name that is not known, with the right name or the reason."""
-    for name in names:
-        if name in known:
-            continue
-        if name in REFUSED:
-            raise UnknownParameterError(f"{name} is not supported: {REFUSED[name]}")
-        if ALIASES.get(name) in known:
-            raise UnknownParameterError(f"there is no parameter {name}; it is called {ALIASES[name]} here")
-        close = difflib.get_close_matches(name.lower(), known, 1)
-        hint = f"; did you mean {close[0]}?" if close else f"; the parameters are {', '.join(known)}"
-        raise UnknownParameterError(f"there is no parameter {name}{hint}")
+    """Raise UnknownParameterError if names are not known, with the right name or the reason for each."""
+    refuse_all(explain_unknown(name, known) for name in names if name not in known)
+
+
+def explain_unknown(name: str, known: Collection[str]) -> str:
+    """Return why there is no such parameter, or what it is called."""
+    if name in REFUSED:
+        return f"{name} is not supported: {REFUSED[name]}"
+    if ALIASES.get(name) in known:
+        return f"there is no parameter {name}; it is called {ALIASES[name]} here"
+    close = difflib.get_close_matches(name.lower(), known, 1)
+    hint = f"; did you mean {close[0]}?" if close else f"; the parameters are {', '.join(known)}"
+    return f"there is no parameter {name}{hint}"
+
+
+def refuse_all(reasons: Iterable[str]) -> None:
+    """Raise one UnknownParameterError for all names that are refused, if there are any."""
+    told = list(reasons)
+    if told:
+        numbered = "; ".join(f"({i}) {reason}" for i, reason in enumerate(told, 1))
+        raise UnknownParameterError(told[0] if len(told) == 1 else numbered)

@@ -22,6 +22,7 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 _PADDED = re.compile(r"[+-]?0\d", re.ASCII)
+_FEW_CATEGORIES = 20
 _TRUTH = {"True": 1.0, "False": 0.0}
 
 
@@ -133,10 +134,20 @@ class Table:
         if missing or extra:
             parts = [f"lacks {', '.join(missing)}"] if missing else []
             parts += [f"has unknown {', '.join(extra)}"] if extra else []
-            raise DataError(
-                f"{self.owner}: the table {' and '.join(parts)}; give the columns the model was trained with"
-            )
+            raise DataError(f"{self.owner}: the table {' and '.join(parts)}; give the columns of the training table")
         return Table(self.owner, tuple(_recode(self.owner, mine[n], categories.get(n)) for n in names), self.rows)
+
+
+def identifier_columns(table: Table) -> dict[str, int]:
+    """Return columns of categories that have more than one for two rows, as names and ids, and how many they have."""
+    found = {}
+    for column in table.columns:
+        if column.is_categorical:
+            present = column.values[~np.isnan(column.values)]
+            count = len(np.unique(present))
+            if count > _FEW_CATEGORIES and count > len(present) / 2:
+                found[column.name] = count
+    return found
 
 
 def to_frame(data: Any, owner: str, names: Sequence[str] | None = None) -> pd.DataFrame:
@@ -251,7 +262,8 @@ def _recode(owner: str, column: Column, categories: tuple[str, ...] | None) -> C
         return Column(column.name, column.values, categories)
     if categories is None or column.categories is None:
         kinds = ("numbers", "categories") if categories is None else ("categories", "numbers")
-        raise DataError(f"{owner}: column {column.name!r} was trained on {kinds[0]} and now holds {kinds[1]}")
+        told = f"{owner}: column {column.name!r} holds {kinds[1]} here and {kinds[0]} in the training table"
+        raise DataError(f"{told}; convert one of them")
     present = ~np.isnan(column.values)
     codes = column.values[present].astype(np.int64)
     table = np.full(len(column.categories), np.nan, np.float32)
@@ -289,8 +301,8 @@ class _Known:
             return len(self.categories)
         if len(alike) > 1 or _is_padded(text) or _is_padded(self.categories[alike[0]]):
             raise DataError(
-                f"{where} holds a category that in training was written in another way, such as 7 and 007; write all "
-                "as in training, zeros in front included (read the column as text)"
+                f"{where} holds a category that the training table writes in another way, such as 7 and 007; write all "
+                "as there, zeros in front included (read the column as text)"
             )
         return alike[0]
 

@@ -27,7 +27,7 @@ from mpfedxgb.boosting.room import check_limits, check_role, in_units
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.ids import Ids
-from mpfedxgb.data.table import Table
+from mpfedxgb.data.table import Table, identifier_columns
 from mpfedxgb.errors import (
     CheckpointError,
     DataError,
@@ -61,7 +61,6 @@ LITTLE_DISK = 1 << 30
 TIMEOUT = 3.0
 """Seconds that a peer has for an answer."""
 
-_MANY_CATEGORIES = 0.5
 _PACKAGES = ("numpy", "pandas", "grpcio", "cryptography")
 
 
@@ -244,13 +243,14 @@ def _columns(table: Table) -> Iterator[Finding]:
     """Yield warnings about columns that a model would hardly want."""
     if not table.columns:
         yield _warning("data", "there is no column to learn from; check [data] features and drop")
+    identifiers = identifier_columns(table)
     for column in table.columns:
         values = column.values[~np.isnan(column.values)]
         different = len(np.unique(values))
         if different < 2:
             what = "the same value" if different else "no value"
             yield _warning("data", f"column {column.name!r} has {what} in all rows; drop it")
-        elif column.is_categorical and different > 20 and different > _MANY_CATEGORIES * len(values):
+        elif column.name in identifiers:
             yield _warning("data", f"column {column.name!r} has {different} words for {table.rows} rows; drop it")
         elif column.name.startswith("Unnamed: "):
             yield _warning("data", f"column {column.name!r} has no name in the file; is it a row number? then drop it")
