@@ -102,6 +102,18 @@ def test_codes_are_taken_by_every_version(trained: tuple[str, FedXGBRegressor, A
     np.testing.assert_allclose(booster.predict(codes), model.predict(X), rtol=1e-5, atol=1e-5)
 
 
+def test_a_model_of_codes_is_trained_on_by_every_version(trained: tuple[str, FedXGBRegressor, Any]) -> None:
+    """Without a word of what codes stand for, xgboost takes those of the table, and its categories."""
+    kind, model, _ = trained
+    X, y = table(kind)
+    data = xgboost.DMatrix(X, label=y, enable_categorical=True)
+    booster = model.to_xgboost(codes=True)
+
+    np.testing.assert_allclose(booster.predict(data), model.predict(X), rtol=1e-5, atol=1e-5)
+    more = xgboost.train({"objective": "reg:squarederror"}, data, 2, xgb_model=booster)
+    assert more.num_boosted_rounds() == booster.num_boosted_rounds() + 2
+
+
 def test_an_xgboost_that_cannot_read_words_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     """Before 3.4 it refuses words that are not ASCII, so the export says which columns need codes."""
     model = FedXGBRegressor(security="none", n_estimators=1).fit(*table("umlauts"))

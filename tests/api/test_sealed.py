@@ -220,7 +220,9 @@ class TestAfterwards:
             assert np.isnan(booster.predict(rows, pred_contribs=True)).any(), "nobody knows covers"
         counts = {"process_type": "update", "updater": "refresh", "refresh_leaf": False, "verbosity": 0}
         counts["objective"] = sealed.partial_models_[0].params.objective
-        booster = xgboost.train(counts, rows, len(strict.partial_models_[0].trees), xgb_model=booster)
+        booster = xgboost.train(
+            counts, rows, len(strict.partial_models_[0].trees), xgb_model=sealed.to_xgboost(codes=True)
+        )
         ours, theirs = (b.predict(rows, pred_contribs=True) for b in (booster, strict.to_xgboost()))
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(margins).max())
 

@@ -380,15 +380,20 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         knowing = self.partial_models_ if kind == "weight" else self.partial_models_[:1]
         return {model.name: feature_importance(model, kind) for model in knowing}
 
-    def to_xgboost(self) -> Any:
+    def to_xgboost(self, codes: bool = False) -> Any:
         """Return the joined model as an `xgboost.Booster` (this puts everybody's splits together).
 
         It has the trees that predict, so after early stopping those up to the best round; and covers and gains, hence
-        XGBoost's importances, unless security="sealed" or "paper", where nobody knows them. Categories of a table are
-        matched by what is written; the attribute "categories" holds their codes, as JSON.
+        XGBoost's importances, unless security="sealed" or "paper", where nobody knows them.
+
+        Parameters
+        ----------
+        codes : bool
+            False: xgboost matches the categories of a table by what is written. True: it takes codes for what they are,
+            those of the attribute "categories" (JSON); for tools that know codes alone, and to train on with xgboost.
         """
         check_is_fitted(self, "partial_models_")
-        return to_booster(join(self.partial_models_))
+        return to_booster(join(self.partial_models_), codes)
 
     def report(self, path: str | Path, participant: str | None = None) -> Path:
         """Write what one participant may know of the training as a page to look at, and return its path.

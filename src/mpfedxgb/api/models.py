@@ -92,15 +92,15 @@ def _predict_jointly(
     return run_locally(program, roster, [(None,), *((scorer,) for scorer in scorers)], settings)
 
 
-def to_booster(whole: Joined) -> Any:
-    """Return the joined model as an `xgboost.Booster` of the trees in use, with a warning where it needs codes."""
+def to_booster(whole: Joined, codes: bool = False) -> Any:
+    """Return the joined model as an `xgboost.Booster` of the trees in use, which matches categories or takes codes."""
     try:
         import xgboost
     except ImportError:
         raise UserError("to_xgboost needs the xgboost package; pip install xgboost") from None
     major, minor, *_ = xgboost.__version__.split(".")
-    reader = int(major), int(minor)
-    unreadable = unreadable_categories(whole, reader)
+    reader = None if codes else (int(major), int(minor))
+    unreadable = [] if reader is None else unreadable_categories(whole, reader)
     if unreadable:
         _log.warning(
             "xgboost %s cannot match categories that are not ASCII and will refuse them in %s; give their codes, which "

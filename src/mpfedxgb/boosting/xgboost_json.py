@@ -67,12 +67,12 @@ def _is_readable(categories: Sequence[str], reader: Version) -> bool:
     return reader >= _READS_UTF8 or all(category.isascii() for category in categories)
 
 
-def to_xgboost_json(model: Joined, reader: Version = OLDEST) -> str:
+def to_xgboost_json(model: Joined, reader: Version | None = OLDEST) -> str:
     """Return the trees in use in XGBoost's JSON format, columns in the participants' order.
 
     XGBoost goes left on x < t, so t is the next float32 above our edge. Categories are written where XGBoost looks up
     those of a table, so that their order there does not matter; also into the attribute "categories", as JSON. `reader`
-    is the version of XGBoost that will look them up.
+    is the version of XGBoost that will look them up, or None for tools that take codes alone.
     """
     trees = model.trees_in_use
     place = {(owner, feature.name): i for i, (owner, feature) in enumerate(model.features)}
@@ -84,7 +84,7 @@ def to_xgboost_json(model: Joined, reader: Version = OLDEST) -> str:
         "feature_types": ["float" if feature.categories is None else "c" for _, feature in model.features],
         "gradient_booster": {
             "model": {
-                "cats": _matched_categories(model, reader),
+                "cats": _NO_CATEGORIES if reader is None else _matched_categories(model, reader),
                 "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
                 "iteration_indptr": list(range(0, len(trees) + 1, per_round)),
                 "tree_info": [i % per_round for i in range(len(trees))],
