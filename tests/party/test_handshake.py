@@ -250,7 +250,7 @@ def test_a_training_is_the_same_in_all_its_attempts() -> None:
     assert len({ring.training for ring in (*first, *second)}) == 1
     assert len(first[0].training) == 32
     for m in (1, 2):
-        a, b = (rings[m].source(m, "step").elements(VECTOR, (4,)).data.tolist() for rings in (first, second))
+        a, b = (rings[m].source(m, 1, "step").elements(VECTOR, (4,)).data.tolist() for rings in (first, second))
         assert a != b
 
 
@@ -324,7 +324,7 @@ def test_all_roles_end_with_matching_keys(participants: int) -> None:
     assert [repr(ring) for ring in keys[1:]] == [f"Keyring(participants=[{m}])" for m in range(1, participants + 1)]
     streams = set()
     for m in range(1, participants + 1):
-        mine, theirs = (ring.source(m, "step").elements(VECTOR, (4,)).data.tolist() for ring in (keys[m], keys[0]))
+        mine, theirs = (ring.source(m, 1, "step").elements(VECTOR, (4,)).data.tolist() for ring in (keys[m], keys[0]))
         assert mine == theirs
         streams.add(tuple(mine))
     assert len(streams) == participants

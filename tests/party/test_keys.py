@@ -56,48 +56,63 @@ def test_both_ends_derive_the_same_stream() -> None:
     """The coordinator, who has all seeds, and the participant, who has its own."""
     context = context_digest(SessionSettings(), Roster.numbered(2), NONCES)
     for participant, seed in SEEDS.items():
-        theirs = Keyring({participant: seed}, context).source(participant, "step")
-        assert words(theirs) == words(keyring().source(participant, "step"))
+        theirs = Keyring({participant: seed}, context).source(participant, 1, "step")
+        assert words(theirs) == words(keyring().source(participant, 1, "step"))
 
 
 def test_a_label_serves_once() -> None:
     """A second request for a key is an error; whatever was announced in between."""
     keys = keyring()
-    keys.source(1, "multiply")
+    keys.source(1, 1, "multiply")
     with pytest.raises(KeyReuseError, match="multiply"):
-        keys.source(1, "multiply")
+        keys.source(1, 1, "multiply")
     keys.announce("rows", b"5")
     with pytest.raises(KeyReuseError, match="never hides two values"):
-        keys.source(1, "multiply")
-    keys.source(2, "multiply")
+        keys.source(1, 1, "multiply")
+    keys.source(2, 1, "multiply")
     with pytest.raises(KeyReuseError):
-        keys.source(2, "multiply")
-    keys.source(1, "multiply again")
+        keys.source(2, 1, "multiply")
+    keys.source(1, 1, "multiply again")
+
+
+def test_no_step_comes_back() -> None:
+    """Once a later step has its keys, an earlier one gets none: neither one that it had nor one that it never had."""
+    keys = keyring()
+    keys.source(1, 3, "multiply")
+    keys.source(1, 7, "multiply")
+    keys.source(2, 7, "multiply")
+    for participant, step, label in ((1, 3, "multiply"), (2, 3, "multiply"), (1, 5, "never"), (1, 7, "multiply")):
+        with pytest.raises(KeyReuseError, match=f"{step}:{label}"):
+            keys.source(participant, step, label)
+    keys.source(1, 8, "multiply")
+    with pytest.raises(KeyReuseError, match="7:multiply again"):
+        keys.source(1, 7, "multiply again")
 
 
 def test_everything_changes_the_stream() -> None:
-    """Participant, label, session, attempt, roster, each nonce, their order, and announcements."""
+    """Participant, step, label, session, attempt, roster, each nonce, their order, and announcements."""
     named = Roster(("P1", "Q2"))
     streams = {
-        "plain": keyring().source(1, "step"),
-        "participant": keyring().source(2, "step"),
-        "label": keyring().source(1, "step "),
-        "session": keyring(session="other").source(1, "step"),
-        "attempt": keyring(attempt=2).source(1, "step"),
-        "participant's name": keyring(roster=named).source(1, "step"),
-        "coordinator's name": keyring(roster=Roster(("P1", "P2"), "C")).source(1, "step"),
-        "first nonce": keyring([b"c" * NONCE_BYTES, NONCES[1]]).source(1, "step"),
-        "second nonce": keyring([NONCES[0], b"c" * NONCE_BYTES]).source(1, "step"),
-        "order of nonces": keyring(NONCES[::-1]).source(1, "step"),
+        "plain": keyring().source(1, 1, "step"),
+        "participant": keyring().source(2, 1, "step"),
+        "step": keyring().source(1, 2, "step"),
+        "label": keyring().source(1, 1, "step "),
+        "session": keyring(session="other").source(1, 1, "step"),
+        "attempt": keyring(attempt=2).source(1, 1, "step"),
+        "participant's name": keyring(roster=named).source(1, 1, "step"),
+        "coordinator's name": keyring(roster=Roster(("P1", "P2"), "C")).source(1, 1, "step"),
+        "first nonce": keyring([b"c" * NONCE_BYTES, NONCES[1]]).source(1, 1, "step"),
+        "second nonce": keyring([NONCES[0], b"c" * NONCE_BYTES]).source(1, 1, "step"),
+        "order of nonces": keyring(NONCES[::-1]).source(1, 1, "step"),
     }
     for name, value in (("rows", b"5"), ("rows", b"6"), ("row", b"s5"), ("", b"rows5")):
         keys = keyring()
         keys.announce(name, value)
-        streams[f"announcement {name} {value!r}"] = keys.source(1, "step")
+        streams[f"announcement {name} {value!r}"] = keys.source(1, 1, "step")
     keys = keyring()
     keys.announce("rows", b"5")
     keys.announce("rows", b"5")
-    streams["two announcements"] = keys.source(1, "step")
+    streams["two announcements"] = keys.source(1, 1, "step")
     found = defaultdict(list)
     for why, source in streams.items():
         found[tuple(words(source))].append(why)
@@ -106,14 +121,15 @@ def test_everything_changes_the_stream() -> None:
 
 def test_what_does_not_matter_does_not_change_the_stream() -> None:
     """Deadlines and limits are each role's own business."""
-    assert words(keyring(deadline=1.0, max_frame_bytes=4096).source(1, "step")) == words(keyring().source(1, "step"))
+    other = keyring(deadline=1.0, max_frame_bytes=4096)
+    assert words(other.source(1, 1, "step")) == words(keyring().source(1, 1, "step"))
 
 
 def test_a_participant_has_no_other_keys() -> None:
     """It cannot derive what it has no seed for."""
     mine = Keyring({1: SEEDS[1]}, b"context")
     with pytest.raises(KeyError):
-        mine.source(2, "step")
+        mine.source(2, 1, "step")
 
 
 def test_private_choices_come_from_the_private_key_and_the_training() -> None:
@@ -142,7 +158,7 @@ def test_private_choices_may_be_asked_for_again() -> None:
 def test_private_choices_are_no_masks() -> None:
     """No stream of a step coincides with one of private choices, even for one key and label."""
     ring = Keyring({1: b"k" * 32}, b"context", private=b"k" * 32)
-    assert words(ring.private_stream("step")) != words(ring.source(1, "step"))
+    assert words(ring.private_stream("step")) != words(ring.source(1, 1, "step"))
 
 
 def test_a_keyring_does_not_print_keys() -> None:

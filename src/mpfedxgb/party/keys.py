@@ -74,7 +74,8 @@ class Keyring:
         self._make_source = make_source
         self.training = training
         self.attempt = digest(b"attempt", context).hex()[:32]
-        self._used: set[tuple[int, str]] = set()
+        self._step = 0
+        self._used: set[tuple[int, str]] = set()  # of that step
         self._announced = digest(b"mpfedxgb announcements 1")
 
     def __repr__(self) -> str:
@@ -92,15 +93,25 @@ class Keyring:
         """
         return Stream(self._private(digest(b"private choice", self.training.encode(), label.encode())))
 
-    def source(self, participant: int, label: str) -> Source:
-        """Return the stream of a step; a label serves once per participant, a second request raises KeyReuseError."""
-        if (participant, label) in self._used:
-            raise KeyReuseError(f"the key of step {label!r} has been used; a mask never hides two values")
+    def source(self, participant: int, step: int, label: str) -> Source:
+        """Return the stream of a step; a label serves once per step and participant, or it is a KeyReuseError.
+
+        What is remembered is the highest step that was asked for and the labels used in it, however long a session
+        lasts. That suffices. Keys of two steps have different infos, since an info begins with its step's number and a
+        colon. A step below the highest is refused, used or not. Labels of the highest are compared one by one. And a
+        step above it cannot have been used: all requests before this one were for steps up to the highest.
+        """
+        name = f"{step}:{label}"
+        if step < self._step or (step == self._step and (participant, label) in self._used):
+            raise KeyReuseError(f"the key of step {name!r} has been used; a mask never hides two values")
+        if step > self._step:
+            self._step = step
+            self._used.clear()
         self._used.add((participant, label))
-        # The suffix has a fixed length, so no two pairs of label and announcements share an info.
-        info = label.encode() + self._announced
+        # The suffix has a fixed length, so no two pairs of name and announcements share an info.
+        info = name.encode() + self._announced
         key = self._keys[participant](info)  # HKDF-Expand (RFC 5869, section 2.3)
-        return Stream(key) if self._make_source is None else self._make_source(participant, label, key)
+        return Stream(key) if self._make_source is None else self._make_source(participant, name, key)
 
 
 def keys_of_choices(roster: Roster, settings: SessionSettings) -> list[Keyring]:

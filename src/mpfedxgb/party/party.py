@@ -58,7 +58,7 @@ class Party:
         self._openings = 0
         self.corrected = ACTIVE
         """The participant whose share of what is dealt in this step the coordinator sends; they take turns."""
-        self._key_label = self._step_label()
+        self._key_step, self._key_label = self.communicator.step, self.communicator.label
 
     def __repr__(self) -> str:
         return f"Party({self.name}, step {self.communicator.step})"
@@ -128,7 +128,7 @@ class Party:
         """Begin the next step of the program: new label, new keys."""
         self._label = "/".join((*self._scope, operation))
         self.communicator.advance(self._label)
-        self._key_label = self._step_label()
+        self._key_step, self._key_label = self.communicator.step, self.communicator.label
         self._sources.clear()
         self._openings = 0
         self.corrected = turn(self.communicator.step, self.roster.size)
@@ -143,13 +143,10 @@ class Party:
         if self._openings > 1:
             self.communicator.advance(f"{self._label} #{self._openings}{' ' + what if what else ''}")
 
-    def _step_label(self) -> str:
-        return f"{self.communicator.step}:{self.communicator.label}"
-
     def _source(self, participant: int) -> Source:
         source = self._sources.get(participant)
         if source is None:
-            source = self._sources[participant] = self.keys.source(participant, self._key_label)
+            source = self._sources[participant] = self.keys.source(participant, self._key_step, self._key_label)
         return source
 
     def fresh(self, ring: Ring, shape: Shape) -> RingArray:
@@ -170,7 +167,7 @@ class Party:
     def source_of(self, owner: int, label: str) -> Source | None:
         """Return a stream that a participant has in common with the coordinator, for those two; None for the others."""
         if self.role in (owner, COORDINATOR):
-            return self.keys.source(owner, f"{self._key_label}/{label}")
+            return self.keys.source(owner, self._key_step, f"{self._key_label}/{label}")
         return None
 
     def deal(self, specs: Sequence[Spec], compute: Callable[[], Sequence[RingArray]]) -> list[RingArray]:

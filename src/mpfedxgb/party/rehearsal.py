@@ -213,7 +213,7 @@ class _NoTransport:
 class _NoKeys(Keyring):
     """Keys that open nothing: all streams are hidden."""
 
-    def source(self, participant: int, label: str) -> Source:
+    def source(self, participant: int, step: int, label: str) -> Source:
         return _HIDDEN
 
     def announce(self, name: str, values: bytes) -> None:
