@@ -126,7 +126,7 @@ class Federation:
                     shutil.rmtree(path)
                 elif path.name != "private.key":
                     path.unlink()
-            others = (home / "log", home / "state" / "record.jsonl", home / "predictions.csv")
+            others = (home / "log", *home.glob("state/record*"), home / "predictions.csv")
             for path in (*others, *home.glob("batch-*.csv"), *home.glob("*.mpfedxgb.json"), *home.glob(".*.tmp")):
                 path.unlink(missing_ok=True)
         for name, content in models.items():

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import mpfedxgb
-from mpfedxgb.atomic import PRIVATE, PUBLIC, append_line, append_to_file, cut_file, new_file, write_file
+from mpfedxgb.atomic import PRIVATE, PUBLIC, append_to_file, cut_file, new_file, write_file
 from support.small_disk import small_disk
 
 
@@ -302,72 +302,6 @@ def test_nobody_else_writes() -> None:
         "experiments/output.py": ["canvas.savefig", "canvas.savefig"],  # into a new_file
         "federation/trial.py": ["log.open"],  # to append to
     }
-
-
-class TestAppending:
-    """Lines that are added to a file."""
-
-    def test_lines_and_mode(self, tmp_path: Path) -> None:
-        """One after the other, as UTF-8, for the owner only, also where the file was open to others."""
-        path = tmp_path / "lines"
-        with umask(0):
-            append_line(path, "first")
-        assert mode(path) == PRIVATE
-        path.chmod(0o666)
-        append_line(path, "zw\u00f6lf")
-        assert path.read_bytes() == "first\nzw\u00f6lf\n".encode()
-        assert mode(path) == PRIVATE
-
-    def test_a_torn_line_is_ended(self, tmp_path: Path) -> None:
-        """What a killed process left is not mixed with what follows."""
-        path = tmp_path / "lines"
-        path.write_bytes(b"whole\nto")
-        append_line(path, "next")
-        assert path.read_bytes() == b"whole\nto\nnext\n"
-
-    def test_short_writes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A system that takes a few bytes at a time gets them all."""
-        plain = os.write
-        monkeypatch.setattr(os, "write", lambda file, data: plain(file, bytes(data)[:3]))
-        append_line(tmp_path / "lines", "0123456789")
-        assert (tmp_path / "lines").read_bytes() == b"0123456789\n"
-
-    def test_links_and_others_are_refused(self, tmp_path: Path) -> None:
-        """Nobody who can place a link decides what this process writes to; a pipe does not hold it up."""
-        (tmp_path / "victim").write_bytes(b"x\n")
-        (tmp_path / "link").symlink_to(tmp_path / "victim")
-        os.mkfifo(tmp_path / "pipe")
-        for name in ("link", "pipe"):
-            with pytest.raises(OSError, match=r"symbolic links|not a file"):
-                append_line(tmp_path / name, "y")
-        assert (tmp_path / "victim").read_bytes() == b"x\n"
-
-    def test_what_is_written_is_on_the_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The file each time, the folder when the file is new."""
-        synced: list[tuple[int, int]] = []
-        plain = os.fsync
-
-        def sync(file: int) -> None:
-            synced.append(identity(os.fstat(file)))
-            plain(file)
-
-        monkeypatch.setattr(os, "fsync", sync)
-        for _ in range(2):
-            append_line(tmp_path / "lines", "a")
-        file, folder = identity((tmp_path / "lines").stat()), identity(tmp_path.stat())
-        assert synced == [file, folder, file]
-
-    def test_a_full_disk(self, tmp_path: Path) -> None:
-        """What was there stays, and once there is room, whole lines follow."""
-        with small_disk(tmp_path / "disk", "8k") as disk:
-            path = disk / "lines"
-            append_line(path, "first")
-            with pytest.raises(OSError, match="No space left"):
-                append_line(path, "x" * 100_000)
-            assert path.read_bytes().startswith(b"first\nx")
-            os.truncate(path, 100)
-            append_line(path, "last")
-            assert path.read_bytes().splitlines()[::2] == [b"first", b"last"]
 
 
 class TestAppendingAtAPlace:

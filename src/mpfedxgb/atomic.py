@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -77,39 +76,8 @@ def new_file(path: Path, mode: int = PRIVATE, overwrite: bool = True) -> Iterato
         os.close(folder)
 
 
-def append_line(path: Path, line: str, mode: int = PRIVATE) -> None:
-    """Add a line of text to the end of a file, made if it is not there; what was there before is never touched.
-
-    When this returns, the line is on the disk. A failure, or the death of the process, may leave a part of it, which
-    the next call ends with a line break: a reader finds whole lines, and a torn one for each such event.
-
-    Raises OSError; also where the name is that of a link, which is not followed, or of something that is not a file.
-    """
-    assert "\n" not in line, "one line"
-    is_new = not path.exists()
-    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
-    try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EEXIST, "something that is not a file has that name", str(path))
-        os.fchmod(file, mode)
-        torn = found.st_size > 0 and os.pread(file, 1, found.st_size - 1) != b"\n"
-        rest = memoryview(f"{chr(10) if torn else ''}{line}\n".encode())
-        while rest:
-            rest = rest[os.write(file, rest) :]
-        os.fsync(file)
-    finally:
-        os.close(file)
-    if is_new:
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            _sync_folder(folder)
-        finally:
-            os.close(folder)
-
-
 def append_to_file(path: Path, content: bytes, length: int) -> None:
-    """Write content behind the first `length` bytes of a file, to the disk; after a failure the file ends there again.
+    """Write content after the first `length` bytes of a file, to the disk; after a failure the file ends there again.
 
     Raises OSError also where the file is a link, or is not as long as it should be: then somebody else has written to
     it. Only where the process or the machine dies on the way, part of the content may be there.

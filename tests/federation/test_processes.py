@@ -248,7 +248,7 @@ def test_a_coordinator_needs_no_disk(tmp_path: Path, nursery: Nursery) -> None:
         made.start_all()
         assert made.codes() == {0: 0, 1: 0, 2: 0}, made.logs()
         assert "the session goes on without" in made.logs()
-        assert {path.name for path in disk.rglob("*")} <= {"films", "record.jsonl"}
+        assert {path.name for path in disk.rglob("*")} <= {"films", "record-0001.chain", "record.last"}
 
 
 # Roles that do not agree

@@ -10,20 +10,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from mpfedxgb.atomic import append_line
 from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.boosting.checkpoint import ROUNDS
+from mpfedxgb.chain import ChainedFiles, chained
+from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
-from mpfedxgb.federation import record as record_module
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.record import read_record, record_path
+from mpfedxgb.federation.record import AttemptRecord, read_record, record_path
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.scoring import BATCH_IDS
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.ledger import Ledger
-from mpfedxgb.report.history import History
+from mpfedxgb.report.history import History, record_chain
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 from mpfedxgb.tree.predict import PREDICTION
 from support.commands import Shell
@@ -128,13 +130,14 @@ def test_all_attempts_and_scorings_stay(tmp_path: Path, monkeypatch: pytest.Monk
         found = {}
         for role in places.roles:
             path = record_path(places.settings(role))
+            assert path.name == "record-0001.chain"
             text = path.read_bytes()
             assert text.startswith(texts[role]), "what was there is still there"
             assert path.stat().st_mode & 0o777 == 0o600
             texts[role] = text
             found[role] = read_record(places.settings(role))
             assert len(found[role].attempts) == entries
-            assert not found[role].damaged
+            assert not found[role].problems
         return found
 
     errors = train_all(places, callback=stop_after(2))
@@ -215,44 +218,198 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def test_torn_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a failing disk leaves is counted and left out; what is added later is read."""
+    """Whatever a failing disk leaves is said and left out; what was not acknowledged goes with the next line."""
     places = organisations(tmp_path, monkeypatch)
     train_all(places)
     path = record_path(places.settings(2))
-    whole = path.read_bytes()
+    last, whole = path.parent / "record.last", path.read_bytes()
     lines = whole.splitlines(keepends=True)
-    for length in range(1, len(lines[-1])):
+    for length in range(1, len(lines[-1]), 7):
         path.write_bytes(b"".join(lines[:-1]) + lines[-1][:-length])
-        found = History.read(path)
-        ended = length == 1  # only the line break is missing
-        assert (found.damaged, found.attempts[0].has_ended) == ((), True) if ended else ((len(lines),), False)
+        found = History.read(path.parent)
+        assert found.damaged == (f"{path.name}:{len(lines)}",)
+        assert not found.attempts[0].has_ended
+        assert "lines are missing at the end" in found.problems[-1]
         assert counts(found.total)[LEAF_MEMBERSHIP, "bank"] == QUICK["n_estimators"] * 2 * ROWS
-    assert f"damaged and left out: line {len(lines)}" in str(found)
+    assert f"{path.name}:{len(lines)} is torn" in str(found)
+    last.write_bytes(chained(record_chain(path.parent).start, lines[-2][:64]))  # as if killed on the way
     train_all(places)
     found = read_record(places.settings(2))
-    assert found.damaged == (len(lines),)
+    assert not found.problems
     assert [attempt.has_ended for attempt in found.attempts] == [False, True]
-    path.write_bytes(
-        whole + b'[]\n{"entry": 1}\n{"entry": "a", "ledger": [[1, 2, 3]]}\n\n\xff\n{"entry": "b", "rounds": true}\n'
+
+
+def test_no_flipped_byte_of_a_record_goes_unreported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 600 flipped bytes each is reported by whoever reads the record; 120 were not, and changed what it says."""
+    places = organisations(tmp_path, monkeypatch)
+    train_all(places)
+    settings = places.settings(2)
+    whole = read_record(settings)
+    rng = np.random.default_rng(12)
+    files = sorted(settings.role.state.glob("record*"))
+    assert [path.name for path in files] == ["record-0001.chain", "record.last"]
+    content = {path: path.read_bytes() for path in files}
+    sizes = [len(text) for text in content.values()]
+    for _ in range(600):
+        path = files[int(rng.choice(len(files), p=np.array(sizes) / sum(sizes)))]
+        changed = bytearray(content[path])
+        changed[int(rng.integers(len(changed)))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(changed)
+        assert read_record(settings).problems
+        path.write_bytes(content[path])
+    assert read_record(settings) == whole
+    shell = Shell(monkeypatch, capsys)
+    assert shell.run("record", places.trial.settings(2), "--verify") == 0
+    assert f"ok: {whole.chained} lines, all as they were written; digest {whole.digest}" in shell.out
+    files[0].write_bytes(content[files[0]].replace(b'"begun"', b'"begnu"'))
+    assert shell.run("record", places.trial.settings(2), "--verify") == ExitCode.CHECKPOINT
+    assert "is not as it was written: record-0001.chain:2 does not fit the lines before it" in shell.err
+    assert shell.run("record", places.trial.settings(2)) == 0
+    assert "WARNING: the chain of the record is broken: record-0001.chain:2" in shell.out
+    assert shell.run("report", places.home(2)) == 0
+    assert "the chain of the record is broken" in (places.home(2) / "telecom.report.html").read_text()
+
+
+def test_a_record_from_before_the_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Is read, and said to be unchained; new lines follow in a chain that holds it to its digest."""
+    places = organisations(tmp_path, monkeypatch)
+    state = places.settings(2).role.state
+    state.mkdir(mode=0o700)
+    shell = Shell(monkeypatch, capsys)
+    assert shell.run("record", places.trial.settings(2), "--verify") == ExitCode.USER
+    old = {"entry": "old", "begun": "2026-01-01T00:00:00Z", "how": "done", "ledger": [["coins", "bank", 7]]}
+    (state / "record.jsonl").write_text(json.dumps(old) + "\n")
+    assert shell.run("record", places.trial.settings(2), "--verify") == ExitCode.USER
+    assert "is not chained, since an earlier version wrote it" in shell.err
+    train_all(places)
+    assert [attempt.entry == "old" for attempt in read_record(places.settings(2)).attempts] == [True, False]
+    assert counts(read_record(places.settings(2)).total)["coins", "bank"] == 7
+    assert shell.run("record", places.trial.settings(2), "--verify") == 0
+    assert "1 lines of the record are of an earlier version and not chained" in shell.out
+    (state / "record.jsonl").write_text(json.dumps(old).replace("7", "6") + "\n")
+    assert shell.run("record", places.trial.settings(2), "--verify") == ExitCode.CHECKPOINT
+
+
+def test_a_record_goes_on_in_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While roles run, as often as it takes; readers see one record."""
+    places = organisations(tmp_path, monkeypatch)
+    train_all(places)
+    once = read_record(places.settings(1))
+    monkeypatch.setattr("mpfedxgb.federation.record.MOST_BYTES", 4000)
+    train_all(places, restart=True)
+    found = read_record(places.settings(1))
+    assert len(record_chain(places.settings(1).role.state).numbers()) > 2
+    assert not found.problems
+    assert found.attempts[0] == once.attempts[0]
+    assert counts(found.attempts[1].ledger) == counts(once.attempts[0].ledger)
+
+
+def score_many(places: Organisations, batches: int, fail: bool = False) -> list[Any]:
+    """Score one row per batch in one session."""
+
+    def ask(settings: RoleSettings) -> None:
+        frame = pd.read_csv(places.home(1) / "score.csv")
+        with roles.scoring(settings, roles.load_model(settings)) as session:
+            for i in range(batches):
+                session.predict(frame.iloc[[i % SCORED]])
+            if fail:
+                raise StoppedError("stopped by SIGTERM")
+
+    def serve(settings: RoleSettings) -> None:
+        model = roles.load_model(settings)
+        roles.serve_rows(settings, read_rows(settings, SCORING, model.features), model, once=True)
+
+    coordinate = places.start(0, lambda settings: roles.coordinate(settings, once=True))
+    return [_ended(call) for call in (coordinate, places.start(1, ask), places.start(2, serve))]
+
+
+@pytest.mark.parametrize("fail", [False, True])
+def test_batches_are_summed_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: bool) -> None:
+    """A session has one line of batches an hour; how many, rows, reveals, rounds and bytes are all there."""
+    places = organisations(tmp_path, monkeypatch)
+    train_all(places)
+    before = {role: len(record_path(places.settings(role)).read_bytes().splitlines()) for role in places.roles}
+    score_many(places, 20, fail)
+    for role in places.roles:
+        found = read_record(places.settings(role))
+        assert not found.problems
+        told = found.attempts[1].to_dict()
+        assert (told["batches"], told["rows_asked"], told["batches_not_found"]) == (20, 20, 0)
+        assert told["rounds"] >= 20 * 4 or role == 0
+        assert told["bytes_sent"] > 20 * 8
+        scored = counts(found.attempts[1].ledger)
+        assert scored[PREDICTION, "bank"] == scored[BATCH_IDS, "telecom"] == 20
+        assert (told["how"] == "done") is not fail
+        assert "20 batches of 20 rows in all" in found.attempts[1].head()
+        lines = len(record_path(places.settings(role)).read_bytes().splitlines()) - before[role]
+        assert lines == 4, "begun, kind, the first batch and the end"
+        assert not list(places.settings(role).role.state.glob("*.sum"))
+
+
+def test_a_line_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no time between two lines every batch has one."""
+    places = organisations(tmp_path, monkeypatch)
+    train_all(places)
+    monkeypatch.setattr("mpfedxgb.federation.record.SUM_SECONDS", 0.0)
+    before = read_record(places.settings(2)).chained
+    score_many(places, 5)
+    assert read_record(places.settings(2)).chained == before + 3 + 5
+
+
+def test_a_killed_session_loses_no_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was answered since the last line is in the sum beside it; one that is gone or damaged is missed."""
+    places = organisations(tmp_path, monkeypatch)
+    train_all(places)
+    monkeypatch.setattr(AttemptRecord, "end", lambda *_: None)  # as a killed process leaves it
+    score_many(places, 7)
+    for role in places.roles:
+        found = read_record(places.settings(role))
+        assert not found.problems
+        killed = found.attempts[-1]
+        assert not killed.has_ended
+        assert (killed.content["batches"], counts(killed.ledger)[PREDICTION, "bank"]) == (7, 7)
+        (kept,) = places.settings(role).role.state.glob("record-*.sum")
+        assert kept.stat().st_mode & 0o777 == 0o600
+        whole = kept.read_bytes()
+        for at in range(0, len(whole), 9):
+            kept.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+            assert read_record(places.settings(role)).problems
+        kept.unlink()
+        (problem,) = read_record(places.settings(role)).problems
+        assert f"{kept.name} is missing or damaged" in problem
+
+
+def test_lines_that_are_none_of_a_record(tmp_path: Path) -> None:
+    """Are left out and named, chained or not."""
+    bad = (b"[]", b'{"entry": 1}', b'{"entry": "a", "ledger": [[1, 2, 3]]}', b"\xff", b'{"entry": "b", "rounds": true}')
+    (tmp_path / "record.jsonl").write_bytes(b"\n".join(bad) + b"\n")
+    chain = record_chain(tmp_path)
+    for line in bad:
+        chain.append(line)
+    assert History.read(tmp_path).damaged == tuple(
+        [f"record.jsonl:{n}" for n in range(1, 6)] + [f"record-0001.chain:{n}" for n in range(2, 7)]
     )
-    assert len(History.read(path).damaged) == 5
 
 
 @pytest.mark.parametrize("role", [0, 2])
 def test_a_disk_that_takes_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: int) -> None:
     """A participant goes no further than its record does; the coordinator warns, and everybody gets a model."""
     places = organisations(tmp_path, monkeypatch)
-    full, plain = record_path(places.settings(role)), append_line
-    written: list[str] = []
+    full, plain = record_path(places.settings(role)), ChainedFiles.append
+    written: list[bytes] = []
 
-    def append(path: Path, line: str) -> None:
-        if path == full and len(written) == 4:
+    def append(chain: ChainedFiles, body: bytes) -> None:
+        if chain.path(1) == full and len(written) == 4:
             raise OSError(errno.ENOSPC, "No space left on device")
-        if path == full:
-            written.append(line)
-        plain(path, line)
+        if chain.path(1) == full:
+            written.append(body)
+        plain(chain, body)
 
-    monkeypatch.setattr(record_module, "append_line", append)
+    monkeypatch.setattr(ChainedFiles, "append", append)
     ended = train_all(places)
     if role == 0:
         assert all(isinstance(one, roles.Trained) for one in ended[1:])

@@ -37,6 +37,7 @@ from mpfedxgb.errors import (
     UserError,
 )
 from mpfedxgb.federation import role as roles
+from mpfedxgb.federation.record import record_path
 from mpfedxgb.federation.role import Trained
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.session import SessionFolder, is_lost_peer
@@ -200,7 +201,7 @@ def test_files_are_for_their_owner_only(tmp_path: Path, monkeypatch: pytest.Monk
         assert {"private.key", "attempt"} <= set(kept)
         model = places.settings(role).role.model
         assert model is not None
-        kept |= {"record": folder.parent / "record.jsonl", "model": model}
+        kept |= {"record": record_path(places.settings(role)), "model": model}
         for path in kept.values():
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert (folder / "attempt").read_text() == "1\n"

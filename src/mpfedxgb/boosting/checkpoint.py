@@ -4,11 +4,11 @@ A checkpoint holds what the participant keeps anyway - its partial trees, and at
 holds no masked value, no mask and no E: a resumed run is a new attempt with new keys. Since trees are exact functions
 of the data, it ends in the same model, bit for bit.
 
-File: a line of magic, a line that says whose it is, then one line per round, appended: what the round added. Every line
-begins with a SHA-256 over itself and the digest of the line before, so that a torn or damaged line ends what can be
-used, and no line passes for another. The margins, which change as a whole, are in files of their own, the last few
-rounds': little-endian int64, held to a digest in the line of their round. So a round costs the same however many there
-were before. Of a sealed training they are a participant's additive shares of margins that nobody knows.
+File: a line of magic, a line that says whose it is, then one line per round, appended: what the round added. Lines are
+chained by digest (`chain`), so that a torn or damaged line ends what can be used, and no line passes for another. The
+margins, which change as a whole, are in files of their own, the last few rounds': little-endian int64, held to a digest
+in the line of their round. So a round costs the same however many there were before. Of a sealed training they are a
+participant's additive shares of margins that nobody knows.
 
 Shares fit those that the others have of the same attempt only. So a line with shares has a mark of the attempts that
 made it and all before it, which participants compare before they go on.
@@ -32,6 +32,7 @@ import numpy.typing as npt
 from mpfedxgb.atomic import append_to_file, cut_file, write_file
 from mpfedxgb.boosting.model import tree_from_json, tree_to_json
 from mpfedxgb.boosting.progress import EvaluationState, State
+from mpfedxgb.chain import HEX, chain_start, chained, whole_lines
 from mpfedxgb.errors import CheckpointError
 
 T = TypeVar("T")
@@ -130,7 +131,7 @@ class Checkpoints:
         last = self._last
         assert last is not None
         margins = None if state.evaluation is None else state.evaluation.margins.astype("<i8").tobytes()
-        line = _chained(last.digest, _encode(state, last.trees, margins))
+        line = chained(last.digest, _encode(state, last.trees, margins))
         path = self._margins_path(state.rounds)
         what = f"cannot write the checkpoint of round {state.rounds} in {self.folder}"
         try:
@@ -139,13 +140,13 @@ class Checkpoints:
             if last.rounds:
                 trying(partial(append_to_file, self._path, line, last.length), what)
             else:
-                first = MAGIC + _chained(_START, _header(self.belongs_to)) + line
+                first = MAGIC + chained(_START, _header(self.belongs_to)) + line
                 trying(partial(write_file, self._path, first), what)
         except CheckpointError:  # not after a signal, which may come when the round is written already
             with suppress(OSError):
                 path.unlink(missing_ok=True)
             raise
-        self._last = _Line(line[:_HEX], last.length + len(line), state.rounds, len(state.trees))
+        self._last = _Line(line[:HEX], last.length + len(line), state.rounds, len(state.trees))
         for number, old in self._margins_files():
             if number <= state.rounds - KEPT:
                 with suppress(OSError):
@@ -263,13 +264,7 @@ def trying(action: Callable[[], T], what: str) -> T:
         ) from None
 
 
-_HEX = 64
-_START = hashlib.sha256(MAGIC).hexdigest().encode()
-
-
-def _chained(before: bytes, body: bytes) -> bytes:
-    """Return a line: the digest of its body and of all before it, and the body."""
-    return hashlib.sha256(before + body).hexdigest().encode() + b" " + body + b"\n"
+_START = chain_start(MAGIC)
 
 
 def _header(belongs_to: dict[str, Any]) -> bytes:
@@ -277,8 +272,8 @@ def _header(belongs_to: dict[str, Any]) -> bytes:
 
 
 def _first_line(belongs_to: dict[str, Any]) -> _Line:
-    line = _chained(_START, _header(belongs_to))
-    return _Line(line[:_HEX], len(MAGIC) + len(line))
+    line = chained(_START, _header(belongs_to))
+    return _Line(line[:HEX], len(MAGIC) + len(line))
 
 
 def _encode(state: State, earlier: int, margins: bytes | None) -> bytes:
@@ -302,7 +297,8 @@ def _encode(state: State, earlier: int, margins: bytes | None) -> bytes:
 def _whole_lines(content: bytes, path: Path, belongs_to: dict[str, Any]) -> Iterator[_Line]:
     """Yield the line that says whose the file is, and those of its rounds, up to the first that is torn or damaged."""
     last = None
-    for body, digest, length in _bodies(content):
+    bodies = whole_lines(content, _START, len(MAGIC)) if content.startswith(MAGIC) else ()
+    for body, digest, length in bodies:
         foreign: list[str] = []
         try:
             plain = json.loads(body)
@@ -324,20 +320,6 @@ def _whole_lines(content: bytes, path: Path, belongs_to: dict[str, Any]) -> Iter
             f"the checkpoint {path} is damaged from its beginning. Remove the folder {path.parent} to begin again, or "
             "put a copy of it back"
         )
-
-
-def _bodies(content: bytes) -> Iterator[tuple[bytes, bytes, int]]:
-    """Yield body, digest and end of every line whose digest is right, up to the first that is not."""
-    if not content.startswith(MAGIC):
-        return
-    digest, start = _START, len(MAGIC)
-    while (end := content.find(b"\n", start)) >= 0:
-        body = content[start + _HEX + 1 : end]
-        line = _chained(digest, body)
-        if line != content[start : end + 1]:
-            return
-        digest, start = line[:_HEX], end + 1
-        yield body, digest, start
 
 
 def _decode(plain: dict[str, Any], before: _Line, digest: bytes, length: int) -> _Line:

@@ -1,8 +1,13 @@
 """A role's record: every attempt at a training or scoring that it took part in, and what was revealed to whom.
 
-One file for all sessions, to which lines of JSON are added and from which nothing is ever removed. A line is written
-when the roles have met and agreed, when the kind of the session is known, after each round of a training, before that
-is kept, after each batch of a scoring, and at the end. Each line says how much it has been so far; the last one counts.
+One chain of lines for all sessions, over files that follow each other; lines are added, and none is ever removed. A
+line is written when the roles have met and agreed, when the kind of the session is known, after each round of a
+training, before that is kept, and at the end. Each line says how much it has been so far; the last one counts.
+
+Of a scoring session's batches the first has a line, and after it the first of every hour. What all batches so far come
+to is in a small file beside the record, written again after each of them, until a line says the same. So a session of
+many batches costs a line an hour, and yet nothing that was answered is missing.
+
 Whatever happens to the process, the record lacks at most what the round or batch under way had revealed, and it shows
 that one was under way.
 
@@ -16,37 +21,46 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mpfedxgb.atomic import append_line
+from mpfedxgb.atomic import write_file
 from mpfedxgb.errors import CheckpointError, kind_of, printable, public_reason
+from mpfedxgb.federation.scoring import BATCHES
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.party import Party
-from mpfedxgb.report.history import History
+from mpfedxgb.report.history import History, record_chain, sum_line, sum_path
 from mpfedxgb.report.memory import PeakMemory
 from mpfedxgb.report.versions import version_of
 
-_NAME = "record.jsonl"
+SUM_SECONDS = 3600.0
+"""Between two lines of batches."""
+MOST_BYTES = 8 << 20
+"""Of one file of a record."""
 _log = logging.getLogger("mpfedxgb.record")
 
 
 def record_path(settings: RoleSettings) -> Path:
-    """Return where a role's record is, over all its sessions."""
-    return settings.role.state / _NAME
+    """Return the file that a role's record is added to."""
+    chain = record_chain(settings.role.state)
+    return chain.path(max(chain.numbers(), default=1))
 
 
 def read_record(settings: RoleSettings) -> History:
     """Return what a role has done so far."""
-    return History.read(record_path(settings))
+    return History.read(settings.role.state)
 
 
 class AttemptRecord:
     """The lines of one attempt."""
 
     def __init__(self, settings: RoleSettings, attempt: int, party: Party) -> None:
-        self._path, self._must = record_path(settings), not settings.is_coordinator
+        self._folder, self._must = settings.role.state, not settings.is_coordinator
+        self._chain = record_chain(self._folder, MOST_BYTES)
+        self._batches: Mapping[str, Any] = {}
+        self._next_line = 0.0
         self._party, self._began = party, time.perf_counter()
         self._entry = uuid.uuid4().hex[:16]
         self._memory = PeakMemory()
@@ -65,17 +79,30 @@ class AttemptRecord:
 
     def note(self, more: Mapping[str, Any]) -> None:
         """Write down what the attempt has cost and revealed so far, and what else is known of it."""
+        if BATCHES in more:
+            self._batches = more  # the program goes on counting in it
+            self._add_up(self._so_far())
+        else:
+            self._write({**more, **self._so_far()})
+
+    def _so_far(self) -> dict[str, Any]:
         total = self._party.meter.total()
-        self._write(
-            {
-                **more,
-                "seconds": round(time.perf_counter() - self._began, 3),
-                "rounds": total.rounds,
-                "bytes_sent": total.bytes_sent,
-                "peak_memory": self._memory.peak,
-                "ledger": [[r.name, r.receiver, r.count] for r in self._party.ledger],
-            }
-        )
+        return {
+            **self._batches,
+            "seconds": round(time.perf_counter() - self._began, 3),
+            "rounds": total.rounds,
+            "bytes_sent": total.bytes_sent,
+            "peak_memory": self._memory.peak,
+            "ledger": [[r.name, r.receiver, r.count] for r in self._party.ledger],
+        }
+
+    def _add_up(self, so_far: Mapping[str, Any]) -> None:
+        """Keep what the batches come to; and once in a while have a line of it, which names the sum that follows."""
+        with self._trying():
+            write_file(sum_path(self._folder, self._entry), sum_line(self._chain, self._line(so_far)))
+        if time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + SUM_SECONDS
+            self._write({**so_far, "summed": True})
 
     def end(self, error: BaseException | None) -> None:
         """Write down how the attempt ended."""
@@ -84,14 +111,27 @@ class AttemptRecord:
         phases = {name: counts.to_dict() for name, counts in self._party.meter.phases.items()}
         link, plans = self._party.link, self._party.meter.plans
         planned = {"link": {"latency": link.latency, "bandwidth": link.bandwidth}, "plans": plans} if plans else {}
-        self.note({**how, "topology": self._party.topology, "phases": phases, **planned})
+        if self._write({**how, "topology": self._party.topology, "phases": phases, **planned, **self._so_far()}):
+            with suppress(OSError):
+                sum_path(self._folder, self._entry).unlink(missing_ok=True)
 
-    def _write(self, content: Mapping[str, Any]) -> None:
+    def _line(self, content: Mapping[str, Any]) -> str:
+        return json.dumps({"entry": self._entry, "time": _now(), **content})
+
+    def _write(self, content: Mapping[str, Any]) -> bool:
+        """Add a line; return whether it is there."""
+        with self._trying():
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # nobody else makes a coordinator's
+            self._chain.append(self._line(content).encode())
+            return True
+        return False
+
+    @contextmanager
+    def _trying(self) -> Iterator[None]:
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # nobody else makes a coordinator's
-            append_line(self._path, json.dumps({"entry": self._entry, "time": _now(), **content}))
+            yield
         except OSError as error:
-            text = f"cannot write the record {self._path}: {error.strerror}"
+            text = f"cannot write the record in {self._folder}: {error.strerror}"
             if self._must:
                 kept = "what was there before is unchanged; nobody is answered without a record, so make room first"
                 raise CheckpointError(f"{text}; {kept}") from None

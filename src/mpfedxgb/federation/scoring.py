@@ -37,6 +37,9 @@ MODEL = "which training the model is of"
 
 STILL_THERE, END = 0, -1
 
+BATCHES, ROWS_ASKED, NOT_ANSWERED = "batches", "rows_asked", "batches_not_found"
+"""What a milestone says of a session so far: batches, their rows, and batches in which rows were not found."""
+
 
 @dataclass(slots=True, eq=False)
 class _Request:
@@ -160,6 +163,7 @@ def score_batches(party: Party, service: Service | None) -> None:
     _check_models(party, service)
     ready = _prepare(party, service, _agree_on_classes(party, service))
     pause = party.communicator.settings.deadline / 3
+    so_far = {BATCHES: 0, ROWS_ASKED: 0, NOT_ANSWERED: 0}
     while True:
         size, request = STILL_THERE, None
         if party.is_active and service is not None:
@@ -167,11 +171,11 @@ def score_batches(party: Party, service: Service | None) -> None:
         with nullcontext() if request is None else request.answering():  # also where its size reaches nobody any more
             size = int(party.broadcast(BATCH, [size])[0])
             check_numbers(party, ACTIVE, [size], ("rows of a batch", END, MOST_ROWS))
-            margins = _score(party, service, request, size, ready) if size > STILL_THERE else None
+            margins = _score(party, service, request, size, ready, so_far) if size > STILL_THERE else None
             if request is not None:
                 request.margins = margins
         if size > STILL_THERE:
-            party.on_milestone({})
+            party.on_milestone(so_far)
         if size == END:
             return
 
@@ -220,8 +224,15 @@ def _prepare(party: Party, service: Service | None, classes: int) -> Prepared:
 
 
 def _score(
-    party: Party, service: Service | None, request: _Request | None, size: int, ready: Prepared
+    party: Party,
+    service: Service | None,
+    request: _Request | None,
+    size: int,
+    ready: Prepared,
+    so_far: dict[str, int],
 ) -> Floats | None:
+    so_far[BATCHES] += 1
+    so_far[ROWS_ASKED] += size
     keys = _share_ids(party, request, size)
     places, missing = np.empty(0, np.int64), 0
     if not party.is_coordinator and not party.is_active:
@@ -229,6 +240,7 @@ def _score(
         places, missing = service.places_of(keys)
     lacking = party.tell_everyone(NOT_FOUND, None if party.is_coordinator else [missing])[:, 0]
     if lacking.any():
+        so_far[NOT_ANSWERED] += 1
         if not party.is_active:
             return None
         told = ", ".join(

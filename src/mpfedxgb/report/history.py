@@ -1,18 +1,28 @@
-"""The record of one role over all its attempts, read again: what was revealed to whom, per attempt and in total."""
+"""The record of one role over all its attempts, read again: what was revealed to whom, per attempt and in total.
+
+It is a chain of lines (`chain`) of JSON, in files that follow each other. A scoring session that runs, or was killed,
+has the sum of its batches since its last line in a file beside them. What was written before there was a chain is in
+`record.jsonl`; it is read, and said to be unchained.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mpfedxgb.boosting.metrics import NO_METRIC
+from mpfedxgb.chain import ChainedFiles, Found, chained, read_alone
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.report.record import is_unjudged
 
+UNCHAINED = "record.jsonl"
+"""What an earlier version has written, if anything."""
+_MOST_TOLD = 5
+_STEM, _SUM = "record", ".sum"
 _LOST = "not ended: killed, or it runs"
 _ABOUT: dict[str, type | tuple[type, ...]] = {
     "time": str,
@@ -29,6 +39,10 @@ _ABOUT: dict[str, type | tuple[type, ...]] = {
     "seconds": (int, float),
     "rounds": int,
     "bytes_sent": int,
+    "batches": int,
+    "rows_asked": int,
+    "batches_not_found": int,
+    "summed": bool,
     "peak_memory": int,
     "phases": dict,
     "how": str,
@@ -79,6 +93,7 @@ class Attempt:
                 f"{told.get('seconds', 0.0):.1f} s",
                 f"{told.get('rounds', 0)} rounds",
                 f"{told.get('bytes_sent', 0) / 1e6:.2f} MB sent",
+                *([_batches(told)] if "batches" in told else []),
                 f"peak memory {told.get('peak_memory', 0) / 1e6:.0f} MB",
                 *metrics,
                 *([NO_METRIC] if self._is_unjudged else []),
@@ -86,38 +101,66 @@ class Attempt:
         )
 
 
+def record_chain(folder: Path, most_bytes: int = 8 << 20) -> ChainedFiles:
+    """Return the chain that is the record in a role's state folder."""
+    return ChainedFiles(folder, _STEM, folder / UNCHAINED, most_bytes)
+
+
+def sum_path(folder: Path, entry: str) -> Path:
+    """Return where an attempt's sum since its last line is."""
+    return folder / f"{_STEM}-{entry}{_SUM}"
+
+
+def sum_line(chain: ChainedFiles, content: str) -> bytes:
+    """Return a sum as it is kept: one line, with its digest."""
+    return chained(chain.start, content.encode())
+
+
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything that a role has done: its attempts in the order in which they began, and lines that cannot be read."""
+    """Everything that a role has done: its attempts in the order in which they began.
+
+    `damaged` are the places of lines that are left out, `problems` what is wrong with the chain, those included, and
+    `unchained` the lines from before there was one.
+    """
 
     attempts: tuple[Attempt, ...]
-    damaged: tuple[int, ...] = ()
+    damaged: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    unchained: int = 0
+    chained: int = 0
+    digest: str = ""
+    """Of the last line."""
 
     @classmethod
-    def read(cls, path: Path) -> History:
-        """Return what a record says; a missing file is an empty one, a torn line is left out and counted."""
+    def read(cls, folder: Path) -> History:
+        """Return what the record in a state folder says; one that is missing is empty, a bad line is left out."""
         try:
-            lines = path.read_bytes().split(b"\n") if path.exists() else []
+            path = folder / UNCHAINED
+            old = path.read_bytes().split(b"\n") if path.exists() else []
+            chain = record_chain(folder)
+            found = chain.read()
+            sums = {path.name: path.read_bytes() for path in sorted(folder.glob(f"{_STEM}-*{_SUM}"))}
         except OSError as error:
-            raise UserError(f"cannot read the record {path}: {error.strerror}") from None
-        attempts: dict[str, Attempt] = {}
-        damaged = []
-        for number, line in enumerate(lines, start=1):
-            if not line:
-                continue
-            try:
-                content = _parse(line)
-            except (ValueError, TypeError, KeyError, RecursionError):
-                damaged.append(number)
-                continue
-            entry = content.pop("entry")
-            attempts.setdefault(entry, Attempt(entry)).content.update(content)
-        return cls(tuple(attempts.values()), tuple(damaged))
+            raise UserError(f"cannot read the record in {folder}: {error.strerror}") from None
+        unchained = [(f"{UNCHAINED}:{number}", line) for number, line in enumerate(old, start=1) if line]
+        reading = _Attempts(found)
+        for place, line in (*unchained, *found.lines):
+            reading.take(place, line)
+        reading.take_sums(chain, sums)
+        return cls(
+            tuple(reading.attempts.values()),
+            tuple(reading.damaged),
+            tuple(reading.problems),
+            len(unchained),
+            len(found.lines),
+            found.digest if found.files else "",
+        )
 
     def of_session(self, session: str | None) -> History:
         """Return the attempts of one session only."""
         chosen = [a for a in self.attempts if session is None or a.content.get("session") == session]
-        return History(tuple(chosen), self.damaged)
+        return replace(self, attempts=tuple(chosen))
 
     @property
     def total(self) -> Ledger:
@@ -140,6 +183,10 @@ class History:
                 "ledger": _entries(self.total),
             },
             "damaged_lines": list(self.damaged),
+            "problems": list(self.problems),
+            "chained_lines": self.chained,
+            "unchained_lines": self.unchained,
+            "last_digest": self.digest,
         }
 
     def __str__(self) -> str:
@@ -153,13 +200,60 @@ class History:
         open_ = sum(not attempt.has_ended for attempt in self.attempts)
         if open_:
             lines.append(f"{open_} did not end: each may have revealed what one more round or batch reveals")
+        return "\n".join([*lines, *(f"WARNING: {warning}" for warning in self.warnings())])
+
+    def warnings(self) -> list[str]:
+        """Return what a reader has to know before believing the record."""
+        found = [f"the chain of the record is broken: {problem}" for problem in self.problems[:_MOST_TOLD]]
+        if len(self.problems) > _MOST_TOLD:
+            found.append(f"the chain of the record is broken in {len(self.problems) - _MOST_TOLD} more places")
         if self.damaged:
-            numbers = ", ".join(map(str, self.damaged))
-            lines.append(f"damaged and left out: line {numbers} (torn where a disk was full or a process was killed)")
-        return "\n".join(lines)
+            found.append(f"lines of the record that are left out because they are damaged: {len(self.damaged)}")
+        if self.unchained:
+            found.append(
+                f"{self.unchained} lines of the record are of an earlier version and not chained: whether {UNCHAINED} "
+                f"is as it was written then cannot be seen"
+            )
+        return found
 
     def _sum(self, key: str) -> float:
         return sum((attempt.content.get(key, 0) for attempt in self.attempts), 0.0)
+
+
+class _Attempts:
+    """Gathers attempts from lines, and what is wrong with those."""
+
+    def __init__(self, found: Found) -> None:
+        self.attempts: dict[str, Attempt] = {}
+        self.damaged, self.problems = list(found.damaged), list(found.problems)
+
+    def take(self, place: str, line: bytes) -> None:
+        """Take a line in; a later one of the same attempt replaces what an earlier one said."""
+        try:
+            content = _parse(line)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            self.damaged.append(place)
+            self.problems.append(f"{place} is no line of a record")
+            return
+        entry = content.pop("entry")
+        self.attempts.setdefault(entry, Attempt(entry)).content.update(content)
+
+    def take_sums(self, chain: ChainedFiles, sums: Mapping[str, bytes]) -> None:
+        """Take in the sums of attempts that have not ended; each that has begun one has to have it."""
+        for attempt in self.attempts.values():
+            if not attempt.content.get("summed") or attempt.has_ended:
+                continue
+            name = sum_path(Path(), attempt.entry).name
+            try:
+                body = read_alone(sums[name], chain.start)
+                if json.loads(body)["entry"] != attempt.entry:
+                    raise ValueError("of another attempt")
+            except (KeyError, ValueError):
+                self.problems.append(
+                    f"{name} is missing or damaged: batches after the attempt's last line are not here"
+                )
+            else:
+                self.take(name, body)
 
 
 def _parse(line: bytes) -> dict[str, Any]:
@@ -168,7 +262,9 @@ def _parse(line: bytes) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise TypeError("not an object")
     for key, kinds in _ABOUT.items():
-        if key in content and (not isinstance(content[key], kinds) or isinstance(content[key], bool)):
+        if key in content and (
+            not isinstance(content[key], kinds) or (isinstance(content[key], bool) != (kinds is bool))
+        ):
             raise TypeError(f"{key} is {type(content[key]).__name__}")
     for name, receiver, count in content.get("ledger", ()):
         if not (isinstance(name, str) and isinstance(receiver, str) and type(count) is int and count >= 0):
@@ -179,6 +275,12 @@ def _parse(line: bytes) -> dict[str, Any]:
     if not isinstance(content["entry"], str):
         raise TypeError("not the name of an entry")
     return {key: content[key] for key in ("entry", *_ABOUT) if key in content}
+
+
+def _batches(told: Mapping[str, Any]) -> str:
+    lacking = told.get("batches_not_found", 0)
+    without = f" ({lacking} not answered: rows were not found)" if lacking else ""
+    return f"{told['batches']} batches of {told.get('rows_asked', 0)} rows in all{without}"
 
 
 def _entries(ledger: Iterable[Reveal]) -> list[dict[str, Any]]:

@@ -138,11 +138,11 @@ def test_warnings_come_first() -> None:
     told = facts(
         is_insecure=True,
         parameters={**TrainParams().to_dict(), "security": "paper"},
-        history=History((), (3, 9)),
+        history=History((), ("record-0001.chain:3",), ("record-0001.chain:3 does not fit",)),
     )
     warnings = [p.words() for p in parse(page_html(told)).all("p") if "warning" in p.classes]
-    assert [w.split()[0] for w in warnings] == ["INSECURE:", "security", "The"]
-    assert "3, 9" in warnings[2]
+    assert [w.split()[0] for w in warnings] == ["INSECURE:", "security", "WARNING:", "WARNING:"]
+    assert "the chain of the record is broken: record-0001.chain:3 does not fit" in warnings[2]
 
 
 # Self-contained

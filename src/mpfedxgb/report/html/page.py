@@ -170,9 +170,8 @@ def _warnings(facts: Facts, is_live: bool) -> list[Markup]:
         told.append(
             "security = paper: the paper\u2019s algorithms as printed, which reveal more than strict. For study."
         )
-    if facts.history is not None and facts.history.damaged:
-        lines = ", ".join(map(str, facts.history.damaged))
-        told.append(f"The record has damaged lines, which are left out here: {lines}.")
+    if facts.history is not None:
+        told += [f"WARNING: {warning}." for warning in facts.history.warnings()]
     told += facts.notes
     attempts = () if facts.history is None else facts.history.attempts
     open_ = sum(not a.has_ended for a in (attempts[:-1] if is_live else attempts))
