@@ -7,7 +7,7 @@ MpfedxgbError
 │   ├── DataError                     a table or label cannot be used; its text quotes data and stays with its role
 │   ├── DoesNotFitError               a number does not fit the ring or the scale asked for
 │   ├── NoRoomError                   a training would need more memory or disk than a machine has
-│   └── CheckpointError               a checkpoint cannot be written, read, or used for this training
+│   └── CheckpointError               a checkpoint or record cannot be written, read, or used; or a disk is full
 ├── SecretError (also TypeError)      a secret was tested, printed, pickled or looked at by the wrong role
 ├── KeyReuseError                     a mask would have been used for a second value
 ├── WorkersError                      this role's own cluster of workers cannot be used any more
@@ -75,7 +75,7 @@ class NoRoomError(UserError):
 
 
 class CheckpointError(UserError):
-    """A checkpoint cannot be written, or is damaged, missing or of another training."""
+    """A checkpoint or record cannot be written, or is damaged, missing or of another training; or a disk is full."""
 
 
 class SecretError(MpfedxgbError, TypeError):
@@ -142,6 +142,11 @@ class PeerFailedError(FederationError):
         super().__init__(f"{origin} failed: {'' if self.kind == UNKNOWN else f'{self.kind}: '}{reason}")
 
 
+def is_full_disk(error: BaseException) -> bool:
+    """Return whether something could not be written because there is no room for it: on the disk, or by a limit."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 def is_exhaustion(error: BaseException) -> bool:
     """Return whether the operating system has run out of something that others may give back."""
     passing = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -177,7 +182,7 @@ def public_reason(error: BaseException) -> str:
     if isinstance(error, DataError):
         return "a table, label or weight cannot be used; the log there says which"
     if isinstance(error, CheckpointError):
-        return "a checkpoint cannot be written, read or used; the log there says which"
+        return "a file cannot be written, read or used; the log there says which"
     if isinstance(error, NoRoomError):
         return error.needed
     if isinstance(error, WorkersError):

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+import shutil
+import signal
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from mpfedxgb.cli import roles as roles_module
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.cli.logs import start_logging
 from mpfedxgb.errors import PeerFailedError, SettingsError, StoppedError, own_reason
@@ -83,7 +89,8 @@ def test_the_log_ends_with_the_reason(shell: Shell, tmp_path: Path) -> None:
     [
         (StoppedError("stopped by SIGTERM"), ExitCode.STOPPED),
         (PeerFailedError("bank", "no agreement", "HandshakeError"), ExitCode.REFUSED),
-        (OSError(28, "No space left on device"), ExitCode.USER),
+        (OSError(28, "No space left on device"), ExitCode.CHECKPOINT),
+        (OSError(13, "Permission denied"), ExitCode.USER),
         (MemoryError(), ExitCode.MEMORY),
     ],
 )
@@ -98,7 +105,7 @@ def test_errors_of_a_run(
     monkeypatch.setattr(role_module, "coordinate", fail)
     assert shell.run("coordinator", write(tmp_path, quiet("coordinator"))) == code
     (line,) = shell.err.splitlines()
-    assert line.split(maxsplit=2)[1:] == ["ERROR", own_reason(error)]
+    assert line.split(maxsplit=3)[2:] == ["ERROR", own_reason(error)]
     assert own_reason(error).startswith(str(error) or "there is not enough memory on this machine; take a larger one")
 
 
@@ -144,6 +151,85 @@ def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
     """Is a mistake in the settings, named."""
     with pytest.raises(SettingsError, match=r"cannot write the log .*: Is a directory; correct \[log\] file"):
         start_logging("info", as_json=False, file=tmp_path)
+
+
+def test_plain_lines_have_a_date(capsys: pytest.CaptureFixture[str], logger: logging.Logger) -> None:
+    """A role may run for weeks."""
+    start_logging("info", as_json=False)
+    logging.getLogger("mpfedxgb.role").info("here")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d INFO    here\n", capsys.readouterr().err)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
+def test_a_full_disk_for_the_log(capsys: pytest.CaptureFixture[str], logger: logging.Logger) -> None:
+    """Is said once, without a traceback; standard error has every line all the same."""
+    start_logging("info", as_json=True, file=Path("/dev/full"))
+    for number in range(20):
+        logging.getLogger("mpfedxgb.role").info("line %d", number)
+    said = capsys.readouterr().err
+    start_logging("info", as_json=False)
+    assert "Traceback" not in said
+    assert said.count("cannot write the log /dev/full: No space left on device; lines are lost") == 1
+    assert len(said.splitlines()) == 21
+
+
+def test_a_log_that_is_rotated(tmp_path: Path, capsys: pytest.CaptureFixture[str], logger: logging.Logger) -> None:
+    """After a rename lines go to a new file of the old name; without its folder they are lost, and nothing else is."""
+    path = tmp_path / "logs" / "own.log"
+    path.parent.mkdir()
+    start_logging("info", as_json=False, file=path)
+    say = logging.getLogger("mpfedxgb.role").info
+    say("before")
+    path.rename(path.with_suffix(".1"))
+    say("after")
+    assert "before" in path.with_suffix(".1").read_text()
+    assert path.read_text().split()[-1] == "after"
+    shutil.rmtree(path.parent)
+    say("without a folder")
+    assert "cannot write the log" in capsys.readouterr().err
+    path.parent.mkdir()
+    say("again")
+    assert path.read_text().split()[-1] == "again"
+    start_logging("info", as_json=False)
+
+
+class Signalling:
+    """A standard output; while it is written to, somebody stops the role."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        """Take a text."""
+        signal.raise_signal(signal.SIGTERM)
+        self.text += text
+
+    def flush(self) -> None:
+        """Take nothing."""
+
+
+def test_a_stop_after_the_work_is_done(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Changes nothing: the model is there, and the role ends with 0."""
+    content = quiet("telecom")
+    monkeypatch.setattr(role_module, "load_model", lambda settings: SimpleNamespace(features=()))
+    monkeypatch.setattr(roles_module, "read_rows", lambda *_: None)
+    monkeypatch.setattr(role_module, "serve_rows", lambda *_, once: None)
+    out = Signalling()
+    monkeypatch.setattr(sys, "stdout", out)
+    assert shell.run("participant", write(tmp_path, content), "--predict") == 0
+    assert "the scoring session has ended" in out.text
+
+
+def test_a_stop_while_the_process_ends() -> None:
+    """Comes too late to change the exit code."""
+    program = (
+        "import atexit, signal; from mpfedxgb.cli.roles import last_line_in_the_log\n"
+        "atexit.register(signal.raise_signal, signal.SIGTERM)\n"
+        "with last_line_in_the_log(): pass"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=120, check=False).returncode == 0  # noqa: S603
 
 
 def test_a_stop_is_not_lost_in_a_log(monkeypatch: pytest.MonkeyPatch, logger: logging.Logger) -> None:

@@ -240,6 +240,40 @@ def test_a_full_disk_stops_everyone(tmp_path: Path, nursery: Nursery) -> None:
             assert str(tmp_path) not in made.last_line(other)
 
 
+@pytest.mark.parametrize("what", ["model", "predictions"])
+def test_a_disk_without_room_for_the_result(tmp_path: Path, nursery: Nursery, trained: Path, what: str) -> None:
+    """Is a full disk as any other: code 7, whichever file it is; the others are told."""
+    with place(tmp_path, nursery) as made, small_disk(made.home(1) / "disk") as disk:
+        if what == "model":
+            made.edit(1, "[role]", '[role]\nmodel = "disk/bank.json"')
+        else:
+            take_models(trained, made)
+            made.edit(1, 'predictions = "predictions.csv"', 'predictions = "disk/predictions.csv"')
+        with suppress(OSError):
+            (disk / "films").write_bytes(bytes(1 << 20))
+        made.start_all(*(() if what == "model" else ("--predict",)))
+        assert made.codes() == {0: ExitCode.PEER_FAILED, 1: ExitCode.CHECKPOINT, 2: ExitCode.PEER_FAILED}, made.logs()
+        assert "No space left on device; what was there before is unchanged" in made.last_line(1)
+        assert [path.name for path in disk.iterdir()] == ["films"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
+def test_standard_output_that_takes_nothing(tmp_path: Path, nursery: Nursery) -> None:
+    """A training whose model is written ends with 0; the log says that the line of result went nowhere."""
+    with place(tmp_path, nursery) as made, Path("/dev/full").open("w") as full:
+        for role in (0, 2):
+            made.start(role)
+        command = [sys.executable, "-m", "mpfedxgb", "participant", str(made.trial.settings(1)), "--train"]
+        bank = subprocess.run(  # noqa: S603 # our own command
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=WAIT, check=False
+        )
+        assert made.codes() == {0: 0, 2: 0}
+        assert bank.returncode == 0, bank.stderr
+        assert (made.home(1) / "bank.mpfedxgb.json").is_file()
+        assert "cannot write to standard output: No space left on device" in bank.stderr
+        assert "Traceback" not in bank.stderr
+
+
 def test_a_coordinator_needs_no_disk(tmp_path: Path, nursery: Nursery) -> None:
     """Its disk is full from the beginning; it goes on without its record, and the training is none the worse."""
     with place(tmp_path, nursery) as made, small_disk(made.home(0) / "state") as disk:

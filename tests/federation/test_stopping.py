@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import PeerFinishedError, StoppedError
 from mpfedxgb.federation import stopping
-from mpfedxgb.federation.stopping import stopping_on_signals
+from mpfedxgb.federation.stopping import ignore_stops, stopping_on_signals
 from mpfedxgb.party import Meter, Roster
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
@@ -99,7 +99,7 @@ def test_while_it_reads_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 WAITING = """
 import signal, threading
 from mpfedxgb.errors import StoppedError
-from mpfedxgb.federation.stopping import stopping_on_signals
+from mpfedxgb.federation.stopping import ignore_stops, stopping_on_signals
 
 def stop():
     signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
@@ -198,3 +198,21 @@ def test_signals_that_are_handled_at_once_leave_nothing_behind() -> None:
             signal.raise_signal(signal.SIGTERM)
     assert not set(threading.enumerate()) - before
     assert signal.getsignal(signal.SIGURG) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("to_the_end", [False, True])
+def test_stops_that_are_ignored(to_the_end: bool) -> None:
+    """Once the work is done, in the block; after it only where the process is about to end."""
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    try:
+        ignore_stops()
+        assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before, "outside of a block"
+        with stopping_on_signals(to_the_end):
+            ignore_stops()
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+        after = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+        assert after == ((signal.SIG_IGN, signal.SIG_IGN) if to_the_end else before)
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGINT, before[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import pytest
@@ -20,9 +21,13 @@ class Shell:
         """Run one command; return its exit code and keep what it printed."""
         self.monkeypatch.setattr(sys, "argv", ["mpfedxgb", *map(str, words)])
         code = 0
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             main()
         except SystemExit as leave:
             code = leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+        finally:  # a role whose work is done ignores what would stop it, to the end of its process
+            for number, handler in before.items():
+                signal.signal(number, handler)
         self.out, self.err = self.capsys.readouterr()
         return code

@@ -22,7 +22,7 @@ from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import UserError
+from mpfedxgb.errors import CheckpointError, UserError, is_full_disk
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Node, Split, Tree
@@ -232,7 +232,8 @@ class PartialModel:
         try:
             write_file(path, self.to_json())
         except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror}; what was there before is unchanged") from None
+            kind = CheckpointError if is_full_disk(error) else UserError
+            raise kind(f"cannot write {path}: {error.strerror}; what was there before is unchanged") from None
 
     @classmethod
     def load(cls, path: Path) -> PartialModel:

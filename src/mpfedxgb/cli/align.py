@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mpfedxgb.cli.logs import say_result
 from mpfedxgb.cli.roles import JsonLogs, LogLevel, Settings, last_line_in_the_log, read_settings, read_tables
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation import role
@@ -37,4 +38,4 @@ def align(
         for what, common in found.items():
             of = before[what]
             assert of is not None
-            typer.echo(f"{mine.role.name}: {len(common.ids)} of {len(of.ids)} {NAMES[what]} rows are in common")
+            say_result(f"{mine.role.name}: {len(common.ids)} of {len(of.ids)} {NAMES[what]} rows are in common")

@@ -26,6 +26,7 @@ from mpfedxgb.errors import (
     StoppedError,
     UserError,
     WorkersError,
+    is_full_disk,
 )
 
 
@@ -59,12 +60,13 @@ HELP = {
     ExitCode.PEER_FAILED: "Another role stopped and said why; look at that role's own log, and mend it there.",
     ExitCode.GARBLED: "Bytes arrived that are no message of this run. Make sure that all roles run the same version "
     "and that nothing between them changes traffic.",
-    ExitCode.CHECKPOINT: "A checkpoint cannot be written, read or used: disk full, damaged file, or another training "
-    "under the same session name.",
+    ExitCode.CHECKPOINT: "A checkpoint or the record cannot be written, read or used, or a disk is full: no room, a "
+    "damaged file, or another training under the same session name. What was there before is unchanged; make room, and "
+    "start again to go on.",
     ExitCode.STOPPED: "Somebody stopped this role with SIGTERM or SIGINT; the others were told. Start again to go on.",
-    ExitCode.MEMORY: "There is not enough memory or disk on this machine, or for this process; `mpfedxgb plan` "
-    "tells how much a training takes. Give it more, name a spool, or take fewer rows, columns or bins, and start again "
-    "to go on.",
+    ExitCode.MEMORY: "There is not enough memory on this machine or for this process, or no disk for a spool; "
+    "`mpfedxgb plan` tells how much a training takes. Give it more, name a spool, or take fewer rows, columns or bins, "
+    "and start again to go on.",
     ExitCode.WORKERS: "The Dask cluster of this role's own organisation cannot be reached or used any more. The "
     "message says what is wrong there; mend it, and start all roles again to go on.",
 }
@@ -105,6 +107,8 @@ def exit_code(error: BaseException) -> ExitCode:
     """Return the code that a process ends with after an error, its own or one that another role passed on."""
     if isinstance(error, PeerFailedError):
         return _PASSED_ON.get(error.kind, ExitCode.PEER_FAILED)
+    if is_full_disk(error):
+        return ExitCode.CHECKPOINT
     return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), ExitCode.UNEXPECTED)
 
 

@@ -12,13 +12,13 @@ import typer
 
 from mpfedxgb.boosting.model import Feature
 from mpfedxgb.cli.exit_codes import exit_code
-from mpfedxgb.cli.logs import start_logging
+from mpfedxgb.cli.logs import say_result, start_logging
 from mpfedxgb.errors import MpfedxgbError, SettingsError, StoppedError, own_reason
 from mpfedxgb.federation import role
 from mpfedxgb.federation.rows import SCORING, Rows, read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.settings.sections import LOG_LEVELS
-from mpfedxgb.federation.stopping import stopping_on_signals
+from mpfedxgb.federation.stopping import ignore_stops, stopping_on_signals
 
 if TYPE_CHECKING:
     from mpfedxgb.federation.dashboard import Dashboard
@@ -88,11 +88,11 @@ def participant(
             train_from_files(mine, restart, view)
         elif mine.is_active:
             table = role.score_file(mine, role.load_model(mine))
-            typer.echo(f"{len(table)} predictions are in {mine.file_of('predictions')}")
+            say_result(f"{len(table)} predictions are in {mine.file_of('predictions')}")
         else:
             model = role.load_model(mine)
             role.serve_rows(mine, read_rows(mine, SCORING, model.features), model, once=predict)
-            typer.echo(f"{mine.role.name}: the scoring session has ended; the predictions are {mine.roster.name(1)}'s")
+            say_result(f"{mine.role.name}: the scoring session has ended; the predictions are {mine.roster.name(1)}'s")
 
 
 def read_tables(mine: RoleSettings) -> tuple[Rows, Rows | None]:
@@ -110,7 +110,7 @@ def train_from_files(mine: RoleSettings, restart: bool, view: Dashboard | None =
         view.know([Feature(column.name, column.categories) for column in rows.table.columns])
     done = role.train(mine, rows, evaluation, restart, None if view is None else view.on_progress)
     total = done.meter.total()
-    typer.echo(
+    say_result(
         f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} rounds, "
         f"{total.bytes_sent / 1e6:.2f} MB sent; the model is in {role.model_path(mine)}"
     )
@@ -152,8 +152,9 @@ def _live_view(mine: RoleSettings, where: str | None) -> Iterator[Dashboard | No
 def last_line_in_the_log() -> Iterator[None]:
     """Let the log say why this role ended, in the form that was asked for, and end with the code of the error."""
     try:
-        with stopping_on_signals():
+        with stopping_on_signals(to_the_end=True):
             yield
+            ignore_stops()
     except (MpfedxgbError, StoppedError, OSError, MemoryError) as error:
         _log.error("%s", own_reason(error))
         raise typer.Exit(exit_code(error)) from None

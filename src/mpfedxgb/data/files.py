@@ -13,7 +13,7 @@ from mpfedxgb.atomic import new_file
 from mpfedxgb.data.csv_format import CsvFormat, read_csv
 from mpfedxgb.data.parquet import is_parquet, read_parquet
 from mpfedxgb.data.table import is_text
-from mpfedxgb.errors import DataError
+from mpfedxgb.errors import CheckpointError, DataError, is_full_disk
 
 _Compression = Literal["gzip", "bz2", "xz", "zip"]
 _COMPRESSIONS: dict[str, _Compression] = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
@@ -126,4 +126,5 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
     except ImportError:
         raise DataError(f"cannot write {path}: Parquet needs the pyarrow package; pip install pyarrow") from None
     except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror}; what was there before is unchanged") from None
+        kind = CheckpointError if is_full_disk(error) else DataError
+        raise kind(f"cannot write {path}: {error.strerror}; what was there before is unchanged") from None

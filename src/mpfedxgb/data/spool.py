@@ -9,7 +9,6 @@ deleting happen under a lock of the named folder, so that no new file is taken f
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import logging
 import mmap
@@ -25,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.errors import NoRoomError
+from mpfedxgb.errors import NoRoomError, is_full_disk
 
 _PREFIX = "mpfedxgb-spool-"
 _FILE = "E"
@@ -34,7 +33,6 @@ _PATIENCE = 60.0
 """Seconds to wait while other processes make or delete spools in the same folder."""
 
 _PAUSE = 0.02
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _log = logging.getLogger("mpfedxgb.spool")
 
 
@@ -76,7 +74,7 @@ class Spool:
             if self.octets and hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self._file, 0, self.octets)
         except OSError as error:
-            if error.errno in _FULL:
+            if is_full_disk(error):
                 raise _full(folder, self.octets, shutil.disk_usage(folder).free) from None
             raise NoRoomError(_NONE, f" in the folder {folder}: {error.strerror}; name another one") from None
         if self.octets:

@@ -24,6 +24,7 @@ from mpfedxgb.errors import FrameError, HandshakeError, UserError
 from mpfedxgb.federation.aligning import Terms, Tools, agree_on_terms, find_common, let_all_keep
 from mpfedxgb.federation.closing import Finished, close_training
 from mpfedxgb.federation.scoring import Service, score_batches
+from mpfedxgb.federation.stopping import ignore_stops
 from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -73,6 +74,7 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
     assert result is not None
     write = mine.write_model
     close_training(party, None if write is None else lambda: write(result))
+    ignore_stops()
     return result
 
 

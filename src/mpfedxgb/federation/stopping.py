@@ -48,8 +48,11 @@ class _Main:
 
 
 @contextmanager
-def stopping_on_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGINT inside into StoppedError, so that peers are told before this role ends."""
+def stopping_on_signals(to_the_end: bool = False) -> Iterator[None]:
+    """Turn SIGTERM and SIGINT inside into StoppedError, so that peers are told before this role ends.
+
+    After `ignore_stops` they change nothing any more; `to_the_end` of the process, not only of the block.
+    """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is _stop:
         yield  # nothing to do, or done already around this
         return
@@ -61,7 +64,18 @@ def stopping_on_signals() -> Iterator[None]:
             yield
         finally:
             for number, handler in before.items():
-                signal.signal(number, handler)
+                if not (to_the_end and signal.getsignal(number) is signal.SIG_IGN):
+                    signal.signal(number, handler)
+
+
+def ignore_stops() -> None:
+    """Let signals that stop a role change nothing any more: everything is done, and all that is left is to end.
+
+    Does nothing outside `stopping_on_signals`, and in other threads.
+    """
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is _stop:
+        for number in _STOPS:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _stop(number: int, frame: object) -> None:
