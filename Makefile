@@ -7,8 +7,14 @@ STAMP := $(VENV)/.installed
 DATA ?= $(or $(MPFEDXGB_DATA),../shared/data)
 # Tests at a time: one more than two cores, since some of them wait for a deadline to pass.
 TESTS := -n 3
-# make setup CONSTRAINTS=constraints.txt: the versions that the tests last passed with, instead of the newest.
+# make setup CONSTRAINTS=constraints.txt: the versions that the tests last passed with, instead of the newest, and every
+# file by its digest; the site has its own list, constraints-docs.txt. pip checks no digest of the package itself, which
+# is installed afterwards, without its dependencies and with the setuptools that is there by then.
 CONSTRAINTS ?=
+PIP := -m pip install --quiet --disable-pip-version-check
+# $(call installed,PYTHON,EXTRA,CONSTRAINTS)
+installed = $(if $(3),$(1) $(PIP) --require-hashes --no-deps --only-binary :all: --requirement $(3) \
+	&& $(1) $(PIP) --no-deps --no-build-isolation --editable .,$(1) $(PIP) --editable ".[$(2)]")
 
 # The oldest supported protobuf's compiler (see wire.proto); it needs Python 3.11 or 3.12 and the setuptools of its time.
 PROTOC := grpcio-tools==1.60.2 setuptools<81
@@ -25,6 +31,8 @@ UNPROTECTED := xgboost>=3.0,<3.4 numpy scipy
 # The documentation site has tools of its own, which nothing else needs.
 SITE := build/site-tools
 
+PINNED := pyproject.toml --quiet --upgrade --universal --generate-hashes --no-annotate --custom-compile-command "make constraints"
+
 .PHONY: setup demo test coverage mutants check bench yardstick parity fuzz reproduce leaks
 .PHONY: constraints oldest wire dist docs notebooks clean
 
@@ -33,7 +41,7 @@ setup: $(STAMP)  ## create .venv and install the package with its development to
 $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mpfedxgb needs Python 3.11 or newer; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" $(addprefix --constraint ,$(CONSTRAINTS))
+	$(call installed,$(BIN)/python,dev,$(CONSTRAINTS))
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## train a federation of four, compare with xgboost, show what was revealed
@@ -63,8 +71,7 @@ yardstick: $(STAMP) $(YARDSTICK)/.installed  ## the paper's job beside XGBoost's
 
 $(YARDSTICK)/.installed:
 	$(PYTHON) -m venv --clear $(YARDSTICK)
-	$(YARDSTICK)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-deps \
-		$(foreach wheel,$(UNPROTECTED),"$(wheel)") $(addprefix --constraint ,$(CONSTRAINTS))
+	$(YARDSTICK)/bin/python $(PIP) --only-binary :all: --no-deps $(foreach wheel,$(UNPROTECTED),"$(wheel)")
 	@touch $@
 
 parity: $(STAMP)  ## compare with xgboost on the full-size data sets in DATA (minutes)
@@ -81,20 +88,19 @@ leaks: $(STAMP)  ## what a curious role makes of each mode's reveals, and what o
 
 oldest:  ## run the tests with the oldest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear build/oldest
-	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	build/oldest/bin/python $(PIP) uv
 	VIRTUAL_ENV=build/oldest build/oldest/bin/uv pip install --quiet --resolution lowest-direct --editable ".[dev]" $(OLDEST)
 	build/oldest/bin/python -m pytest -q $(TESTS) $(ARGS)
 
-constraints:  ## write constraints.txt: the newest versions of all that any extra asks for
+constraints:  ## write constraints.txt and constraints-docs.txt: the newest versions, for all systems, with digests
 	$(PYTHON) -m venv --clear build/constraints
-	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,docs,mlflow,align,dashboard,dask]"
-	@echo "# Names and versions only, written by make constraints. Used by: make setup CONSTRAINTS=constraints.txt" > $@.txt
-	build/constraints/bin/python -m pip --disable-pip-version-check list --format=freeze --exclude-editable --exclude pip \
-		| sed -n 'p; s/^xgboost-cpu==/xgboost==/p' | sort -f >> $@.txt  # other machines have xgboost under its other name
+	build/constraints/bin/python $(PIP) uv
+	build/constraints/bin/uv pip compile $(PINNED) --python-version 3.11 --extra dev --output-file constraints.txt
+	build/constraints/bin/uv pip compile $(PINNED) --python-version 3.11.5 --extra docs --output-file constraints-docs.txt
 
 dist:  ## build the source distribution and the wheel into dist/
 	$(PYTHON) -m venv --clear build/tools
-	build/tools/bin/python -m pip install --quiet --disable-pip-version-check build
+	build/tools/bin/python $(PIP) build
 	build/tools/bin/python -m build
 
 docs: $(SITE)/.installed  ## build the documentation site into build/site; a broken link or a warning is a failure
@@ -106,12 +112,12 @@ notebooks: $(SITE)/.installed  ## run the tutorials anew, in place (some minutes
 
 $(SITE)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(SITE)
-	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]" $(addprefix --constraint ,$(CONSTRAINTS))
+	$(call installed,$(SITE)/bin/python,docs,$(CONSTRAINTS:.txt=-docs.txt))
 	@touch $@
 
 wire:  ## generate the code for wire.proto, with the oldest supported protobuf's compiler
 	$(PYTHON) -m venv --clear build/protoc
-	build/protoc/bin/python -m pip install --quiet --disable-pip-version-check $(foreach tool,$(PROTOC),"$(tool)")
+	build/protoc/bin/python $(PIP) $(foreach tool,$(PROTOC),"$(tool)")
 	build/protoc/bin/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src mpfedxgb/transport/grpc/wire.proto
 
 clean:

@@ -52,6 +52,7 @@ def test_the_source_distribution(tree: Path) -> None:
         "README.md",
         "SECURITY.md",
         "constraints.txt",
+        "constraints-docs.txt",
     ):
         assert needed in names
     for folder in ("docs", "tests", "benchmarks", "src/mpfedxgb"):
