@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import mpfedxgb
-from mpfedxgb.atomic import PRIVATE, PUBLIC, append_to_file, cut_file, new_file, write_file
+from mpfedxgb.atomic import PRIVATE, PUBLIC, append_to_file, cut_file, new_file, rewrite_file, write_file
 from support.small_disk import small_disk
 
 
@@ -318,6 +318,21 @@ class TestAppendingAtAPlace:
         append_to_file(path, b"!", 6)
         assert path.read_bytes() == b"onetwo!"
         assert mode(path) == PRIVATE
+
+    def test_writing_over(self, tmp_path: Path) -> None:
+        """The same file, the same length; a link, another length or no file is an error, and stays as it is."""
+        path = tmp_path / "a"
+        write_file(path, b"one")
+        before = identity(path.stat())
+        rewrite_file(path, b"two")
+        assert (path.read_bytes(), identity(path.stat()), mode(path)) == (b"two", before, PRIVATE)
+        (tmp_path / "link").symlink_to(path)
+        with pytest.raises(OSError, match="another process has written to it"):
+            rewrite_file(path, b"three")
+        for name in ("link", "none"):
+            with pytest.raises(OSError, match=name):
+                rewrite_file(tmp_path / name, b"new")
+        assert contents(tmp_path) == {"a": b"two", "link": b"two"}
 
     def test_what_is_not_as_it_was_left(self, tmp_path: Path) -> None:
         """A longer or shorter file, a link, or none is an error, and stays as it is."""

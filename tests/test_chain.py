@@ -156,6 +156,32 @@ def test_a_line_without_the_digest_beside_it(tmp_path: Path) -> None:
         assert chain.read().problems == ()
 
 
+def test_a_digest_beside_it_that_is_old(tmp_path: Path) -> None:
+    """Is no damage, if its line is there: lines follow where they belong."""
+    chain = files(tmp_path)
+    chain.append(BODIES[0])
+    old = (tmp_path / "record.last").read_bytes()
+    for body in BODIES[1:]:
+        chain.append(body)
+    (tmp_path / "record.last").write_bytes(old)
+    files(tmp_path).append(b"next")
+    assert bodies(chain) == [*BODIES, b"next"]
+    assert chain.read().problems == ()
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 130, b"x" * 200, None])
+def test_a_digest_beside_it_that_is_none(tmp_path: Path, content: bytes | None) -> None:
+    """Is written anew with the next line."""
+    chain = filled(tmp_path)
+    if content is None:
+        (tmp_path / "record.last").unlink()
+    else:
+        (tmp_path / "record.last").write_bytes(content)
+    assert "record.last is missing or damaged" in chain.read().problems[-1]
+    files(tmp_path).append(b"next")
+    assert chain.read().problems == ()
+
+
 def test_damage_stays_as_it_is(tmp_path: Path) -> None:
     """A file that is damaged at its end, also where that looks like a torn line, is never written to again."""
     chain = filled(tmp_path)

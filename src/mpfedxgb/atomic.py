@@ -7,8 +7,8 @@
 After a failure up to the rename, an interruption included, what was there before is there, and nothing beside it. Only
 a process that is killed outright leaves a temporary file, `.NAME.*.tmp`, which only its owner can read.
 
-A file that grows piece by piece is the one exception (`append_to_file`): its last piece may be torn after a crash, and
-whoever reads it has to notice.
+Two exceptions carry digests, by which a reader notices what a crash has torn: a file that grows piece by piece
+(`append_to_file`), and one of a few bytes that is written over again and again (`rewrite_file`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ PRIVATE = 0o600
 """For everything that is nobody else's business: models, predictions, checkpoints, keys, records of a run."""
 PUBLIC = 0o644
 """For what is meant for others: certificates, pages, results of experiments."""
+
+SECTOR = 512
+"""Bytes that every disk writes at once."""
 
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
 
@@ -95,6 +98,23 @@ def append_to_file(path: Path, content: bytes, length: int) -> None:
                 file.truncate(length)
                 os.fsync(file.fileno())
             raise
+
+
+def rewrite_file(path: Path, content: bytes) -> None:
+    """Write over a file of the same length, in place, to the disk, for less than a new file costs.
+
+    For content that a disk writes at once or not at all, as it does with some hundred bytes at the beginning of a file;
+    and a reader has to notice if one did not. Raises OSError, also if the file is a link or has another length.
+    """
+    assert len(content) <= SECTOR, "more may be torn"
+    with _open_to_change(path) as file:
+        if file.seek(0, os.SEEK_END) != len(content):
+            raise OSError(errno.EBUSY, "another process has written to it", str(path))
+        file.seek(0)
+        left = memoryview(content)
+        while left:
+            left = left[file.write(left) :]
+        os.fsync(file.fileno())
 
 
 def cut_file(path: Path, length: int) -> None:

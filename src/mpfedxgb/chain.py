@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpfedxgb.atomic import append_to_file, cut_file, write_file
+from mpfedxgb.atomic import append_to_file, cut_file, rewrite_file, write_file
 
 HEX = 64
 """Characters of a digest."""
@@ -152,14 +152,19 @@ class ChainedFiles:
         lines = list(whole_lines(content, continued))
         digests = {continued, *(digest for _, digest, _ in lines)}
         last = self._read_last()
+        is_known = last is None or last in digests or self._is_in_older_files(last, number)
         length = lines[-1][2] if lines else 0
-        if not lines or (last is not None and last not in digests) or b"\n" in content[length:]:
+        if not lines or not is_known or b"\n" in content[length:]:
             _log.warning("%s is damaged and stays as it is; the next file goes on", self.path(number))
             return _End(number + 1, 0, last or (lines[-1][1] if lines else self.start))
         if length < len(content):  # never acknowledged, or STEM.last would name it
             cut_file(self.path(number), length)
             _log.warning("%s ended with %d bytes of a torn line", self.path(number), len(content) - length)
         return _End(number, length, lines[-1][1])
+
+    def _is_in_older_files(self, digest: bytes, number: int) -> bool:
+        """Return whether STEM.last was not written for a while, as where a disk had room for lines only."""
+        return any(digest in self.path(older).read_bytes() for older in self.numbers() if older < number)
 
     def _begin(self, number: int, before: bytes, body: bytes) -> None:
         """Write the next file, with its first line and another one."""
@@ -170,7 +175,13 @@ class ChainedFiles:
 
     def _remember(self, end: _End) -> None:
         self._end = end
-        write_file(self._last_path, chained(self.start, end.digest))
+        content = chained(self.start, end.digest)
+        try:
+            rewrite_file(self._last_path, content)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EBUSY, errno.ELOOP):
+                raise
+            write_file(self._last_path, content)  # it was not there, or was not what it should have been
 
     def _read_last(self) -> bytes | None:
         """Return the digest that STEM.last names; None if there is none to trust."""
@@ -197,7 +208,7 @@ class ChainedFiles:
             os.close(file)  # and the lock goes with it
 
     def read(self) -> Found:
-        """Return all lines, and what is wrong with them. Raises OSError."""
+        """Return all lines, and what is wrong with them, which may pass if a role is writing. Raises OSError."""
         last = self._read_last()  # first: a role that runs may add lines meanwhile
         reader = _Reader(self._before_the_first())
         numbers = self.numbers()
@@ -205,10 +216,7 @@ class ChainedFiles:
             path, before = self.path(number), self.path(number - 1)
             if number > 1 and number - 1 not in numbers:
                 reader.problems.append(f"{path.name} is there, and {before.name} before it is missing")
-            content = path.read_bytes()
-            if not content.endswith(b"\n"):  # a line may be on its way to the disk
-                content = path.read_bytes()
-            reader.read(path.name, content, number)
+            reader.read(path.name, path.read_bytes(), number)
         if numbers and last is None:
             reader.problems.append(f"{self._last_path.name} is missing or damaged: lines may be missing at the end")
         elif last is not None and last not in reader.digests:

@@ -134,7 +134,15 @@ class History:
 
     @classmethod
     def read(cls, folder: Path) -> History:
-        """Return what the record in a state folder says; one that is missing is empty, a bad line is left out."""
+        """Return what the record in a state folder says; one that is missing is empty, a bad line is left out.
+
+        A role may be writing meanwhile, so what looks wrong is looked at twice.
+        """
+        found = cls._read(folder)
+        return cls._read(folder) if found.problems else found
+
+    @classmethod
+    def _read(cls, folder: Path) -> History:
         try:
             path = folder / UNCHAINED
             old = path.read_bytes().split(b"\n") if path.exists() else []
