@@ -213,6 +213,31 @@ def test_two_processes_at_a_time(tmp_path: Path) -> None:
     assert sorted(body for _, body in found.lines) == sorted(f"{n} {i}".encode() for n in "ab" for i in range(60))
 
 
+def test_a_process_that_is_killed(tmp_path: Path) -> None:
+    """At any moment: what it had acknowledged is there, and after the next line the chain is whole."""
+    program = (
+        "import sys, pathlib; from mpfedxgb.chain import ChainedFiles\n"
+        "chain = ChainedFiles(pathlib.Path(sys.argv[1]), 'record', None, 3000)\n"
+        "for i in range(1_000_000):\n"
+        "    chain.append(f'{sys.argv[2]} {i}'.encode()); print(i, flush=True)"
+    )
+    acknowledged = set()
+    for kill in range(5):
+        running = subprocess.Popen(  # noqa: S603 # a program of this test
+            [sys.executable, "-c", program, str(tmp_path), str(kill)], stdout=subprocess.PIPE, text=True
+        )
+        assert running.stdout is not None
+        with running.stdout as lines:
+            acknowledged |= {f"{kill} {next(lines).strip()}".encode() for _ in range(20 + 7 * kill)}
+            running.kill()
+            running.wait()
+        chain = ChainedFiles(tmp_path, "record", None, 3000)
+        chain.append(b"after")
+        found = chain.read()
+        assert found.problems == ()
+        assert acknowledged <= {body for _, body in found.lines}
+
+
 def test_links_and_others_are_refused(tmp_path: Path) -> None:
     """Nobody who can place a link decides what this process writes to; a pipe does not hold it up."""
     (tmp_path / "victim").write_bytes(b"x\n")
