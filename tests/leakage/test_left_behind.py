@@ -128,7 +128,7 @@ def test_roles_leave_no_masked_value_mask_or_id_behind(
     assert left.found() == {}
     assert min(len(left.masked.words), len(left.masks.words)) > 10_000
     names = " ".join(left.contents)
-    for kind in ("record.jsonl", "private.key", "attempt", "rounds", "margins", ".mpfedxgb.json", "log"):
+    for kind in ("record-0001.chain", "private.key", "attempt", "rounds", "margins", ".mpfedxgb.json", "log"):
         assert kind in names, f"no {kind} among {names}"
     assert b"going on after round" in left.contents["log"]
 
@@ -177,7 +177,7 @@ def numbers_in_a_log(what: str) -> Callable[[Organisations, pytest.MonkeyPatch],
 
 INJECTED: dict[str, tuple[Callable[[Organisations, pytest.MonkeyPatch], None], str, str]] = {
     "masked margins beside shares": (margins_beside_shares, "margins.npy", MASKED),
-    "scored ids in an auxiliary's record": (ids_in_the_record, "record.jsonl", IDS),
+    "scored ids in an auxiliary's record": (ids_in_the_record, "record-0001.chain", IDS),
     "masked margins in a log": (numbers_in_a_log("masked"), "log", MASKED),
     "masks of margins in a log": (numbers_in_a_log("mask"), "log", MASKS),
 }
