@@ -83,10 +83,12 @@ class Communicator:
         self.label = _START
         self._session = _hello(settings)
         self._begun = False
-        self._awaited: dict[int, str] = {}  # by peer, for whom it waits in its turn
+        self._awaited: dict[int, str] = {}  # by peer, for whom it says that it waits in its turn
         self._usual_wait = settings.active_deadline if role == ACTIVE else settings.longer_deadline
         self._wait = max(self._usual_wait, first_wait)  # some role may still be on its way
         self._wait_for_dealer = self._wait
+        self._first_wait, self._began = first_wait, time.monotonic()
+        self._next_line = self._began  # no line about waiting is logged before that
 
     def begin(self, context: bytes) -> None:
         """Take frames of this attempt only from now on; `context` ties its keys to everyone's nonces."""
@@ -214,9 +216,16 @@ class Communicator:
             self.count_received(peer, frame.kind, frame.payload_bytes, len(block))
             if frame.kind is not Kind.WAIT or self._begun:
                 return frame
-            names = b"".join(array.tobytes() for array in frame.arrays)[:_MAX_TEXT]
-            self._awaited[peer] = printable(names.decode(errors="replace"))
+            self._note_wait(peer, frame)
             self._say_for_whom(peer)
+
+    def _note_wait(self, peer: int, frame: Frame) -> None:
+        """Remember for whom a peer says that it waits; it may name roles of this session only."""
+        text = b"".join(array.tobytes() for array in frame.arrays)[:_MAX_TEXT].decode(errors="replace")
+        known = {self.roster.name(role) for role in self.roster.roles}
+        if not known.issuperset(text.split(", ")):
+            raise FrameError(f"{self.roster.name(peer)} says that it waits for somebody who is no role of this session")
+        self._awaited[peer] = text
 
     def _whole(self, peer: int, frame: Frame, expected: int) -> bytes:
         """Return a message whose first part has come, when the others have too; memory is taken as they come."""
@@ -238,14 +247,19 @@ class Communicator:
             frame = self._decode(peer, self._arrival(peer))
 
     def _arrival(self, peer: int) -> bytes:
-        """Return the next block of a peer; until the session begins, say now and then for whom this role waits."""
-        end = time.monotonic() + self._wait_for(peer)
+        """Return the next block of a peer; until the session begins, say now and then for whom this role waits.
+
+        Until then there is one end for all that this role waits for: no message moves it.
+        """
+        end = (time.monotonic() if self._begun else self._began) + self._wait_for(peer)
         try:
             while not self._begun and end - time.monotonic() > SAY_EVERY:
                 try:
                     return self.transport.receive(peer, SAY_EVERY)
                 except PeerTimeoutError:
                     self._say_for_whom(peer)
+            if not self._begun and time.monotonic() >= end:  # what a peer sends without a pause is not read for ever
+                raise PeerTimeoutError
             return self.transport.receive(peer, max(0.0, end - time.monotonic()))
         except PeerTimeoutError:
             raise PeerTimeoutError(self._silence(peer, "sent nothing")) from None
@@ -308,16 +322,29 @@ class Communicator:
             raise AlienFrameError(f"a frame from {self.roster.name(peer)} claims to be sent by role {frame.sender}")
 
     def _say_for_whom(self, peer: int) -> None:
+        """Log for whom this role waits, one line in SAY_EVERY seconds at most: peers decide how often they write."""
+        now = time.monotonic()
+        if now < self._next_line:
+            return
+        self._next_line = now + SAY_EVERY
         me, name, others = self.roster.name(self.role), self.roster.name(peer), self._awaited.get(peer)
         _log.info("%s waits for %s", me, f"{others}, as {name} does" if others else name)
 
     def _silence(self, peer: int, what: str) -> str:
         name, others = self.roster.name(peer), self._awaited.get(peer)
         if others and not self._begun:
-            return f"{others} did not come for {self._wait:g} seconds, for whom {name} waits"
+            me, waited = self.roster.name(self.role), self._wait_for(peer)
+            return f"{me} has waited {waited:g} seconds for {name}, which says that it waits for {others}"
         return f"{name} {what} for {self._wait_for(peer):g} seconds at step {self.step} ({self.label})"
 
     def _wait_for(self, peer: int) -> float:
+        """Return the seconds that this role waits for a peer; before a session begins, in all.
+
+        A peer that waits in its turn gives up after its own `first_wait` and says who was missing: a quarter of it is
+        for that message.
+        """
+        if not self._begun and self._first_wait and peer in self._awaited:
+            return 1.25 * self._first_wait
         return self._wait_for_dealer if peer == COORDINATOR else self._wait
 
     def _failure(self, peer: int, frame: Frame) -> PeerFailedError:
