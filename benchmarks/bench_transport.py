@@ -170,7 +170,7 @@ def run_role(kind: str, repeat: str, trips: str, blocks: str, number: str, folde
         files = (place / "ca.crt", place / f"{NAMES[role]}.crt", place / f"{NAMES[role]}.key")
         identity = Identity.load(NAMES[role], *files)
         endpoints = Endpoints(NAMES, {0: address}, address if role == 0 else None)
-        end = connect(role, endpoints, identity, "benchmark", DEADLINE, ROOM, ROOM)
+        end = connect(role, endpoints, identity, "benchmark", DEADLINE, ROOM, ROOM, DEADLINE)
     else:
         from mpi4py import MPI
 

@@ -80,6 +80,7 @@ class Loopback:
             "timeout": LONG,
             "capacity": ROOM,
             "max_block": ROOM,
+            "silence": LONG,
             **changes,
         }
         return connect(role, **settings)

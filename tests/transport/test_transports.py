@@ -52,6 +52,6 @@ def test_a_passphrase_is_not_shown() -> None:
     """Neither by the credentials nor by the settings that hold them."""
     credentials = Credentials(Path("ca.crt"), Path("bank.crt"), Path("bank.key"), b"correct horse")
     addresses = {0: Address("deals.example.org", 7701)}
-    settings = ConnectionSettings(1, ("c", "bank", "telecom"), "loans", None, addresses, credentials, 1.0, 1, 1)
+    settings = ConnectionSettings(1, ("c", "bank", "telecom"), "loans", None, addresses, credentials, 1.0, 1, 1, 60.0)
     assert "bank.key" in repr(settings)
     assert "horse" not in repr(settings)

@@ -37,6 +37,15 @@ TRANSPORTS: dict[str, TransportKind] = {
 """What [network] transport may be; the first is the default."""
 
 
+ASK_EVERY = 20.0
+"""Seconds without traffic after which the other side of a connection is asked for a sign of life, at most."""
+
+
+def ask_every(silence: float) -> float:
+    """Return after how many seconds without traffic to ask, if a connection is lost after `silence` seconds."""
+    return min(ASK_EVERY, silence / 3)
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """The files that prove who a role is."""
@@ -83,6 +92,9 @@ class ConnectionSettings:
         Bytes that may wait for a receiver.
     max_block : int
         Bytes of the largest block.
+    silence : float
+        Seconds without a sign of life after which a connection is lost. Whether a role that is connected takes too long
+        is for the program's deadlines to say: no transport may give up a connection sooner.
     serves : bool
         Whether to wait on after the timeout as long as anybody is there.
     interim : InterimMessages or None
@@ -100,6 +112,7 @@ class ConnectionSettings:
     timeout: float
     capacity: int
     max_block: int
+    silence: float
     serves: bool = False
     interim: InterimMessages | None = None
     topology: str = STAR

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-import mpfedxgb.transport.grpc.server
 import mpfedxgb.transport.grpc.transport
 from contracts.communicator_contract import CommunicatorContract
 from contracts.transport_contract import LONG, SHORT, Call, Link, TransportContract
 from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError
 from mpfedxgb.transport import Transport
 from mpfedxgb.transport.grpc import GrpcTransport
-from mpfedxgb.transport.grpc.rendezvous import KEEP_ALIVE
+from mpfedxgb.transport.grpc.rendezvous import keep_alive_options
 from mpfedxgb.transport.grpc.wire_pb2 import Piece
 from support.loopback import Loopback, loopback, run_program
 
@@ -161,23 +160,24 @@ def test_the_smaller_capacity_counts(federation: Loopback) -> None:
 BANK = """
 from mpfedxgb.transport.grpc import Endpoints, connect
 from mpfedxgb.transport.grpc.tls import Identity
-role, name, ca, certificate, key, here, there = sys.argv[1:]
+role, silence, name, ca, certificate, key, here, there = sys.argv[1:]
 identity = Identity.load(name, Path(ca), Path(certificate), Path(key))
 endpoints = Endpoints(("coordinator", "bank"), {0: there}, here)
-end = connect(int(role), endpoints, identity, "test", 20, 1 << 26, 1 << 26)
+end = connect(int(role), endpoints, identity, "test", 20, 1 << 26, 1 << 26, float(silence))
 end.send(1 - int(role), b"here", 20)
 print("connected", flush=True)
 while True:
-    end.receive(1 - int(role), 1000)
+    end.send(1 - int(role), end.receive(1 - int(role), 1000), 20)
 """
 
 
 @contextmanager
-def other_process(federation: Loopback, role: int) -> Iterator[subprocess.Popen[str]]:
-    """Run one of two roles as a process that says "here" and waits for ever."""
+def other_process(federation: Loopback, role: int, silence: float = LONG) -> Iterator[subprocess.Popen[str]]:
+    """Run one of two roles as a process that says "here", and then the same as the other one, for ever."""
     identity = federation.identity(federation.names[role])
     files = (identity.ca_file, identity.certificate_file, identity.key_file)
-    process = run_program(BANK, role, identity.name, *files, *(f"127.0.0.1:{port}" for port in federation.ports[1::-1]))
+    addresses = (f"127.0.0.1:{port}" for port in federation.ports[1::-1])
+    process = run_program(BANK, role, silence, identity.name, *files, *addresses)
     try:
         yield process
     finally:
@@ -225,20 +225,48 @@ def test_a_killed_listener_is_noticed_and_may_come_back(two: Loopback) -> None:
         end.close()
 
 
-def test_a_half_open_connection_is_noticed(two: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A peer that is there but frozen answers no keep-alive, and is finished before anyone's deadline."""
-    long, short = 1000 * KEEP_ALIVE, 3000  # an answer of a busy machine may take a second
-    options = tuple((key, short if value == long else value) for key, value in mpfedxgb.transport.grpc.server._OPTIONS)
-    monkeypatch.setattr(mpfedxgb.transport.grpc.server, "_OPTIONS", options)
-    with other_process(two, 1) as bank:
-        end = two.connect(0)
-        assert end.receive(1, LONG) == b"here"
-        time.sleep(4)  # idle connections stay
-        end.send(1, b"", LONG)
-        bank.send_signal(signal.SIGSTOP)
-        with pytest.raises(PeerFinishedError, match="connection to bank was lost"):
-            Call(end.receive, 1, 10 * LONG).result()
+@pytest.mark.parametrize("frozen", [1, 0], ids=["caller", "listener"])
+def test_a_paused_peer_is_lost_after_the_silence_that_the_settings_allow(two: Loopback, frozen: int) -> None:
+    """Asked three times in that time, it may miss two answers: a pause is survived, on either side, a longer one not.
+
+    The paused role itself asks as often, and finds after its pause that it got no answer in time to its own questions.
+    """
+    silence = 6.0
+    two.ports = [two.ports[0]] * 2  # whichever process listens, the other one finds it there
+    with other_process(two, frozen, silence) as peer:
+        end = two.connect(1 - frozen, silence=silence)
+        assert end.receive(frozen, LONG) == b"here"
+        peer.send_signal(signal.SIGSTOP)
+        time.sleep(0.6 * silence)
+        peer.send_signal(signal.SIGCONT)
+        time.sleep(0.4 * silence)
+        end.send(frozen, b"still there?", LONG)
+        assert end.receive(frozen, LONG) == b"still there?"
+        peer.send_signal(signal.SIGSTOP)
+        with pytest.raises(PeerFinishedError, match="connection to .* was lost"):
+            Call(end.receive, frozen, 10 * LONG).result()
         end.close()
+
+
+def test_roles_may_allow_different_silences(two: Loopback) -> None:
+    """The one that asks every third of a second is not cut off for it by the one that asks every twenty seconds."""
+    with other_process(two, 1, 600.0):
+        end = two.connect(0, silence=1.0)
+        assert end.receive(1, LONG) == b"here"
+        time.sleep(4.0)
+        end.send(1, b"still there?", LONG)
+        assert end.receive(1, LONG) == b"still there?"
+        end.close()
+
+
+@pytest.mark.parametrize(("silence", "asks"), [(900.0, 20_000), (60.0, 20_000), (9.0, 3_000), (1e9, 20_000)])
+def test_keep_alive_follows_the_silence(silence: float, asks: int) -> None:
+    """No ping, and no acknowledgement of TCP, is missed sooner; grpc's "never" is not among the figures."""
+    options = dict(keep_alive_options(silence))
+    answer = min(int(1000 * silence), (1 << 31) - 2)
+    assert options.pop("grpc.keepalive_time_ms") == asks
+    assert set(options.values()) == {answer}
+    assert set(options) == {"grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms"}
 
 
 LEAVER = """
@@ -251,7 +279,7 @@ identity = Identity.load("bank", Path(ca), Path(certificate), Path(key))
 endpoints = Endpoints(("coordinator", "bank", "telecom"), {0: there}, here)
 def wait():
     try:
-        connect(1, endpoints, identity, "test", 60, 1 << 20, 1 << 20)
+        connect(1, endpoints, identity, "test", 60, 1 << 20, 1 << 20, 60)
     except Exception as error:
         print(error, flush=True)
 threading.Thread(target=wait, daemon=True).start()

@@ -7,12 +7,21 @@ import time
 from typing import Any
 
 from mpfedxgb.errors import FrameError, HandshakeError, PeerTimeoutError, printable
-from mpfedxgb.transport.grpc.rendezvous import LOOK, METHOD, OPTIONS, REFUSED, Refusal, Rendezvous, log, lost, window_in
+from mpfedxgb.transport.grpc.rendezvous import (
+    LOOK,
+    METHOD,
+    OPTIONS,
+    REFUSED,
+    Refusal,
+    Rendezvous,
+    keep_alive_options,
+    log,
+    lost,
+    window_in,
+)
 from mpfedxgb.transport.grpc.stream import PeerStream
 from mpfedxgb.transport.grpc.tls import Identity, grpc  # grpc from where it is held to TLS 1.3
-
-DUPLICATE_GRACE = 45.0
-"""Seconds after which "is connected already" is believed: until then it may be a dead connection not yet noticed."""
+from mpfedxgb.transport.transports import ask_every
 
 _ATTEMPT = 10.0
 """Seconds that one attempt may take."""
@@ -21,6 +30,9 @@ _PROBE = 3.0
 """Seconds to find out why an attempt failed."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+
+_NOTICED = 5.0
+"""Seconds that a peer has to notice that a connection is lost."""
 
 _OPTIONS = (
     *OPTIONS,
@@ -38,14 +50,22 @@ class Client:
     """
 
     def __init__(
-        self, rendezvous: Rendezvous, peer: int, address: str, identity: Identity, max_block: int, end: float
+        self,
+        rendezvous: Rendezvous,
+        peer: int,
+        address: str,
+        identity: Identity,
+        max_block: int,
+        silence: float,
+        end: float,
     ) -> None:
         self._rendezvous, self._peer, self._address, self._identity = rendezvous, peer, address, identity
-        self._max_block, self._end = max_block, end
+        self._max_block, self._silence, self._end = max_block, silence, end
         self._name = rendezvous.names[peer]
         self._credentials = identity.channel_credentials()
         self._call: _Call | None = None
-        self._began = time.monotonic()
+        # Until then "is connected already" may mean a dead connection of this role that nobody has noticed yet.
+        self._noticed = time.monotonic() + ask_every(silence) + silence + _NOTICED
         self._thread = threading.Thread(target=self._run, name=f"dials-{self._name}", daemon=True)
         self._thread.start()
 
@@ -74,7 +94,7 @@ class Client:
             pause = min(_LONGEST_PAUSE, 1.5 * pause)
 
     def _new_call(self) -> _Call:
-        options = (*_OPTIONS, ("grpc.ssl_target_name_override", self._name))
+        options = (*_OPTIONS, *keep_alive_options(self._silence), ("grpc.ssl_target_name_override", self._name))
         channel = grpc.secure_channel(self._address, self._credentials, options)
         return _Call(channel, self._rendezvous, PeerStream(self._name, self._rendezvous.me.window, self._max_block))
 
@@ -95,7 +115,7 @@ class Client:
         code, details, refused = call.outcome()
         for_good = HandshakeError(f"{self._name} refused {self._rendezvous.me.name}: {details}")
         if refused and code is grpc.StatusCode.ALREADY_EXISTS:
-            if time.monotonic() >= min(self._began + DUPLICATE_GRACE, self._end - 2 * _LONGEST_PAUSE):
+            if time.monotonic() >= self._noticed:
                 raise for_good
         elif refused and code is not grpc.StatusCode.UNAVAILABLE:
             raise for_good

@@ -16,6 +16,7 @@ from mpfedxgb.errors import PeerFinishedError, SettingsError, printable
 from mpfedxgb.transport.address import NAME, parse_address
 from mpfedxgb.transport.grpc.stream import MESSAGE_BYTES, PeerStream
 from mpfedxgb.transport.topology import STAR
+from mpfedxgb.transport.transports import ask_every
 
 WIRE_VERSION = 1
 """Grows with every change after which old and new roles could not read each other's pieces."""
@@ -24,22 +25,35 @@ METHOD = "/mpfedxgb.Roles/Connect"
 REFUSED = "mpfedxgb-refused"
 """Metadata that tells a refusal by a role from one by whatever else is on the way."""
 
-KEEP_ALIVE = 20.0
-"""Seconds without traffic after which a connection is tried, and seconds that the other side has to answer."""
-
 LOOK = 0.1
 """Seconds between two looks at what nobody tells of."""
 
 OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
     ("grpc.max_send_message_length", MESSAGE_BYTES),
-    ("grpc.keepalive_time_ms", int(1000 * KEEP_ALIVE)),
-    ("grpc.keepalive_timeout_ms", int(1000 * KEEP_ALIVE)),
-    ("grpc.http2.ping_timeout_ms", int(1000 * KEEP_ALIVE)),  # without it a ping is waited for a minute
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.max_ping_strikes", 0),  # a role with a shorter deadline asks more often than this one would
 )
-"""grpc's settings on both sides of a connection."""
+"""grpc's settings on both sides of a connection, but for those that depend on the deadline."""
+
+
+def keep_alive_options(silence: float) -> tuple[tuple[str, int], ...]:
+    """Return grpc's settings, on both sides, for a connection that is lost after `silence` seconds without an answer.
+
+    The time-out of keep-alive is also TCP's for what is not acknowledged; pings have a second one, of a minute.
+    """
+    answer = _milliseconds(silence)
+    return (
+        ("grpc.keepalive_time_ms", _milliseconds(ask_every(silence))),
+        ("grpc.keepalive_timeout_ms", answer),
+        ("grpc.http2.ping_timeout_ms", answer),
+    )
+
+
+def _milliseconds(seconds: float) -> int:
+    return min(int(1000 * seconds), (1 << 31) - 2)  # one more is grpc's "never"
+
 
 _MOST_WARNINGS = 100
 

@@ -10,13 +10,13 @@ from typing import Any
 from mpfedxgb.errors import ExhaustedError, FrameError, UserError, is_exhaustion
 from mpfedxgb.transport.address import parse_address
 from mpfedxgb.transport.grpc.rendezvous import (
-    KEEP_ALIVE,
     LOOK,
     METHOD,
     OPTIONS,
     REFUSED,
     Refusal,
     Rendezvous,
+    keep_alive_options,
     log,
     lost,
     window_in,
@@ -34,7 +34,6 @@ except ImportError:  # not a Unix
 _OPTIONS = (
     *OPTIONS,
     ("grpc.so_reuseport", 0),  # two roles on one port are a mistake
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", int(500 * KEEP_ALIVE)),
     ("grpc.server_handshake_timeout_ms", 10_000),
 )
 _MOST_CONNECTIONS = 256
@@ -51,13 +50,19 @@ class Server:
     Raises UserError if the port cannot be had.
     """
 
-    def __init__(self, rendezvous: Rendezvous, listen: str, identity: Identity, max_block: int) -> None:
+    def __init__(
+        self, rendezvous: Rendezvous, listen: str, identity: Identity, max_block: int, silence: float
+    ) -> None:
         self._rendezvous, self._max_block = rendezvous, max_block
         self._threads = Threads(f"{identity.name}-admits")
         self._readers: list[threading.Thread] = []
         self._grpc: Any = grpc.server(
             self._threads,
-            options=(*_OPTIONS, ("grpc.max_allowed_incoming_connections", _most_connections())),
+            options=(
+                *_OPTIONS,
+                *keep_alive_options(silence),
+                ("grpc.max_allowed_incoming_connections", _most_connections()),
+            ),
             maximum_concurrent_rpcs=len(rendezvous.callers) + _SPARE_CALLS,
             compression=grpc.Compression.NoCompression,
         )

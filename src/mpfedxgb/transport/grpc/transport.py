@@ -54,6 +54,7 @@ def open_transport(settings: ConnectionSettings) -> GrpcTransport:
         settings.timeout,
         settings.capacity,
         settings.max_block,
+        silence=settings.silence,
         stays=identity.is_current if settings.serves else None,
         interim=settings.interim,
         topology=settings.topology,
@@ -68,6 +69,7 @@ def connect(
     timeout: float,
     capacity: int,
     max_block: int,
+    silence: float,
     peers: Sequence[int] | None = None,
     stays: Callable[[], bool] | None = None,
     interim: InterimMessages | None = None,
@@ -91,6 +93,8 @@ def connect(
         Bytes that may wait for a receiver; of two connected roles the smaller one counts.
     max_block : int
         Bytes of the largest block.
+    silence : float
+        Seconds without a sign of life after which a connection is lost.
     peers : sequence of int or None
         The roles to connect with; all neighbours if None.
     stays : callable or None
@@ -115,7 +119,7 @@ def connect(
     me = Introduction(identity.name, federation, capacity, endpoints.names, topology)
     transport = GrpcTransport(role, Rendezvous(role, me, endpoints.names, expected))
     try:
-        transport._open(endpoints, identity, max_block, math.inf if stays else time.monotonic() + timeout)
+        transport._open(endpoints, identity, max_block, silence, math.inf if stays else time.monotonic() + timeout)
         transport._wait(timeout, stays, interim)
     except BaseException as error:
         transport._part(error, interim)
@@ -133,7 +137,7 @@ class GrpcTransport:
         self._closing = threading.Lock()
         _open.add(self)
 
-    def _open(self, endpoints: Endpoints, identity: Identity, max_block: int, end: float) -> None:
+    def _open(self, endpoints: Endpoints, identity: Identity, max_block: int, silence: float, end: float) -> None:
         """Listen and dial, as this role has to; dialling ends at `end`."""
         rendezvous = self._rendezvous
         identity.check_usage(listens=bool(rendezvous.callers), dials=bool(rendezvous.called))
@@ -141,9 +145,9 @@ class GrpcTransport:
         if rendezvous.callers:
             if endpoints.listen is None:
                 raise SettingsError(f"{identity.name} has to listen, but has nothing to listen on; give its host:port")
-            self._server = Server(rendezvous, endpoints.listen, identity, max_block)
+            self._server = Server(rendezvous, endpoints.listen, identity, max_block, silence)
         for peer, address in addresses.items():
-            self._clients.append(Client(rendezvous, peer, address, identity, max_block, end))
+            self._clients.append(Client(rendezvous, peer, address, identity, max_block, silence, end))
 
     def _wait(self, timeout: float, stays: Callable[[], bool] | None, interim: InterimMessages | None) -> None:
         """Wait until everybody is there, and say for whom."""
