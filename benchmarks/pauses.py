@@ -77,7 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             attempts = federation.attempts()
             survived += not trouble and attempts == 1
             name = federation.home(role).name
-            print(f"{name} paused for {args.seconds:g} s: {trouble or 'equal'}, {attempts} attempts, {took:.1f} s", flush=True)
+            print(
+                f"{name} paused for {args.seconds:g} s: {trouble or 'equal'}, {attempts} attempts, {took:.1f} s",
+                flush=True,
+            )
     print(f"{survived} of {len(federation.roles)} trainings ended in their first attempt, in equal files")
     return 0 if survived == len(federation.roles) else 1
 

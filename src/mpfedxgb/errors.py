@@ -135,11 +135,21 @@ class PeerFinishedError(FederationError):
 
 
 class PeerFailedError(FederationError):
-    """A peer failed; `origin` is the role it began with, `reason` what that role said, `kind` the name of its error."""
+    """A peer failed; `origin` is the role it began with, `reason` what that role said, `kind` the name of its error.
 
-    def __init__(self, origin: str, reason: str, kind: str) -> None:
+    `sender` is the role whose connection brought this: the origin, or else all of it is the word of another one.
+    """
+
+    def __init__(self, origin: str, reason: str, kind: str, sender: str | None = None) -> None:
         self.origin, self.reason, self.kind = origin, reason, kind if kind in KINDS else UNKNOWN
-        super().__init__(f"{origin} failed: {'' if self.kind == UNKNOWN else f'{self.kind}: '}{reason}")
+        self.sender = origin if sender is None else sender
+        said = f"{sender} says that " if self.is_hearsay else ""
+        super().__init__(f"{said}{origin} failed: {'' if self.kind == UNKNOWN else f'{self.kind}: '}{reason}")
+
+    @property
+    def is_hearsay(self) -> bool:
+        """Whether another role than the failed one said so."""
+        return self.sender != self.origin
 
 
 def is_full_disk(error: BaseException) -> bool:

@@ -336,13 +336,26 @@ class CommunicatorContract(Connected):
                 comms[1].receive(2)
 
     def test_an_abort_that_is_passed_on_keeps_its_origin(self) -> None:
-        """The third role hears of the first, not of the messenger."""
+        """The third role hears of the first, and that it is the messenger who says so: the first says nothing."""
         with self.comms() as comms:
             first = PeerFailedError("P2", "no rows at step 3 (lift)", "UserError")
             comms[1].abort(first)
             with pytest.raises(PeerFailedError) as caught:
                 comms[0].receive(1)
-            assert vars(caught.value) == vars(first)
+            assert vars(caught.value) == vars(first) | {"sender": "P1"}
+            assert str(caught.value) == "P1 says that P2 failed: UserError: no rows at step 3 (lift)"
+            assert caught.value.is_hearsay
+
+    def test_who_is_said_to_have_failed_is_heard_itself(self) -> None:
+        """A role that is connected with it goes by its own words, whatever another one makes of them."""
+        with self.comms() as comms:
+            comms[2].send([0], [np.array([7], np.uint8)])
+            comms[2].abort(UserError("no rows"))
+            comms[1].abort(PeerFailedError("P2", "its certificate is stolen", "HandshakeError"))
+            with pytest.raises(PeerFailedError) as caught:
+                comms[0].receive(1)
+            assert str(caught.value) == "P2 failed: UserError: no rows at step 0 (start)"
+            assert not caught.value.is_hearsay
 
     def test_a_sender_hears_last_words(self) -> None:
         """Who sends to a role that has aborted and ended learns why, though it was not listening."""

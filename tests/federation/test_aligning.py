@@ -237,7 +237,7 @@ def test_an_end_in_another_form() -> None:
         elif not party.is_coordinator:
             let_all_keep(party)
 
-    assert "ended the alignment in another form" in str(run_roles(program, 2)[2].error)
+    assert "malformed end of the alignment from " in str(run_roles(program, 2)[2].error)
 
 
 @pytest.mark.parametrize("which", [1, 2])

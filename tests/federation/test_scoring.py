@@ -408,10 +408,10 @@ def test_a_failure_reaches_whoever_waits(role: int) -> None:
     def stop(party: Party, service: Service | None = None) -> None:
         plain = party.tell_everyone
 
-        def tell(name: str, mine: Any) -> Any:
+        def tell(name: str, mine: Any, shape: tuple[int, ...] = (1,)) -> Any:
             if name == NOT_FOUND and not batches.acquire(blocking=False):
                 raise StoppedError("stopped by SIGTERM")
-            return plain(name, mine)
+            return plain(name, mine, shape)
 
         party.tell_everyone = tell  # type: ignore[method-assign]
         if service is None:

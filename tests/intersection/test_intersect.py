@@ -186,23 +186,27 @@ WRONG: dict[str, tuple[int, Callable[[Party], None], str]] = {
     "P_1's points are garbled": (1, at("points", lambda a: [a[0] ^ np.uint8(1)]), "bank sent a point that is not one"),
     "P_1 sends zero": (1, at("points", zero_points), "bank sent a point that is not one of the group"),
     "an auxiliary's points are garbled": (2, at("points", zero_points), "telecom sent a point that is not one of the"),
-    "P_1 sends fewer points": (1, at("points", lambda a: [a[0][:-1]]), "bank sent something of another form"),
-    "an auxiliary returns fewer": (3, at("points", lambda a: [a[0][:-1]]), "retail sent something of another form"),
-    "points of another type": (2, at("points", lambda a: [a[0].astype(np.int64)]), "telecom sent something of another"),
+    "P_1 sends fewer points": (1, at("points", lambda a: [a[0][:-1]]), "points from bank: got uint8"),
+    "an auxiliary returns fewer": (3, at("points", lambda a: [a[0][:-1]]), "points from retail: got uint8"),
+    "points of another type": (2, at("points", lambda a: [a[0].astype(np.int64)]), "points from telecom: got int64"),
     "an absurd size": (
         2,
         at("keys", lambda a: [a[0] + (1 << 40), a[1]]),
         "telecom told of 1099511627779 rows to align",
     ),
     "a negative size": (3, at("keys", lambda a: [-a[0], a[1]]), "retail told of -3 rows to align"),
-    "a wrong size": (2, at("keys", lambda a: [a[0] + 700, a[1]]), "telecom sent something of another form"),
+    "a wrong size": (2, at("keys", lambda a: [a[0] + 700, a[1]]), "dictionaries from telecom"),
     "a key that is none": (3, at("keys", lambda a: [a[0], zero_points([a[1]])[0]]), "sent a point that is not one of"),
     "other keys are passed on": (1, at("keys", lambda a: [a[0][::-1]] if len(a) == 1 else a), "passed on another key"),
-    "a short dictionary": (2, at("dictionaries", lambda a: [a[0][:, 1:]]), "telecom sent something of another form"),
+    "a short dictionary": (2, at("dictionaries", lambda a: [a[0][:, 1:]]), "dictionaries from telecom"),
     "tags of nobody": (1, at("common", lambda a: [a[0] ^ np.uint8(1)]), "told of 2 common rows, which are not 1 or"),
     "a tag twice": (1, at("common", lambda a: [a[0][[0, 0]]]), "told of 2 common rows, which are not 1 or more diff"),
     "no tags": (1, at("common", lambda a: [a[0][:0]]), "told of 0 common rows, which are not 1 or more different"),
-    "tags of another length": (1, at("common", lambda a: [a[0][:, 1:]]), "bank sent something of another form"),
+    "tags of another length": (
+        1,
+        at("common", lambda a: [a[0][:, 1:]]),
+        "malformed rows that all participants have from bank",
+    ),
 }
 
 

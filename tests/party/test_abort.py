@@ -43,6 +43,7 @@ def heard(*texts: bytes) -> PeerFailedError:
     """Return what the active participant makes of an abort of the other one."""
     comms = communicators()
     comms[2].send([ACTIVE], [np.frombuffer(text, np.uint8) for text in texts], Kind.ABORT)
+    comms[COORDINATOR].transport.close()  # who is said to have failed says nothing
     with pytest.raises(PeerFailedError) as caught:
         comms[ACTIVE].receive(2)
     return caught.value
@@ -76,6 +77,9 @@ def test_any_bytes_are_an_error_with_a_name(origin: bytes, reason: bytes, kind: 
     """Whatever a peer sends, the origin is a role, the kind one that we know, and all texts can be shown."""
     error = heard(origin, reason, kind)
     assert error.origin == (origin.decode() if origin in (b"coordinator", b"bank", b"telecom") else "telecom")
+    assert (error.sender, error.is_hearsay) == ("telecom", error.origin != "telecom")
+    assert str(error).startswith("telecom says that " if error.is_hearsay else "telecom failed: ")
+    assert not error.is_hearsay or exit_code(error) is ExitCode.PEER_FAILED
     assert error.kind == (kind.decode() if kind.decode(errors="replace") in KINDS else UNKNOWN)
     assert str(error).isprintable()
     assert len(str(error)) < 2200

@@ -72,9 +72,9 @@ def put(row: int, column: int, value: int) -> Change:
         (TABLE_SIZES, put(0, 0, 1 << 40), "P1 told of 1099511627776 training rows; from 1 to 67108864"),
         (TABLE_SIZES, put(1, 0, 0), "P2 told of 0 training rows"),
         (TABLE_SIZES, put(1, 1, 1 << 62), "evaluation rows; from 0"),
-        (TABLE_SIZES, lambda v: v[:, :2], "in another form than expected"),
-        (TABLE_SIZES, lambda v: v[:1], "in another form than expected"),
-        (TABLE_SIZES, lambda v: v[0], "in another form than expected"),
+        (TABLE_SIZES, lambda v: v[:, :2], "malformed"),
+        (TABLE_SIZES, lambda v: v[:1], "malformed"),
+        (TABLE_SIZES, lambda v: v[0], "malformed"),
         (ROUNDS_DONE, put(1, 0, -1), "P2 told of -1 rounds that are done"),
         (ROUNDS_DONE, put(0, 0, 1 << 40), "rounds that are done; from 0 to"),
         (FEATURE_SIZES, put(0, 0, 1 << 31), "P1 told of 2147483648"),
@@ -112,7 +112,7 @@ def everywhere(place: tuple[int, ...], value: int) -> Change:
         (TREE_SHAPE, everywhere((0, 1), 0), "P1 announced trees that no model has"),
         (TREE_SHAPE, everywhere((0, 0), 5), "P1 announced trees that no model has"),
         (TREE_SHAPE, everywhere((0, 2), 2), "P1 announced trees that no model has"),
-        (TREE_SHAPE, lambda v: v[:, :1], "in another form than expected"),
+        (TREE_SHAPE, lambda v: v[:, :1], "malformed"),
     ],
 )
 def test_a_scoring(name: str, change: Change, named: str) -> None:

@@ -599,7 +599,9 @@ def test_the_missing_role_is_blamed(monkeypatch: pytest.MonkeyPatch, caplog: pyt
     words = InterimFrames(communicators[0].roster, 0, communicators[0].settings)
     for names in (["P1", "P3"], ["P3"]):
         communicators[0].transport.send(2, words.waiting(names), WAIT)
-    with pytest.raises(PeerTimeoutError, match=r"P2 has waited 2\.4 seconds for coordinator, which says that it waits for P3"):
+    with pytest.raises(
+        PeerTimeoutError, match=r"P2 has waited 2\.4 seconds for coordinator, which says that it waits for P3"
+    ):
         shake_hands(communicators[2])
     assert caplog.text.count("P2 waits for P1, P3, as coordinator does") == 1
     assert caplog.text.count("P2 waits for P3, as coordinator does") > 1

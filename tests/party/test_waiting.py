@@ -47,7 +47,7 @@ def test_a_flood_of_wait_frames_does_not_move_the_end(tmp_path: Path, caplog: py
         comm = Communicator(ends[2], ROSTER, 2, SETTINGS, Meter(), FIRST_WAIT)
         waiting = Call(shake_hands, comm)
         try:
-            with pytest.raises(PeerTimeoutError, match="telecom has waited .* which says that it waits for .*retail"):
+            with pytest.raises(PeerTimeoutError, match=r"telecom has waited .* which says that it waits for .*retail"):
                 waiting.result()
         finally:
             over.set()

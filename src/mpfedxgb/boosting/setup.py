@@ -165,7 +165,7 @@ def _tell_sizes(party: Party, mine: TrainData | None, candidates: Candidates | N
     if mine is not None and candidates is not None:
         own = [mine.table.rows, sum(table.rows for table in mine.evaluation), len(candidates)]
         check_numbers(party, party.role, own, *_SIZES)
-    told = party.tell_everyone(TABLE_SIZES, own)
+    told = party.tell_everyone(TABLE_SIZES, own, (len(_SIZES),))
     check_told(party, TABLE_SIZES, told, *_SIZES)
     rows, eval_rows, columns = told.T.tolist()
     for what, counts in (("training", rows), ("evaluation", eval_rows)):

@@ -15,7 +15,7 @@ from mpfedxgb.boosting.setup import Setup, TrainData, set_up
 from mpfedxgb.boosting.update import UPDATES
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.errors import CheckpointError, SettingsError
-from mpfedxgb.party.bounds import check_numbers, check_told
+from mpfedxgb.party.bounds import check_flag, check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.row_blocks import RowBlocks
@@ -107,7 +107,8 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     check_told(party, ROUNDS_DONE, told, ("rounds that are done", 0, most))
     rounds = int(told.min())
     state = State(rounds) if party.is_coordinator else progress.load(rounds)
-    finished = party.broadcast(NUMBER_OF_TREES, [state.finished])[0]
+    finished = int(party.broadcast(NUMBER_OF_TREES, [state.finished])[0])
+    check_flag(party, NUMBER_OF_TREES, finished)
     if rounds:
         party.on_progress(f"going on after round {rounds}")
     return replace(state, finished=bool(finished))
@@ -139,7 +140,11 @@ def _stops_early(party: Party, setup: Setup, t: int, trees: Sequence[Tree], mark
     Rounds: 1 where a training may stop early, or else 0. Reveals: NUMBER_OF_TREES to everyone.
     """
     goes_on = setup.active is None or setup.active.report(t, _part(party, setup, trees, mark))
-    return setup.params.may_stop_early and not party.broadcast(NUMBER_OF_TREES, [goes_on])[0]
+    if not setup.params.may_stop_early:
+        return False
+    told = int(party.broadcast(NUMBER_OF_TREES, [goes_on])[0])
+    check_flag(party, NUMBER_OF_TREES, told)
+    return not told
 
 
 def _latest_metrics(setup: Setup) -> dict[str, dict[str, dict[str, float]]]:

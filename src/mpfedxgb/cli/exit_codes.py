@@ -57,7 +57,8 @@ HELP = {
     ExitCode.REFUSED: "The roles do not agree: certificates, federation, version, parameters or kind of session. "
     "The message names what differs; make it the same everywhere. Or one refuses what another asks, such as more rows "
     "than its limit allows.",
-    ExitCode.PEER_FAILED: "Another role stopped and said why; look at that role's own log, and mend it there.",
+    ExitCode.PEER_FAILED: "Another role stopped and said why, or a third one says that it did; look at that role's own "
+    "log, and mend it there.",
     ExitCode.GARBLED: "Bytes arrived that are no message of this run. Make sure that all roles run the same version "
     "and that nothing between them changes traffic.",
     ExitCode.CHECKPOINT: "A checkpoint or the record cannot be written, read or used, or a disk is full: no room, a "
@@ -100,12 +101,14 @@ _BY_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
 _PASSED_ON = {
     kind.__name__: code for kind, code in _BY_ERROR if code in (ExitCode.PEER_LOST, ExitCode.REFUSED, ExitCode.GARBLED)
 }
-"""What is wrong between two roles is the same trouble for those who are told of it, so they end with the same code."""
+"""What is wrong between two roles is the same trouble for those who hear of it from one of them: the same code."""
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """Return the code that a process ends with after an error, its own or one that another role passed on."""
+    """Return the code that a process ends with after an error: its own, one that another role met, or hearsay."""
     if isinstance(error, PeerFailedError):
+        if error.is_hearsay:
+            return ExitCode.PEER_FAILED
         return _PASSED_ON.get(error.kind, ExitCode.PEER_FAILED)
     if is_full_disk(error):
         return ExitCode.CHECKPOINT

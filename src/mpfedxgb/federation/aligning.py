@@ -19,6 +19,7 @@ from mpfedxgb.intersection.intersect import Marks, Progress, intersect
 from mpfedxgb.party.communicator import Array
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.transport.frame import check_form
 
 NAMES = {"train": "training", "evaluate": "evaluation"}
 """Which tables are aligned, by their key in [data], and what messages call their rows."""
@@ -114,5 +115,8 @@ def let_all_keep(party: Party) -> None:
     party.meter.now.hops += 1
     if party.is_active:
         party.communicator.send(party.others, [np.ones(1, np.int64)])
-    elif [a.tolist() for a in party.communicator.receive(ACTIVE)] != [[1]]:
-        raise FrameError(f"{party.roster.name(ACTIVE)} ended the alignment in another form than expected")
+        return
+    active = party.roster.name(ACTIVE)
+    (told,) = check_form(active, "end of the alignment", party.communicator.receive(ACTIVE), (np.int64, (1,)))
+    if told[0] != 1:
+        raise FrameError(f"malformed end of the alignment from {active}: got {told[0]}, expected 1")

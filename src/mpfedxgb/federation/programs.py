@@ -26,12 +26,14 @@ from mpfedxgb.federation.closing import Finished, close_training
 from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.federation.stopping import ignore_stops
 from mpfedxgb.intersection.intersect import Marks
+from mpfedxgb.party.bounds import MOST_ROWS, check_numbers
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.local_rows import LocalRows
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.protocols.storage import Storage
 from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.transport.frame import check_form
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
 
@@ -150,18 +152,16 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
     party.meter.now.rounds += 1
     party.meter.now.hops += 2
     if not party.is_active:
-        salt = party.communicator.receive(ACTIVE)
-        if [(a.dtype, a.shape) for a in salt] != [(np.dtype(np.uint8), (SALT_BYTES,))]:
-            raise FrameError(f"{active} sent a salt in another form than expected")
+        salt = check_form(active, "salt", party.communicator.receive(ACTIVE), (np.uint8, (SALT_BYTES,)))
         party.communicator.send([ACTIVE], [*_digests(ids, salt[0].tobytes())])
         return
     salt_bytes = os_entropy(SALT_BYTES)
     party.communicator.send(party.others, [np.frombuffer(salt_bytes, np.uint8)])
     counts, digests = _digests(ids, salt_bytes)
     for m in party.others:
-        arrays = party.communicator.receive(m)
-        if [(a.dtype, a.shape) for a in arrays] != [(counts.dtype, counts.shape), (digests.dtype, digests.shape)]:
-            raise FrameError(f"{party.roster.name(m)} answered the salt in another form than expected")
+        forms = ((counts.dtype, counts.shape), (digests.dtype, digests.shape))
+        arrays = check_form(party.roster.name(m), ID_DIGEST, party.communicator.receive(m), *forms)
+        check_numbers(party, m, arrays[0].tolist(), *(("rows", 0, MOST_ROWS),) * 2)
         for i, what in enumerate(("training", "evaluation")):
             if (arrays[1][i] != digests[i]).any() or arrays[0][i] != counts[i]:
                 raise UserError(_differ(active, party.roster.name(m), what, int(counts[i]), int(arrays[0][i])))

@@ -27,6 +27,7 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import U8, U64
 from mpfedxgb.ring.prg import os_entropy, shuffled
+from mpfedxgb.transport.frame import Form, check_form
 from mpfedxgb.transport.topology import MESH
 
 SIZES = "rows before the alignment"
@@ -38,11 +39,9 @@ CHUNK = 8192
 _BEAT = 1 / 3
 """Of a deadline: how often P_1 says that it is still there."""
 
-Form = tuple[type[np.generic], tuple[int, ...]]
 _ROWS = ("rows to align", 0, MOST_ROWS)
 _SIZE: Form = (np.int64, (1,))
 _KEY: Form = (np.uint8, (1, POINT_BYTES))
-_OTHER_FORM = "{} sent something of another form than the intersection has"
 
 Marks = npt.NDArray[np.bool_]
 Progress = Callable[[int, int], None]
@@ -278,8 +277,8 @@ def _hear_common(mine: _Mine, tags: U8, least: int) -> Marks:
     party, active = mine.party, mine.party.roster.name(ACTIVE)
     _step(party, "common", 1, 1)
     arrays = party.communicator.receive(ACTIVE, expected=tags.nbytes)
-    if len(arrays) != 1 or arrays[0].dtype != np.uint8 or arrays[0].shape[1:] != (TAG_BYTES,):
-        raise FrameError(_OTHER_FORM.format(active))
+    count = len(arrays[0]) if len(arrays) == 1 and arrays[0].ndim else len(tags)
+    check_form(active, COMMON, arrays, (np.uint8, (count, TAG_BYTES)))
     place = {tag.tobytes(): i for i, tag in enumerate(tags)}
     told = [place[tag.tobytes()] for tag in arrays[0] if tag.tobytes() in place]
     if not len(arrays[0]) == len(told) == len(set(told)) or len(told) < least:
@@ -307,9 +306,7 @@ def _take(party: Party, peer: int, *forms: Form) -> tuple[Array, ...]:
     """Return arrays of known types and shapes from a peer."""
     expected = sum(np.dtype(kind).itemsize * math.prod(shape) for kind, shape in forms)
     arrays = party.communicator.receive(peer, expected=expected)
-    if [(a.dtype, a.shape) for a in arrays] != [(np.dtype(kind), shape) for kind, shape in forms]:
-        raise FrameError(_OTHER_FORM.format(party.roster.name(peer)))
-    return arrays
+    return check_form(party.roster.name(peer), party.communicator.label, arrays, *forms)
 
 
 def _chunks(size: int) -> list[slice]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from mpfedxgb.errors import DoesNotFitError, FrameError
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.transport.frame import check_form
 
 MOST_ROWS = 1 << 26
 """Of a table, and of a batch to score."""
@@ -26,8 +27,7 @@ Bound = tuple[str, int, int]
 
 def check_told(party: Party, name: str, told: npt.NDArray[np.int64], *bounds: Bound) -> None:
     """Raise FrameError unless every participant told one number for each bound, within it; it names who told what."""
-    if told.shape != (party.roster.size, len(bounds)):
-        raise FrameError(f"{party.roster.name(ACTIVE)} announced {name} in another form than expected")
+    check_form(party.roster.name(ACTIVE), name, [told], (np.int64, (party.roster.size, len(bounds))))
     for m, numbers in enumerate(told.tolist(), ACTIVE):
         check_numbers(party, m, numbers, *bounds)
 
@@ -38,3 +38,9 @@ def check_numbers(party: Party, sender: int, numbers: Sequence[int], *bounds: Bo
         if not least <= number <= most:
             text = f"{party.roster.name(sender)} told of {number} {what}; from {least} to {most} are possible"
             raise DoesNotFitError(text) if sender == party.role else FrameError(text)
+
+
+def check_flag(party: Party, name: str, flag: int) -> None:
+    """Raise FrameError unless what the active participant broadcast as yes or no is 1 or 0."""
+    if flag not in (0, 1):
+        raise FrameError(f"malformed {name} from {party.roster.name(ACTIVE)}: got {flag}, expected 0 or 1")

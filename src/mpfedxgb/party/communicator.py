@@ -348,13 +348,45 @@ class Communicator:
         return self._wait_for_dealer if peer == COORDINATOR else self._wait
 
     def _failure(self, peer: int, frame: Frame) -> PeerFailedError:
-        """Return what an abort says; of an origin that is no role, the sender takes the place."""
+        """Return what an abort says; of an origin that is no role, the sender takes the place.
+
+        A sender may name any role. One that is connected with this role is asked itself: what it said counts.
+        """
+        origin, reason, kind = self._texts(frame)
+        sender = self.roster.name(peer)
+        failed = next((role for role in self.roster.roles if self.roster.name(role) == origin), peer)
+        if failed == peer:
+            return PeerFailedError(sender, reason, kind, sender)
+        return self._own_words(failed) or PeerFailedError(origin, reason, kind, sender)
+
+    def _texts(self, frame: Frame) -> tuple[str, str, str]:
+        """Return origin, reason and kind of an abort."""
         if len(frame.arrays) != 3 or any(array.dtype != np.uint8 for array in frame.arrays):
             raise FrameError("an abort carries three texts: its origin, its reason and its kind")
         blobs = (array.tobytes()[:_MAX_TEXT] for array in frame.arrays)
         origin, reason, kind = (printable(blob.decode(errors="replace")) for blob in blobs)
-        is_role = any(origin == self.roster.name(role) for role in self.roster.roles)
-        return PeerFailedError(origin if is_role else self.roster.name(peer), reason, kind)
+        return origin, reason, kind
+
+    def _own_words(self, role: int) -> PeerFailedError | None:
+        """Return what a role that is said to have failed says of itself; None if it says nothing, or is no neighbour.
+
+        An honest one has told all its neighbours, so that its words are on their way.
+        """
+        if role not in self.roster.neighbours(self.role, self.settings.topology):
+            return None
+        end = time.monotonic() + min(_LAST_WORDS, self.settings.deadline / 4)
+        try:
+            while True:
+                left = max(0.0, end - time.monotonic())
+                frame = decode(self.transport.receive(role, left), self.settings.max_frame_bytes)
+                if frame.kind is Kind.ABORT:
+                    self._check_ours(role, frame)
+                    origin, reason, kind = self._texts(frame)
+                    return PeerFailedError(origin, reason, kind, origin) if origin == self.roster.name(role) else None
+                if not left:
+                    return None
+        except FederationError:
+            return None
 
 
 def _hello(settings: SessionSettings) -> bytes:

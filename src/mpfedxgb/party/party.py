@@ -25,7 +25,7 @@ from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import unpack_data
 from mpfedxgb.ring.prg import Source, draw
 from mpfedxgb.ring.ring import BIT, Ring, Shape
-from mpfedxgb.transport.frame import Kind
+from mpfedxgb.transport.frame import Kind, check_form
 from mpfedxgb.transport.topology import MESH
 
 ALL = -1
@@ -236,26 +236,24 @@ class Party:
         return {peer: self._elements(peer, arrays, expected[peer]) for peer, arrays in received.items()}
 
     def _elements(self, peer: int, arrays: Sequence[Array], specs: Sequence[Spec]) -> list[RingArray]:
-        if len(arrays) != len(specs):
-            raise FrameError(f"{self.roster.name(peer)} sent {len(arrays)} arrays where {len(specs)} were expected")
+        sender, name = self.roster.name(peer), self.communicator.label
+        check_form(sender, name, arrays, *((ring.dtype, wire_shape(ring, shape)) for ring, shape in specs))
+        for array, (ring, _) in zip(arrays, specs, strict=True):
+            if ring != BIT and not ring.holds(array):
+                raise FrameError(f"malformed {name} from {sender}: values outside {ring}")
         return [_from_wire(array, *spec) for array, spec in zip(arrays, specs, strict=True)]
 
     def announce(self, name: str, values: npt.ArrayLike | None, shape: Shape | None = None) -> npt.NDArray[np.int64]:
         """Tell the coordinator a public value that all participants know already, and return it.
 
-        Where the coordinator knows the `shape` that it has to have, it insists on it.
+        The coordinator insists on the `shape` if it knows which it has to have, as it nearly always does.
         Rounds: 0 among the participants; one hop to the coordinator. Reveals: `name` to the coordinator.
         """
         self.step(f"announce {name}")
         if self.is_coordinator:
             arrays = self.communicator.receive(ACTIVE, Kind.ANNOUNCE, MOST_ANNOUNCED_BYTES)
-            if len(arrays) != 1:
-                raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} in another form than expected")
-            public = arrays[0]
-            if public.dtype != np.int64:
-                raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} as {public.dtype} instead of int64")
-            if shape is not None and public.shape != shape:
-                raise FrameError(f"{self.roster.name(ACTIVE)} announced {name} in another form than expected")
+            wanted = shape if shape is not None or len(arrays) != 1 else arrays[0].shape
+            (public,) = check_form(self.roster.name(ACTIVE), name, arrays, (np.int64, wanted or ()))
         else:
             public = np.asarray(values, np.int64)
             if self.is_active:
@@ -302,17 +300,19 @@ class Party:
         self.ledger.record(name, "participants", public.size)
         return public
 
-    def tell_everyone(self, name: str, mine: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
-        """Return the public numbers of every participant, (M, count): each tells its own, the coordinator listens.
+    def tell_everyone(self, name: str, mine: npt.ArrayLike | None, shape: Shape = (1,)) -> npt.NDArray[np.int64]:
+        """Return the public numbers of every participant, (M, *shape): each tells its own, the coordinator listens.
 
-        In a star, an auxiliary makes sure that the active participant passes on what it said itself.
+        All roles know the `shape` of what each has to tell, and take no other. In a star, an auxiliary makes sure that
+        the active participant passes on what it said itself.
         Rounds: 1. Sent: count numbers by each auxiliary. Reveals: `name` to everyone.
         """
         self.step(f"tell {name}")
         if not self.is_coordinator:
             self.meter.now.rounds += 1
             self.meter.now.hops += 1 if self.topology == MESH else 2
-        rows = np.asarray([] if mine is None else mine, np.int64)
+        rows = np.zeros(shape, np.int64) if mine is None else np.asarray(mine, np.int64)
+        assert rows.shape == shape, (name, rows.shape, shape)
         if self.topology == MESH and not self.is_coordinator:
             told = self.communicator.exchange([(self.peers, [rows])], dict.fromkeys(self.peers, rows.nbytes))
             others = {m: self._as_numbers(m, name, rows.shape, arrays) for m, arrays in told.items()}
@@ -325,7 +325,7 @@ class Party:
             own, rows = rows, self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
             if (rows[self.role - 1] != own).any():
                 raise FrameError(f"{self.roster.name(ACTIVE)} passed on {name} of {self.name} other than it was told")
-        everyone = self.announce(name, None if self.is_coordinator else rows)
+        everyone = self.announce(name, None if self.is_coordinator else rows, (self.roster.size, *shape))
         self.ledger.record(name, "participants", everyone.size)
         return everyone
 
@@ -340,7 +340,7 @@ class Party:
             self.meter.now.hops += 2
         if not self.is_active:
             self.send([ACTIVE], [])
-            self.communicator.receive(ACTIVE, Kind.ANNOUNCE)
+            check_form(self.roster.name(ACTIVE), what, self.communicator.receive(ACTIVE, Kind.ANNOUNCE))
             return
         for role in (COORDINATOR, *self.others):
             self.receive(role, [])
@@ -350,9 +350,7 @@ class Party:
         return self._as_numbers(peer, name, shape, self.communicator.receive(peer, expected=8 * math.prod(shape)))
 
     def _as_numbers(self, peer: int, name: str, shape: Shape, arrays: Sequence[Array]) -> npt.NDArray[np.int64]:
-        if len(arrays) != 1 or arrays[0].dtype != np.int64 or arrays[0].shape != shape:
-            raise FrameError(f"{self.roster.name(peer)} told {name} in another form than expected")
-        numbers: npt.NDArray[np.int64] = arrays[0]
+        (numbers,) = check_form(self.roster.name(peer), name, arrays, (np.int64, shape))
         return numbers
 
 
@@ -403,11 +401,6 @@ def wire_shape(ring: Ring, shape: Shape) -> Shape:
 
 
 def _from_wire(array: Array, ring: Ring, shape: Shape) -> RingArray:
-    size = math.prod(shape)
-    if array.dtype != ring.dtype or array.shape != wire_shape(ring, shape):
-        raise FrameError(f"an array of {array.dtype}{list(array.shape)} came where {ring}{list(shape)} was expected")
     if ring == BIT:
-        return RingArray(BIT, unpack_data(array, size).reshape(shape))
-    if not ring.holds(array):
-        raise FrameError(f"an array came with values outside {ring}")
+        return RingArray(BIT, unpack_data(array, math.prod(shape)).reshape(shape))
     return RingArray(ring, array)

@@ -144,13 +144,15 @@ class Rehearsal(Party):
         self._said = None
         return public
 
-    def tell_everyone(self, name: str, mine: npt.ArrayLike | None) -> Numbers:
+    def tell_everyone(self, name: str, mine: npt.ArrayLike | None, shape: Shape = (1,)) -> Numbers:
         """Tell (see Party) what the participants are said to tell; without that, all pass what this role does."""
         said = self._told.get(name)
         if said is None:
-            said = np.tile(np.asarray([0] if mine is None else mine, np.int64), (self.roster.size, 1))
+            said = np.stack(
+                [np.zeros(shape, np.int64) if mine is None else np.asarray(mine, np.int64)] * self.roster.size
+            )
         self._said = self._mute.rows = said
-        everyone = super().tell_everyone(name, None if self.is_coordinator else said[self.role - 1])
+        everyone = super().tell_everyone(name, None if self.is_coordinator else said[self.role - 1], shape)
         self._said = None
         return everyone
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.errors import DoesNotFitError, FrameError
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.reveal import reveal
@@ -36,6 +36,8 @@ class Tags:
 
     secret: Secret
     kappa: dict[int, RingArray]
+    counts: dict[int, int]
+    """Candidates of each owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ def make_tags(party: Party, batch: Shape, counts: Sequence[tuple[int, int]], rin
             kappa[owner] = party.fresh_of(owner, ring, batch)
             mask = (kappa[owner] * -_OWNER).reshape(*batch, 1).broadcast_to(public.shape)
         pieces.append(Secret(masked, mask))
-    return Tags(concatenate(pieces), kappa)
+    return Tags(concatenate(pieces), kappa, dict(counts))
 
 
 def open_tags(party: Party, tags: Tags, winner: Secret | Shares, name: str) -> Opened:
@@ -83,4 +85,18 @@ def open_tags(party: Party, tags: Tags, winner: Secret | Shares, name: str) -> O
     if not party.follows_shapes and party.role in tags.kappa:
         index = (value - tags.kappa[party.role] * _OWNER).decode() >> 8
         local = np.where(owner == party.role, index, -1).astype(np.int64)
+    _check_winners(party, tags, name, owner, local)
     return Opened(owner, local)
+
+
+def _check_winners(
+    party: Party, tags: Tags, name: str, owner: npt.NDArray[np.int64], local: npt.NDArray[np.int64]
+) -> None:
+    """Raise FrameError if a winner is none of the candidates: some role sent a wrong share, correction or owner."""
+    unknown = sorted(set(owner.ravel().tolist()) - set(tags.counts))
+    if unknown:
+        sender = f" from {party.roster.name(ACTIVE)}" if party.is_coordinator else ""
+        raise FrameError(f"malformed {name}{sender}: got the owner {unknown[0]}, expected one of {sorted(tags.counts)}")
+    own, count = local[owner == party.role], tags.counts.get(party.role, 0)
+    if not party.follows_shapes and ((own < 0) | (own >= count)).any():
+        raise FrameError(f"malformed {name}: got a winner of {party.name} that is none of its {count} candidates")

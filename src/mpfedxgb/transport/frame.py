@@ -24,6 +24,8 @@ import numpy.typing as npt
 from mpfedxgb.errors import FrameError
 
 Array = npt.NDArray[Any]
+Form = tuple[npt.DTypeLike, tuple[int, ...]]
+"""Type and shape of an array that is expected."""
 
 MAGIC = b"MPFX"
 VERSION = 1
@@ -38,6 +40,9 @@ _ARRAY = struct.Struct("<BB")
 _DTYPES = (np.dtype("<u1"), np.dtype("<u8"), np.dtype("<i8"))
 MAX_HEADER_BYTES = _FIXED.size + MAX_LABEL_BYTES + MAX_ARRAYS * (_ARRAY.size + 8 * MAX_AXES)
 """Most that a frame has beside the bytes of its arrays."""
+
+_MOST_SHOWN = 4
+"""Arrays that an error lists."""
 
 _CODES = {dtype: code for code, dtype in enumerate(_DTYPES)}
 
@@ -80,6 +85,20 @@ class Frame:
     def payload_bytes(self) -> int:
         """Bytes of the arrays, without the header."""
         return sum(array.nbytes for array in self.arrays)
+
+
+def check_form(sender: str, name: str, arrays: Sequence[Array], *forms: Form) -> tuple[Array, ...]:
+    """Return the arrays of a message; raise FrameError, naming what came, unless they have these types and shapes."""
+    expected = [(np.dtype(kind), shape) for kind, shape in forms]
+    found = [(array.dtype, array.shape) for array in arrays]
+    if found != expected:
+        raise FrameError(f"malformed {name} from {sender}: got {_forms(found)}, expected {_forms(expected)}")
+    return tuple(arrays)
+
+
+def _forms(forms: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]) -> str:
+    shown = ", ".join(f"{kind}{shape}" for kind, shape in forms[:_MOST_SHOWN])
+    return f"{shown} and {len(forms) - _MOST_SHOWN} more" if len(forms) > _MOST_SHOWN else shown or "nothing"
 
 
 def short_label(label: str) -> str:

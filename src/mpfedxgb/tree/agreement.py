@@ -46,7 +46,7 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     if scorer is not None:
         mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds]
         mine += [int(scorer.holds_shares), int(scorer.takes_all)]
-    told = party.tell_everyone(ROWS_TO_SCORE, mine)
+    told = party.tell_everyone(ROWS_TO_SCORE, mine, (len(_SIZES),))
     check_told(party, ROWS_TO_SCORE, told, *_SIZES)
     rows, trees, limits, shared, takes_all = told.T
     if len(set(rows)) > 1:
@@ -65,9 +65,7 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     if scorer is not None:
         outlines = [outline(tree, i % classes, party.role) for i, tree in enumerate(scorer.trees[:limit])]
         numbers = [_to_numbers(o, party.roster.size) for o in outlines]
-    public = party.tell_everyone(TREE_SHAPE, numbers)
-    if public.shape != (party.roster.size, limit, 2 + party.roster.size):
-        raise FrameError(f"{party.roster.name(ACTIVE)} announced {TREE_SHAPE} in another form than expected")
+    public = party.tell_everyone(TREE_SHAPE, numbers, (limit, 2 + party.roster.size))
     if (public != public[0]).any():
         raise UserError(_OTHER_TREES)
     _check_outlines(party, public[0], classes)

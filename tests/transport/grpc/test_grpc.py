@@ -243,7 +243,7 @@ def test_a_paused_peer_is_lost_after_the_silence_that_the_settings_allow(two: Lo
         end.send(frozen, b"still there?", LONG)
         assert end.receive(frozen, LONG) == b"still there?"
         peer.send_signal(signal.SIGSTOP)
-        with pytest.raises(PeerFinishedError, match="connection to .* was lost"):
+        with pytest.raises(PeerFinishedError, match=r"connection to .* was lost"):
             Call(end.receive, frozen, 10 * LONG).result()
         end.close()
 

@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 
 from contracts.transport_contract import LONG, ROOM, SHORT
-from mpfedxgb.errors import HandshakeError, MissingPeerError, PeerFinishedError, PeerTimeoutError, SettingsError, UserError
+from mpfedxgb.errors import (
+    HandshakeError,
+    MissingPeerError,
+    PeerFinishedError,
+    PeerTimeoutError,
+    SettingsError,
+    UserError,
+)
 from mpfedxgb.transport.grpc import Endpoints, waiting
 from mpfedxgb.transport.grpc.rendezvous import METHOD, OPTIONS, Introduction, Refusal, Rendezvous
 from mpfedxgb.transport.grpc.server import Server

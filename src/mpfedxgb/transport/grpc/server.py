@@ -50,9 +50,7 @@ class Server:
     Raises UserError if the port cannot be had.
     """
 
-    def __init__(
-        self, rendezvous: Rendezvous, listen: str, identity: Identity, max_block: int, silence: float
-    ) -> None:
+    def __init__(self, rendezvous: Rendezvous, listen: str, identity: Identity, max_block: int, silence: float) -> None:
         self._rendezvous, self._max_block = rendezvous, max_block
         self._threads = Threads(f"{identity.name}-admits")
         self._readers: list[threading.Thread] = []

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.errors import FrameError
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.argmax import fractions, winning_tags
@@ -108,7 +109,16 @@ def sign_of_fraction(party: Party, G: Secret, H: Secret) -> Ints:
     numerator = reveal(party, G, P_2, NUMERATOR)
     sign = signs(numerator) if party.role == P_2 else np.zeros(G.shape, np.int64)
     sign = party.tell(P_2, ACTIVE, COMPARISON, sign)
-    return party.broadcast(COMPARISON, sign * signs(denominator) if party.is_active else sign)
+    _check_signs(party, P_2, sign)
+    sign = party.broadcast(COMPARISON, sign * signs(denominator) if party.is_active else sign)
+    _check_signs(party, ACTIVE, sign)
+    return sign
+
+
+def _check_signs(party: Party, sender: int, sign: Ints) -> None:
+    """Raise FrameError unless signs are 1, 0 or -1."""
+    if not np.isin(sign, (-1, 0, 1)).all():
+        raise FrameError(f"malformed {COMPARISON} from {party.roster.name(sender)}: got other numbers than -1, 0 and 1")
 
 
 def MUL(party: Party, *pairs: tuple[Secret, Secret]) -> list[Secret]:

@@ -17,6 +17,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.errors import FrameError
+from mpfedxgb.party.bounds import check_numbers
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.lift import lift_secret
@@ -131,5 +133,10 @@ def _step_size(party: Party, a: Secret, rules: LeafRules, label: str) -> npt.NDA
     restored = reveal(party, shares, ACTIVE, STEP_SIZE)
     step = np.zeros(a.shape, np.int64)
     if party.is_active:
-        step = np.array([(1 << rules.step_bits) // int(v) for v in restored.decode()], np.int64)
-    return party.broadcast(STEP_SIZE, step)
+        whole = [int(v) for v in restored.decode()]
+        if min(whole, default=1) < 1:
+            raise FrameError(f"malformed {STEP_SIZE}: got a sum below 1; some role sent a wrong share or correction")
+        step = np.array([(1 << rules.step_bits) // v for v in whole], np.int64)
+    steps = party.broadcast(STEP_SIZE, step)
+    check_numbers(party, ACTIVE, steps.tolist(), *[("as step size", 1, 1 << rules.step_bits)] * len(steps))
+    return steps

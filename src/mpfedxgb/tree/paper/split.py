@@ -36,7 +36,7 @@ def index_features(party: Party, mine: list[int]) -> FeatureIndex:
     check_told(party, FEATURE_SIZES, features, ("features", 0, MOST_COLUMNS))
     counts = features[:, 0]
     padded = None if party.is_coordinator else mine + [0] * (int(counts.max()) - len(mine))
-    told = party.tell_everyone(FEATURE_SIZES, padded)
+    told = party.tell_everyone(FEATURE_SIZES, padded, (int(counts.max()),))
     check_told(party, FEATURE_SIZES, told, *[("candidate columns of a feature", 0, MOST_COLUMNS)] * int(counts.max()))
     sizes = tuple(tuple(int(s) for s in row[:count]) for row, count in zip(told, counts, strict=True))
     total = int(counts.sum())
