@@ -59,11 +59,11 @@ def lose_at_end(patch: pytest.MonkeyPatch, name: str, first: bool, after: bool) 
     """Lose a role before or after it tells the others of its last round, or of its model."""
     plain = Party.tell_everyone
 
-    def tell(self: Party, what: str, mine: Any) -> Any:
+    def tell(self: Party, what: str, mine: Any, shape: tuple[int, ...] = (1,)) -> Any:
         here = what == "last round kept, model written" and self.name == name and (mine == [1]) == first
         if here and not after:
             raise LostError
-        told = plain(self, what, mine)
+        told = plain(self, what, mine, shape)
         if here:
             raise LostError
         return told

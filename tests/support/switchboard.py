@@ -31,7 +31,7 @@ class Switchboard:
         self._closed = False
         self._changed = threading.Condition()
 
-    def open(self, settings: RoleSettings, timeout: float, serves: bool = False) -> Transport:
+    def open(self, settings: RoleSettings, timeout: float, serves: bool = False, again: bool = False) -> Transport:
         """Stand in for `session.open_transport`."""
         with self._changed:
             self._asking.add(settings.number)

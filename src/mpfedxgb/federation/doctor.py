@@ -47,12 +47,13 @@ from mpfedxgb.federation.workers import own_workers
 from mpfedxgb.intersection.group import check_available
 from mpfedxgb.report.versions import version_of
 from mpfedxgb.transport.address import Address
+from mpfedxgb.transport.expiry import SOON
 from mpfedxgb.tree.level import TableSizes
 
 if TYPE_CHECKING:
     from mpfedxgb.transport.grpc.tls import Identity
 
-SOON_DAYS = 14
+SOON_DAYS = SOON.days
 """A certificate that ends earlier is a warning."""
 
 LITTLE_DISK = 1 << 30

@@ -86,15 +86,16 @@ def state_folder(settings: RoleSettings) -> Path:
     return settings.role.state
 
 
-def open_transport(settings: RoleSettings, timeout: float, serves: bool = False) -> Transport:
+def open_transport(settings: RoleSettings, timeout: float, serves: bool = False, again: bool = False) -> Transport:
     """Connect this role with its neighbours, over the transport of its settings; waits at most `timeout` seconds.
 
     A role that serves waits on as long as anybody else waits with it; unless there is a new certificate, of which those
-    who come later have to be told.
+    who come later have to be told. One that connects `again` waits for a new certificate if its own has ended.
     """
     connection = settings.connection_settings(timeout, _CAPACITY)
     interim = InterimFrames(settings.roster, settings.number, settings.session_settings())
-    return transports.open_transport(settings.network.transport, replace(connection, serves=serves, interim=interim))
+    connection = replace(connection, serves=serves, interim=interim, again=again)
+    return transports.open_transport(settings.network.transport, connection)
 
 
 class Stopper:
@@ -137,9 +138,11 @@ def run_session(
     """
     folder = SessionFolder(settings, training)
     kernels.warm_up()
+    again = False
     while True:
         attempt = folder.next_attempt()
-        transport = _open_in_time(settings)
+        transport = _open_in_time(settings, again)
+        again = True
         _log.info("%s is connected with its peers (attempt %d)", settings.role.name, attempt)
         outcome = _run(settings, program, private, transport, folder, attempt, stopper)
         if outcome.error is None:
@@ -152,13 +155,13 @@ def run_session(
         time.sleep(_PAUSE)
 
 
-def _open_in_time(settings: RoleSettings) -> Transport:
+def _open_in_time(settings: RoleSettings, again: bool) -> Transport:
     """Connect, and where this machine has no room for that, try again as long as others would be waited for."""
     timeout = settings.network.connect_timeout
     end = time.monotonic() + timeout
     while True:
         try:
-            return open_transport(settings, timeout)
+            return open_transport(settings, timeout, again=again)
         except ExhaustedError as error:
             if time.monotonic() >= end:
                 raise
@@ -219,19 +222,20 @@ def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -
     """
     folder = SessionFolder(settings)
     kernels.warm_up()
-    pause = _PAUSE
+    pause, again = _PAUSE, False
     while True:
         try:
-            transport = open_transport(settings, settings.network.connect_timeout, serves=True)
+            transport = open_transport(settings, settings.network.connect_timeout, serves=True, again=again)
         except MissingPeerError as error:
             _log.info("%s; still waiting", error)
+            again = True
             continue
         except (HandshakeError, ExhaustedError) as error:  # what is wrong elsewhere may be mended while this role stays
             _log.warning("%s; trying again in %g seconds", error, pause)
             time.sleep(pause)
-            pause = min(_LONGEST_PAUSE, 2 * pause)
+            pause, again = min(_LONGEST_PAUSE, 2 * pause), True
             continue
-        pause = _PAUSE
+        pause, again = _PAUSE, True
         outcome = _run(settings, program, private, transport, folder, folder.next_attempt())
         if outcome.error is None:
             _log.info("%s has finished a session", settings.role.name)

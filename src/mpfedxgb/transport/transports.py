@@ -101,6 +101,9 @@ class ConnectionSettings:
         What those who are there are told in the meantime; nothing if None.
     topology : str
         How participants are connected; the same at all roles.
+    again : bool
+        Whether this role has been connected, or has waited, before. One that starts with a certificate that has ended,
+        or that cannot be read, is refused; later the role waits until there is a new one.
     """
 
     role: int
@@ -116,6 +119,7 @@ class ConnectionSettings:
     serves: bool = False
     interim: InterimMessages | None = None
     topology: str = STAR
+    again: bool = False
 
 
 def open_transport(name: str, settings: ConnectionSettings) -> Transport:

@@ -6,7 +6,8 @@ import threading
 import time
 from typing import Any
 
-from mpfedxgb.errors import FrameError, HandshakeError, PeerTimeoutError, printable
+from mpfedxgb.errors import FrameError, HandshakeError, PeerTimeoutError, SettingsError, printable
+from mpfedxgb.transport.expiry import ExpiryWatch
 from mpfedxgb.transport.grpc.rendezvous import (
     LOOK,
     METHOD,
@@ -58,9 +59,10 @@ class Client:
         max_block: int,
         silence: float,
         end: float,
+        watch: ExpiryWatch | None = None,
     ) -> None:
         self._rendezvous, self._peer, self._address, self._identity = rendezvous, peer, address, identity
-        self._max_block, self._silence, self._end = max_block, silence, end
+        self._max_block, self._silence, self._end, self._watch = max_block, silence, end, watch
         self._name = rendezvous.names[peer]
         self._credentials = identity.channel_credentials()
         self._call: _Call | None = None
@@ -124,8 +126,12 @@ class Client:
         elif not refused:
             try:
                 self._identity.probe(self._address, self._name, min(_PROBE, max(LOOK, self._end - time.monotonic())))
-            except PeerTimeoutError as error:
+            except (PeerTimeoutError, SettingsError) as error:  # files that are just replaced are no reason to give up
                 return str(error)
+            except HandshakeError as error:
+                if self._watch is None or not self._watch.has_ended:
+                    raise
+                return str(error)  # there may be a new certificate soon
         return details
 
 

@@ -37,6 +37,7 @@ from mpfedxgb.errors import (
     SettingsError,
     is_exhaustion,
 )
+from mpfedxgb.transport.expiry import now_utc
 from mpfedxgb.transport.transports import Credentials
 
 SUITES_VARIABLE = "GRPC_SSL_CIPHER_SUITES"
@@ -83,7 +84,15 @@ class Identity:
     key: bytes = field(repr=False)
 
     @classmethod
-    def load(cls, name: str, ca: Path, certificate: Path, key: Path, passphrase: bytes | None = None) -> Identity:
+    def load(
+        cls,
+        name: str,
+        ca: Path,
+        certificate: Path,
+        key: Path,
+        passphrase: bytes | None = None,
+        may_have_ended: bool = False,
+    ) -> Identity:
         """Return a role's identity from PEM files.
 
         Parameters
@@ -98,6 +107,8 @@ class Identity:
             The private key, encrypted if there is a passphrase.
         passphrase : bytes or None
             Of the private key.
+        may_have_ended : bool
+            Whether to take a certificate that has expired, for a role that waits for a new one.
 
         Raises SettingsError, naming the file and what to do about it.
         """
@@ -114,7 +125,7 @@ class Identity:
             )
         path = _path_to_root(chain, roots, certificate, ca)
         for link in path:
-            _check_dates(link, ca if link in roots else certificate)
+            _check_dates(link, ca if link in roots else certificate, may_have_ended)
         return cls(
             name,
             ca,
@@ -131,9 +142,10 @@ class Identity:
         )
 
     @classmethod
-    def of(cls, name: str, credentials: Credentials) -> Identity:
+    def of(cls, name: str, credentials: Credentials, may_have_ended: bool = False) -> Identity:
         """Return the identity of the role with these files."""
-        return cls.load(name, credentials.ca, credentials.certificate, credentials.key, credentials.passphrase)
+        files = credentials.ca, credentials.certificate, credentials.key
+        return cls.load(name, *files, credentials.passphrase, may_have_ended)
 
     def __reduce__(self) -> NoReturn:
         raise SecretError("an identity contains a private key and is not pickled; load it where it is needed")
@@ -328,14 +340,14 @@ def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     return True
 
 
-def _check_dates(certificate: x509.Certificate, path: Path) -> None:
-    now = dt.datetime.now(dt.UTC)
+def _check_dates(certificate: x509.Certificate, path: Path, may_have_ended: bool) -> None:
+    now = now_utc()
     if now < certificate.not_valid_before_utc:
         raise SettingsError(
             f"the certificate in {path} is valid only from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on, "
             f"and it is {now:%Y-%m-%d %H:%M} UTC; wait, or set the clock right"
         )
-    if now > certificate.not_valid_after_utc:
+    if now > certificate.not_valid_after_utc and not may_have_ended:
         raise SettingsError(
             f"the certificate in {path} expired at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and it is "
             f"{now:%Y-%m-%d %H:%M} UTC; get a new one, or set the clock right"

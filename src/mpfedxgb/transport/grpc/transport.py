@@ -16,10 +16,13 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
+from mpfedxgb.transport.expiry import READ_EVERY, ExpiryWatch
 from mpfedxgb.transport.grpc.client import Client
-from mpfedxgb.transport.grpc.rendezvous import LOOK, Endpoints, Introduction, Rendezvous
+from mpfedxgb.transport.grpc.rendezvous import LOOK, Endpoints, Introduction, Rendezvous, log
 from mpfedxgb.transport.grpc.server import Server
 from mpfedxgb.transport.grpc.stream import PeerStream
 from mpfedxgb.transport.grpc.threads import join
@@ -39,26 +42,58 @@ LAST_LINGER = 1.0
 
 def open_transport(settings: ConnectionSettings) -> GrpcTransport:
     """Connect a role with its neighbours as its settings say (see transports.py)."""
-    assert settings.credentials is not None
     endpoints = Endpoints(
         settings.names,
         {role: str(address) for role, address in settings.addresses.items()},
         None if settings.listen is None else str(settings.listen),
     )
-    identity = Identity.of(settings.names[settings.role], settings.credentials)
-    return connect(
-        settings.role,
-        endpoints,
-        identity,
-        settings.federation,
-        settings.timeout,
-        settings.capacity,
-        settings.max_block,
-        silence=settings.silence,
-        stays=identity.is_current if settings.serves else None,
-        interim=settings.interim,
-        topology=settings.topology,
-    )
+    timeout, end = settings.timeout, time.monotonic() + settings.timeout
+    while True:
+        identity, watch = _identity(settings, end)
+        try:
+            return connect(
+                settings.role,
+                endpoints,
+                identity,
+                settings.federation,
+                timeout,
+                settings.capacity,
+                settings.max_block,
+                silence=settings.silence,
+                stays=identity.is_current if settings.serves else None,
+                interim=settings.interim,
+                topology=settings.topology,
+                watch=watch,
+            )
+        except _Renewed:
+            settings, timeout = replace(settings, again=True), max(LOOK, end - time.monotonic())
+
+
+def _identity(settings: ConnectionSettings, end: float) -> tuple[Identity, ExpiryWatch]:
+    """Return a role's identity and what looks after it; a role that has run before waits until its files can be used.
+
+    Raises SettingsError at the start of a role, and MissingPeerError later, when it has waited in vain until `end`.
+    """
+    assert settings.credentials is not None
+    load = partial(Identity.of, settings.names[settings.role], settings.credentials)
+    told = ""
+    while True:
+        try:
+            identity = load(may_have_ended=settings.again)
+            return identity, ExpiryWatch(identity.name, identity.certificate_file, identity.expires, load)
+        except SettingsError as error:
+            if not settings.again:
+                raise
+            if time.monotonic() >= end:
+                raise MissingPeerError(f"{settings.names[settings.role]} cannot connect: {error}") from None
+            if told != str(error):
+                told = str(error)
+                log.warning("%s; reading the files again", error)
+        time.sleep(min(READ_EVERY, max(0.0, end - time.monotonic())))
+
+
+class _Renewed(Exception):  # noqa: N818 # no error: the role connects anew
+    """The certificate with which a role waited has ended, and there is a new one."""
 
 
 def connect(
@@ -74,6 +109,7 @@ def connect(
     stays: Callable[[], bool] | None = None,
     interim: InterimMessages | None = None,
     topology: str = STAR,
+    watch: ExpiryWatch | None = None,
 ) -> GrpcTransport:
     """Connect a role with its neighbours.
 
@@ -103,6 +139,8 @@ def connect(
         What those who are there are told in the meantime; nothing if None.
     topology : str
         How participants are connected; all roles must give the same.
+    watch : ExpiryWatch or None
+        Looks after the certificate while this role waits.
 
     Raises
     ------
@@ -119,8 +157,12 @@ def connect(
     me = Introduction(identity.name, federation, capacity, endpoints.names, topology)
     transport = GrpcTransport(role, Rendezvous(role, me, endpoints.names, expected))
     try:
-        transport._open(endpoints, identity, max_block, silence, math.inf if stays else time.monotonic() + timeout)
-        transport._wait(timeout, stays, interim)
+        end = math.inf if stays else time.monotonic() + timeout
+        transport._open(endpoints, identity, max_block, silence, end, watch)
+        transport._wait(timeout, stays, interim, watch)
+    except _Renewed:  # without a word: who waits for this role finds it again
+        transport.close()
+        raise
     except BaseException as error:
         transport._part(error, interim)
         raise
@@ -137,7 +179,15 @@ class GrpcTransport:
         self._closing = threading.Lock()
         _open.add(self)
 
-    def _open(self, endpoints: Endpoints, identity: Identity, max_block: int, silence: float, end: float) -> None:
+    def _open(
+        self,
+        endpoints: Endpoints,
+        identity: Identity,
+        max_block: int,
+        silence: float,
+        end: float,
+        watch: ExpiryWatch | None,
+    ) -> None:
         """Listen and dial, as this role has to; dialling ends at `end`."""
         rendezvous = self._rendezvous
         identity.check_usage(listens=bool(rendezvous.callers), dials=bool(rendezvous.called))
@@ -147,15 +197,25 @@ class GrpcTransport:
                 raise SettingsError(f"{identity.name} has to listen, but has nothing to listen on; give its host:port")
             self._server = Server(rendezvous, endpoints.listen, identity, max_block, silence)
         for peer, address in addresses.items():
-            self._clients.append(Client(rendezvous, peer, address, identity, max_block, silence, end))
+            self._clients.append(Client(rendezvous, peer, address, identity, max_block, silence, end, watch))
 
-    def _wait(self, timeout: float, stays: Callable[[], bool] | None, interim: InterimMessages | None) -> None:
-        """Wait until everybody is there, and say for whom."""
+    def _wait(
+        self,
+        timeout: float,
+        stays: Callable[[], bool] | None,
+        interim: InterimMessages | None,
+        watch: ExpiryWatch | None,
+    ) -> None:
+        """Wait until everybody is there, and say for whom; raise _Renewed if that takes another certificate."""
         rendezvous, end = self._rendezvous, time.monotonic() + timeout
         waiting = Waiting(rendezvous, interim, timeout)
         waiting.say()
+        if watch is not None:
+            watch.look()
         while not rendezvous.wait(min(LOOK, max(0.0, end - time.monotonic()))):
             waiting.say()
+            if watch is not None and watch.look():
+                raise _Renewed
             if time.monotonic() < end:
                 continue
             if rendezvous.give_up(keep_who_is_there=stays is not None and stays()):
