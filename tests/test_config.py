@@ -86,6 +86,7 @@ def test_everyone_is_more_patient_than_the_active_participant() -> None:
         settings = SessionSettings(deadline=deadline)
         assert settings.longer_deadline == pytest.approx(1.5 * deadline)
         assert settings.longer_deadline > settings.deadline
+        assert settings.silence > settings.longer_deadline
 
 
 @pytest.mark.parametrize(

@@ -183,3 +183,8 @@ class SessionSettings:
     def longer_deadline(self) -> float:
         """Seconds that the others wait."""
         return 1.5 * self.deadline
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a sign of life after which a connection is lost: the deadlines have spoken before."""
+        return 2.0 * self.deadline

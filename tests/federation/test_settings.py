@@ -174,6 +174,7 @@ class TestSecrets:
         monkeypatch.setenv("OWN_PASSPHRASE", "correct horse")
         settings = RoleSettings.from_dict(full("bank"))
         told = settings.connection_settings(timeout=3.0, capacity=1 << 20)
+        assert told.silence == 2 * settings.network.deadline
         assert told.credentials is not None
         assert told.credentials.passphrase == b"correct horse"
         assert (told.role, told.names) == (1, ("coordinator", "bank", "telecom"))

@@ -41,7 +41,7 @@ def test_a_flood_of_wait_frames_does_not_move_the_end(tmp_path: Path, caplog: py
     caplog.set_level("INFO", "mpfedxgb.session")
     over = threading.Event()
     with loopback(tmp_path, roles=3) as federation:
-        ends = federation.form([(0, 2), (1, 2)])
+        ends = federation.form([(0, 2), (1, 2)], capacity=1 << 14)
         floods = [Call(flood, ends[role], role, [2], over) for role in (0, 1)]
         began = time.monotonic()
         comm = Communicator(ends[2], ROSTER, 2, SETTINGS, Meter(), FIRST_WAIT)
@@ -67,6 +67,16 @@ def test_a_peer_that_waits_has_a_quarter_longer_to_give_up() -> None:
     hub.end(0).send(2, words.waiting(["retail"]), LONG)
     comm = Communicator(hub.end(2), ROSTER, 2, SETTINGS, Meter(), first_wait=0.4)
     with pytest.raises(PeerTimeoutError, match=r"telecom has waited 0\.5 seconds for coordinator, which says"):
+        comm.receive_greeting(0)
+
+
+def test_a_long_list_of_missing_roles_may_be_cut() -> None:
+    """What a frame says is bounded; the last name of many is then no name."""
+    many = Roster(tuple(f"p{number:02}-{'x' * 55}" for number in range(50)))
+    hub = MemoryHub(many.links(), 1 << 20)
+    hub.end(0).send(2, InterimFrames(many, 0, SETTINGS).waiting(many.participants), LONG)
+    comm = Communicator(hub.end(2), many, 2, SETTINGS, Meter(), first_wait=0.4)
+    with pytest.raises(PeerTimeoutError, match=f"says that it waits for {many.participants[0]}, .*x$"):
         comm.receive_greeting(0)
 
 

@@ -221,11 +221,13 @@ class Communicator:
 
     def _note_wait(self, peer: int, frame: Frame) -> None:
         """Remember for whom a peer says that it waits; it may name roles of this session only."""
-        text = b"".join(array.tobytes() for array in frame.arrays)[:_MAX_TEXT].decode(errors="replace")
-        known = {self.roster.name(role) for role in self.roster.roles}
-        if not known.issuperset(text.split(", ")):
+        text = b"".join(array.tobytes() for array in frame.arrays)
+        names = text[:_MAX_TEXT].decode(errors="replace").split(", ")
+        if len(text) >= _MAX_TEXT and len(names) > 1:
+            names.pop()  # it may be cut
+        if not {self.roster.name(role) for role in self.roster.roles}.issuperset(names):
             raise FrameError(f"{self.roster.name(peer)} says that it waits for somebody who is no role of this session")
-        self._awaited[peer] = text
+        self._awaited[peer] = ", ".join(names)
 
     def _whole(self, peer: int, frame: Frame, expected: int) -> bytes:
         """Return a message whose first part has come, when the others have too; memory is taken as they come."""

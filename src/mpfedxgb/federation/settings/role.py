@@ -174,7 +174,7 @@ class RoleSettings:
             timeout=timeout,
             capacity=capacity,
             max_block=self.network.max_frame_mb << 20,
-            silence=self.session_settings().longer_deadline,
+            silence=self.session_settings().silence,
             topology=self.network.topology,
         )
 
