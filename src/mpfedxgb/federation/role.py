@@ -18,7 +18,7 @@ import pandas as pd
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.boosting.checkpoint import Checkpoints
-from mpfedxgb.boosting.choices import forget_private_key
+from mpfedxgb.boosting.choices import forget_private_key, label_commitment, label_salt, private_key
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.setup import TrainData
@@ -53,6 +53,7 @@ from mpfedxgb.intersection.intersect import Marks, Progress
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.meter import Meter
+from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.workers.cluster import Cluster
 
 _AFTER_A_STOP = 5.0
@@ -168,6 +169,10 @@ def _train(
     tables = [r.table.match(rows.table.names, _categories(rows)) for r in others]
     training = belongs_to(settings, [rows.table, *tables], labels)
     checkpoints, finished = _checkpoints(settings, training, restart)
+    commitment = None
+    if labels is not None:
+        key = private_key(state_folder(settings) / settings.session.name, os_entropy)
+        commitment = label_commitment(label_salt(key), numbers_of(labels))
 
     def whole(found: TrainResult) -> PartialModel:
         return found.model if classes is None else replace(found.model, classes=classes)
@@ -184,6 +189,7 @@ def _train(
         cluster,
         on_progress,
         write_model,
+        commitment,
     )
     started = time.perf_counter()
     try:
@@ -376,17 +382,19 @@ def _categories(rows: Rows) -> dict[str, tuple[str, ...]]:
 
 def belongs_to(settings: RoleSettings, tables: Sequence[Table], labels: Labels | None) -> dict[str, Any]:
     """Return what makes a training another one at this role: if any of it changes, so do checkpoints and choices."""
-    numbers: list[Floats | None] = []
-    if labels is not None:
-        base = None if labels.base_score is None else np.array([labels.base_score])
-        numbers = [labels.y, labels.weight, *labels.eval_y, *labels.eval_weight, base]
     return {
         "session": settings.session_name,
         "role": settings.role.name,
         "participants": list(settings.roster.participants),
         "parameters": settings.training.to_dict(),
-        "data": data_digest(tables, numbers),
+        "data": data_digest(tables, [] if labels is None else numbers_of(labels)),
     }
+
+
+def numbers_of(labels: Labels) -> list[Floats | None]:
+    """Return what the active participant alone brings to a training: labels, row weights and base score."""
+    base = None if labels.base_score is None else np.array([labels.base_score])
+    return [labels.y, labels.weight, *labels.eval_y, *labels.eval_weight, base]
 
 
 def _checkpoints(settings: RoleSettings, training: dict[str, Any], restart: bool) -> tuple[Checkpoints, Finished]:
