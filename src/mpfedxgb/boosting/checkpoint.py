@@ -129,7 +129,8 @@ class Checkpoints:
             added = [line.added for line in lines[1 : rounds + 1]]
             trees = tuple(tree for one in added for tree in one.trees)
             state = replace(last.added, trees=trees, evaluation=_joined(added, self._margins_to_go_on(last)))
-        common = CommonRound(max(rounds, self.common()), self._labels)
+        labels = self._labels or read_common(self.folder, self.belongs_to).labels
+        common = CommonRound(max(rounds, self.common()), labels)
         trying(partial(write_common, self.folder, self.belongs_to, common), f"cannot write {self.folder / COMMON}")
         self._cut(last)
         return state

@@ -59,8 +59,8 @@ HELP = {
     ExitCode.PEER_FAILED: "Another role stopped and said why; look at that role's own log, and mend it there.",
     ExitCode.GARBLED: "Bytes arrived that are no message of this run. Make sure that all roles run the same version "
     "and that nothing between them changes traffic.",
-    ExitCode.CHECKPOINT: "A checkpoint cannot be written, read or used: disk full, damaged file, or another training "
-    "under the same session name.",
+    ExitCode.CHECKPOINT: "A checkpoint cannot be written, read or used: disk full, damaged file, another training "
+    "under the same session name, or another process that is at work with the same state folder.",
     ExitCode.STOPPED: "Somebody stopped this role with SIGTERM or SIGINT; the others were told. Start again to go on.",
     ExitCode.MEMORY: "There is not enough memory or disk on this machine, or for this process; `mpfedxgb plan` "
     "tells how much a training takes. Give it more, name a spool, or take fewer rows, columns or bins, and start again "

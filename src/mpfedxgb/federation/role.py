@@ -29,6 +29,7 @@ from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
 from mpfedxgb.federation.aligning import Terms, Tools
 from mpfedxgb.federation.alignment import alignment_path, keep_alignment, rows_in_common, take
 from mpfedxgb.federation.closing import Finished
+from mpfedxgb.federation.lock import locked_state
 from mpfedxgb.federation.programs import (
     ALIGNING,
     KINDS,
@@ -98,6 +99,17 @@ def align(
     dict
         By "train" and, with evaluation rows, "evaluate": the rows in common.
     """
+    with locked_state(settings):
+        return _align(settings, rows, evaluation, n_jobs, on_progress)
+
+
+def _align(
+    settings: RoleSettings,
+    rows: Rows,
+    evaluation: Rows | None = None,
+    n_jobs: int | None = None,
+    on_progress: Progress | None = None,
+) -> dict[str, Rows]:
     if settings.id_rule is None:
         raise SettingsError(
             f"{settings.source}: [data] align is not true; set it at all participants, so that trainings take the rows "
@@ -147,7 +159,7 @@ def train(
     client : distributed.Client or None
         The Dask cluster that the rows live on; if None, that of [workers], if there is one.
     """
-    with own_workers(settings, client) as cluster:
+    with locked_state(settings), own_workers(settings, client) as cluster:
         return _train(settings, rows, evaluation, restart, on_progress, callback, cluster)
 
 
@@ -162,7 +174,7 @@ def _train(
 ) -> Trained:
     settings.check_outputs()
     if settings.id_rule is not None:
-        common = rows_in_common(settings, _tables(rows, evaluation)) or align(settings, rows, evaluation)
+        common = rows_in_common(settings, _tables(rows, evaluation)) or _align(settings, rows, evaluation)
         rows, evaluation = common["train"], common.get("evaluate")
     labels, classes = labels_of(settings, rows, evaluation, callback)
     others = [] if evaluation is None else [evaluation]
@@ -225,7 +237,7 @@ def serve_rows(settings: RoleSettings, rows: Rows, model: PartialModel, once: bo
     most = settings.scoring.max_rows_per_day
     quota = None if most is None else RowsPerDay(state_folder(settings), most)
     service = Service(model, rows.ids.keys, rows.table, quota)
-    with stopping_on_signals():
+    with stopping_on_signals(), locked_state(settings):
         (run_session if once else serve)(settings, run_scoring, (service,))
 
 
@@ -265,18 +277,19 @@ def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[ScoringSess
             service.fail(error)
 
     thread = threading.Thread(target=run, name="scoring session", daemon=True)
-    try:
-        thread.start()
-        yield ScoringSession(settings, service)
-        service.end()
-        if service.begun.is_set():  # one that still waits for its peers ends as soon as it begins, without us
-            thread.join(settings.network.deadline)
-    except BaseException as error:  # what went wrong here, or a signal: the others end with it, and need not guess
-        stopper.stop(error)
-        service.end()  # it may be waiting for a batch
-        if service.begun.is_set():
-            thread.join(_AFTER_A_STOP)
-        raise
+    with locked_state(settings):
+        try:
+            thread.start()
+            yield ScoringSession(settings, service)
+            service.end()
+            if service.begun.is_set():  # one that still waits for its peers ends as soon as it begins, without us
+                thread.join(settings.network.deadline)
+        except BaseException as error:  # what went wrong here, or a signal: the others end with it, and need not guess
+            stopper.stop(error)
+            service.end()  # it may be waiting for a batch
+            if service.begun.is_set():
+                thread.join(_AFTER_A_STOP)
+            raise
     if ended:
         raise ended[0]
 
