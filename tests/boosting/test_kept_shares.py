@@ -57,8 +57,8 @@ def dying(role: int, act: int, before: bool) -> Iterator[list[str]]:
 
 
 DEATHS = [*product((1, 2), range(7), (True, False))]
-"""A role, which act of it on disk, and whether it dies before it: the common round, then three rounds, each with margins
-and a line."""
+"""A role, which act of it on disk, and whether it dies before it: the common round, then three rounds, each with its
+margins and a line."""
 
 
 @pytest.mark.parametrize("seed", range(4))

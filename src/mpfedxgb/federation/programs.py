@@ -21,10 +21,11 @@ from mpfedxgb.config import Resources
 from mpfedxgb.data.ids import SALT_BYTES, Ids, count_common
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FrameError, HandshakeError, RefusedError, UserError
-from mpfedxgb.federation.aligning import Terms, Tools, agree_on_terms, find_common, let_all_keep
+from mpfedxgb.federation.aligning import Terms, Tools, agree_on_terms, find_all_common, let_all_keep
 from mpfedxgb.federation.closing import Finished, close_training
 from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.intersection.intersect import Marks
+from mpfedxgb.intersection.pads import pass_keys_on
 from mpfedxgb.party.handshake import COMMITMENT_BYTES
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -90,7 +91,7 @@ def run_aligning(party: Party, terms: Terms, lists: Mapping[str, Ids], tools: To
     """Find the rows that all participants have, as a participant; return which of each list they are."""
     _agree_on_kind(party, ALIGNING)
     agree_on_terms(party, terms)
-    found = {what: find_common(party, what, ids, terms, tools) for what, ids in lists.items()}
+    found = find_all_common(party, lists, terms, tools)
     check_alignment(party, [lists[what].take(marks) for what, marks in found.items()])
     let_all_keep(party)
     return found
@@ -99,12 +100,14 @@ def run_aligning(party: Party, terms: Terms, lists: Mapping[str, Ids], tools: To
 def run_coordinator(
     party: Party, params: TrainParams, limits: Resources | None = None, workers: OpenCluster = nullcontext
 ) -> str:
-    """Deal for whatever session the active participant begins; return its kind. An alignment needs nothing dealt.
+    """Deal for whatever session the active participant begins; return its kind. In an alignment it passes keys on.
 
     `workers` connects with its own.
     """
     kind = _agree_on_kind(party, 0)
     if kind == ALIGNING:
+        agree_on_terms(party, None)
+        pass_keys_on(party)
         return KINDS[kind]
     if kind == TRAINING:
         check_alignment(party, ())

@@ -118,7 +118,7 @@ def _align(
     tables = _tables(rows, evaluation)
     lists = {what: one.ids for what, one in tables.items()}
     terms = Terms(settings.id_rule, settings.align.min_rows, tuple(tables))
-    tools = Tools(Edwards25519(n_jobs or settings.align.n_jobs), on_progress)
+    tools = Tools(Edwards25519(n_jobs or settings.align.n_jobs), on_progress, settings.align.max_rows)
     with stopping_on_signals():
         outcome: Outcome[dict[str, Marks]] = run_session(settings, run_aligning, (terms, lists, tools))
         assert outcome.result is not None
