@@ -99,6 +99,31 @@ def test_stopped_by_any_role(tmp_path: Path, kind: str, participants: int, numbe
         assert site.loaded == [least] * participants
 
 
+def test_auxiliaries_that_run_ahead_where_nothing_splits(tmp_path: Path) -> None:
+    """A strict tree without candidates is a leaf, which P_1 alone learns: P2 is two rounds ahead of P3, and comes back.
+
+    The last round that all are known to have is never one that somebody lacks.
+    """
+    training = training_for("binary", 3)
+    flat = [
+        replace(t, columns=tuple(replace(c, values=np.zeros_like(c.values), categories=None) for c in t.columns))
+        for t in training.tables
+    ]
+    site = Site(replace(training, tables=flat), tmp_path)
+
+    def stop(who: int, reached: int) -> None:
+        if (who, reached) == (3, 1):
+            site.saved.wait_for([2], 2)
+            raise StoppedError("stopped by SIGTERM")
+
+    site.run(stop)
+    assert [site.checkpoints(r).newest() for r in (2, 3)] == [2, 0]
+    assert [site.checkpoints(r).common() for r in (1, 2, 3)] == [0, 0, 0]
+    assert [len(result.model.trees) for result in site.finish()] == [3, 3, 3]
+    assert site.loaded == [0, 0, 0]
+    assert [site.checkpoints(r).common() for r in (1, 2, 3)] == [2, 1, 1]
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     "kind", ["binary", "row samples", "early stopping", "paper binary", "sealed binary", "sealed early stopping"]
