@@ -111,6 +111,12 @@ class Checkpoints:
         lines = self._read()
         return max(read_common(self.folder, self.belongs_to).rounds, lines[-1].added.common if lines else 0)
 
+    def all_have(self, rounds: int) -> None:
+        """Note, to the disk, that all participants have kept a round; what is known already is not forgotten."""
+        labels = self._labels or read_common(self.folder, self.belongs_to).labels
+        common = CommonRound(max(rounds, self.common()), labels)
+        trying(partial(write_common, self.folder, self.belongs_to, common), f"cannot write {self.folder / COMMON}")
+
     def fits(self, labels: str) -> bool:
         """Return whether what is kept is of labels with this commitment, which is noted when a training goes on."""
         self._labels = labels
@@ -129,9 +135,7 @@ class Checkpoints:
             added = [line.added for line in lines[1 : rounds + 1]]
             trees = tuple(tree for one in added for tree in one.trees)
             state = replace(last.added, trees=trees, evaluation=_joined(added, self._margins_to_go_on(last)))
-        labels = self._labels or read_common(self.folder, self.belongs_to).labels
-        common = CommonRound(max(rounds, self.common()), labels)
-        trying(partial(write_common, self.folder, self.belongs_to, common), f"cannot write {self.folder / COMMON}")
+        self.all_have(rounds)
         self._cut(last)
         return state
 

@@ -12,11 +12,12 @@ and c_i the common round that it keeps. Then c_i <= k_j for all i and j, always:
 2. A line of round t + 1 says c_i = t. Participant i has finished round t + 1 with values that were opened in it, to
    which all have contributed (`train._common_after` names the one exception), and each contributes when its own line
    of round t is on disk: k_j >= t.
-3. Nothing else changes k or c. A line that a kill tears has been acknowledged to nobody.
+3. At the end of a training all tell that they have kept the last round, n, and only then each writes c_i = n.
+4. Nothing else changes k or c. A line that a kill tears has been acknowledged to nobody.
 
 Going on at r = min k >= max c is therefore possible after any number of kills. Only a disk that loses what it had
-confirmed can break this. One line less at the end of all that a participant has is mostly borne, since c may be one
-less than k; what is not is refused, and nothing is cut off at anybody.
+confirmed can break this. The loss of one line in the middle of a training is borne if the others know no more than that
+all had the round before; otherwise it is refused, and nothing is cut off at anybody.
 
 File: JSON with a SHA-256 over its content.
 """

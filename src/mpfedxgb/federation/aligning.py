@@ -59,7 +59,8 @@ class Tools:
 def agree_on_terms(party: Party, terms: Terms | None) -> None:
     """Stop everyone where the participants read ids differently, naming what differs; no id is touched before.
 
-    The coordinator hears nothing. 1. The active participant sends its terms. 2. Each auxiliary compares, and sends its own. 3. P_1 compares.
+    1. The active participant sends its terms. 2. Each auxiliary compares, and sends its own. 3. P_1 compares. The
+    coordinator, which has no terms, hears nothing.
 
     Rounds: 1. Sent: the terms, which are settings, by each auxiliary. Reveals: nothing else.
     """

@@ -189,7 +189,8 @@ def _train(
     def whole(found: TrainResult) -> PartialModel:
         return found.model if classes is None else replace(found.model, classes=classes)
 
-    def write_model(found: TrainResult) -> None:
+    def write_model(found: TrainResult) -> None:  # when all have told that they have kept the last round
+        checkpoints.all_have(checkpoints.newest())
         whole(found).save(model_path(settings))
         finished.note(model_path(settings))
 
