@@ -237,7 +237,7 @@ def test_a_commitment_hides_labels_and_can_be_shown(tmp_path: Path, monkeypatch:
 def test_commitments_differ_in_salt_and_in_every_number() -> None:
     """The same labels under another salt, other labels, weights instead of none, and other places to cut."""
     y = np.array([0.0, 1.0, 1.0])
-    every = [
+    every: list[tuple[bytes, list[Any]]] = [
         (b"a" * 32, [y, None]),
         (b"b" * 32, [y, None]),
         (b"a" * 32, [1 - y, None]),

@@ -51,7 +51,7 @@ _log = logging.getLogger("mpfedxgb.session")
 class Training:
     """What one participant brings to a training: its data, the ids of training and evaluation rows, its checkpoints.
 
-    Its rows live with the workers of `cluster`, or in this process. `commitment` is the active participant's to its labels.
+    Its rows live with the workers of `cluster`, or in this process. `commitment` is that of P_1 to its labels.
     """
 
     data: TrainData

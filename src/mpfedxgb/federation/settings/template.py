@@ -139,8 +139,8 @@ def _tables(
     if role != COORDINATOR:
         yield "# This participant's rows: CSV (also .csv.gz) or Parquet. Rows are sorted by id.\n[data]", _data(role)
         yield (
-            "# How the rows in common are found, with align = true. The same at all participants, but for max_rows and\n"
-            "# n_jobs.\n[align]",
+            "# How the rows in common are found, with align = true.\n"
+            "# The same at all participants, but for max_rows and n_jobs.\n[align]",
             _align(),
         )
     if role == ACTIVE:
