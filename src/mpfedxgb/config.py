@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mpfedxgb.errors import SettingsError
 
-PROTOCOLS = (5,)
+PROTOCOLS = (6,)
 """Versions of the program that this release can run; a new one for every change after which old and new roles could
 not finish a run together."""
 

@@ -115,7 +115,14 @@ class HandshakeError(FederationError):
 
 
 class RefusedError(FederationError):
-    """A role does not answer what another one asks of it: it is not how the program asks, or beyond a limit."""
+    """A role does not answer what another one asks of it: it is not how the program asks, or beyond a limit.
+
+    `public` is what other roles may read of it.
+    """
+
+    def __init__(self, public: str, figures: str = "") -> None:
+        self.public = public
+        super().__init__(f"{public}{figures}")
 
 
 class PeerTimeoutError(FederationError):
@@ -195,6 +202,8 @@ def public_reason(error: BaseException) -> str:
         return "a file cannot be written, read or used; the log there says which"
     if isinstance(error, NoRoomError):
         return error.needed
+    if isinstance(error, RefusedError):
+        return error.public
     if isinstance(error, WorkersError):
         return "the workers of that role cannot be used any more; the log there says why"
     if isinstance(error, MemoryError):

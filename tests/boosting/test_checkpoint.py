@@ -24,6 +24,7 @@ from mpfedxgb.atomic import append_to_file, write_file
 from mpfedxgb.boosting import checkpoint
 from mpfedxgb.boosting.checkpoint import KEPT, MAGIC, ROUNDS, Checkpoints, read_kept
 from mpfedxgb.boosting.choices import private_key
+from mpfedxgb.boosting.common_round import COMMON
 from mpfedxgb.boosting.progress import EvaluationState, State
 from mpfedxgb.errors import CheckpointError
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
@@ -185,7 +186,7 @@ def test_nothing_is_there_at_first(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
     made.save(state(2, judged=True))
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "a" / "b").iterdir()}
-    assert modes == {ROUNDS: 0o600, "margins-000002.checkpoint": 0o600}
+    assert modes == {ROUNDS: 0o600, COMMON: 0o600, "margins-000002.checkpoint": 0o600}
 
 
 def test_the_last_few_margins_are_kept(tmp_path: Path) -> None:
@@ -204,7 +205,7 @@ def test_going_back_forgets_what_came_later(kept: Checkpoints) -> None:
     assert kept.newest() == 2
     kept.load(0)
     assert kept.newest() == 0
-    assert files(kept.folder) == {}
+    assert set(files(kept.folder)) == {COMMON}
 
 
 def test_a_round_that_is_made_again_replaces_the_old_one(kept: Checkpoints) -> None:
@@ -214,7 +215,7 @@ def test_a_round_that_is_made_again_replaces_the_old_one(kept: Checkpoints) -> N
     assert kept.load(2).finished
     kept.save(state(1, finished=True))
     assert plain(kept.load(1)) == plain(state(1, finished=True))
-    assert set(files(kept.folder)) == {ROUNDS}
+    assert set(files(kept.folder)) == {ROUNDS, COMMON}
 
 
 def test_two_who_write_are_noticed(kept: Checkpoints) -> None:
@@ -253,7 +254,7 @@ def test_a_checkpoint_holds_what_the_role_keeps_anyway(tmp_path: Path) -> None:
     assert content.startswith(MAGIC)
     header, first, second = [json.loads(line[65:]) for line in content[len(MAGIC) :].splitlines()]
     assert header == {"belongs_to": MINE}
-    assert set(first) == {"rounds", "finished", "trees"}
+    assert set(first) == {"rounds", "finished", "trees", "common"}
     assert set(second) == set(first) | {"margins", "metrics", "best", "scale"}
     assert [len(first["trees"]), len(second["trees"])] == [1, 1]
     assert second["metrics"] == {"validation_0": {"logloss": 1 / 3, "auc": 0.6}}
@@ -450,7 +451,7 @@ def test_other_files_do_not_count(kept: Checkpoints, name: str) -> None:
     (kept.folder / name).write_bytes(b"x")
     assert kept.newest() == 3
     kept.load(0)
-    assert set(files(kept.folder)) == {name}
+    assert set(files(kept.folder)) == {name, COMMON}
 
 
 # Other trainings

@@ -18,7 +18,7 @@ from mpfedxgb.boosting.checkpoint import ROUNDS
 from mpfedxgb.boosting.progress import NothingKept
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.errors import CheckpointError, FederationError, PeerFailedError, StoppedError
+from mpfedxgb.errors import CheckpointError, FederationError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.party import ACTIVE, Party, Roster
 from mpfedxgb.party.local import run_role
 from mpfedxgb.ring import kernels
@@ -99,6 +99,31 @@ def test_stopped_by_any_role(tmp_path: Path, kind: str, participants: int, numbe
         assert site.loaded == [least] * participants
 
 
+def test_auxiliaries_that_run_ahead_where_nothing_splits(tmp_path: Path) -> None:
+    """A strict tree without candidates is a leaf, which P_1 alone learns: P2 is two rounds ahead of P3, and comes back.
+
+    The last round that all are known to have is never one that somebody lacks.
+    """
+    training = training_for("binary", 3)
+    flat = [
+        replace(t, columns=tuple(replace(c, values=np.zeros_like(c.values), categories=None) for c in t.columns))
+        for t in training.tables
+    ]
+    site = Site(replace(training, tables=flat), tmp_path)
+
+    def stop(who: int, reached: int) -> None:
+        if (who, reached) == (3, 1):
+            site.saved.wait_for([2], 2)
+            raise StoppedError("stopped by SIGTERM")
+
+    site.run(stop)
+    assert [site.checkpoints(r).newest() for r in (2, 3)] == [2, 0]
+    assert [site.checkpoints(r).common() for r in (1, 2, 3)] == [0, 0, 0]
+    assert [len(result.model.trees) for result in site.finish()] == [3, 3, 3]
+    assert site.loaded == [0, 0, 0]
+    assert [site.checkpoints(r).common() for r in (1, 2, 3)] == [2, 1, 1]
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     "kind", ["binary", "row samples", "early stopping", "paper binary", "sealed binary", "sealed early stopping"]
@@ -157,7 +182,7 @@ def test_going_on_is_on_the_ledger(tmp_path: Path) -> None:
     for outcome in site.run():
         told = {(entry.name, entry.receiver): entry.count for entry in outcome.ledger}
         for receiver in ("coordinator", "participants"):
-            assert told[ROUNDS_DONE, receiver] == 2
+            assert told[ROUNDS_DONE, receiver] == 4, "of two participants: what each has, and what all had"
             assert told[NUMBER_OF_TREES, receiver] == 1
 
 
@@ -165,13 +190,20 @@ def test_going_on_is_on_the_ledger(tmp_path: Path) -> None:
 
 
 def test_checkpoints_that_got_lost(tmp_path: Path) -> None:
-    """A participant that lost its checkpoints, but not its key, begins again with all."""
+    """A participant that lost its checkpoints, but not its key, is not followed; all begin again if all decide to."""
     expected, rounds = uninterrupted("binary", 2)
     site = Site(training_for("binary", 2), tmp_path)
     site.finish()
     assert comparable(site.finish()) == expected
     assert site.loaded == [rounds] * 2
     site.checkpoints(2).clear()
+    for outcome in site.run():
+        assert isinstance(outcome.error, RefusedError)
+        assert f"all participants had kept boosting round {rounds}, and now some went back: P2 to 0" in str(
+            outcome.error
+        )
+    assert site.loaded == [None, None]
+    site.checkpoints(1).clear()
     assert comparable(site.finish()) == expected
     assert site.loaded == [0, 0]
 
@@ -179,14 +211,28 @@ def test_checkpoints_that_got_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["binary", "sealed binary"])
 @pytest.mark.parametrize("role", [1, 2])
 def test_a_damaged_checkpoint(tmp_path: Path, role: int, kind: str) -> None:
-    """Its role falls back to the one before, and all others with it."""
-    expected, _ = uninterrupted(kind, 2)
+    """Its role falls back to the one before, and all others with it; not to one before which all are known to have."""
+    expected, rounds = uninterrupted(kind, 2)
     site = Site(training_for(kind, 2), tmp_path)
-    site.run(stop_at(role, 3))
+    site.finish()
     path = site.checkpoints(role).folder / ROUNDS
-    path.write_bytes(path.read_bytes()[:-1])
+    lose_a_round(path)
     assert comparable(site.finish()) == expected
-    assert site.loaded == [1, 1]
+    assert site.loaded == [rounds - 1] * 2
+    lose_a_round(path)
+    lose_a_round(path)
+    kept = {r: site.checkpoints(r).newest() for r in (1, 2)}
+    for outcome in site.run():
+        assert isinstance(outcome.error, RefusedError)
+        assert f"had kept boosting round {rounds - 1}, and now some went back: P{role} to {rounds - 2}" in str(
+            outcome.error
+        )
+    assert {r: site.checkpoints(r).newest() for r in (1, 2)} == kept, "nobody cuts anything off"
+
+
+def lose_a_round(path: Path) -> None:
+    """Take the last line off, as a disk that fails may."""
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
 
 
 def test_another_training_in_the_same_folder(tmp_path: Path) -> None:
@@ -278,7 +324,8 @@ def test_other_private_keys_are_another_training(tmp_path: Path) -> None:
     """The joined model is the same; coins, and the name of the training, are not."""
     site = Site(training_for("binary", 2), tmp_path)
     first = [result.model for result in site.finish()]
-    site.checkpoints(1).clear()
+    for role in (1, 2):
+        site.checkpoints(role).clear()
     training = site.training
     hub = MemoryHub(site.roster.links(), 1 << 28)
 

@@ -31,6 +31,14 @@ class Kept:
         """Return the newest rounds."""
         return self.states[-1].rounds if self.states else 0
 
+    def common(self) -> int:
+        """Return the last round that all are known to have."""
+        return self.states[-1].common if self.states else 0
+
+    def fits(self, labels: str) -> bool:
+        """Return that there are no other labels."""
+        return True
+
     def load(self, rounds: int) -> State:
         """Return a state and forget later ones."""
         self.states = [state for state in self.states if state.rounds <= rounds]
@@ -191,7 +199,7 @@ def test_it_goes_on_after_the_last_round_that_all_participants_have(kind: str) -
         texts = [text for text in trained.progress if not text.startswith("level")]
         assert texts[:2] == ["going on after round 1", f"round 2 of {training.params.n_estimators}"]
     for ledger in again.ledgers:
-        assert {entry.count for entry in ledger if entry.name == ROUNDS_DONE} == {3}
+        assert {entry.count for entry in ledger if entry.name == ROUNDS_DONE} == {6}
 
 
 @pytest.mark.parametrize("kind", ["binary", "early stopping"])

@@ -269,6 +269,39 @@ def test_too_few_rows(places: Organisations, shared: int) -> None:
     assert not alignment_path(places.settings(2)).exists()
 
 
+@pytest.mark.parametrize(("role", "other", "limit"), [(1, "telecom", 64), (2, "bank", 59)])
+def test_a_list_that_is_too_long(places: Organisations, role: int, other: str, limit: int) -> None:
+    """The one that does not take it refuses it by name, before a point is sent; others hear no number."""
+    recorder = Recorder()
+    places.board.tap = recorder
+    name = places.settings(role).role.name
+    add(places, role, f"[align]\nmax_rows = {limit}")
+    ended = {m: outcome(call) for m, call in enumerate(run(places, align, align), start=1)}
+    for told in ended.values():
+        assert f"{other} brings more training rows to align than {name} compares its own with" in told
+        assert f"raise [align] max_rows at {name}" in told
+    assert ended[role].startswith("RefusedError")
+    assert f"({other} has {limit + 1} rows, and max_rows is {limit};" in ended[role]
+    assert str(limit) not in ended[3 - role], "nor does the coordinator hear it"
+    sent = [frame for frames in recorder.links.values() for frame in frames if frame.kind is Kind.DATA]
+    assert not [frame for frame in sent if frame.label.endswith("/points")]
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_a_list_is_compared_with_one_of_twice_its_length(places: Organisations, extra: int) -> None:
+    """Unless the settings say more."""
+    frame = tables()["telecom"]
+    more = frame.sample(120 + extra - len(frame), replace=True, random_state=0)
+    more = more.assign(person=[f"X-{i}" for i in range(len(more))])
+    pd.concat([frame, more]).to_csv(places.settings(2).file_of("train"), index=False)
+    calls = run(places, align, align)
+    if extra:
+        says = "(telecom has 121 rows, and max_rows is 120; without the key it is twice one's own list)"
+        assert says in outcome(calls[0])
+    else:
+        assert len(result(calls[1])["train"].ids) == 45
+
+
 # What is kept
 
 

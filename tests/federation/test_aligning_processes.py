@@ -63,6 +63,7 @@ def test_a_participant_is_killed(tmp_path: Path, nursery: Nursery) -> None:
     """The other is told, nothing is kept, and both can begin again."""
     with place(tmp_path, nursery) as made:
         tell_to_align(made, strangers=40_000)  # some seconds of work
+        made.edit(1, "[data]", "[align]\nmax_rows = 50_000\n[data]")
         made.start(0, "--once")
         start_aligning(made)
         made.wait_for(2, "rows are compared")

@@ -311,6 +311,7 @@ def test_two_trainings_share_no_coin_and_no_sample(tmp_path: Path, monkeypatch: 
     choices = Choices(monkeypatch)
 
     def begin_again() -> list[Trained]:
+        shutil.rmtree(places.state(2) / "checkpoints")
         calls = [places.start(0, coordinate), places.start(1, lambda s: train(s, restart=True))]
         return [call.result() for call in (*calls, places.start(2, train))][1:]
 

@@ -15,14 +15,14 @@ import pandas as pd
 import pytest
 
 from mpfedxgb.boosting.checkpoint import Checkpoints
-from mpfedxgb.boosting.choices import key_of_choices
+from mpfedxgb.boosting.choices import key_of_choices, label_commitment, label_salt
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.config import Resources
 from mpfedxgb.data.spool import Spool
 from mpfedxgb.federation.programs import Training, run_coordinator, run_training
-from mpfedxgb.federation.role import belongs_to, labels_of
+from mpfedxgb.federation.role import belongs_to, labels_of, numbers_of
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import Trial
@@ -86,10 +86,11 @@ def in_memory(trial: Trial, limits: Resources | None = None) -> list[str]:
         else:
             rows = read_rows(settings, "train")
             labels, classes[settings.number] = labels_of(settings, rows, None, None)
+            commitment = None if labels is None else label_commitment(label_salt(key), numbers_of(labels))
             key = key_of_choices(key, belongs_to(settings, [rows.table], labels))
             checkpoints = Checkpoints(trial.folder / "memory" / settings.role.name, {})
             limited = settings.limits if limits is None else limits
-            mine = Training(TrainData(rows.table, (), labels), [rows.ids], checkpoints, limited)
+            mine = Training(TrainData(rows.table, (), labels), [rows.ids], checkpoints, limited, commitment=commitment)
             program, private = run_training, (settings.training, mine)  # type: ignore[assignment] # either program
         outcomes[settings.number] = run_role(
             program,

@@ -485,7 +485,7 @@ KINDS = {
     },
     "align": {
         **dict.fromkeys(("ids", "case", "spaces", "unicode"), "choice"),
-        **dict.fromkeys(("min_rows", "n_jobs"), "integer"),
+        **dict.fromkeys(("min_rows", "max_rows", "n_jobs"), "integer"),
     },
     "label": {
         **dict.fromkeys(("column", "weight"), "text"),

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.errors import DataError, FrameError, PeerFailedError, PeerFinishedError, PeerTimeoutError, UserError
 from mpfedxgb.intersection import intersect as module
 from mpfedxgb.intersection.dictionary import Shape
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.intersection.intersect import COMMON, SIZES, Marks, intersect
+from mpfedxgb.intersection.pads import agree_on_pads, pass_keys_on
 from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, run_locally, run_roles
 from mpfedxgb.transport.frame import Kind
-from mpfedxgb.transport.topology import MESH
+from mpfedxgb.transport.topology import MESH, STAR
 from support.property_tests import examples
 from support.views import Recorder
 
@@ -28,12 +29,13 @@ SETTINGS = SessionSettings(deadline=30.0)
 
 
 def program(party: Party, ids: Sequence[str], least: int = 1, meddle: Callable[[Party], None] | None = None) -> Any:
-    """Find what is in common, as a participant; the coordinator has nothing to do."""
-    if party.is_coordinator:
-        return None
+    """Find what is in common, as a participant; the coordinator passes keys on."""
     if meddle is not None:
         meddle(party)
-    return intersect(party, "training", ids, GROUP, least)
+    if party.is_coordinator:
+        return pass_keys_on(party)
+    (agreed,) = agree_on_pads(party, GROUP, 1)
+    return intersect(party, "training", ids, GROUP, agreed, least)
 
 
 def found(lists: Sequence[Sequence[str]], least: int = 1) -> list[list[str]]:
@@ -67,7 +69,7 @@ def test_more_than_one_message(participants: int, beat: float, monkeypatch: pyte
 
 
 def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds and bytes are those of the docstring, and the coordinator gets nothing after the handshake."""
+    """Rounds and bytes are those of the docstrings; after the handshake the coordinator gets one key of each."""
     monkeypatch.setattr(module, "CHUNK", 4)
     lists = [[str(i) for i in range(10)], [str(i) for i in range(3, 12)], [str(i) for i in range(5, 30)]]
     recorder = Recorder()
@@ -78,8 +80,8 @@ def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     for m in (1, 2):
         columns = Shape.of(len(lists[m])).bins * Shape.of(len(lists[m])).columns
         sent = run.meters[m + 1].total("align training").payload_sent
-        assert sent == {"bank": 40 + 32 * 10 + 16 * columns}
-        assert run.meters[1].total("align training").payload_sent[NAMES[m]] == 48 + 32 * 2 + 32 * 10 + 16 * common
+        assert sent == {"bank": 8 + 32 * 10 + 16 * columns}
+        assert run.meters[1].total("align training").payload_sent[NAMES[m]] == 48 + 32 * 10 + 16 * common
         (told,) = (frame for frame in recorder.links[1, m + 1] if frame.label.endswith("common"))
         tags = [tag.tobytes() for tag in told.arrays[0]]
         assert tags == sorted(tags), "in an order that says nothing of P_1's"
@@ -88,13 +90,30 @@ def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
         (SIZES, "bank", 2),
         (COMMON, "participants", common),
     ]
+    later = [frame for frame in recorder.received(frozenset({COORDINATOR})) if frame.kind is not Kind.HELLO]
+    assert [(f.kind, f.label, f.sender, [a.shape for a in f.arrays]) for f in later] == [
+        (Kind.ANNOUNCE, "keys of pads", m, [(1, 32)]) for m in (2, 3)
+    ]
+    passed = [frame for m in (2, 3) for frame in recorder.links[COORDINATOR, m] if frame.label == "keys of pads"]
+    keys = np.stack([frame.arrays[0] for frame in later])
+    assert [frame.arrays[0].tolist() for frame in passed] == [keys.tolist()] * 2
+
+
+def test_one_auxiliary_needs_no_key() -> None:
+    """There is nobody to have a pad with, so the coordinator hears nothing."""
+    recorder = Recorder()
+    run_locally(program, Roster(NAMES[:2]), [((),), (["a"],), (["a"],)], SETTINGS, recorder)
     assert {frame.kind for frame in recorder.received(frozenset({COORDINATOR}))} == {Kind.HELLO}
 
 
-def test_in_a_mesh_auxiliaries_exchange_keys_among_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is found is the same, and no key goes to the active participant or comes from it."""
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_no_key_passes_the_active_participant(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets the dictionaries, so it must not be able to put keys of its own in the place of others.
+
+    In a star the coordinator passes them on, who gets no dictionary; in a mesh auxiliaries exchange them.
+    """
     monkeypatch.setattr(module, "CHUNK", 2)
-    mesh = SessionSettings(deadline=30.0, topology=MESH)
+    mesh = SessionSettings(deadline=30.0, topology=topology)
     lists = [["a", "b", "c", "d"], ["b", "c", "d"], ["e", "d", "b"], ["b", "x", "d"]]
     recorder = Recorder()
     run = run_locally(program, Roster(NAMES[:4]), [((),), *((ids,) for ids in lists)], mesh, recorder)
@@ -102,16 +121,18 @@ def test_in_a_mesh_auxiliaries_exchange_keys_among_themselves(monkeypatch: pytes
     for ids, its in zip(lists, marks, strict=True):
         assert {one for one, mark in zip(ids, its, strict=True) if mark} == {"b", "d"}
     for (sender, receiver), frames in recorder.links.items():
-        told = [frame for frame in frames if frame.label.endswith("sizes and keys")]
-        keys = [array for frame in told for array in frame.arrays if array.shape == (1, 32)]
-        assert len(keys) == (sender > ACTIVE and receiver > ACTIVE)
+        keys = [frame for frame in frames if frame.label == "keys of pads"]
+        relayed = topology == STAR and {sender, receiver} & {COORDINATOR} and not {sender, receiver} & {ACTIVE}
+        assert len(keys) == bool(relayed or (topology == MESH and sender > ACTIVE and receiver > ACTIVE))
+        sizes = [frame for frame in frames if frame.label.endswith("/sizes")]
+        assert all(array.nbytes == 8 for frame in sizes if sender > ACTIVE for array in frame.arrays), "no key"
 
 
 def outcomes(
     lists: Sequence[Sequence[str]], meddle: dict[int, Callable[[Party], None]], least: int = 1, deadline: float = 30.0
 ) -> list[Outcome[Any]]:
     """Run it with roles that do something else."""
-    private = [((),), *((ids, least, meddle.get(m)) for m, ids in enumerate(lists, start=1))]
+    private = [(ids, least, meddle.get(m)) for m, ids in enumerate([(), *lists])]
     return run_roles(program, Roster(NAMES[: len(lists)]), private, SessionSettings(deadline=deadline))
 
 
@@ -130,7 +151,7 @@ def test_too_few_in_common(least: int, found_by_bank: int) -> None:
 
 def test_a_few_guesses_are_not_answered() -> None:
     """A P_1 that asks about fewer ids than there have to be in common, and does not mind, gets no point back."""
-    private = [((),), (["b"], 1, None), *((ids, 2, None) for ids in LISTS[1:])]
+    private = [((), 1, None), (["b"], 1, None), *((ids, 2, None) for ids in LISTS[1:])]
     recorder = Recorder()
     ended = run_roles(program, Roster(NAMES[:3]), private, SETTINGS, recorder)
     assert [type(one.error) for one in ended[1:]] == [PeerFailedError, UserError, UserError]
@@ -191,13 +212,20 @@ WRONG: dict[str, tuple[int, Callable[[Party], None], str]] = {
     "points of another type": (2, at("points", lambda a: [a[0].astype(np.int64)]), "points from telecom: got int64"),
     "an absurd size": (
         2,
-        at("keys", lambda a: [a[0] + (1 << 40), a[1]]),
+        at("sizes", lambda a: [a[0] + (1 << 40)]),
         "telecom told of 1099511627779 rows to align",
     ),
-    "a negative size": (3, at("keys", lambda a: [-a[0], a[1]]), "retail told of -3 rows to align"),
-    "a wrong size": (2, at("keys", lambda a: [a[0] + 700, a[1]]), "dictionaries from telecom"),
-    "a key that is none": (3, at("keys", lambda a: [a[0], zero_points([a[1]])[0]]), "sent a point that is not one of"),
-    "other keys are passed on": (1, at("keys", lambda a: [a[0][::-1]] if len(a) == 1 else a), "passed on another key"),
+    "a negative size": (3, at("sizes", lambda a: [-a[0]]), "retail told of -3 rows to align"),
+    "a wrong size": (2, at("sizes", lambda a: [a[0] + 700]), "dictionaries from telecom"),
+    "a key that is none": (3, at("keys of pads", zero_points), "sent a point that is not one of"),
+    "a key too many": (3, at("keys of pads", lambda a: [a[0][[0, 0]]]), "malformed keys of pads from retail"),
+    "no key": (2, at("keys of pads", lambda a: []), "telecom sent no public keys for an alignment"),
+    "other keys are passed on": (0, at("keys of pads", lambda a: [a[0][::-1]]), "coordinator passed on another key of"),
+    "fewer keys are passed on": (
+        0,
+        at("keys of pads", lambda a: [a[0][:1]]),
+        "malformed keys of pads from coordinator",
+    ),
     "a short dictionary": (2, at("dictionaries", lambda a: [a[0][:, 1:]]), "dictionaries from telecom"),
     "tags of nobody": (1, at("common", lambda a: [a[0] ^ np.uint8(1)]), "told of 2 common rows, which are not 1 or"),
     "a tag twice": (1, at("common", lambda a: [a[0][[0, 0]]]), "told of 2 common rows, which are not 1 or more diff"),
@@ -214,7 +242,7 @@ WRONG: dict[str, tuple[int, Callable[[Party], None], str]] = {
 def test_wrong_messages_stop_everybody(kind: str) -> None:
     """With the same reason at all participants who have not ended, naming who sent it; never with a wrong result."""
     culprit, meddle, says = WRONG[kind]
-    ended = outcomes(LISTS, {culprit: meddle})[1:]
+    ended = outcomes(LISTS, {culprit: meddle})
     reasons = [str(one.error) for one in ended if one.error is not None]
     assert any(says in reason for reason in reasons), reasons
     assert sum(isinstance(one.error, FrameError) for one in ended) >= 1
@@ -231,7 +259,8 @@ def test_a_wrong_dictionary_finds_less() -> None:
 
 
 @pytest.mark.parametrize(
-    ("who", "step"), [(1, "keys"), (1, "points"), (1, "common"), (2, "keys"), (2, "points"), (2, "dictionaries")]
+    ("who", "step"),
+    [(1, "sizes"), (1, "points"), (1, "common"), (2, "keys of pads"), (2, "sizes"), (2, "points")],
 )
 def test_a_role_that_dies(who: int, step: str) -> None:
     """Everybody else ends, and is told who has failed."""
@@ -255,7 +284,7 @@ def test_a_role_that_falls_silent() -> None:
         communicator, send = party.communicator, party.communicator.send
 
         def other(peers: Any, arrays: Any, kind: Kind = Kind.DATA) -> None:
-            if communicator.label.endswith("keys"):
+            if communicator.label.endswith(("keys of pads", "sizes")):
                 send(peers, arrays, kind)
 
         communicator.send = other  # type: ignore[method-assign] # a role that does not follow the program

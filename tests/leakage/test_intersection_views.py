@@ -22,6 +22,7 @@ from mpfedxgb.intersection.dictionary import Shape
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.intersection.intersect import dictionary_of, intersect
 from mpfedxgb.intersection.oracles import Oracles
+from mpfedxgb.intersection.pads import agree_on_pads, pass_keys_on
 from mpfedxgb.party import Party, run_locally
 from mpfedxgb.ring.kernels import U8, U64
 from mpfedxgb.transport.frame import Kind
@@ -79,6 +80,15 @@ class ToyOracles(Oracles):
         return out
 
 
+def find(party: Party, ids: Sequence[str], group: Any, **options: Any) -> None:
+    """Intersect, as a participant; the coordinator passes the keys of pads on."""
+    if party.is_coordinator:
+        pass_keys_on(party)
+        return
+    (agreed,) = agree_on_pads(party, group, 1)
+    intersect(party, "training", ids, group, agreed, **options)
+
+
 # What auxiliaries see: P_1's points, and which ids are common
 
 COMMON = ("c", "g")
@@ -98,9 +108,8 @@ def view_of_auxiliaries(
     groups = {1: (scalar,), 2: (2, 3), 3: (4, 2)}
 
     def program(party: Party) -> None:
-        if not party.is_coordinator:
-            mine = ToyGroup(*groups[party.role])
-            intersect(party, "training", lists[party.role], mine, make_oracles=lambda salt: ToyOracles(table))
+        mine = ToyGroup(*groups.get(party.role, ()))
+        find(party, lists.get(party.role, ()), mine, make_oracles=lambda salt: ToyOracles(table))
 
     recorder = Recorder()
     run_locally(program, 3, tap=recorder)
@@ -137,9 +146,8 @@ def test_one_point_hides_even_an_id_whose_hash_is_known(monkeypatch: pytest.Monk
         for scalar in range(1, ORDER):
 
             def program(party: Party, scalar: int = scalar) -> None:
-                if not party.is_coordinator:
-                    group, ids = (ToyGroup(scalar), [own]) if party.is_active else (ToyGroup(2, 3), ["k"])
-                    intersect(party, "training", ids, group, 0, make_oracles=lambda salt: ToyOracles(HASHES))
+                group, ids = (ToyGroup(scalar), [own]) if party.is_active else (ToyGroup(2, 3), ["k"])
+                find(party, ids, group, least=0, make_oracles=lambda salt: ToyOracles(HASHES))
 
             recorder = Recorder()
             run_locally(program, 2, tap=recorder)
@@ -158,12 +166,12 @@ def test_every_key_is_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def sent() -> list[bytes]:
         def program(party: Party) -> None:
-            if not party.is_coordinator:
-                intersect(party, "training", ["a", "b"], Edwards25519(1))
+            find(party, ["a", "b"], Edwards25519(1))
 
         recorder = Recorder()
         run_locally(program, 3, tap=recorder)
-        frames = [frame for role in (1, 2, 3) for frame in recorder.received(frozenset({role}), [Kind.DATA])]
+        every = [Kind.DATA, Kind.ANNOUNCE]
+        frames = [frame for role in range(4) for frame in recorder.received(frozenset({role}), every)]
         return [array.tobytes() for frame in frames for array in frame.arrays if array.nbytes > 32 or array.ndim == 2]
 
     first, second = sent(), sent()
@@ -201,9 +209,8 @@ def test_no_single_dictionary_tells_p1_whether_it_has_an_id(topology: str, monke
         return heard[-1]
 
     def program(party: Party) -> None:
-        if not party.is_coordinator:
-            make = listen if party.is_active else Oracles
-            intersect(party, "training", lists[party.role], Edwards25519(1), make_oracles=make)
+        make = listen if party.is_active else Oracles
+        find(party, lists.get(party.role, ()), Edwards25519(1), make_oracles=make)
 
     monkeypatch.setattr(module, "look_up", look_up)
     monkeypatch.setattr(module, "shuffled", np.arange)

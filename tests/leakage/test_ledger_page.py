@@ -34,6 +34,7 @@ NAMES = [
     agreement.ROWS_TO_SCORE,
     programs.KIND_OF_SESSION,
     programs.ID_DIGEST,
+    programs.LABEL_COMMITMENT,
     closing.KEPT_AT_THE_END,
     intersect.SIZES,
     intersect.COMMON,

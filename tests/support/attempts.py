@@ -54,6 +54,14 @@ class Watched:
         """Return the newest rounds."""
         return self.checkpoints.newest()
 
+    def common(self) -> int:
+        """Return the last round that all are known to have."""
+        return self.checkpoints.common()
+
+    def fits(self, labels: str) -> bool:
+        """Return whether what is kept is of these labels."""
+        return self.checkpoints.fits(labels)
+
     def load(self, rounds: int) -> State:
         """Return a state."""
         self.loaded = rounds

@@ -75,6 +75,7 @@ _ALIGN: dict[str, Any] = {
     "spaces": "remove",
     "unicode": "NFKC",
     "min_rows": 100,
+    "max_rows": 900,
     "n_jobs": 2,
 }
 

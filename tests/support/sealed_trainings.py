@@ -76,6 +76,14 @@ class Memory:
         """Return where to go on."""
         return self.until
 
+    def common(self) -> int:
+        """Return the last round that all are known to have."""
+        return self.states[self.until].common if self.until else 0
+
+    def fits(self, labels: str) -> bool:
+        """Return that there are no other labels."""
+        return True
+
     def load(self, rounds: int) -> State:
         """Return a state, and forget later ones."""
         self.states = {t: state for t, state in self.states.items() if t <= rounds}
@@ -193,7 +201,7 @@ def sealed_ledger(record: Recorded) -> dict[tuple[str, str], int]:
     training, trees = record.training, record.grown[record.first :]
     M, params = training.participants, training.params
     judged = sum(len(level) for tree in trees for level in levels([tree], training.depth))
-    told = {TABLE_SIZES: 3 * M, TREE_SHAPE: judged, ROUNDS_DONE: 2 * M if record.first else M}
+    told = {TABLE_SIZES: 3 * M, TREE_SHAPE: judged, ROUNDS_DONE: 3 * M if record.first else 2 * M}
     told[NUMBER_OF_TREES] = 1 + (len(trees) + 1 if params.may_stop_early else 0)  # 1 at first
     ledger = {(name, who): count for name, count in told.items() for who in ("coordinator", "participants")}
     ledger[EVALUATION_MARGINS, "P1"] = len(trees) * training.eval_rows
@@ -208,7 +216,7 @@ def announcements(record: Recorded) -> list[tuple[str, list[Any]]]:
     training, trees = record.training, record.grown[record.first :]
     sizes = [[training.tables[0].rows, training.eval_rows, count] for count in training.columns]
     told: list[tuple[str, list[Any]]] = [(TABLE_SIZES, sizes)]
-    told += [(ROUNDS_DONE, [[record.first]] * training.participants), (NUMBER_OF_TREES, [0])]
+    told += [(ROUNDS_DONE, [[record.first, 0]] * training.participants), (NUMBER_OF_TREES, [0])]
     if record.first:  # and of which attempt the shares are
         mark = digest(record.memories[1].states[record.first].mark.encode())
         told.append((ROUNDS_DONE, [[int.from_bytes(mark[:8], "little", signed=True)]] * training.participants))

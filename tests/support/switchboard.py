@@ -69,9 +69,10 @@ class Organisations:
         network: Mapping[str, Any] | None = None,
         to_score: Mapping[str, pd.DataFrame] | None = None,
         label: str = "label",
+        topology: str = "star",
     ) -> None:
         network = {"deadline": 20.0, "connect_timeout": 20.0, **(network or {})}
-        self.trial = Trial(folder, tables, label, "person", training, network, to_score)
+        self.trial = Trial(folder, tables, label, "person", training, network, to_score, topology=topology)
         self.board = Switchboard(len(tables) + 1)
         self._started: list[Call] = []
         patch.setattr(session, "open_transport", self.board.open)

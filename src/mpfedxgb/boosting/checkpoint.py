@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.atomic import append_to_file, cut_file, write_file
+from mpfedxgb.boosting.common_round import COMMON, CommonRound, read_common, write_common
 from mpfedxgb.boosting.model import tree_from_json, tree_to_json
 from mpfedxgb.boosting.progress import EvaluationState, State
 from mpfedxgb.chain import HEX, chain_start, chained, whole_lines
@@ -77,6 +78,7 @@ class Checkpoints:
         self.folder, self.belongs_to = folder, belongs_to
         self._path = folder / ROUNDS
         self._last: _Line | None = None
+        self._labels = ""
 
         def make() -> None:
             for path in (folder.parent, folder):  # the mode is for the last folder of a path only
@@ -105,8 +107,24 @@ class Checkpoints:
             )
         return 0
 
+    def common(self) -> int:
+        """Return the last round that all participants are known to have kept (see `common_round`)."""
+        lines = self._read()
+        return max(read_common(self.folder, self.belongs_to).rounds, lines[-1].added.common if lines else 0)
+
+    def all_have(self, rounds: int) -> None:
+        """Note, to the disk, that all participants have kept a round; what is known already is not forgotten."""
+        labels = self._labels or read_common(self.folder, self.belongs_to).labels
+        common = CommonRound(max(rounds, self.common()), labels)
+        trying(partial(write_common, self.folder, self.belongs_to, common), f"cannot write {self.folder / COMMON}")
+
+    def fits(self, labels: str) -> bool:
+        """Return whether what is kept is of labels with this commitment, which is noted when a training goes on."""
+        self._labels = labels
+        return read_common(self.folder, self.belongs_to).labels in ("", labels)
+
     def load(self, rounds: int) -> State:
-        """Return a state, checked, and cut off all later rounds.
+        """Return a state, checked, and cut off all later rounds; note before that that all participants have it.
 
         A later round is made again, with other shares where the paper's way keeps those. If it stayed here and that
         attempt failed in its turn, this role's shares of one attempt would meet the others' of another.
@@ -118,6 +136,7 @@ class Checkpoints:
             added = [line.added for line in lines[1 : rounds + 1]]
             trees = tuple(tree for one in added for tree in one.trees)
             state = replace(last.added, trees=trees, evaluation=_joined(added, self._margins_to_go_on(last)))
+        self.all_have(rounds)
         self._cut(last)
         return state
 
@@ -155,7 +174,8 @@ class Checkpoints:
     def clear(self) -> None:
         """Forget everything, to begin again; files of older formats too."""
         self._last = None
-        for path in (self._path, *(path for _, path in self._margins_files()), *self._older_files()):
+        paths = (self._path, self.folder / COMMON, *(path for _, path in self._margins_files()), *self._older_files())
+        for path in paths:
             trying(partial(path.unlink, missing_ok=True), f"cannot remove {path}")
 
     def _read(self, warn: bool = False) -> list[_Line]:
@@ -283,6 +303,7 @@ def _encode(state: State, earlier: int, margins: bytes | None) -> bytes:
         "rounds": state.rounds,
         "finished": state.finished,
         "trees": [tree_to_json(tree) for tree in state.trees[earlier:]],
+        "common": state.common,
     }
     if state.mark:
         content["mark"] = state.mark
@@ -334,7 +355,8 @@ def _decode(plain: dict[str, Any], before: _Line, digest: bytes, length: int) ->
         metrics = {on: {name: [float(v)] for name, v in m.items()} for on, m in plain["metrics"].items()}
         best, value = plain["best"]
         evaluation = EvaluationState(np.empty(0, np.int64), metrics, best, value, _scale(*plain["scale"]))
-    added = State(before.rounds + 1, bool(plain["finished"]), trees, evaluation, str(plain.get("mark", "")))
+    mark, common = str(plain.get("mark", "")), int(plain.get("common", 0))
+    added = State(before.rounds + 1, bool(plain["finished"]), trees, evaluation, mark, common)
     return _Line(digest, length, added.rounds, before.trees + len(trees), added, margins)
 
 

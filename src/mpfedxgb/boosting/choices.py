@@ -1,12 +1,19 @@
-"""The key of a role's own choices - coins, samples - which a resumed training has to repeat. It masks nothing."""
+"""The key of a role's own choices - coins, samples - which a resumed training has to repeat. It masks nothing.
+
+From the same key comes the salt under which the active participant commits to its labels.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import numpy.typing as npt
 
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.checkpoint import trying
@@ -41,6 +48,23 @@ def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> 
 def key_of_choices(key: bytes, belongs_to: dict[str, Any]) -> bytes:
     """Return the key of a role's own choices in one training: with other data or parameters it is another one."""
     return digest(b"choices of one training", key, json.dumps(belongs_to, sort_keys=True).encode())
+
+
+def label_salt(key: bytes) -> bytes:
+    """Return the 256 bits under which labels are committed to in a session. They tell nothing else of its key."""
+    return digest(b"salt of the labels", key)
+
+
+def label_commitment(salt: bytes, numbers: Sequence[npt.NDArray[Any] | None]) -> bytes:
+    """Return a commitment to labels, and to whatever else the active participant alone brings: HMAC-SHA-256.
+
+    Without the salt it tells nothing of them. With the salt and the numbers anybody can compute it, so that the active
+    participant can show an auditor later which labels it trained with.
+    """
+    state = hmac.new(salt, b"mpfedxgb labels 1", hashlib.sha256)
+    for array in numbers:
+        state.update(b"none;" if array is None else f"{array.shape};".encode() + array.astype("<f8").tobytes())
+    return state.digest()
 
 
 def forget_private_key(folder: Path) -> None:

@@ -19,7 +19,7 @@ from mpfedxgb.boosting.params import STRICT, TrainParams
 from mpfedxgb.boosting.progress import NothingKept
 from mpfedxgb.boosting.room import in_units
 from mpfedxgb.boosting.setup import TABLE_SIZES
-from mpfedxgb.boosting.train import secure_train
+from mpfedxgb.boosting.train import ROUNDS_DONE, secure_train
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.ledger import Ledger, Reveal
@@ -352,7 +352,9 @@ class _Plan:
         def decide(name: str, shape: Shape) -> Numbers:
             return assumed(*shape) if self.owners is None else next(given)
 
-        party = Rehearsal(self.roster, role, self.settings, {TABLE_SIZES: told}, decide)
+        nothing_done = np.zeros((self.roster.size, 2), np.int64)
+        said = {TABLE_SIZES: told, ROUNDS_DONE: nothing_done}
+        party = Rehearsal(self.roster, role, self.settings, said, decide)
         progress = NothingKept() if self.keeps_rounds else None
         secure_train(party, self.params, None, progress, most_rounds=rounds)
         return party

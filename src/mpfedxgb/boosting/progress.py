@@ -30,7 +30,8 @@ class EvaluationState:
 class State:
     """Where a role is after some rounds; `finished` if the active participant has decided to stop there.
 
-    `mark` tells of shares in which attempts they were made, the same at all roles; empty where there are none.
+    `mark` tells of shares in which attempts they were made, the same at all roles; empty where there are none. `common`
+    is the last round that all participants are known to have kept by then.
     """
 
     rounds: int
@@ -38,6 +39,7 @@ class State:
     trees: Sequence[Tree] = field(default=(), repr=False)
     evaluation: EvaluationState | None = None
     mark: str = ""
+    common: int = 0
 
 
 class Progress(Protocol):
@@ -47,8 +49,16 @@ class Progress(Protocol):
         """Return the number of rounds of the newest state that can be used; 0 if there is none."""
         ...
 
+    def common(self) -> int:
+        """Return the last round that all participants are known to have kept; nobody goes on from an earlier one."""
+        ...
+
+    def fits(self, labels: str) -> bool:
+        """Return whether the kept rounds are of labels with this commitment; those kept from now on will be."""
+        ...
+
     def load(self, rounds: int) -> State:
-        """Return the state after that many rounds, and forget later ones: they will be made again."""
+        """Return the state after that many rounds, which all have, and forget later ones: they will be made again."""
         ...
 
     def save(self, state: State) -> None:
@@ -62,6 +72,14 @@ class NothingKept:
     def newest(self) -> int:
         """Return no rounds: nobody asks the coordinator."""
         return 0
+
+    def common(self) -> int:
+        """Return no rounds."""
+        return 0
+
+    def fits(self, labels: str) -> bool:
+        """Return that nothing kept is of other labels."""
+        return True
 
     def load(self, rounds: int) -> State:
         """Return where the participants go on."""

@@ -14,7 +14,7 @@ from mpfedxgb.boosting.progress import EvaluationState, Progress, State
 from mpfedxgb.boosting.setup import Setup, TrainData, set_up
 from mpfedxgb.boosting.update import UPDATES
 from mpfedxgb.data.candidates import Candidates
-from mpfedxgb.errors import CheckpointError, SettingsError
+from mpfedxgb.errors import CheckpointError, RefusedError, SettingsError
 from mpfedxgb.party.bounds import check_flag, check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
@@ -74,7 +74,8 @@ def secure_train(
             stops = _stops_early(party, setup, t, trees, mark)
             if progress is not None:
                 party.on_milestone(_latest_metrics(setup))  # first: a round that is kept is on the record
-                progress.save(_state_after(party, setup, State(done, stops, trees, mark=mark)))
+                kept = State(done, stops, trees, mark=mark, common=_common_after(setup, done))
+                progress.save(_state_after(party, setup, kept))
             if stops:
                 break
         trees = _trees_to_score(party, setup, trees, done)
@@ -101,17 +102,43 @@ def _first_state(party: Party, setup: Setup, progress: Progress | None) -> State
 def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     """Return this role's state after the last round that all participants have.
 
+    Each tells the newest round that it has kept and the last that it knows all had. Nobody goes back before that: all
+    refuse together, before any of them cuts a round off (see `common_round`).
+
     Rounds: 1. Reveals: ROUNDS_DONE to everyone.
     """
-    told = party.tell_everyone(ROUNDS_DONE, None if party.is_coordinator else [progress.newest()])
-    check_told(party, ROUNDS_DONE, told, ("rounds that are done", 0, most))
-    rounds = int(told.min())
+    mine = None if party.is_coordinator else [progress.newest(), progress.common()]
+    told = party.tell_everyone(ROUNDS_DONE, mine, (2,))
+    check_told(party, ROUNDS_DONE, told, ("rounds that are done", 0, most), ("rounds that all had", 0, most))
+    newest, common = told.T.tolist()
+    rounds = min(newest)
+    if rounds < max(common):
+        raise RefusedError(_went_back(party.roster, newest, max(common)))
     state = State(rounds) if party.is_coordinator else progress.load(rounds)
     finished = int(party.broadcast(NUMBER_OF_TREES, [state.finished])[0])
     check_flag(party, NUMBER_OF_TREES, finished)
     if rounds:
         party.on_progress(f"going on after round {rounds}")
     return replace(state, finished=bool(finished))
+
+
+def _went_back(roster: Roster, newest: Sequence[int], common: int) -> str:
+    back = [f"{name} to {rounds}" for name, rounds in zip(roster.participants, newest, strict=True) if rounds < common]
+    return (
+        f"all participants had kept boosting round {common}, and now some went back: {', '.join(back)}; a round that "
+        "all had is not made again. Put the newest checkpoints of that participant back; or begin again, with "
+        "--restart at every participant, which each organisation decides for itself"
+    )
+
+
+def _common_after(setup: Setup, done: int) -> int:
+    """Return the last round that all participants have kept when this role has done `done` rounds.
+
+    It is the one before: to go through a round takes openings to which all contribute, each when its round before is
+    kept. Without candidates a strict tree is a leaf, and auxiliaries hear from P_1 alone what it computed a round ago.
+    """
+    in_step = setup.data.matrices or setup.params.shares_weights or setup.active is not None
+    return max(0, done - (1 if in_step else 2))
 
 
 def _mark_after(party: Party, params: TrainParams, before: str) -> str:

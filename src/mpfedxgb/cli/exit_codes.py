@@ -62,8 +62,8 @@ HELP = {
     ExitCode.GARBLED: "Bytes arrived that are no message of this run. Make sure that all roles run the same version "
     "and that nothing between them changes traffic.",
     ExitCode.CHECKPOINT: "A checkpoint or the record cannot be written, read or used, or a disk is full: no room, a "
-    "damaged file, or another training under the same session name. What was there before is unchanged; make room, and "
-    "start again to go on.",
+    "damaged file, another training under the same session name, or another process that is at work with the same "
+    "state folder. What was there before is unchanged; mend that, and start again to go on.",
     ExitCode.STOPPED: "Somebody stopped this role with SIGTERM or SIGINT; the others were told. Start again to go on.",
     ExitCode.MEMORY: "There is not enough memory on this machine or for this process, or no disk for a spool; "
     "`mpfedxgb plan` tells how much a training takes. Give it more, name a spool, or take fewer rows, columns or bins, "

@@ -1,12 +1,14 @@
 """Who says what when participants find the rows that they have in common: agree on the terms, intersect, then keep.
 
-The coordinator hears which kind of session it is, and nothing after that: no number of rows, no key, no point.
+The coordinator hears which kind of session it is. In a star of three or more participants it then passes the public
+keys of the auxiliaries' pads on; it hears no number of rows and no point that depends on an id.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -16,9 +18,11 @@ from mpfedxgb.errors import FrameError, HandshakeError, printable
 from mpfedxgb.federation.settings.toml import shown
 from mpfedxgb.intersection.group import Group
 from mpfedxgb.intersection.intersect import Marks, Progress, intersect
+from mpfedxgb.intersection.pads import agree_on_pads
 from mpfedxgb.party.communicator import Array
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.ring.kernels import U8
 from mpfedxgb.transport.frame import check_form
 
 NAMES = {"train": "training", "evaluate": "evaluation"}
@@ -43,20 +47,28 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a participant computes with, and whom it tells how far it is."""
+    """What a participant computes with, whom it tells how far it is, and with how long a list it compares its own.
+
+    `max_rows` is its own business: twice its own list if None.
+    """
 
     group: Group = field(repr=False)
     on_progress: Progress | None = field(default=None, repr=False)
+    max_rows: int | None = None
 
 
-def agree_on_terms(party: Party, terms: Terms) -> None:
+def agree_on_terms(party: Party, terms: Terms | None) -> None:
     """Stop everyone where the participants read ids differently, naming what differs; no id is touched before.
 
-    1. The active participant sends its terms. 2. Each auxiliary compares, and sends its own. 3. P_1 compares.
+    1. The active participant sends its terms. 2. Each auxiliary compares, and sends its own. 3. P_1 compares. The
+    coordinator, which has no terms, hears nothing.
 
     Rounds: 1. Sent: the terms, which are settings, by each auxiliary. Reveals: nothing else.
     """
     party.step("terms")
+    if terms is None:
+        assert party.is_coordinator
+        return
     party.meter.now.rounds += 1
     party.meter.now.hops += 2
     mine = np.frombuffer(json.dumps(terms.to_dict(), sort_keys=True).encode(), np.uint8)
@@ -87,7 +99,16 @@ def _compare(party: Party, peer: int, arrays: tuple[Array, ...], terms: Terms) -
             )
 
 
-def find_common(party: Party, what: str, ids: Ids, terms: Terms, tools: Tools) -> Marks:
+def find_all_common(party: Party, lists: Mapping[str, Ids], terms: Terms, tools: Tools) -> dict[str, Marks]:
+    """Return which ids of each table all participants have."""
+    pads = agree_on_pads(party, tools.group, len(lists))
+    return {
+        what: _find_common(party, what, ids, agreed, terms, tools)
+        for (what, ids), agreed in zip(lists.items(), pads, strict=True)
+    }
+
+
+def _find_common(party: Party, what: str, ids: Ids, agreed: U8 | None, terms: Terms, tools: Tools) -> Marks:
     """Return which ids of one table all participants have (see `intersect`)."""
     name, tenths = NAMES[what], -1
 
@@ -99,7 +120,8 @@ def find_common(party: Party, what: str, ids: Ids, terms: Terms, tools: Tools) -
             tenths = 10 * steps // of
             _log.info("%s: %d%% of %d %s rows are compared", party.name, 100 * steps // of, len(ids), name)
 
-    marks = intersect(party, name, ids.keys, tools.group, terms.min_rows, progress)
+    most = 2 * len(ids) if tools.max_rows is None else tools.max_rows
+    marks = intersect(party, name, ids.keys, tools.group, agreed, terms.min_rows, most, progress)
     party.on_milestone({})
     _log.info("%s: %d of %d %s rows are in common", party.name, marks.sum(), len(ids), name)
     return marks

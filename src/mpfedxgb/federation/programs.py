@@ -20,13 +20,15 @@ from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Resources
 from mpfedxgb.data.ids import SALT_BYTES, Ids, count_common
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import FrameError, HandshakeError, UserError
-from mpfedxgb.federation.aligning import Terms, Tools, agree_on_terms, find_common, let_all_keep
+from mpfedxgb.errors import FrameError, HandshakeError, RefusedError, UserError
+from mpfedxgb.federation.aligning import Terms, Tools, agree_on_terms, find_all_common, let_all_keep
 from mpfedxgb.federation.closing import Finished, close_training
 from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.federation.stopping import ignore_stops
 from mpfedxgb.intersection.intersect import Marks
+from mpfedxgb.intersection.pads import pass_keys_on
 from mpfedxgb.party.bounds import MOST_ROWS, check_numbers
+from mpfedxgb.party.handshake import COMMITMENT_BYTES
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.local_rows import LocalRows
@@ -38,6 +40,7 @@ from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
 
 KIND_OF_SESSION = "kind of session"
+LABEL_COMMITMENT = "salted commitment to the labels"
 ID_DIGEST = "salted digest of the row ids"
 TRAINING, SCORING, ALIGNING = 1, 2, 3
 KINDS = {TRAINING: "training", SCORING: "scoring", ALIGNING: "aligning"}
@@ -51,7 +54,7 @@ _log = logging.getLogger("mpfedxgb.session")
 class Training:
     """What one participant brings to a training: its data, the ids of training and evaluation rows, its checkpoints.
 
-    Its rows live with the workers of `cluster`, or in this process.
+    Its rows live with the workers of `cluster`, or in this process. `commitment` is that of P_1 to its labels.
     """
 
     data: TrainData
@@ -61,6 +64,7 @@ class Training:
     cluster: Cluster | None = field(default=None, repr=False)
     on_progress: Callable[[str], None] | None = field(default=None, repr=False)
     write_model: Callable[[TrainResult], object] | None = field(default=None, repr=False)
+    commitment: bytes | None = field(default=None, repr=False)
 
 
 def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResult:
@@ -71,6 +75,7 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
     check_alignment(party, mine.ids)
     if params.is_sealed:
         refuse_training_ids(party.name, mine.ids)
+    commit_to_labels(party, mine.commitment, mine.progress)
     with Storage(mine.limits) as storage, closing(_row_blocks(mine.cluster, storage)) as held:
         result = secure_train(party, params, mine.data, mine.progress, held)
     assert result is not None
@@ -90,7 +95,7 @@ def run_aligning(party: Party, terms: Terms, lists: Mapping[str, Ids], tools: To
     """Find the rows that all participants have, as a participant; return which of each list they are."""
     _agree_on_kind(party, ALIGNING)
     agree_on_terms(party, terms)
-    found = {what: find_common(party, what, ids, terms, tools) for what, ids in lists.items()}
+    found = find_all_common(party, lists, terms, tools)
     check_alignment(party, [lists[what].take(marks) for what, marks in found.items()])
     let_all_keep(party)
     return found
@@ -99,15 +104,18 @@ def run_aligning(party: Party, terms: Terms, lists: Mapping[str, Ids], tools: To
 def run_coordinator(
     party: Party, params: TrainParams, limits: Resources | None = None, workers: OpenCluster = nullcontext
 ) -> str:
-    """Deal for whatever session the active participant begins; return its kind. An alignment needs nothing dealt.
+    """Deal for whatever session the active participant begins; return its kind. In an alignment it passes keys on.
 
     `workers` connects with its own.
     """
     kind = _agree_on_kind(party, 0)
     if kind == ALIGNING:
+        agree_on_terms(party, None)
+        pass_keys_on(party)
         return KINDS[kind]
     if kind == TRAINING:
         check_alignment(party, ())
+        commit_to_labels(party, None, NothingKept())
         with workers() as cluster, Storage(limits) as storage, closing(_row_blocks(cluster, storage)) as held:
             secure_train(party, params, None, ProgressHeard(params.n_estimators), held)
         close_training(party, None)
@@ -167,6 +175,29 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
                 raise UserError(_differ(active, party.roster.name(m), what, int(counts[i]), int(arrays[0][i])))
 
 
+def commit_to_labels(party: Party, commitment: bytes | None, progress: Progress) -> None:
+    """Make the active participant's commitment to its labels part of the training's name, at all roles.
+
+    A participant that has begun with other labels under this session's name refuses: the rounds that it has kept, or
+    the one that was under way, would be repeated with labels of P_1's choice. Nobody can see whether the labels are
+    those of the commitment; P_1 can be asked to show it.
+
+    Rounds: 1. Sent: 32 bytes by P_1 to each other role. Reveals: LABEL_COMMITMENT to everyone.
+    """
+    assert party.is_active == (commitment is not None), "P_1 alone has labels"
+    mine = np.frombuffer(commitment or bytes(COMMITMENT_BYTES), np.int64)
+    told = party.broadcast(LABEL_COMMITMENT, mine).tobytes()
+    party.keys.commit(told)
+    if not progress.fits(told.hex()):
+        raise RefusedError(
+            f"{party.roster.name(ACTIVE)} brings other labels, row weights, evaluation labels or base score than "
+            f"{party.name} has begun this session with, by its commitment to them. Take the earlier ones; or give the "
+            "training another [session] name; or begin again, with --restart at every participant, which each "
+            "organisation decides for itself"
+        )
+    party.on_milestone({"labels": told.hex()})
+
+
 def refuse_training_ids(name: str, ids: Sequence[Ids]) -> None:
     """Raise UserError if evaluation rows of a sealed training are training rows; it says how many, never which.
 
@@ -216,6 +247,14 @@ class LoggedProgress:
         if rounds:
             _log.info("%d rounds of an earlier attempt are there", rounds)
         return rounds
+
+    def common(self) -> int:
+        """Return the last round that all participants had (see Progress)."""
+        return self._checkpoints.common()
+
+    def fits(self, labels: str) -> bool:
+        """Return whether what is kept is of these labels (see Progress)."""
+        return self._checkpoints.fits(labels)
 
     def load(self, rounds: int) -> State:
         """Return a state (see Progress)."""

@@ -18,7 +18,7 @@ import pandas as pd
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.boosting.checkpoint import Checkpoints
-from mpfedxgb.boosting.choices import forget_private_key
+from mpfedxgb.boosting.choices import forget_private_key, label_commitment, label_salt, private_key
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.setup import TrainData
@@ -29,6 +29,7 @@ from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
 from mpfedxgb.federation.aligning import Terms, Tools
 from mpfedxgb.federation.alignment import alignment_path, keep_alignment, rows_in_common, take
 from mpfedxgb.federation.closing import Finished
+from mpfedxgb.federation.lock import locked_state
 from mpfedxgb.federation.programs import (
     ALIGNING,
     KINDS,
@@ -53,6 +54,7 @@ from mpfedxgb.intersection.intersect import Marks, Progress
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.meter import Meter
+from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.workers.cluster import Cluster
 
 _AFTER_A_STOP = 5.0
@@ -97,6 +99,17 @@ def align(
     dict
         By "train" and, with evaluation rows, "evaluate": the rows in common.
     """
+    with locked_state(settings):
+        return _align(settings, rows, evaluation, n_jobs, on_progress)
+
+
+def _align(
+    settings: RoleSettings,
+    rows: Rows,
+    evaluation: Rows | None = None,
+    n_jobs: int | None = None,
+    on_progress: Progress | None = None,
+) -> dict[str, Rows]:
     if settings.id_rule is None:
         raise SettingsError(
             f"{settings.source}: [data] align is not true; set it at all participants, so that trainings take the rows "
@@ -105,7 +118,7 @@ def align(
     tables = _tables(rows, evaluation)
     lists = {what: one.ids for what, one in tables.items()}
     terms = Terms(settings.id_rule, settings.align.min_rows, tuple(tables))
-    tools = Tools(Edwards25519(n_jobs or settings.align.n_jobs), on_progress)
+    tools = Tools(Edwards25519(n_jobs or settings.align.n_jobs), on_progress, settings.align.max_rows)
     with stopping_on_signals():
         outcome: Outcome[dict[str, Marks]] = run_session(settings, run_aligning, (terms, lists, tools))
         assert outcome.result is not None
@@ -146,7 +159,7 @@ def train(
     client : distributed.Client or None
         The Dask cluster that the rows live on; if None, that of [workers], if there is one.
     """
-    with own_workers(settings, client) as cluster:
+    with locked_state(settings), own_workers(settings, client) as cluster:
         return _train(settings, rows, evaluation, restart, on_progress, callback, cluster)
 
 
@@ -161,18 +174,23 @@ def _train(
 ) -> Trained:
     settings.check_outputs()
     if settings.id_rule is not None:
-        common = rows_in_common(settings, _tables(rows, evaluation)) or align(settings, rows, evaluation)
+        common = rows_in_common(settings, _tables(rows, evaluation)) or _align(settings, rows, evaluation)
         rows, evaluation = common["train"], common.get("evaluate")
     labels, classes = labels_of(settings, rows, evaluation, callback)
     others = [] if evaluation is None else [evaluation]
     tables = [r.table.match(rows.table.names, _categories(rows)) for r in others]
     training = belongs_to(settings, [rows.table, *tables], labels)
     checkpoints, finished = _checkpoints(settings, training, restart)
+    commitment = None
+    if labels is not None:
+        key = private_key(state_folder(settings) / settings.session.name, os_entropy)
+        commitment = label_commitment(label_salt(key), numbers_of(labels))
 
     def whole(found: TrainResult) -> PartialModel:
         return found.model if classes is None else replace(found.model, classes=classes)
 
-    def write_model(found: TrainResult) -> None:
+    def write_model(found: TrainResult) -> None:  # when all have told that they have kept the last round
+        checkpoints.all_have(checkpoints.newest())
         whole(found).save(model_path(settings))
         finished.note(model_path(settings))
 
@@ -184,6 +202,7 @@ def _train(
         cluster,
         on_progress,
         write_model,
+        commitment,
     )
     started = time.perf_counter()
     try:
@@ -219,7 +238,7 @@ def serve_rows(settings: RoleSettings, rows: Rows, model: PartialModel, once: bo
     most = settings.scoring.max_rows_per_day
     quota = None if most is None else RowsPerDay(state_folder(settings), most)
     service = Service(model, rows.ids.keys, rows.table, quota)
-    with stopping_on_signals():
+    with stopping_on_signals(), locked_state(settings):
         (run_session if once else serve)(settings, run_scoring, (service,))
 
 
@@ -259,18 +278,19 @@ def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[ScoringSess
             service.fail(error)
 
     thread = threading.Thread(target=run, name="scoring session", daemon=True)
-    try:
-        thread.start()
-        yield ScoringSession(settings, service)
-        service.end()
-        if service.begun.is_set():  # one that still waits for its peers ends as soon as it begins, without us
-            thread.join(settings.network.deadline)
-    except BaseException as error:  # what went wrong here, or a signal: the others end with it, and need not guess
-        stopper.stop(error)
-        service.end()  # it may be waiting for a batch
-        if service.begun.is_set():
-            thread.join(_AFTER_A_STOP)
-        raise
+    with locked_state(settings):
+        try:
+            thread.start()
+            yield ScoringSession(settings, service)
+            service.end()
+            if service.begun.is_set():  # one that still waits for its peers ends as soon as it begins, without us
+                thread.join(settings.network.deadline)
+        except BaseException as error:  # what went wrong here, or a signal: the others end with it, and need not guess
+            stopper.stop(error)
+            service.end()  # it may be waiting for a batch
+            if service.begun.is_set():
+                thread.join(_AFTER_A_STOP)
+            raise
     if ended:
         raise ended[0]
 
@@ -376,17 +396,19 @@ def _categories(rows: Rows) -> dict[str, tuple[str, ...]]:
 
 def belongs_to(settings: RoleSettings, tables: Sequence[Table], labels: Labels | None) -> dict[str, Any]:
     """Return what makes a training another one at this role: if any of it changes, so do checkpoints and choices."""
-    numbers: list[Floats | None] = []
-    if labels is not None:
-        base = None if labels.base_score is None else np.array([labels.base_score])
-        numbers = [labels.y, labels.weight, *labels.eval_y, *labels.eval_weight, base]
     return {
         "session": settings.session_name,
         "role": settings.role.name,
         "participants": list(settings.roster.participants),
         "parameters": settings.training.to_dict(),
-        "data": data_digest(tables, numbers),
+        "data": data_digest(tables, [] if labels is None else numbers_of(labels)),
     }
+
+
+def numbers_of(labels: Labels) -> list[Floats | None]:
+    """Return what the active participant alone brings to a training: labels, row weights and base score."""
+    base = None if labels.base_score is None else np.array([labels.base_score])
+    return [labels.y, labels.weight, *labels.eval_y, *labels.eval_weight, base]
 
 
 def _checkpoints(settings: RoleSettings, training: dict[str, Any], restart: bool) -> tuple[Checkpoints, Finished]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.errors import DataError, FrameError, UserError
+from mpfedxgb.errors import DataError, FrameError, RefusedError, UserError
 from mpfedxgb.intersection.dictionary import Places, Shape, look_up, write
 from mpfedxgb.intersection.group import POINT_BYTES, Group
 from mpfedxgb.intersection.oracles import SALT_BYTES, TAG_BYTES, Oracles
@@ -28,7 +28,6 @@ from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import U8, U64
 from mpfedxgb.ring.prg import os_entropy, shuffled
 from mpfedxgb.transport.frame import Form, check_form
-from mpfedxgb.transport.topology import MESH
 
 SIZES = "rows before the alignment"
 COMMON = "rows that all participants have"
@@ -41,7 +40,6 @@ _BEAT = 1 / 3
 
 _ROWS = ("rows to align", 0, MOST_ROWS)
 _SIZE: Form = (np.int64, (1,))
-_KEY: Form = (np.uint8, (1, POINT_BYTES))
 
 Marks = npt.NDArray[np.bool_]
 Progress = Callable[[int, int], None]
@@ -53,26 +51,26 @@ def intersect(
     what: str,
     ids: Sequence[str],
     group: Group,
+    agreed: U8 | None,
     least: int = 1,
+    most: int = MOST_ROWS,
     on_progress: Progress | None = None,
     make_oracles: MakeOracles = Oracles,
 ) -> Marks:
     """Return which of this participant's ids all participants have; the coordinator takes no part.
 
-    1. P_1 sends a fresh salt and how many ids it has. Each auxiliary answers with how many it has and, for its pads, a
-       fresh public key; P_1 passes the keys on. In a mesh the auxiliaries exchange these among themselves.
+    1. P_1 sends a fresh salt and how many ids it has. Each auxiliary answers with how many it has.
     2. P_1 shuffles its ids and sends them as points under a scalar of its own, some at a time; each auxiliary returns
        them under a scalar of its own, which P_1 takes for that auxiliary's function once its own is undone. Whoever is
        at work on more says so in between: the auxiliary by an empty answer, P_1 by a 0, and by a 1 when all are done.
     3. Each auxiliary sends its dictionary: mask plus share for every id that it has.
     4. P_1 adds up. It tells each auxiliary the tags of the common ids, which only that one understands, sorted.
 
-    Rounds: 4, and 1 per CHUNK ids of P_1. Sent: 40 bytes, 32 per id of P_1 and 16 per column of its dictionary by each
-    auxiliary; by P_1 to each 48 + 32 (M - 1) bytes, 32 per id, 16 per common id, and 8 each third of a deadline. In a
-    mesh it is 32 bytes to each other auxiliary, and so many fewer to and from P_1.
+    Rounds: 4, and 1 per CHUNK ids of P_1. Sent: 8 bytes, 32 per id of P_1 and 16 per column of its dictionary by each
+    auxiliary; by P_1 to each 48 bytes, 32 per id, 16 per common id, and 8 each third of a deadline.
     Reveals: SIZES, of P_1 to all and of each auxiliary to P_1; COMMON to all participants. Where they are fewer than
-    `least`, COMMON to P_1 alone, and to the others that they are so few, or none. A list that is shorter itself is
-    refused before anything that depends on an id is sent.
+    `least`, COMMON to P_1 alone, and to the others that they are so few, or none. A list that is shorter itself, or
+    longer than this participant bears, is refused before anything that depends on an id is sent.
 
     Parameters
     ----------
@@ -81,8 +79,12 @@ def intersect(
     ids : sequence of str
         Different ones, in the common spelling.
     group : Group
+    agreed : array of points or None
+        At an auxiliary, what it has agreed on with each other one for its pads (see `pads`).
     least : int
         As many the participants must have in common; the same at all of them.
+    most : int
+        The longest list of another participant that this one compares with; each participant's own business.
     on_progress : callable or None
         Told how many steps of how many are done.
     make_oracles : for tests: another set of hash functions for a salt
@@ -92,9 +94,9 @@ def intersect(
         raise DataError(f"{party.name}: {repeated} of {len(ids)} {what} rows repeat an id; keep one row per id")
     _refuse_few(what, len(ids), least)
     with party.phase(f"align {what}"):
-        _step(party, "sizes and keys", 1, 3)
+        _step(party, "sizes", 1, 2)
         if party.is_active:
-            salt, sizes = _hear_sizes(party, len(ids))
+            salt, sizes = _hear_sizes(party, len(ids), what, most)
             order = shuffled(len(ids))
             mine = _Mine(party, [ids[i] for i in order], group, make_oracles(salt), on_progress)
             sums, tags = _have_evaluated(mine, sizes)
@@ -102,7 +104,8 @@ def intersect(
             common = np.empty(len(ids), np.bool_)
             common[order] = _tell_common(mine, what, sums, tags, least)
             return common
-        salt, asked, agreed = _agree_on_keys(party, len(ids), group, what, least)
+        assert agreed is not None, "an auxiliary has pads"
+        salt, asked = _tell_size(party, len(ids), what, least, most)
         mine = _Mine(party, ids, group, make_oracles(salt), on_progress)
         values, own_tags = _evaluate(mine, asked)
         _send_dictionary(mine, values, agreed)
@@ -125,44 +128,29 @@ class _Mine:
             self.on_progress(steps, of)
 
 
-def _hear_sizes(party: Party, size: int) -> tuple[bytes, dict[int, int]]:
-    """Send the salt, and hear sizes; in a star also hear public keys, and pass them on (1, at P_1)."""
-    salt, sizes, passes_on = os_entropy(SALT_BYTES), {}, party.topology != MESH
+def _hear_sizes(party: Party, size: int, what: str, most: int) -> tuple[bytes, dict[int, int]]:
+    """Send the salt, and hear how many ids every auxiliary has (1, at P_1)."""
+    salt, sizes = os_entropy(SALT_BYTES), {}
     party.communicator.send(party.others, [np.frombuffer(salt, np.uint8), np.array([size], np.int64)])
-    keys = []
     for m in party.others:
-        told, *key = _take(party, m, _SIZE, *([_KEY] if passes_on else []))
+        (told,) = _take(party, m, _SIZE)
         check_numbers(party, m, told.tolist(), _ROWS)
         sizes[m] = int(told[0])
-        keys += key
     _note_sizes(party)
-    if passes_on:
-        party.communicator.send(party.others, [np.concatenate(keys)])
+    for m, count in sizes.items():
+        _refuse_many(party, m, what, count, most)
     return salt, sizes
 
 
-def _agree_on_keys(party: Party, size: int, group: Group, what: str, least: int) -> tuple[bytes, int, U8]:
-    """Return the salt, how many ids P_1 has, and what was agreed with every other auxiliary (1, at an auxiliary)."""
+def _tell_size(party: Party, size: int, what: str, least: int, most: int) -> tuple[bytes, int]:
+    """Return the salt and how many ids P_1 has, and tell it how many there are here (1, at an auxiliary)."""
     salt, asked = _take(party, ACTIVE, (np.uint8, (SALT_BYTES,)), _SIZE)
     check_numbers(party, ACTIVE, asked.tolist(), _ROWS)
     _note_sizes(party)
     _refuse_few(what, int(asked[0]), least)  # P_1 learns which of a few ids all have, whatever `least` is
-    secret = group.scalar()
-    public, told = group.public(secret), np.array([size], np.int64)
-    others = [m for m in party.others if m != party.role]
-    if party.topology == MESH:
-        party.communicator.send([ACTIVE], [told])
-        party.communicator.send(others, [public])
-        theirs = [_take(party, m, _KEY)[0] for m in others]
-    else:
-        party.communicator.send([ACTIVE], [told, public])
-        (keys,) = _take(party, ACTIVE, (np.uint8, (len(party.others), POINT_BYTES)))
-        if (keys[party.role - party.others[0]] != public[0]).any():
-            active = party.roster.name(ACTIVE)
-            raise FrameError(f"{active} passed on another key of {party.name} than it was told")
-        theirs = [keys[m - party.others[0]][None] for m in others]
-    agreed = [group.multiply(secret, key, party.roster.name(m)) for m, key in zip(others, theirs, strict=True)]
-    return salt.tobytes(), int(asked[0]), np.concatenate([np.empty((0, POINT_BYTES), np.uint8), *agreed])
+    _refuse_many(party, ACTIVE, what, int(asked[0]), most)
+    party.communicator.send([ACTIVE], [np.array([size], np.int64)])
+    return salt.tobytes(), int(asked[0])
 
 
 def _have_evaluated(mine: _Mine, sizes: dict[int, int]) -> tuple[U64, dict[int, U8]]:
@@ -325,3 +313,15 @@ def _refuse_few(what: str, count: int, least: int) -> None:
         f"{found}; compare how all of them write the id column, and [align] ids, case, spaces and unicode, or lower "
         "[align] min_rows at all participants"
     )
+
+
+def _refuse_many(party: Party, peer: int, what: str, count: int, most: int) -> None:
+    """Raise RefusedError if a peer's list is longer than this participant bears; only its own log has the numbers."""
+    if count > most:
+        name = party.roster.name(peer)
+        raise RefusedError(
+            f"{name} brings more {what} rows to align than {party.name} compares its own with: a list of every id that "
+            f"there could be would find out who is in {party.name}'s. If it is as long as it should be, raise [align] "
+            f"max_rows at {party.name}",
+            f" ({name} has {count} rows, and max_rows is {most}; without the key it is twice one's own list)",
+        )

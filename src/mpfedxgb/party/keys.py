@@ -81,6 +81,10 @@ class Keyring:
     def __repr__(self) -> str:
         return f"Keyring(participants={sorted(self._keys)})"
 
+    def commit(self, commitment: bytes) -> None:
+        """Make the training's name, and with it all private choices, depend on a public commitment too."""
+        self.training = digest(b"training", self.training.encode(), commitment).hex()[:32]
+
     def announce(self, name: str, values: bytes) -> None:
         """Make all later keys depend on a public announcement."""
         self._announced = digest(self._announced, name.encode(), values)

@@ -34,6 +34,7 @@ _ABOUT: dict[str, type | tuple[type, ...]] = {
     "attempt": int,
     "kind": str,
     "parameters": dict,
+    "labels": str,
     "metrics": dict,
     "forecast": dict,
     "seconds": (int, float),

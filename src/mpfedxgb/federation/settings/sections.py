@@ -354,13 +354,17 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Align:
-    """[align]: how the participants find the rows that they have in common; the same at all, but for `n_jobs`."""
+    """[align]: how the participants find the rows that they have in common.
+
+    The same at all, but for `max_rows`, twice the participant's own list if None, and `n_jobs`.
+    """
 
     ids: str
     case: str
     spaces: str
     unicode: str
     min_rows: int
+    max_rows: int | None
     n_jobs: int | None
 
     @classmethod
@@ -370,6 +374,7 @@ class Align:
         return cls(
             **words,
             min_rows=table.integer("min_rows", 1, 1 << 26, LEAST_ROWS),
+            max_rows=table.integer("max_rows", 1, 1 << 26, None),
             n_jobs=table.integer("n_jobs", 1, 1024, None),
         )
 

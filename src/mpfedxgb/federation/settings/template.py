@@ -138,7 +138,11 @@ def _tables(
     yield "# What all roles know of the training. The same at all roles.\n[training]", _training(security)
     if role != COORDINATOR:
         yield "# This participant's rows: CSV (also .csv.gz) or Parquet. Rows are sorted by id.\n[data]", _data(role)
-        yield "# How the rows in common are found, with align = true. The same at all participants.\n[align]", _align()
+        yield (
+            "# How the rows in common are found, with align = true.\n"
+            "# The same at all participants, but for max_rows and n_jobs.\n[align]",
+            _align(),
+        )
     if role == ACTIVE:
         yield "# Only the active participant has these.\n[label]", _label()
     if role not in (COORDINATOR, ACTIVE):
@@ -256,6 +260,7 @@ def _align() -> list[_Line]:
         _Line("spaces", "trim", "trim those around an id, or remove them all", True),
         _Line("unicode", "NFC", "NFC, or NFKC: then letters that look alike in other widths are one", True),
         _Line("min_rows", LEAST_ROWS, "with fewer in common, only the active participant learns which", True),
+        _Line("max_rows", 10_000, "example: longest list of another one to compare with, not twice one's own", True),
         _Line("n_jobs", 1, "example: threads to compute with here, instead of one per core", True),
     ]
 

@@ -47,13 +47,18 @@ WORDS = {
         "which rows are in a leaf below splits of the receiver\u2019s alone", _RECEIVER
     ),
     "number of trees": Words("whether another round follows", _ACTIVE),
-    "rounds done before this attempt": Words("after which round each participant can go on"),
+    "rounds done before this attempt": Words(
+        "after which round each participant can go on, and which one it knows that all had"
+    ),
     "rounds of the model that is continued": Words("how many rounds each participant\u2019s earlier model has"),
     "prediction of a row, at most all its leaves": Words(
         "the prediction of each scored row, from which its leaves may be worked out"
     ),
     "rows to score and trees in use": Words("how many rows are scored, and with how many trees", _ACTIVE),
     "kind of session": Words("whether a session is for training, for scoring or to find common rows", _ACTIVE),
+    "salted commitment to the labels": Words(
+        "a number that ties the training to its labels without telling them", _ACTIVE
+    ),
     "salted digest of the row ids": Words("one salted digest of the whole list of row ids", _AUXILIARIES),
     "last round kept, model written": Words("that each participant has kept the last round and written its model"),
     "rows before the alignment": Words("how many rows each participant has, before the common ones are found"),
