@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.boosting import xgboost_rules
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring.fixed import encode_fixed
@@ -195,8 +196,7 @@ def _gamma(params: TrainParams, f_g: int, f_h: int, cap: int) -> int:
 def scale(params: TrainParams, public: ScalePlan, rows: int, f_g: int, f_h: int) -> Scale:
     """Return the constants at given scales."""
     mcw = min(math.ceil(Fraction(params.min_child_weight) * Fraction(2) ** f_h), rows * public.h_cap + 1)
-    if _refuses_weightless(params):
-        mcw = max(1, mcw)
+    mcw = xgboost_rules.least_hessian(params, mcw)
     return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.gam_cap), mcw)
 
 
@@ -205,31 +205,12 @@ def no_split_first(params: TrainParams) -> bool:
     return params.gamma <= SMALLEST_GAMMA
 
 
-def weightless_wins(params: TrainParams) -> bool:
-    """Return whether a split with a side of no hessian can win: XGBoost then leaves the node a leaf.
-
-    It scores by its other side alone. That beats "no split" only where h = 0 comes with another g than 0, so in losses
-    of one's own, and only where min_child_weight=0 lets it take part.
-    """
-    return params.loss.is_custom and params.min_child_weight == 0
-
-
-def _refuses_weightless(params: TrainParams) -> bool:
-    """Return whether a side of no hessian is no side, whatever min_child_weight says; lambda = 0 would make 0 / 0."""
-    return params.reg_lambda == 0 or weightless_wins(params)
-
-
-def checks_children(params: TrainParams) -> bool:
-    """Return whether a side can be too light to split."""
-    return params.min_child_weight > 0 or _refuses_weightless(params)
-
-
 def round_hessians(
     params: TrainParams, h: npt.NDArray[np.float64], f_h: int, h_cap: int | None = None
 ) -> npt.NDArray[np.int64]:
-    """Return h~; where weightless sides are refused a small h becomes 1, so that 0 means a hessian of 0."""
+    """Return h~; where 0 has to mean a hessian of 0, a smaller h than 1/2 becomes 1."""
     rounded = encode_fixed(h, f_h, h_cap)
-    return np.maximum(rounded, h > 0) if _refuses_weightless(params) else rounded
+    return np.maximum(rounded, h > 0) if xgboost_rules.tells_zero_hessians(params) else rounded
 
 
 def constants_of(ring: Ring, scale: Scale) -> list[tuple[Ring, int]]:
