@@ -26,6 +26,9 @@ SMALLEST_GAMMA = 1e-6
 """XGBoost splits on gains above this, whatever gamma says."""
 
 _LIMBS = (2, 3, 4)
+_G_ABOVE_H = range(10, 5, -1)
+"""How many bits more than h g has in a ring of 256 bits, the best first. Of rare classes g is near the class's share p,
+beside 1 for the largest, where h is near p for all rows."""
 _SUM_BITS = 62
 _KEPT_BITS = 44
 """Bits of a kept weight in the paper's way, for the largest there can be in regression."""
@@ -92,12 +95,33 @@ def plan(params: TrainParams, rows: int) -> ScalePlan:
                 return ScalePlan(limbs, policy.g_cap, h_cap, lam, gam, policy.f_g, policy.f_h)
         raise _too_wide(params, rows)
     for limbs, enough in ((3, policy.g_bits), (4, min(24, policy.g_bits))):
+        shared = _shared_with_h(params, rows) if limbs == _LIMBS[-1] else None
+        if shared is not None:
+            return shared
         bits = 0
         while bits < policy.g_most and _fits(params, rows, 2 << bits, h_cap, lam, gain_cap(rows, 2 << bits), limbs):
             bits += 1
         if bits >= enough:
             return ScalePlan(limbs, 1 << bits, h_cap, lam, gain_cap(rows, 1 << bits), None, policy.f_h)
     raise _too_wide(params, rows)
+
+
+def _shared_with_h(params: TrainParams, rows: int) -> ScalePlan | None:
+    """Return widths of 256 bits that give h more bits than its cap; None if g would have too few.
+
+    g could have up to 62 bits less those of the rows, far more than h; a bit of h takes the room of one and a half of
+    g. lambda~ may be an eighth of the largest sum of h~, which takes a bit in all: it holds no h back beside which it
+    is small in sum.
+    """
+    policy = params.scale_policy
+    for h_bits in range(policy.h_most, policy.h_cap.bit_length() - 1, -1):
+        h_cap = 1 << h_bits
+        lam = max(_lambda_cap(params, rows, h_cap), rows * h_cap >> 3)
+        for more in _G_ABOVE_H:
+            g_cap = h_cap << more
+            if _fits(params, rows, g_cap, h_cap, lam, gain_cap(rows, g_cap), _LIMBS[-1]):
+                return ScalePlan(_LIMBS[-1], g_cap, h_cap, lam, gain_cap(rows, g_cap), None, None)
+    return None
 
 
 def _raised_as_far_as_fits(params: TrainParams, rows: int) -> ScalePlan:
