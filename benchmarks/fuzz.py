@@ -17,8 +17,8 @@ participants' shares add up to, what is scored, and the metrics of every round, 
 
 Prints a line for each training that differs, with the command that repeats it, and counts at the end. Refused are those
 that training refuses in words; of those compared with xgboost, the ones with the same trees to the end, and why the
-others part; rounded those with leaves that differ by more than 1e-5 because g and h are rounded in two ways. The exit
-code is 1 if anything differs.
+others part: ties, or a rule of an installed xgboost before 3.4, counted by rule; rounded those with leaves that differ
+by more than 1e-5 because g and h are rounded in two ways. The exit code is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ import xgboost
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.api.models import predict_margins
+from mpfedxgb.api.older_rules import LIGHT_ROOT, NO_HESSIAN
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.join import Joined, JoinedTree
 from mpfedxgb.boosting.metrics import METRICS
@@ -80,6 +81,11 @@ class Outcome:
     rounded_leaves: int = 0
     is_paper: bool = False
     seconds: float = 0.0
+
+    @property
+    def by_rule(self) -> bool:
+        """Whether a rule of an older xgboost sets the trees apart."""
+        return self.parts in (LIGHT_ROOT, NO_HESSIAN)
 
 
 def examine(seed: int, security: str = "") -> Outcome:
@@ -324,16 +330,18 @@ def _page(outcomes: Sequence[Outcome], first: int, seconds: float) -> str:
             sum(o.splits for o in these),
             len(compared),
             sum(not o.parts and not o.difference for o in compared),
-            sum(bool(o.parts) for o in compared),
+            sum(bool(o.parts) and not o.by_rule for o in compared),
+            sum(o.by_rule for o in compared),
             sum(o.against_xgboost for o in these),
             sum(bool(o.rounded_leaves) for o in these),
             sum(bool(o.difference) for o in these),
         )
         rows.append([name, *map(str, counts), f"{sum(o.seconds for o in these):.0f}"])
     header = ["objective", "trainings", "paper", "refused", "trees", "splits", "with xgboost", "same trees", "ties"]
-    header += ["trees there", "rounded", "differ", "seconds"]
+    header += ["older rules", "trees there", "rounded", "differ", "seconds"]
     page = table(f"Random trainings from seed {first}, {seconds:.0f} s", header, rows)
-    for kind, texts in (("ties", [o.parts for o in outcomes]), ("refused", [o.refused for o in outcomes])):
+    ties, rules = ([o.parts for o in outcomes if o.by_rule == by_rule] for by_rule in (False, True))
+    for kind, texts in (("ties", ties), ("older rules", rules), ("refused", [o.refused for o in outcomes])):
         page += "".join(f"\n{kind}, {n} times: {text}" for text, n in Counter(filter(None, texts)).most_common())
     rounded = [f"{o.seed} ({o.rounded_leaves})" for o in outcomes if o.rounded_leaves]
     return page + (f"\nrounded, by seed (leaves): {', '.join(rounded)}" if rounded else "")

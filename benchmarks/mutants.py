@@ -33,7 +33,6 @@ ROOMS = ("tree", "protocols", "boosting")
 
 FURTHER_TESTS = {
     "tree/level.py": ["tree/test_split.py", "tree/test_grow.py"],
-    "tree/weightless.py": ["tree/test_gain.py"],
     "tree/paper/leaf.py": ["tree/paper/test_leaf_weight.py"],
     "tree/paper/argmax.py": ["tree/paper/test_secure_argmax.py"],
     "protocols/multiply.py": ["protocols/test_products.py"],

@@ -65,6 +65,7 @@ class PlainBoosting:
             if params.subsample < 1:
                 inside = row_sample(self._party(1), params.subsample, rows, key, t)
                 g, h = g * inside, h * inside
+            g = np.where((h > 0).any(axis=1, keepdims=True), g, 0)  # a tree without any hessian weighs nothing
             if not params.is_paper:
                 scale = scales.choose_scale(params, plan, g, h, rows)
             elif t == 0:
@@ -80,10 +81,7 @@ class PlainBoosting:
     def _rules(self, scale: scales.Scale) -> reference.Rules:
         first = slice(0, len(self.candidates[0])) if self.params.first_layer_mask else None
         no_split_first = self.params.gamma <= scales.SMALLEST_GAMMA
-        weightless = scales.weightless_wins(self.params)
-        return reference.Rules(
-            self.params.max_depth, scale.lam, scale.gam, scale.mcw, no_split_first, first, weightless
-        )
+        return reference.Rules(self.params.max_depth, scale.lam, scale.gam, scale.mcw, no_split_first, first)
 
     def _allowed(self, key: str, t: int) -> Any:
         if self.params.colsample_bytree == 1:
@@ -102,7 +100,7 @@ class PlainBoosting:
         lam = math.ldexp(scale.lam, -scale.f_h) if params.is_paper else params.reg_lambda
 
         def leaf_of(node: reference.RefLeaf) -> Leaf:
-            w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, params.learning_rate, WEIGHT_BITS, scale.mcw)
+            w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, params.learning_rate, WEIGHT_BITS)
             return Leaf(w, float(np.ldexp(float(node.H), -scale.f_h)))
 
         def gain_of(node: reference.RefSplit) -> float | None:

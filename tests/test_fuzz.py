@@ -13,9 +13,8 @@ from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.boosting.objectives import NAMED
 from mpfedxgb.tree import Leaf
 from random_trainings import random_sealed_training, random_training
-from support.xgboost_versions import RULES_OF_3_3
 
-SEEDS = ("2", "38", pytest.param("43", marks=RULES_OF_3_3), "2652", "2699")
+SEEDS = ("2", "38", "43", "2652", "2699")
 """Small: a callable with hessians of 0, classes with samples and weights, counts with weights and ids; a residual whose
 square is beyond float32, and a hessian that xgboost loses beside others."""
 

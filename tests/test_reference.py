@@ -86,7 +86,7 @@ def test_row_weights_scale_and_round_once() -> None:
 )
 def test_leaf_weights_round_by_the_rule(G: int, H: int, rate: float, w: int) -> None:
     """W = -round(rate G / (H + lambda)), halves of the quotient up."""
-    assert sealed_weight(RefLeaf((), G, H), replace(SQUARES, learning_rate=rate), RULES) == w
+    assert sealed_weight(RefLeaf((), G, H), replace(SQUARES, learning_rate=rate), RULES.lam) == w
 
 
 def test_the_rate_is_xgboosts_float32() -> None:
@@ -94,17 +94,10 @@ def test_the_rate_is_xgboosts_float32() -> None:
     leaf = RefLeaf((), 1 << 60, 0)
     num = 10066330 // 2
     assert Fraction(float(np.float32(0.3))) == Fraction(num, 1 << 24)
-    assert sealed_weight(leaf, replace(LOGISTIC, learning_rate=0.3), RULES) == -(num << 60)
+    assert sealed_weight(leaf, replace(LOGISTIC, learning_rate=0.3), RULES.lam) == -(num << 60)
     tiny = float(np.float32(1e-9))
     exact = Fraction(tiny) * (1 << 60) * ONE
-    assert sealed_weight(leaf, replace(LOGISTIC, learning_rate=1e-9), RULES) == -((2 * exact + 1) // 2)
-
-
-def test_a_leaf_that_is_too_light_weighs_nothing() -> None:
-    """Only a root can be."""
-    leaf = RefLeaf((), 100, 5)
-    assert sealed_weight(leaf, SQUARES, replace(RULES, mcw=6)) == 0
-    assert sealed_weight(leaf, SQUARES, replace(RULES, mcw=5)) != 0
+    assert sealed_weight(leaf, replace(LOGISTIC, learning_rate=1e-9), RULES.lam) == -((2 * exact + 1) // 2)
 
 
 # Whole trainings

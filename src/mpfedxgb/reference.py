@@ -24,10 +24,7 @@ Bits = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Integer constants of one tree: lambda~, gamma~, min_child_weight~, and where "no split" stands among ties.
-
-    With `weightless_wins` a split with a side of H = 0 scores by its other side, and ends the node if it is the best.
-    """
+    """Integer constants of one tree: lambda~, gamma~, the least H~ of a side, where "no split" stands among ties."""
 
     max_depth: int
     lam: int
@@ -35,7 +32,6 @@ class Rules:
     mcw: int
     no_split_first: bool
     first_layer: slice | None = None
-    weightless_wins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +96,18 @@ def _best(
     for index in among:
         GL, HL = left[index]
         GR, HR = G - GL, H - HL
-        gain = Fraction(0)  # not allowed: never better than "no split", which is positive
-        splits = min(HL, HR) >= rules.mcw
-        if allowed[index] and splits:
-            gain = Fraction(GL * GL, HL + rules.lam) + Fraction(GR * GR, HR + rules.lam)
-        elif allowed[index] and rules.weightless_wins and H:
-            gain = Fraction(GR * GR if HL == 0 else GL * GL, base)
+        if not allowed[index] or min(HL, HR) < rules.mcw:
+            continue
+        gain = Fraction(GL * GL, HL + rules.lam) + Fraction(GR * GR, HR + rules.lam)
         if value is None or gain > value:
-            best, value = index if splits else None, gain
+            best, value = index, gain
     if not rules.no_split_first and (value is None or no_split > value):
         return None
     return best
 
 
-def leaf_weight(
-    leaf: RefLeaf, f_g: int, f_h: int, reg_lambda: float, learning_rate: float, weight_bits: int, mcw: int = 0
-) -> int:
-    """Return rint(learning_rate * w * 2^weight_bits), w = -G / (H + lambda) exactly (Eq. 4); 0 if H is below mcw."""
-    if mcw > leaf.H:
-        return 0
+def leaf_weight(leaf: RefLeaf, f_g: int, f_h: int, reg_lambda: float, learning_rate: float, weight_bits: int) -> int:
+    """Return rint(learning_rate * w * 2^weight_bits), w = -G / (H + lambda) exactly (Eq. 4); 0 if that is 0."""
     H = Fraction(leaf.H) / Fraction(2) ** f_h + Fraction(reg_lambda)
     if H == 0:
         return 0
@@ -190,7 +179,7 @@ def train_sealed(
         )
         F = F.copy()
         for leaf in leaves(tree):
-            F[list(leaf.rows)] += sealed_weight(leaf, sealed, rules)
+            F[list(leaf.rows)] += sealed_weight(leaf, sealed, rules.lam)
         trees.append(tree)
         margins.append(F)
     return trees, margins
@@ -214,12 +203,10 @@ def sealed_gradients(
     return np.array(g, np.int64) * counts, np.array(h, np.int64) * counts
 
 
-def sealed_weight(leaf: RefLeaf, sealed: RefSealed, rules: Rules) -> int:
-    """Return w = -round(rate G / (H + lambda)) in the units of margins, the rate as float32; 0 if H is below mcw."""
-    if rules.mcw > leaf.H:
-        return 0
+def sealed_weight(leaf: RefLeaf, sealed: RefSealed, lam: int) -> int:
+    """Return w = -round(rate G / (H + lambda)) in the units of margins, the rate as float32."""
     rate = Fraction(float(np.float32(sealed.learning_rate)))
-    return -_round(rate * leaf.G * (1 << sealed.h_places) / (leaf.H + rules.lam))
+    return -_round(rate * leaf.G * (1 << sealed.h_places) / (leaf.H + lam))
 
 
 def leaves(node: RefNode) -> list[RefLeaf]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,18 @@ def test_what_does_not_fit(
     with pytest.raises((MpfedxgbError, ValueError), match=message):
         model.fit(**{"X": halves(X), "y": labels(X, "binary"), "xgb_model": fitted} | arguments)
     assert not hasattr(model, "partial_models_")
+
+
+def test_a_model_of_older_rules(fitted: FedXGBClassifier) -> None:
+    """It is scored as it is, and not continued: its further trees would follow other rules."""
+    old = [replace(part, params=replace(part.params, xgboost_rules="3.3")) for part in fitted.partial_models_]
+    told = "trained by the rules of XGBoost 3.3 and this version trains by those of 3.4, .*; train anew, or go on with"
+    with pytest.raises(MpfedxgbError, match=told):
+        estimator("binary", 1).fit(halves(X), labels(X, "binary"), xgb_model=old)
+
+    scored = estimator("binary", 1).fit(halves(X), labels(X, "binary"))
+    scored.partial_models_ = old
+    np.testing.assert_array_equal(scored._margins(halves(X)), fitted._margins(halves(X)))
 
 
 def test_another_objective(fitted: FedXGBClassifier) -> None:

@@ -93,21 +93,29 @@ def test_sealed_sums_finer_than_a_joined_models_are_off_by_their_rounding() -> N
 def test_the_error_of_a_leaf() -> None:
     """-G / (H + lambda) moves by no more than its error when G and H do."""
     params = TrainParams(reg_lambda=0.5, learning_rate=0.3)
-    weight, error = Sums(G=3.0, H=2.0, off_g=1e-4, off_h=1e-3).leaf(params, is_root=False)
+    weight, error = Sums(G=3.0, H=2.0, off_g=1e-4, off_h=1e-3).leaf(params)
     moved = [-0.3 * (3 + a) / (2.5 + b) for a in (-1e-4, 1e-4) for b in (-1e-3, 1e-3)]
     assert weight == pytest.approx(-0.3 * 3 / 2.5)
     assert np.abs(np.subtract(moved, weight)).max() <= error < 1e-3
 
 
-def test_a_single_leaf_below_the_least_weight() -> None:
-    """It is 0, without any error; where rounding decides whether it is below, it may be either."""
-    params = TrainParams(min_child_weight=2.5)
-    assert Sums(G=3.0, H=2.0, off_g=1e-4, off_h=1e-3).leaf(params, is_root=True) == (0.0, 0.0)
-    assert Sums(G=3.0, H=2.0, off_g=1e-4, off_h=1e-3).leaf(params, is_root=False)[0] != 0
-    weight, error = Sums(G=3.0, H=2.5, off_g=1e-4, off_h=1e-3).leaf(params, is_root=True)
-    assert error == abs(weight) > 0
-    weight, error = Sums(G=3.0, H=2.5, off_g=0.0, off_h=0.0).leaf(params, is_root=True)
-    assert error == 0 < abs(weight)
+def test_a_leaf_of_no_hessian() -> None:
+    """With lambda it weighs -G / lambda, as hessians do that were rounded to 0; without, nothing."""
+    none = Sums(G=3.0, H=0.0, off_g=0.0, off_h=0.0)
+    assert none.leaf(TrainParams(reg_lambda=0.5, learning_rate=0.25, min_child_weight=2.5)) == (-1.5, 0.0)
+    assert none.leaf(TrainParams(reg_lambda=0.0)) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("least", [0.0, 1.0])
+def test_a_tree_without_any_hessian_has_no_gradient(least: float) -> None:
+    """In both models: XGBoost gives its only leaf a weight of 0."""
+    params = TrainParams(objective="custom", min_child_weight=least)
+    loss = params.loss.with_function(lambda y, margin: (margin - y, np.zeros_like(y)))
+    y, margins = np.arange(4.0), np.zeros((1, 4))
+    ours = integer_gradients(params, loss, y, None, margins)
+    theirs = float32_gradients(params, loss, y, None, margins, np.zeros((1, 4)))
+    assert not ours.g.any()
+    assert not theirs.g.any()
 
 
 @pytest.mark.parametrize(("objective", "margin"), [("reg:pseudohubererror", 3e19), ("count:poisson", 89.0)])

@@ -248,14 +248,31 @@ def test_gains_of_splits_by_hand() -> None:
     assert [leaf.cover for leaf in leaves] == [0.75, 1.0, 0.25]
 
 
-def test_a_root_too_light_weighs_nothing() -> None:
-    """Less than min_child_weight of hessians, 2 here, make no weight."""
-    for least, weighs in ((2.0, True), (2.1, False)):
+def test_a_root_lighter_than_min_child_weight_weighs_what_it_weighs() -> None:
+    """Hessians of 2 in all: min_child_weight above them makes no split, and leaves the weight as it is."""
+    weights = []
+    for least in (0.0, 2.0, 2.1, 1e5):
         active = active_of(min_child_weight=least)
         active.integers(0)
         (leaf,) = update(active, [[list(range(ROWS))]])
-        assert bool(leaf.weight) == weighs
+        weights.append(leaf.weight)
         assert leaf.cover == 2.0
+    assert weights == [round(Fraction(1) / 3 * Fraction(0.3) * ONE)] * 4
+
+
+@pytest.mark.parametrize("least", [0.0, 1.0])
+@pytest.mark.parametrize(("h", "weighs"), [(0.0, False), (1e-16, True)])
+def test_a_tree_weighs_nothing_only_if_no_row_has_a_hessian(h: float, weighs: bool, least: float) -> None:
+    """A hessian of 1e-16 is 0 as an integer beside lambda, or the least there is; either way it counts as one."""
+
+    def loss(y: Any, margin: Any) -> Any:
+        return np.ones_like(y), np.full_like(y, h)
+
+    labels = Labels(Y, base_score=0.5, custom=loss)
+    active = active_of(labels, objective="custom", min_child_weight=least)
+    active.integers(0)
+    (leaf,) = update(active, [[list(range(ROWS))]])
+    assert leaf.weight == (pytest.approx(-ROWS * 0.3 * ONE, rel=1e-5) if weighs else 0)
 
 
 def test_a_tree_of_one_leaf_and_an_empty_leaf() -> None:

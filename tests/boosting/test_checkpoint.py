@@ -478,6 +478,24 @@ def test_checkpoints_of_another_training(kept: Checkpoints, changes: dict[str, A
     assert kept.newest() == 3
 
 
+def test_checkpoints_of_older_rules(tmp_path: Path) -> None:
+    """Of a training by XGBoost's rules 3.3, which had no name then, no round is gone on from: the reason is told."""
+    kept = Checkpoints(tmp_path / "session" / "checkpoints", MINE)
+    kept.save(State(1, trees=(TREE,), evaluation=judged_after(1)))
+    before = files(kept.folder)
+    now = {**MINE, "parameters": {**MINE["parameters"], "xgboost_rules": "3.4"}}
+    other = Checkpoints(kept.folder, now)
+    told = (
+        r"by the rules of XGBoost 3\.3, and this version of mpfedxgb goes by those of 3\.4.* Finish it with .*--restart"
+    )
+    for act in (other.newest, lambda: other.load(1)):
+        with pytest.raises(CheckpointError, match=told):
+            act()
+    assert files(kept.folder) == before
+    other.clear()
+    assert other.newest() == 0
+
+
 # Writing that fails
 
 

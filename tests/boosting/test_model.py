@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,6 +26,7 @@ from mpfedxgb.boosting.join import Joined
 from mpfedxgb.boosting.model import FORMAT, VERSION, WITHOUT_DIGEST, Feature, content_digest
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names, to_xgboost_json
+from mpfedxgb.boosting.xgboost_rules import RULES
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS
@@ -536,6 +538,27 @@ def test_files_from_before_the_digest(
         PartialModel.from_json(changed(parts[0], ("version",), WITHOUT_DIGEST, sealed=False))
     with pytest.raises(UserError, match="'digest' is missing"):
         PartialModel.from_json(changed(parts[0], ("digest",), ..., sealed=False))
+
+
+@pytest.mark.parametrize("version", [VERSION, WITHOUT_DIGEST])
+def test_files_from_before_rules_had_names(parts: list[PartialModel], version: int) -> None:
+    """They are of XGBoost's rules 3.3, and stay as they are when they are written again."""
+    content = json.loads(parts[0].to_json()) | {"version": version}
+    assert content.pop("xgboost_rules") == RULES == "3.4"
+    assert "xgboost_rules" not in content["params"], "older versions read the parameters, and refuse unknown ones"
+    content["digest"] = content_digest(content)
+    old = PartialModel.from_json(json.dumps(content))
+    assert old.params.xgboost_rules == "3.3"
+    assert replace(old, params=replace(old.params, xgboost_rules=RULES)) == parts[0]
+    if version == VERSION:
+        assert json.loads(old.to_json()) == content
+
+
+@pytest.mark.parametrize("rules", ["3.5", "", None, 3.4, ["3.4"]])
+def test_rules_that_nobody_knows(parts: list[PartialModel], rules: Any) -> None:
+    """A file names rules that this version has, or none."""
+    with pytest.raises(UserError, match=re.escape(f"xgboost_rules={rules!r} is not known; it is one of 3.4, 3.3")):
+        PartialModel.from_json(changed(parts[0], ("xgboost_rules",), rules))
 
 
 @pytest.mark.parametrize("version", [VERSION + 1, 0, None, "1", True, 1.0])

@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.scales import SMALLEST_GAMMA, ScalePlan, bits_needed, choose_scale, leaf_rules, plan, scale
+from mpfedxgb.boosting.scales import (
+    SMALLEST_GAMMA,
+    ScalePlan,
+    bits_needed,
+    choose_scale,
+    leaf_rules,
+    plan,
+    scale,
+    weight_bits,
+)
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring.fixed import encode_fixed
 from mpfedxgb.tree.paper.leaf import SPARE_BITS
@@ -83,6 +92,30 @@ def test_probabilities_fit_192_bits_up_to_99_thousand_rows(name: str) -> None:
     assert [plan(params, rows).limbs for rows in (75_000, 99_330, 99_331, 708_405_411)] == [3, 3, 4, 4]
     assert [plan(params, rows).g_cap for rows in (10_000, 30_000, 99_330)] == [1 << 30, 1 << 26, 1 << 22]
     assert [plan(params, rows).h_cap for rows in (10_000, 30_000, 99_330)] == [1 << 22] * 3
+
+
+@pytest.mark.parametrize("name", ["log-loss", "softmax", "weighted log-loss", "poisson"])
+def test_h_has_a_share_of_256_bits(name: str) -> None:
+    """As the decision record says: 30 bits beside 36 to 40 of g up to 300,000 rows, fewer of both beyond."""
+    params = TrainParams(**OBJECTIVES[name])
+    bounded = name in ("log-loss", "softmax")
+    found = {rows: plan(params, rows) for rows in (99_331, 145_751, 300_000, 1_000_000, 10_000_000)}
+    widths = [(one.g_cap.bit_length() - 1, one.h_cap.bit_length() - 1) for one in found.values()]
+
+    assert {one.limbs for one in found.values()} == {4}
+    several = [(40, 30), (40, 30), (37, 30), (36, 28), (32, 25)]
+    assert widths == (several if bounded else [(40, 30), (38, 30), (36, 30), (35, 28), (31, 25)])
+    for rows, one in found.items():
+        assert bits_needed(rows, one.g_cap, one.h_cap, one.lam_cap, one.gam_cap) <= 256
+        assert one.lam_cap >= rows * one.h_cap >> 3
+        assert weight_bits(one, rows) <= 64
+
+
+def test_sealed_trainings_have_widths_of_their_own() -> None:
+    """What they compute on secrets is bounded by them; g of 24 places and h of 22 bits, 36 and 16 in regression."""
+    for objective, widths in (("binary:logistic", (24, 22)), ("reg:squarederror", (36, 16))):
+        found = plan(TrainParams(objective=objective, security="sealed"), 1_000_000)
+        assert (found.g_cap, found.h_cap) == (1 << widths[0], 1 << widths[1])
 
 
 @pytest.mark.parametrize("reg_lambda", [0.0, 1e-6, 1.0, 1e3])

@@ -301,6 +301,8 @@ class TestMessages:
             ("bank", "training", "may_stop_early", False, "early_stopping_rounds = 5 needs may_stop_early = true"),
             ("bank", "training", "weighted", 1, "weighted = 1 is not true or false"),
             ("bank", "training", "security", "none", "security='none' protects nothing, so it is not for a federation"),
+            ("bank", "training", "xgboost_rules", "3.3", "the rules of older models, .*; trainings follow '3.4'"),
+            ("bank", "training", "xgboost_rules", "3.5", "'3.5' is not known; it is one of 3.4, 3.3"),
             ("coordinator", "training", "security", "none", "use security='strict', or for experiments .* simulate"),
             ("bank", "session", "name", "../x", "is not a session's name"),
             ("bank", "data", "drop", ["x"], "does not go with features"),
@@ -470,7 +472,7 @@ KINDS = {
     "workers": {"scheduler": "text", "ca": "path", "certificate": "path", "key": "path"},
     "session": {"name": "text"},
     "training": {
-        **dict.fromkeys(("objective", "security", "binning"), "choice"),
+        **dict.fromkeys(("objective", "security", "binning", "xgboost_rules"), "choice"),
         **dict.fromkeys(("num_class", "n_estimators", "max_depth", "max_bin"), "integer"),
         **dict.fromkeys(("weighted", "first_layer_mask", "may_stop_early"), "flag"),
         **dict.fromkeys(("learning_rate", "reg_lambda", "gamma", "min_child_weight", "subsample"), "number"),

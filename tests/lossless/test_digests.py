@@ -15,9 +15,9 @@ import pytest
 from support.small_trainings import Training, training_of
 
 DIGESTS = {
-    "strict, log-loss, early stopping": "b482f656890934d7644335258bc89a050cde87d8fb60c6f36deb456b427fd625",
-    "strict, softmax": "de33527709fc97aedcd545459cbe35c53c39ca746475e25c6a74a6ab24b86dbc",
-    "paper, squared error": "3293d8fd73e101fecebbc89c416b60d9eab4818b795156a8776baa8beead92ec",
+    "strict, log-loss, early stopping": "ca4b6a0394f7c2dc21415c8b9473d326ff93bdd3188bff38f925b0f575dc32f5",
+    "strict, softmax": "8390c2f015297c3bfafc3cdb0c7da6715b0cb96cba09826c9e9380be0db6bc74",
+    "paper, squared error": "b2ce605462062d5f057ff7ebf43e1296fbaaf74c31f0685129ed96ac5bb55752",
 }
 
 

@@ -61,9 +61,9 @@ TRANSCRIPTS = {
     ("paper", "mesh", "score"): "b3f1c1d2e62b39cc",
 }
 PARAMETERS = {
-    "strict": "cb8a3aa35bd16836",
-    "sealed": "a0a3b3065ea0d03b",
-    "paper": "3ef5f712ea53fd9e",
+    "strict": "82e981dafd253167",
+    "sealed": "5c6a945274505efc",
+    "paper": "db09ff289595284d",
 }
 
 

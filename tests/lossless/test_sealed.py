@@ -210,22 +210,25 @@ def test_leaves_of_one_row(kind: str) -> None:
         problem, labels_of(problem, 1.0), None, False,
         n_estimators=2, max_depth=6, max_bin=32, min_child_weight=0.0, reg_lambda=1e-3, subsample=0.5,
     )  # fmt: skip
-    answer = assert_all_lossless(training, 7, "star")
+    answer = assert_all_lossless(training, 8, "star")
     assert max(map(len, answer.weights)) >= 10
 
 
 @pytest.mark.parametrize("kind", ["binary", "regression"])
-def test_a_tree_lighter_than_min_child_weight_weighs_nothing(kind: str) -> None:
-    """One leaf, and no margin ever changes; with just its weight, it counts."""
+def test_a_tree_lighter_than_min_child_weight_weighs_as_any_other(kind: str) -> None:
+    """One leaf, and margins change by its weight, whether its hessians reach min_child_weight or not."""
     problem = small_problem(8, kind, ROWS + EVAL_ROWS)
     y = labels_of(problem, 1.0)
     y[0] = y[1]  # of one class there are more, so that sums are not 0
-    for least, moves in ((1e5, False), (float(ROWS) if kind == "regression" else 5.0, True)):
+    weights = []
+    for least in (1e5, float(ROWS) if kind == "regression" else 5.0):
         training = training_of(problem, y, None, True, n_estimators=2, gamma=1e9, min_child_weight=least, subsample=1.0)
         labels = replace(training.labels, base_score=0.25)
         answer = assert_all_lossless(replace(training, labels=labels), 8, "star")
         assert [len(tree) for tree in answer.trees] == [1, 1]
-        assert (answer.margins[-1] != answer.encoded.sealed.start).any() == moves
+        assert (answer.margins[-1] != answer.encoded.sealed.start).all()
+        weights.append(answer.weights)
+    assert weights[0] == weights[1]
 
 
 # The estimators

@@ -1,6 +1,8 @@
-"""Where classes are nearly separable g and h shrink from round to round; they keep their digits all the same."""
+"""Small gradients keep their digits: those of classes that are nearly separable, and of rare ones in large tables."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import numpy.typing as npt
@@ -54,3 +56,27 @@ def test_leaves_of_late_rounds_are_right(reg_lambda: float) -> None:
             assert abs(node.weight * UNIT + G / H) <= allowed
             margins[inside] += node.weight * UNIT
     assert np.abs(g).max() < 1e-5
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_rare_class_in_a_table_beyond_192_bits(weighted: bool) -> None:
+    """Every h is 0.0004, far below lambda, and 100,000 of them are not: leaves are right to a part in 10 million."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 8, (100_000, 2)).astype(np.float64)
+    y = (rng.random(len(X)) < np.where(X[:, 0] < 2, 1.2e-3, 1.5e-4)).astype(np.float64)
+    weight = np.where(X[:, 1] < 4, 1.0, 0.7) if weighted else None
+    model = FedXGBClassifier(n_estimators=1, max_depth=2, max_bin=8, security="none", base_score=0.0004)
+    joined = join(model.fit(X, y, sample_weight=weight).partial_models_)
+    names = [feature.name for _, feature in joined.features]
+
+    p = float(sigmoid(np.array(joined.base_margin))[0])
+    w = np.ones(len(X)) if weight is None else weight
+    leaf = {tuple(cell): leaf_of(joined.trees[0], cell, names) for cell in np.unique(X, axis=0).astype(np.float32)}
+    leaves = np.array([leaf[tuple(row)] for row in X.astype(np.float32)])
+    assert len(joined.trees[0]) > 1
+    for number in set(leaves.tolist()):
+        node, inside = joined.trees[0][number], leaves == number
+        assert isinstance(node, Leaf)
+        assert node.weight is not None
+        exact = -0.3 * math.fsum(w[inside] * (p - y[inside])) / (math.fsum(w[inside] * p * (1 - p)) + 1)
+        assert node.weight * UNIT == pytest.approx(exact, rel=1e-7, abs=UNIT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,7 @@ def test_both_values_are_named_to_all(odd: int) -> None:
     mine, other = TrainParams(), TrainParams(max_depth=5, learning_rate=0.1)
     for changes, values in (
         ({"other_parameters": other.to_json()}, {"learning_rate is 0.1", "max_depth is 5"}),
+        ({"other_parameters": replace(mine, xgboost_rules="3.3").to_json()}, {'xgboost_rules is "3.3"'}),
         ({"session": "autumn"}, {'it is "autumn"'}),
         ({"topology": "mesh"}, {'it is "mesh"'}),
         ({"roster": Roster(("P1", "P3", "P2"))}, {'it is ["coordinator", "P1", "P3", "P2"]'}),

@@ -33,6 +33,7 @@ _COMMON: Content = {
         "security": "strict",
         "binning": "quantile",
         "leaf_epsilon": 1e-6,
+        "xgboost_rules": "3.4",
     },
     "limits": {"n_jobs": 2, "max_memory": "1.5 GB", "spool": "spool"},
     "log": {"level": "info", "file": "own.log", "json": True},

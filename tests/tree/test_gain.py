@@ -13,7 +13,6 @@ from mpfedxgb.protocols import Bit, Secret, Shares, public_secret, to_shares
 from mpfedxgb.ring import BIT, VECTOR, wide
 from mpfedxgb.tree import Constants, TreeRules
 from mpfedxgb.tree.gain import gains
-from mpfedxgb.tree.weightless import weightless_gains
 from support.evaluation import PROPERTY, SEEDS, Evaluation, Integers, bulk, evaluate, integers, operand, same
 
 NODES, COLUMNS = 3, 5
@@ -47,18 +46,15 @@ def secure_gains(
         left, total, mcw_, lam_, gam_ = secrets[:5]
         permitted = None if allowed is None else Bit(secrets[5])
         tags = public_secret(party, VECTOR, np.arange(COLUMNS + 1)).broadcast_to((NODES, COLUMNS + 1))
-        score = weightless_gains if rules.weightless_wins else gains
-        fractions = score(party, to_shares(party, left), total, Constants(lam_, gam_, mcw_), rules, permitted, tags)
+        fractions = gains(party, to_shares(party, left), total, Constants(lam_, gam_, mcw_), rules, permitted, tags)
         return [fractions.value, fractions.tag, *([] if fractions.valid is None else [fractions.valid])]
 
     return evaluate(participants, operands, compute)
 
 
-def plain_gains(
-    sums: Integers, totals: Integers, constants: tuple[int, int, int], rules: TreeRules, allowed: Integers | None
-) -> Integers:
-    """Return what A and B should be, in Python integers; where weightless sides may win, of invalid ones 0 and 1."""
-    lam, gam, mcw = constants
+def plain_gains(sums: Integers, totals: Integers, constants: tuple[int, int, int], rules: TreeRules) -> Integers:
+    """Return what A and B should be, in Python integers."""
+    lam, gam, _ = constants
     out = np.empty((2, NODES, COLUMNS + 1), object)
     first = 1 if rules.no_split_first else 0
     for i, (G, H) in enumerate(totals):
@@ -66,13 +62,7 @@ def plain_gains(
         for j in range(COLUMNS):
             GL, HL = sums[i, :, j]
             GR, HR = G - GL, H - HL
-            fraction = GL**2 * (HR + lam) + GR**2 * (HL + lam), (HL + lam) * (HR + lam)
-            light = rules.weightless_wins and min(HL, HR) < mcw
-            left_out = rules.weightless_wins and allowed is not None and not allowed[i, j]
-            if light and not left_out:
-                out[:, i, first + j] = (GR**2 if HL == 0 else GL**2), H + lam
-            else:
-                out[:, i, first + j] = (0, 1) if light or left_out else fraction
+            out[:, i, first + j] = GL**2 * (HR + lam) + GR**2 * (HL + lam), (HL + lam) * (HR + lam)
     return out
 
 
@@ -100,42 +90,11 @@ def test_gains_are_exact_fractions(checks: bool, samples: bool, first: bool, see
 
     found = secure_gains(int(rng.integers(2, 4)), sums, totals, constants, rules, allowed).values
 
-    same(found[0], rules.ring, plain_gains(sums, totals, constants, rules, allowed))
+    same(found[0], rules.ring, plain_gains(sums, totals, constants, rules))
     same(found[1], VECTOR, np.broadcast_to(np.arange(COLUMNS + 1), (NODES, COLUMNS + 1)))
     assert len(found) == 2 + (checks or samples)
     for valid in found[2:]:
         same(valid, BIT, valid_ones(sums, totals, constants[2], rules, allowed))
-
-
-@pytest.mark.parametrize(("samples", "first"), list(product([False, True], repeat=2)))
-@given(seed=SEEDS)
-@PROPERTY
-def test_weightless_sides_score_by_the_other_one(samples: bool, first: bool, seed: int) -> None:
-    """Where a side of no hessian may win, its candidate has the score of the other side and the tag of nobody, 0."""
-    rng = np.random.default_rng(seed)
-    sums, totals = node_sums(rng, int(rng.integers(3, 50)))
-    totals[:, 1] += 1  # no node without any hessian
-    sums[:, 1, 1] += 1
-    constants = (int(rng.integers(0, 1 << 40)), int(rng.integers(1, 1 << 62)), 1)
-    rules = TreeRules(
-        max_depth=3,
-        ring=wide(4),
-        checks_children=True,
-        no_split_first=first,
-        first_layer_mask=False,
-        weightless_wins=True,
-    )
-    allowed = integers(rng.integers(0, 2, (NODES, COLUMNS))) if samples else None
-    permitted = np.ones((NODES, COLUMNS), int) if allowed is None else allowed
-
-    values, tags = secure_gains(int(rng.integers(2, 4)), sums, totals, constants, rules, allowed).values
-
-    same(values, rules.ring, plain_gains(sums, totals, constants, rules, allowed))
-    both_sides = (sums[:, 1] > 0) & (totals[:, 1:] - sums[:, 1] > 0) & (permitted == 1)
-    expected = np.broadcast_to(np.arange(COLUMNS + 1), (NODES, COLUMNS + 1)).copy()
-    expected[:, int(first) : int(first) + COLUMNS][~both_sides] = 0
-    same(tags, VECTOR, expected)
-    assert not both_sides[:, :2].any()
 
 
 @pytest.mark.parametrize("mcw", [4, 5, 6])
@@ -151,30 +110,13 @@ def test_weight_of_a_child_at_the_limit(mcw: int) -> None:
     assert valid[0][1:].tolist() == [min(h, 10 - h) >= mcw for h in (0, 4, 5, 6, 10)]
 
 
-@pytest.mark.parametrize(
-    ("checks", "samples", "weightless", "rounds"),
-    [
-        (False, False, False, 3),
-        (False, True, False, 3),
-        (True, False, False, 3),
-        (True, True, False, 3),
-        (True, False, True, 4),
-        (True, True, True, 4),
-    ],
-)
-def test_rounds_and_reveals(checks: bool, samples: bool, weightless: bool, rounds: int) -> None:
+@pytest.mark.parametrize(("checks", "samples"), list(product([False, True], repeat=2)))
+def test_rounds_and_reveals(checks: bool, samples: bool) -> None:
     """As many rounds as the docstring says, and nothing on the ledger."""
     sums, totals = node_sums(np.random.default_rng(1), 20)
-    rules = TreeRules(
-        max_depth=3,
-        ring=wide(3),
-        checks_children=checks,
-        no_split_first=True,
-        first_layer_mask=False,
-        weightless_wins=weightless,
-    )
+    rules = TreeRules(max_depth=3, ring=wide(3), checks_children=checks, no_split_first=True, first_layer_mask=False)
     allowed = integers(np.ones((NODES, COLUMNS), int)) if samples else None
     found = secure_gains(3, sums, totals, (1, 1, 1), rules, allowed)
 
-    assert [counts.rounds for counts in found.costs] == [0] + [rounds] * 3
+    assert [counts.rounds for counts in found.costs] == [0] + [3] * 3
     assert found.reveals == [()] * 4

@@ -65,12 +65,11 @@ def as_reference(tree: Any, inside: list[Any], g: Any, h: Any, first: list[int],
     mcw=st.integers(0, 3),
     no_split_first=st.booleans(),
     first_layer_mask=st.booleans(),
-    weightless_wins=st.booleans(),
     sampled=st.booleans(),
     at_once=st.sampled_from([1, 200, plain._AT_ONCE]),
 )
 def test_trees_are_the_oracles(
-    seed: int, participants: int, size: int, sampled: bool, weightless_wins: bool, mcw: int, at_once: int, **rules: Any
+    seed: int, participants: int, size: int, sampled: bool, mcw: int, at_once: int, **rules: Any
 ) -> None:
     """Random columns, integers, constants and samples: the same splits, and the same rows in the same leaves.
 
@@ -80,8 +79,8 @@ def test_trees_are_the_oracles(
     candidates = columns_of(seed, participants)
     g, h = rng.integers(-size, size + 1, ROWS), rng.integers(0, min(size, 2**24) + 1, ROWS)
     h[0] = 1
-    mcw = 1 if weightless_wins else max(mcw, rules["lam"] == 0)
-    made = PlainRules(mcw=mcw, weightless_wins=weightless_wins, **rules)
+    mcw = max(mcw, rules["lam"] == 0)
+    made = PlainRules(mcw=mcw, **rules)
     table = PlainTable.of(candidates, [()] * participants)
     allowed = (rng.random(len(table.items)) < 0.6).astype(np.uint8) if sampled else None
 
@@ -90,7 +89,7 @@ def test_trees_are_the_oracles(
         tree, inside = grow_plain(table, np.stack([g, h]), made, allowed, lambda owner, node: bool((owner + node) % 2))
 
     first = slice(0, len(candidates[0])) if made.first_layer_mask else None
-    oracle = reference.Rules(made.max_depth, made.lam, made.gam, mcw, made.no_split_first, first, weightless_wins)
+    oracle = reference.Rules(made.max_depth, made.lam, made.gam, mcw, made.no_split_first, first)
     bits = np.concatenate([own.tile() for own in candidates])
     expected = reference.grow(bits, g, h, oracle, allowed)
     starts = np.cumsum([0, *(len(own) for own in candidates)]).tolist()
@@ -99,8 +98,8 @@ def test_trees_are_the_oracles(
 
 def rules_of(**changes: Any) -> PlainRules:
     """Return rules of a tree of one level."""
-    usual = {"max_depth": 1, "lam": 1, "gam": 1, "mcw": 0, "no_split_first": True}
-    return PlainRules(**usual | {"first_layer_mask": False, "weightless_wins": False} | changes)
+    usual = {"max_depth": 1, "lam": 1, "gam": 1, "mcw": 0, "no_split_first": True, "first_layer_mask": False}
+    return PlainRules(**usual | changes)
 
 
 def score(G: int, H: int, GL: int, HL: int, lam: int) -> float:

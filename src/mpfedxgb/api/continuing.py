@@ -59,6 +59,12 @@ def go_on(
             raise SettingsError(
                 f"xgb_model was trained with {name}={old!r}, this is {name}={new!r}; make them the same"
             )
+    if active.params.xgboost_rules != params.xgboost_rules:
+        raise SettingsError(
+            f"xgb_model was trained by the rules of XGBoost {active.params.xgboost_rules} and this version trains by "
+            f"those of {params.xgboost_rules}, so the new trees would follow other rules; train anew, or go on with "
+            "the version of mpfedxgb that trained it"
+        )
     if tuple(tables) != active.participants:
         told = f"xgb_model is of {', '.join(active.participants)}, X of {', '.join(tables)}"
         raise DataError(f"{told}; give the same participants in the same order")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import to_booster
+from mpfedxgb.api.older_rules import LIGHT_ROOT, NO_HESSIAN, ends_a_node, has_older_rules, is_light_root
 from mpfedxgb.api.rounding import (
     FLOAT32,
     RoundedGradients,
@@ -24,6 +26,7 @@ from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
 from mpfedxgb.boosting.objective import Floats, Objective
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
+from mpfedxgb.boosting.xgboost_rules import tells_zero_hessians
 from mpfedxgb.data.table import FLOAT32_MAX, is_text
 from mpfedxgb.ring.fixed import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
@@ -45,11 +48,11 @@ class Parity:
 
     `difference` names the first place where the trees part, or is empty. `ties` names nodes where they part because
     XGBoost's two best scores are a float32 tie, or each model's split is the better one by its own rounding of g and h,
-    or the better split has a side of just min_child_weight, which a sum may miss, or scores are beyond float32; and
-    trees for which g or h is beyond float32. From there on nothing is compared. Leaf differences are relative, and
-    count beyond what rounding alone explains (rounding.py): each leaf is held to its own model's g and h.
-    `rounded_leaves` are those that differ by more than 1e-5 for that reason, and `margin_resolution` is what rounding
-    makes of the margin where that is most.
+    or the better split has a side of just min_child_weight, which a sum may miss, or scores are beyond float32; trees
+    for which g or h is beyond float32; and nodes at which an installed XGBoost before 3.4 goes by its own rules
+    (older_rules.py). From there on nothing is compared. Leaf differences are relative, and count beyond what rounding
+    alone explains (rounding.py): each leaf is held to its own model's g and h. `rounded_leaves` are those that differ
+    by more than 1e-5 for that reason, and `margin_resolution` is what rounding makes of the margin where that is most.
     """
 
     trees: int
@@ -114,7 +117,7 @@ def compare_with_xgboost(
     booster = xgboost.train(_parameters(model, joined), data, rounds, obj=gradients if loss.is_custom else None)
     ours = to_booster(replace(joined, best_iteration=None))  # with the rounds that early stopping gave up, as theirs
     raw = _matrix_of_codes(X[columns])
-    comparison = _Comparison(joined, columns, edges, binned, y64, weight, loss)
+    comparison = _Comparison(joined, columns, edges, binned, y64, weight, loss, has_older_rules(xgboost.__version__))
     comparison.run(json.loads(booster.save_raw("json").decode()), lambda t: _margins_before(booster, data, seen, t))
     margins = booster.predict(data, output_margin=True)
     return Parity(
@@ -241,7 +244,9 @@ class _Comparison:
         y: Floats,
         weight: Floats | None,
         loss: Objective,
+        older_rules: bool,
     ) -> None:
+        self.older_rules = older_rules
         self.joined, self.columns, self.edges, self.y, self.weight, self.loss = joined, columns, edges, y, weight, loss
         self.place = {(owner, f.name): i for i, (owner, f) in enumerate(joined.features)}
         self.codes = [
@@ -323,10 +328,13 @@ class _Comparison:
     def _leaf(self, number: int, weight: int, theirs: float, rows: Rows, is_root: bool) -> None:
         """Hold two leaves of the same rows to what each model's own g and h make of them."""
         params, class_ = self.joined.params, number % self.joined.params.trees_per_round
+        if is_root and weight and self.older_rules and is_light_root(params, self._theirs_now, class_, theirs):
+            self.ties.append(f"tree {number}: {LIGHT_ROOT}")
+            return
         ours = float(np.ldexp(float(weight), -WEIGHT_BITS))
         own = replace(params, reg_lambda=self._ours_now.reg_lambda) if params.is_sealed else params  # lambda~ divides
-        expected, error = self._ours_now.sums(class_, rows).leaf(own, is_root)
-        expected_there, error_there = self._theirs_now.sums(class_, rows).leaf(params, is_root)
+        expected, error = self._ours_now.sums(class_, rows).leaf(own)
+        expected_there, error_there = self._theirs_now.sums(class_, rows).leaf(params)
         step = self._ours_now.leaf_step
         beyond = _beyond(ours, expected, error + step) + _beyond(theirs, expected_there, error_there)
         self.leaf_difference = max(self.leaf_difference, beyond)
@@ -390,7 +398,9 @@ class _Comparison:
         overflows = not theirs_is_right and any(self._overflows(c, class_, rows) for c in (mine, yours))
         text = f"{where}: {self._describe(mine)} scores {a.value:.9g}, "
         text += f"xgboost's {self._describe(yours)} {b.value:.9g}"
-        if not (ours_is_right and (theirs_is_right or overflows)):
+        if ours_is_right and yours is None and self.older_rules and self._ends(class_, rows, (1 - TIE) * a.least):
+            self.ties.append(f"{text}; {NO_HESSIAN}")
+        elif not (ours_is_right and (theirs_is_right or overflows)):
             self.difference = self.difference or text
         elif overflows:
             self.ties.append(f"{text}; xgboost's float32 overflowed, as the square of a sum of g is beyond it")
@@ -423,7 +433,23 @@ class _Comparison:
         off = [side.off_h and side.off_h + TIE * least for side in sums]  # integers are exact
         if any(side.H + o < least for side, o in zip(sums, off, strict=True)):
             return False
-        return None if any(side.H - o < least for side, o in zip(sums, off, strict=True)) else True
+        needs_hessian = now is self._theirs_now or tells_zero_hessians(self.joined.params)
+        if any(side.H - o < least or (needs_hessian and o >= side.H) for side, o in zip(sums, off, strict=True)):
+            return None if any(off) else False
+        return True
+
+    def _ends(self, class_: int, rows: Rows, least: float) -> bool:
+        """Return whether a rule of older versions leaves a node a leaf whose best split scores `least`."""
+        lefts = (self._left(condition) for condition in self._every_condition())
+        return ends_a_node(self.joined.params, self._theirs_now, class_, rows, lefts, least)
+
+    def _every_condition(self) -> Iterator[_Condition]:
+        """Yield all splits of a column by the numbers of its bins, or one category against the rest."""
+        for column, codes in enumerate(self.codes):
+            numbers = np.unique(codes[~np.isnan(codes)]).astype(int).tolist()
+            is_number = self.columns[column] in self.edges
+            for code, missing_left in product(numbers, (False, True)):
+                yield self._condition(column, code + 1 if is_number else 0, None if is_number else code, missing_left)
 
     def _describe(self, condition: _Condition | None) -> str:
         if condition is None:

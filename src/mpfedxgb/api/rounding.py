@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting import scales
+from mpfedxgb.boosting import scales, xgboost_rules
 from mpfedxgb.boosting.objective import Floats, Objective, unchanged
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sealed.labels import encode_labels, plain_gradients
@@ -53,17 +53,14 @@ class Sums:
         most = (abs(self.G) + self.off_g) ** 2 / max(denominator - self.off_h, _SMALLEST)
         return self.G**2 / max(denominator, _SMALLEST), least, most
 
-    def leaf(self, params: TrainParams, is_root: bool) -> tuple[float, float]:
+    def leaf(self, params: TrainParams) -> tuple[float, float]:
         """Return the weight of a leaf of these rows, and how far it may be off."""
-        least = params.min_child_weight if is_root else 0.0  # sides of a split have as much
-        is_weightless = self.H == 0 and (params.loss.is_custom or params.reg_lambda == 0)
-        if is_weightless or self.H + self.off_h < least:
+        if self.H + params.reg_lambda == 0:
             return 0.0, 0.0
         weight = -params.learning_rate * self.G / max(self.H + params.reg_lambda, _SMALLEST)
         denominator = max(self.H + params.reg_lambda - self.off_h, _SMALLEST)
         error = (params.learning_rate * self.off_g + abs(weight) * self.off_h) / denominator
-        may_be_0 = self.H - self.off_h < least
-        return weight, min(max(error, abs(weight)) if may_be_0 else error, _HUGE)
+        return weight, min(error, _HUGE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +93,7 @@ def integer_gradients(
 ) -> RoundedGradients:
     """Return g and h as the federation has them at margins (trees, rows): the integers of the round, exactly."""
     g, h = (part * (1.0 if weight is None else weight) for part in loss.gradients(y, margins))
+    g = xgboost_rules.gradients_that_count(g, h)
     reg_lambda, gamma = params.reg_lambda, max(params.gamma, scales.SMALLEST_GAMMA)
     off_g, off_h = _DOUBLE * np.abs(g), np.zeros_like(h)
     if params.is_paper:  # one scale for all rounds, and leaf weights that are only near the exact ones
@@ -157,7 +155,7 @@ def float32_gradients(
     if not loss.is_custom:  # differences of margins, from each other or from labels, are float32
         error = error + FLOAT32 * np.abs(margins) + label * is_of_residuals
     moved_g, moved_h = (w * moved for moved in _moved(loss, y, margins, error, g, h))
-    g, h = g * w, h * w
+    g, h = xgboost_rules.gradients_that_count(g * w, h * w), h * w
     # 1 - p is known to the epsilon of 1 for rows whose class it is; p (1 - p) to that of p for all. Of several classes
     # p takes a sum and a division besides, twice as much, and h is 2 p (1 - p).
     steps = min(2, len(margins))

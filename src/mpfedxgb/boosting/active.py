@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting import scales
+from mpfedxgb.boosting import scales, xgboost_rules
 from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.boosting.metrics import OwnMetric, named_metrics
 from mpfedxgb.boosting.model import PartialModel
@@ -130,6 +130,7 @@ class Active:
             g, h = g * inside, h * inside
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
+        g = xgboost_rules.gradients_that_count(g, h)
         if not self.params.is_paper:
             self.scale = scales.choose_scale(self.params, self.plan, g, h, self.sizes.rows)
         elif t == 0:  # it serves all trees, so rows count too that the first sample leaves out
@@ -164,7 +165,7 @@ class Active:
                     inside = rows[node.place]
                     own = inside[inside < self.sizes.rows] if self.sizes.eval_rows else inside
                     G, H = self._gh[k, 0].take(own).sum().item(), self._gh[k, 1].take(own).sum().item()
-                    w = leaf_weight(G, H, f_g, f_h, lam, self.params.learning_rate, self.scale.mcw)
+                    w = leaf_weight(G, H, f_g, f_h, lam, self.params.learning_rate)
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
                     leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -f_h)))

@@ -33,6 +33,7 @@ from mpfedxgb.atomic import append_to_file, cut_file, write_file
 from mpfedxgb.boosting.common_round import COMMON, CommonRound, read_common, write_common
 from mpfedxgb.boosting.model import tree_from_json, tree_to_json
 from mpfedxgb.boosting.progress import EvaluationState, State
+from mpfedxgb.boosting.xgboost_rules import UNNAMED
 from mpfedxgb.chain import HEX, chain_start, chained, whole_lines
 from mpfedxgb.errors import CheckpointError
 
@@ -331,6 +332,7 @@ def _whole_lines(content: bytes, path: Path, belongs_to: dict[str, Any]) -> Iter
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             break
         if foreign:
+            _check_rules(plain["belongs_to"], belongs_to, path)
             raise CheckpointError(
                 f"the checkpoint {path} is of another training: {' and '.join(foreign)} changed since. Choose another "
                 f"session name, or remove the folder {path.parent}"
@@ -340,6 +342,18 @@ def _whole_lines(content: bytes, path: Path, belongs_to: dict[str, Any]) -> Iter
         raise _DamagedError(
             f"the checkpoint {path} is damaged from its beginning. Remove the folder {path.parent} to begin again, or "
             "put a copy of it back"
+        )
+
+
+def _check_rules(theirs: dict[str, Any], mine: dict[str, Any], path: Path) -> None:
+    """Raise CheckpointError if the rounds of another training follow rules that trainings here no longer follow."""
+    parameters = [one.get("parameters") for one in (theirs, mine)]
+    old, new = (one.get("xgboost_rules", UNNAMED) if isinstance(one, dict) else UNNAMED for one in parameters)
+    if old != new:
+        raise CheckpointError(
+            f"the checkpoint {path} is of a training by the rules of XGBoost {old}, and this version of mpfedxgb goes "
+            f"by those of {new}, so the other trees would follow other rules. Finish it with the version that began "
+            "it, or begin again with --restart"
         )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.xgboost_rules import UNNAMED
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import CheckpointError, UserError, is_full_disk
@@ -33,6 +34,7 @@ VERSION = 2
 WITHOUT_DIGEST = 1
 """The version whose files say nothing by which a change could be noticed."""
 _DIGEST = "digest"
+_RULES = "xgboost_rules"
 _LARGEST_WEIGHT = 1 << 62
 _WEIGHT_BITS = (-64, 1200)
 """Beyond these no scale goes: labels below 2^29, and above the smallest float."""
@@ -90,13 +92,16 @@ class PartialModel:
         return json.dumps(content | {_DIGEST: content_digest(content)}, indent=1, allow_nan=False) + "\n"
 
     def _content(self) -> dict[str, Any]:
+        params = self.params.to_dict()
+        rules = params.pop(_RULES)  # beside the parameters, so that older versions read the file and score by it
         return {
             "format": FORMAT,
             "version": VERSION,
+            **({} if rules == UNNAMED else {_RULES: rules}),
             "training": self.training,
             "participant": self.participant,
             "participants": list(self.participants),
-            "params": self.params.to_dict(),
+            "params": params,
             "features": [
                 {"name": f.name} if f.categories is None else {"name": f.name, "categories": list(f.categories)}
                 for f in self.features
@@ -143,7 +148,7 @@ class PartialModel:
             training=_typed(content, "training", str),
             participant=_typed(content, "participant", int),
             participants=tuple(_each(content, "participants", str)),
-            params=TrainParams.from_dict(_typed(content, "params", dict)),
+            params=TrainParams.from_dict(_typed(content, "params", dict) | {_RULES: content.get(_RULES, UNNAMED)}),
             features=tuple(_feature_from_json(feature) for feature in _each(content, "features", dict)),
             trees=tuple(tree_from_json(tree) for tree in _each(content, "trees", list)),
             base_margin=None if base is None else tuple(_each(content, "base_margin", float)),

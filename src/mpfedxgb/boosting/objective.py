@@ -40,7 +40,8 @@ class ScalePolicy:
 
     A private scale of h is also held back by lambda: lambda~ has `lam_room` bits above h_cap, for lambda up to 1, or as
     many as the number of rows has. Where hessians are bounded a few serve: h far below lambda needs no finer scale,
-    since H + lambda is what counts. A ring of 192 bits is taken where it leaves `g_bits` bits to g.
+    since H + lambda is what counts. A ring of 192 bits is taken where it leaves `g_bits` bits to g. In one of 256
+    bits h has more bits than h_cap says, up to `h_most`, as long as g keeps some more than h (ADR 0027).
 
     Where `g_cap` is given and scales are private, both caps may be raised alike, by up to `raised` bits, as far as 256
     bits hold; a ring of 192 bits is taken where it leaves two thirds of them.
@@ -54,6 +55,7 @@ class ScalePolicy:
     g_bits: int = 32
     g_most: int = 62
     raised: int = 0
+    h_most: int = 0
 
     def __post_init__(self) -> None:
         """Hold the policy to its two forms."""
@@ -62,7 +64,10 @@ class ScalePolicy:
         assert not self.raised or (self.g_cap is not None and self.f_h is None), "caps follow from public scales"
 
 
-PRIVATE = ScalePolicy()
+H_MOST = 30
+"""Bits of h in a ring of 256 bits, if the rows leave room for them; XGBoost's float32 has 24."""
+
+PRIVATE = ScalePolicy(h_most=H_MOST)
 """Both scales private, per round: for losses without bounds, and for all losses once rows have weights."""
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting.objective import (
+    H_MOST,
     Floats,
     Gradients,
     LinkFunction,
@@ -122,7 +123,9 @@ def _no_function(y: Floats, margins: Floats) -> Gradients:
 
 
 _LOG_LOSS_IN_PUBLIC = ScalePolicy(24, 24, g_cap=1 << 24, h_cap=1 << 22)  # |g| <= 1, h <= 1/4
-_PROBABILITY_SCALE = ScalePolicy(h_cap=1 << 22, lam_room=2, g_bits=22)  # h <= 1/2, and both g and h shrink by rounds
+_PROBABILITY_SCALE = ScalePolicy(
+    h_cap=1 << 22, lam_room=2, g_bits=22, h_most=H_MOST
+)  # h <= 1/2, and both g and h shrink by rounds
 _SQUARED_SCALE = ScalePolicy(f_h=16, h_cap=1 << 16)  # h = 1
 
 # Times weights of 24 bits, g and h keep within 62. A light row's product keeps up to 12 of the bits of its weight.

@@ -11,6 +11,7 @@ from typing import Any
 
 from mpfedxgb.boosting.objective import Objective, ScalePolicy
 from mpfedxgb.boosting.objectives import IN_PAPER_MODE, IN_SEALED_MODE, OBJECTIVES, objective_error, objective_of
+from mpfedxgb.boosting.xgboost_rules import KNOWN, RULES
 from mpfedxgb.errors import SettingsError, UnknownParameterError
 
 STRICT, SEALED, PAPER = "strict", "sealed", "paper"
@@ -104,12 +105,13 @@ class TrainParams:
     security: str = "strict"
     binning: str = "quantile"
     leaf_epsilon: float = 1e-6
+    xgboost_rules: str = RULES
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming parameter, value and remedy."""
         if self.objective not in tuple(OBJECTIVES):  # a file may hold anything, also what has no hash
             raise objective_error(self.objective, "is not known", f"it is one of {', '.join(OBJECTIVES)}")
-        for name, known in (("security", (*SECURITY, UNPROTECTED)), ("binning", BINNING)):
+        for name, known in (("security", (*SECURITY, UNPROTECTED)), ("binning", BINNING), ("xgboost_rules", KNOWN)):
             if getattr(self, name) not in known:
                 raise SettingsError(f"{name}={getattr(self, name)!r} is not known; it is one of {', '.join(known)}")
         for name, low, high in (
@@ -208,6 +210,14 @@ class TrainParams:
                 f"security='none' protects nothing, so it is not for {what}: one process computes in the open, from "
                 "everybody's tables; use security='strict', or for experiments with tables that are in one place "
                 "mpfedxgb simulate --security none"
+            )
+
+    def check_rules(self) -> None:
+        """Raise SettingsError unless trees are to follow the rules that trainings here follow."""
+        if self.xgboost_rules != RULES:
+            raise SettingsError(
+                f"xgboost_rules={self.xgboost_rules!r} are the rules of older models, which are only scored; trainings "
+                f"follow {RULES!r}: leave it out, or train with the version of mpfedxgb that has those"
             )
 
     @property

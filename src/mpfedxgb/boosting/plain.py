@@ -61,6 +61,7 @@ def plain_train(
 
     Their coins and samples are those of a training with security="strict" and the same `insecure_seed`, if one is set.
     """
+    params.check_rules()
     kernels.warm_up()
     keys = keys_of_choices(roster, _as_strict(params, settings))
     people = [_Participant(name, own) for name, own in zip(roster.participants, keys, strict=True)]
@@ -172,7 +173,6 @@ class _Forest:
             mcw=scale.mcw,
             no_split_first=scales.no_split_first(params),
             first_layer_mask=params.first_layer_mask,
-            weightless_wins=scales.weightless_wins(params),
         )
 
     def _sample(self, t: int) -> npt.NDArray[np.uint8] | None:

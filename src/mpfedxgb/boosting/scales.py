@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.boosting import xgboost_rules
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring.fixed import encode_fixed
@@ -25,6 +26,9 @@ SMALLEST_GAMMA = 1e-6
 """XGBoost splits on gains above this, whatever gamma says."""
 
 _LIMBS = (2, 3, 4)
+_G_ABOVE_H = range(10, 5, -1)
+"""How many bits more than h g has in a ring of 256 bits, the best first. Of rare classes g is near the class's share p,
+beside 1 for the largest, where h is near p for all rows."""
 _SUM_BITS = 62
 _KEPT_BITS = 44
 """Bits of a kept weight in the paper's way, for the largest there can be in regression."""
@@ -91,12 +95,33 @@ def plan(params: TrainParams, rows: int) -> ScalePlan:
                 return ScalePlan(limbs, policy.g_cap, h_cap, lam, gam, policy.f_g, policy.f_h)
         raise _too_wide(params, rows)
     for limbs, enough in ((3, policy.g_bits), (4, min(24, policy.g_bits))):
+        shared = _shared_with_h(params, rows) if limbs == _LIMBS[-1] else None
+        if shared is not None:
+            return shared
         bits = 0
         while bits < policy.g_most and _fits(params, rows, 2 << bits, h_cap, lam, gain_cap(rows, 2 << bits), limbs):
             bits += 1
         if bits >= enough:
             return ScalePlan(limbs, 1 << bits, h_cap, lam, gain_cap(rows, 1 << bits), None, policy.f_h)
     raise _too_wide(params, rows)
+
+
+def _shared_with_h(params: TrainParams, rows: int) -> ScalePlan | None:
+    """Return widths of 256 bits that give h more bits than its cap; None if g would have too few.
+
+    g could have up to 62 bits less those of the rows, far more than h; a bit of h takes the room of one and a half of
+    g. lambda~ may be an eighth of the largest sum of h~, which takes a bit in all: it holds no h back beside which it
+    is small in sum.
+    """
+    policy = params.scale_policy
+    for h_bits in range(policy.h_most, policy.h_cap.bit_length() - 1, -1):
+        h_cap = 1 << h_bits
+        lam = max(_lambda_cap(params, rows, h_cap), rows * h_cap >> 3)
+        for more in _G_ABOVE_H:
+            g_cap = h_cap << more
+            if _fits(params, rows, g_cap, h_cap, lam, gain_cap(rows, g_cap), _LIMBS[-1]):
+                return ScalePlan(_LIMBS[-1], g_cap, h_cap, lam, gain_cap(rows, g_cap), None, None)
+    return None
 
 
 def _raised_as_far_as_fits(params: TrainParams, rows: int) -> ScalePlan:
@@ -195,8 +220,7 @@ def _gamma(params: TrainParams, f_g: int, f_h: int, cap: int) -> int:
 def scale(params: TrainParams, public: ScalePlan, rows: int, f_g: int, f_h: int) -> Scale:
     """Return the constants at given scales."""
     mcw = min(math.ceil(Fraction(params.min_child_weight) * Fraction(2) ** f_h), rows * public.h_cap + 1)
-    if _refuses_weightless(params):
-        mcw = max(1, mcw)
+    mcw = xgboost_rules.least_hessian(params, mcw)
     return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.gam_cap), mcw)
 
 
@@ -205,31 +229,12 @@ def no_split_first(params: TrainParams) -> bool:
     return params.gamma <= SMALLEST_GAMMA
 
 
-def weightless_wins(params: TrainParams) -> bool:
-    """Return whether a split with a side of no hessian can win: XGBoost then leaves the node a leaf.
-
-    It scores by its other side alone. That beats "no split" only where h = 0 comes with another g than 0, so in losses
-    of one's own, and only where min_child_weight=0 lets it take part.
-    """
-    return params.loss.is_custom and params.min_child_weight == 0
-
-
-def _refuses_weightless(params: TrainParams) -> bool:
-    """Return whether a side of no hessian is no side, whatever min_child_weight says; lambda = 0 would make 0 / 0."""
-    return params.reg_lambda == 0 or weightless_wins(params)
-
-
-def checks_children(params: TrainParams) -> bool:
-    """Return whether a side can be too light to split."""
-    return params.min_child_weight > 0 or _refuses_weightless(params)
-
-
 def round_hessians(
     params: TrainParams, h: npt.NDArray[np.float64], f_h: int, h_cap: int | None = None
 ) -> npt.NDArray[np.int64]:
-    """Return h~; where weightless sides are refused a small h becomes 1, so that 0 means a hessian of 0."""
+    """Return h~; where 0 has to mean a hessian of 0, a smaller h than 1/2 becomes 1."""
     rounded = encode_fixed(h, f_h, h_cap)
-    return np.maximum(rounded, h > 0) if _refuses_weightless(params) else rounded
+    return np.maximum(rounded, h > 0) if xgboost_rules.tells_zero_hessians(params) else rounded
 
 
 def constants_of(ring: Ring, scale: Scale) -> list[tuple[Ring, int]]:

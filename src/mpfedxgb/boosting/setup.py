@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mpfedxgb.boosting import memory, scales
+from mpfedxgb.boosting import memory, scales, xgboost_rules
 from mpfedxgb.boosting.active import Active, Labels
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.boosting.model import PartialModel
@@ -100,12 +100,11 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
     rules = TreeRules(
         max_depth=params.max_depth,
         ring=wide(plan.limbs),
-        checks_children=scales.checks_children(params),
+        checks_children=xgboost_rules.checks_sides(params),
         no_split_first=scales.no_split_first(params),
         first_layer_mask=params.first_layer_mask,
         is_paper=params.is_paper,
         sums_in_leaves=params.shares_weights,
-        weightless_wins=scales.weightless_wins(params),
         bits=scales.bits_needed(rows, plan.g_cap, plan.h_cap, plan.lam_cap, plan.gam_cap),
         weight_bits=scales.weight_bits(plan, rows),
     )

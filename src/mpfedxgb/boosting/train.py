@@ -55,6 +55,7 @@ def secure_train(
     rounds of a training of more.
     """
     params.check_protected("a protocol")
+    params.check_rules()
     if continues and params.is_sealed:
         raise SettingsError("security='sealed' goes on from no model: somebody would have to know its margins")
     setup = set_up(party, params, data, held)  # 2, 4

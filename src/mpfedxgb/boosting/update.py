@@ -63,7 +63,7 @@ def sealed_update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree
     """Return the kept trees of round t, with shares of leaf weights; nobody learns anything of a training row."""
     sealed = setup.sealed
     assert sealed is not None
-    weights = secure_leaf_weights(party, grown, sealed.constants, setup.rules, sealed.rules.division)
+    weights = secure_leaf_weights(party, grown, sealed.constants, sealed.rules.division)
     shares, leaves = to_shares(party, weights).part, None
     if not shares.is_hidden:
         leaves = [Leaf(None, share=int(share)) for share in shares.decode()]

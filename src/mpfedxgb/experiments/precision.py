@@ -112,9 +112,7 @@ def _take(
 ) -> Shape:
     """Return a tree's shape; list its leaf weights from left to right and add them to the margins."""
     if isinstance(node, reference.RefLeaf):
-        w = reference.leaf_weight(
-            node, scale.f_g, scale.f_h, params.reg_lambda, params.learning_rate, WEIGHT_BITS, scale.mcw
-        )
+        w = reference.leaf_weight(node, scale.f_g, scale.f_h, params.reg_lambda, params.learning_rate, WEIGHT_BITS)
         weights.append(float(np.ldexp(float(w), -WEIGHT_BITS)))
         margins[list(node.rows)] += weights[-1]
         return None

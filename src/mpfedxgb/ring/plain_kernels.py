@@ -31,7 +31,7 @@ NOT_ALLOWED = -1.0
 _i64, _f64, _u8 = numba.int64, numba.float64, numba.uint8
 _KINDS = (numba.uint8, numba.uint16, numba.uint32)
 _R1, _R2, _W1, _W2, _W3 = reads(_i64, 1), reads(_i64, 2), writes(_i64, 1), writes(_i64, 2), writes(_i64, 3)
-_NUMBERS = (reads(_u8, 1), _f64, _i64, _i64)
+_NUMBERS = (reads(_u8, 1), _f64, _i64)
 _OUT = (_W3, writes(_f64, 2))
 
 
@@ -89,14 +89,13 @@ def score_candidates(
     allowed: U8,
     lam: float,
     mcw: int,
-    weightless: int,
     left: I64,
     scores: F64,
 ) -> None:
     """Write G and H of the left side of every candidate in every node, and its score G_L^2 / H_L + G_R^2 / H_R.
 
     sums (n, ..., 2) as `sum_bins` writes them; items (C, 5), by feature ascending. A side lighter than mcw has no
-    score, or with `weightless` that of the other side. left (n, C, 2), scores (n, C).
+    score. left (n, C, 2), scores (n, C).
     """
     most = counts.max() + 1 if len(counts) else 1
     prefix = np.zeros((most + 1, 2), np.int64)
@@ -128,8 +127,6 @@ def score_candidates(
             a, b = float(GL), float(G - GL)
             if min(HL, HR) >= mcw:
                 scores[n, c] = a * a / (float(HL) + lam) + b * b / (float(HR) + lam)
-            elif weightless and H:
-                scores[n, c] = (b * b if HL == 0 else a * a) / (float(H) + lam)
             else:
                 scores[n, c] = NOT_ALLOWED
 

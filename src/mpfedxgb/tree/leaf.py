@@ -49,13 +49,8 @@ def record_own_paths(party: Party, tree: GrownTree, knows_leaves: bool = True) -
             party.ledger.record(OWN_PATH, party.roster.name(min(owners)), 1)
 
 
-def leaf_weight(G: int, H: int, f_g: int, f_h: int, reg_lambda: float, learning_rate: float, mcw: int = 0) -> int:
-    """Return rint(learning_rate * w * 2^32) for w = -G / (H + lambda), exactly (Eq. 4).
-
-    As in XGBoost a leaf of less than min_child_weight has weight 0: a root that is too light to begin with.
-    """
-    if mcw > H:
-        return 0
+def leaf_weight(G: int, H: int, f_g: int, f_h: int, reg_lambda: float, learning_rate: float) -> int:
+    """Return rint(learning_rate * w * 2^32) for w = -G / (H + lambda), exactly (Eq. 4); 0 without a denominator."""
     a, b = _plus_lambda(H, f_h, reg_lambda)
     if a == 0:
         return 0

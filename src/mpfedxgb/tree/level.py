@@ -46,9 +46,9 @@ class TableSizes:
 class TreeRules:
     """How trees grow, the same for every tree of a training.
 
-    `sums_in_leaves`: g and h go down to the leaves, for weights that nobody sees. `weightless_wins`: a split with a
-    side of no hessian may win, and then ends the node, as in XGBoost. `bits` bounds what comparing two candidates
-    meets, and `weight_bits` a side's hessian, signs included; 0 stands for the ring's.
+    `checks_children`: sides are compared with the least hessian. `sums_in_leaves`: g and h go down to the leaves, for
+    weights that nobody sees. `bits` bounds what comparing two candidates meets, and `weight_bits` a side's hessian,
+    signs included; 0 stands for the ring's.
     """
 
     max_depth: int
@@ -58,7 +58,6 @@ class TreeRules:
     first_layer_mask: bool
     is_paper: bool = False
     sums_in_leaves: bool = False
-    weightless_wins: bool = False
     bits: int = 0
     weight_bits: int = 0
 

@@ -43,7 +43,6 @@ class PlainRules:
     mcw: int
     no_split_first: bool
     first_layer_mask: bool
-    weightless_wins: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,8 +192,7 @@ def _best(
         above = None if parents is None else parents[first // 2 : (first + step) // 2]
         sums = _sums(rows, nodes, np.empty((len(nodes), bins, 2), np.int64), above)
         left, scores = np.empty((len(nodes), len(items), 2), np.int64), np.empty((len(nodes), len(items)))
-        weightless = int(rules.weightless_wins)
-        score_candidates(sums, items, counts, allowed, float(rules.lam), rules.mcw, weightless, left, scores)
+        score_candidates(sums, items, counts, allowed, float(rules.lam), rules.mcw, left, scores)
         for (G, H), own, own_scores in zip(sums[:, 0].tolist(), left, scores, strict=True):
             best.append(_choose(rules, G, H, own, own_scores))
     return best, sums if len(level) <= step else None
@@ -221,7 +219,7 @@ def _choose(rules: PlainRules, G: int, H: int, left: I64, scores: F64) -> int:
     near = np.flatnonzero(scores >= least).tolist()
     if not near:
         return NO_SPLIT
-    if len(near) == 1 and no_split < least and not rules.weightless_wins:
+    if len(near) == 1 and no_split < least:
         return int(near[0])
     return _choose_exactly(rules, G, H, [(c, *left[c].tolist()) for c in near])
 
@@ -236,16 +234,13 @@ def _choose_exactly(rules: PlainRules, G: int, H: int, near: Sequence[tuple[int,
         if (GL, HL) in seen:  # the same rows by another threshold: a tie, which goes to the first
             continue
         seen.add((GL, HL))
-        a, b, splits = _fraction(rules, G, H, GL, HL)
+        a, b = _fraction(rules.lam, GL, HL, G - GL, H - HL)
         if a * B > A * b or (is_first and a * B == A * b):
-            best, A, B, is_first = candidate if splits else NO_SPLIT, a, b, False
+            best, A, B, is_first = candidate, a, b, False
     return best
 
 
-def _fraction(rules: PlainRules, G: int, H: int, GL: int, HL: int) -> tuple[int, int, bool]:
-    """Return a candidate's score as A and B of A / B, and whether it may split the node (Eq. 3 and 6)."""
-    GR, HR = G - GL, H - HL
-    if min(HL, HR) < rules.mcw:  # takes part by its other side, and ends the node if it is the best
-        return (GR * GR if HL == 0 else GL * GL), H + rules.lam, False
-    left, right = HL + rules.lam, HR + rules.lam
-    return GL * GL * right + GR * GR * left, left * right, True
+def _fraction(lam: int, GL: int, HL: int, GR: int, HR: int) -> tuple[int, int]:
+    """Return a candidate's score as A and B of A / B (Eq. 3 and 6)."""
+    left, right = HL + lam, HR + lam
+    return GL * GL * right + GR * GR * left, left * right

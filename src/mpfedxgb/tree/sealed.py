@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.bits import Bit, BitProduct, bit_times, open_bit, shares_of_bit_products
-from mpfedxgb.protocols.compare_bits import negative_by_bits
+from mpfedxgb.protocols.bits import Bit, BitProduct, shares_of_bit_products
 from mpfedxgb.protocols.lift import lift_secret
 from mpfedxgb.protocols.quotient import rounded_quotient
 from mpfedxgb.protocols.rows import rows_in_turns
@@ -18,7 +17,7 @@ from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import unpack
 from mpfedxgb.ring.ring import VECTOR, Ring, wide
 from mpfedxgb.tree.grow import Grown
-from mpfedxgb.tree.level import Constants, TreeRules
+from mpfedxgb.tree.level import Constants
 
 _CHUNK = 1 << 19
 """Rows times leaves that are worked on at a time: arrays of 4 MB each stay in the cache."""
@@ -49,14 +48,10 @@ class Division:
         return wide(max(2, -(-(bits + 4) // 64)))
 
 
-def secure_leaf_weights(
-    party: Party, grown: Grown, constants: Constants, rules: TreeRules, division: Division
-) -> Secret:
+def secure_leaf_weights(party: Party, grown: Grown, constants: Constants, division: Division) -> Secret:
     """Return the weights of all leaves, (leaves,) in the vector ring, from the sums that came down to them.
 
-    A tree that is a single leaf weighs nothing if it is lighter than min_child_weight, as in XGBoost.
-
-    Rounds: 1 for the lift and those of `rounded_quotient`; for a single leaf 4 more. Reveals: nothing.
+    Rounds: 1 for the lift and those of `rounded_quotient`. Reveals: nothing.
     """
     assert grown.totals is not None
     with party.phase("leaf weights"):
@@ -65,11 +60,7 @@ def secure_leaf_weights(
         divisor = (sums[:, 1] + reduced(constants.lam, ring)) * (1 << division.shift)
         numerator = sums[:, 0] * division.factor
         quotients = rounded_quotient(party, numerator, divisor, division.largest_weight, division.divisor_bits)
-        weights = -reduced(quotients, VECTOR)
-        if weights.shape != (1,) or not rules.checks_children:
-            return weights
-        lighter = negative_by_bits(party, grown.totals[:, 1] - constants.mcw, rules.weight_bits)
-        return bit_times(party, ~open_bit(party, lighter), weights)
+        return -reduced(quotients, VECTOR)
 
 
 def sum_of_leaves(party: Party, grown: Grown, weights: Secret, rows: int) -> Shares:

@@ -20,7 +20,6 @@ from mpfedxgb.ring.ring import PACKED
 from mpfedxgb.tree.gain import gains
 from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules
 from mpfedxgb.tree.nodes import GrownTree
-from mpfedxgb.tree.weightless import weightless_gains
 
 Chosen = tuple[int, int]
 """Owner of a split and, at the owner, its candidate."""
@@ -48,8 +47,7 @@ def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rule
     nobody = [(NOBODY, 1)]
     tags = make_tags(party, (n,), nobody + counts if rules.no_split_first else counts + nobody)
     totals = level.gh.sum()  # 3
-    score = weightless_gains if rules.weightless_wins else gains
-    candidates = score(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
+    candidates = gains(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
     winner = winning_tags(party, candidates, _planned(party, candidates, n).stages)
     with party.phase("open split"):
         return open_tags(party, tags, winner, TREE_SHAPE)  # 19-20

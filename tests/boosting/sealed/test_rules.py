@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -85,7 +84,7 @@ def test_no_leaf_outgrows_its_bounds(
     division = rules.division
     places = rules.h_whole.bit_length() - 1
     sealed = reference.RefSealed(rules.is_logistic, 1, params.learning_rate, h_places=places)
-    w = reference.sealed_weight(reference.RefLeaf((), G, H), sealed, replace(RULES, lam=lam))
+    w = reference.sealed_weight(reference.RefLeaf((), G, H), sealed, lam)
 
     assert abs(G) <= division.largest_sum
     assert H + lam <= H + most_lambda <= division.largest_divisor

@@ -266,6 +266,7 @@ def read_training(table: Section) -> TrainParams:
     try:
         params = TrainParams.from_dict(values)
         params.check_protected()
+        params.check_rules()
         return params
     except SettingsError as error:
         raise SettingsError(f"{table.place}: [training] {error}") from None

@@ -42,6 +42,7 @@ EXPLAINED = {
     "security": '"sealed" tells nobody anything of a training row; "paper" reveals more',
     "binning": 'equal frequency; "paper" takes the sketch of the paper\'s own code',
     "leaf_epsilon": 'with security = "paper": how close leaf weights come to the exact ones',
+    "xgboost_rules": "the XGBoost release whose rules trees follow; there is no other choice",
 }
 """What the parameters of a training mean."""
 
