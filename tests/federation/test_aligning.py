@@ -340,6 +340,11 @@ def test_doctor(aligned: Organisations, monkeypatch: pytest.MonkeyPatch) -> None
     alignment_path(aligned.settings(2)).unlink()
     assert [level for level, _ in findings()] == [Severity.WARNING, Severity.OK]
     assert 'set [align] ids = "integer" at all participants' in findings()[0][1]
+    frame.assign(person=[f"{i}.0" if i % 2 else f"{i}" for i in range(100, 165)]).to_csv(path, index=False)
+    assert [level for level, _ in findings()] == [Severity.WARNING, Severity.OK]
+    assert "if 7, 007 and 7.0 are one id" in findings()[0][1]
+    frame.assign(person=[f"p{i}.0" for i in range(100, 165)]).to_csv(path, index=False)
+    assert [level for level, _ in findings()] == [Severity.OK]
     from mpfedxgb.federation import doctor
 
     def missing() -> None:

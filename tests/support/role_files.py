@@ -67,6 +67,7 @@ _DATA: dict[str, Any] = {
     "delimiter": ";",
     "encoding": "cp1252",
     "decimal": ",",
+    "missing": ["n.a.", "-"],
 }
 
 _ALIGN: dict[str, Any] = {

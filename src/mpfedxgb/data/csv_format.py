@@ -191,4 +191,3 @@ def _decimal(path: Path, lines: list[str], delimiter: str) -> str:
     if commas and points:
         raise DataError(f"{path}: some numbers have a decimal comma, others a point; say which with decimal")
     return "," if commas else "."
-
