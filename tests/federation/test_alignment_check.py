@@ -26,11 +26,12 @@ from mpfedxgb.federation.programs import (
 )
 from mpfedxgb.party import COORDINATOR, Outcome, Party, Roster, run_roles
 from mpfedxgb.transport.frame import Kind
+from patience import patience
 from support.views import Recorder
 
 ROSTER = Roster(("bank", "telecom", "retail"))
 PEOPLE = [f"c-{number:05}" for number in range(7000, 7040)]
-SETTINGS = SessionSettings(deadline=10.0)
+SETTINGS = SessionSettings(deadline=patience(10.0))
 PARAMS = TrainParams()
 
 

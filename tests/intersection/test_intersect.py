@@ -19,12 +19,13 @@ from mpfedxgb.intersection.intersect import COMMON, SIZES, Marks, intersect
 from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, run_locally, run_roles
 from mpfedxgb.transport.frame import Kind
 from mpfedxgb.transport.topology import MESH
+from patience import patience
 from support.property_tests import examples
 from support.views import Recorder
 
 NAMES = ("bank", "telecom", "retail", "clinic", "city")
 GROUP = Edwards25519(1)
-SETTINGS = SessionSettings(deadline=30.0)
+SETTINGS = SessionSettings(deadline=patience(30.0))
 
 
 def program(party: Party, ids: Sequence[str], least: int = 1, meddle: Callable[[Party], None] | None = None) -> Any:
@@ -94,7 +95,7 @@ def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_in_a_mesh_auxiliaries_exchange_keys_among_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found is the same, and no key goes to the active participant or comes from it."""
     monkeypatch.setattr(module, "CHUNK", 2)
-    mesh = SessionSettings(deadline=30.0, topology=MESH)
+    mesh = SessionSettings(deadline=patience(30.0), topology=MESH)
     lists = [["a", "b", "c", "d"], ["b", "c", "d"], ["e", "d", "b"], ["b", "x", "d"]]
     recorder = Recorder()
     run = run_locally(program, Roster(NAMES[:4]), [((),), *((ids,) for ids in lists)], mesh, recorder)
@@ -108,11 +109,15 @@ def test_in_a_mesh_auxiliaries_exchange_keys_among_themselves(monkeypatch: pytes
 
 
 def outcomes(
-    lists: Sequence[Sequence[str]], meddle: dict[int, Callable[[Party], None]], least: int = 1, deadline: float = 30.0
+    lists: Sequence[Sequence[str]],
+    meddle: dict[int, Callable[[Party], None]],
+    least: int = 1,
+    deadline: float | None = None,
 ) -> list[Outcome[Any]]:
     """Run it with roles that do something else."""
     private = [((),), *((ids, least, meddle.get(m)) for m, ids in enumerate(lists, start=1))]
-    return run_roles(program, Roster(NAMES[: len(lists)]), private, SessionSettings(deadline=deadline))
+    settings = SessionSettings(deadline=patience(30.0) if deadline is None else deadline)
+    return run_roles(program, Roster(NAMES[: len(lists)]), private, settings)
 
 
 LISTS = [["a", "b", "c"], ["b", "c", "d"], ["c", "b", "e"]]
