@@ -148,8 +148,8 @@ def session(
         services.append(Service(part) if part.is_active else Service(part, keys(rows), table_of(part, rows), limit))
     recorder = Recorder()
     hub = MemoryHub(ROSTER.links(), 1 << 28, recorder)
-    limit = patience(WAIT) if deadline is None else deadline
-    settings = SessionSettings("scores", deadline=limit, max_frame_bytes=max_frame_bytes)
+    most = patience(WAIT) if deadline is None else deadline
+    settings = SessionSettings("scores", deadline=most, max_frame_bytes=max_frame_bytes)
 
     def run(role: int) -> Outcome[Any]:
         program, arguments = (programs or {}).get(role), (services[role - 1],) if role else ()
