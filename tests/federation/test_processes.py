@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from nursery import Nursery
 
 DEADLINE = 6.0
-"""Seconds that roles wait for each other where somebody hangs: on any machine, since gRPC's pings end longer silence."""
+"""Seconds that roles wait for each other where somebody hangs; on a busy machine too: pings end longer silence."""
 
 ENDLESS = {"n_estimators": 100_000}
 
