@@ -484,7 +484,9 @@ def test_who_came_in_time_is_kept(tmp_path: Path, nursery: Nursery) -> None:
         authority, certificate, key = (made.home(2) / name for name in ("ca.crt", "telecom.crt", "telecom.key"))
         identity = Identity.load("telecom", authority, certificate, key)
         endpoints = Endpoints(("coordinator", "bank", "telecom"), {0: str(settings.network.coordinator)})
-        transport = connect(2, endpoints, identity, "trial", patience(WAIT), 1 << 20, 1 << 20, patience(WAIT), peers=[0])
+        transport = connect(
+            2, endpoints, identity, "trial", patience(WAIT), 1 << 20, 1 << 20, patience(WAIT), peers=[0]
+        )
         try:
             began = made.log(0).count("coordinator waits for bank: it has not called")
             end = time.monotonic() + patience(WAIT)
