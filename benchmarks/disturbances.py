@@ -29,6 +29,7 @@ from operated import (
     Task,
     Trouble,
 )
+from patience import patience
 
 Happened = Callable[[Federation, int], bool]
 
@@ -143,11 +144,12 @@ def _watch(
     """Do a task and note for how long it goes on after each event at the active participant."""
     first: dict[str, float] = {}
     federation.begin(task)
-    end = time.monotonic() + LIMIT
+    limit = patience(LIMIT)
+    end = time.monotonic() + limit
     while not federation.is_over():
         now = time.monotonic()
         if now > end:
-            raise Hang(f"an undisturbed {task.name} was not done within {LIMIT:g} seconds")
+            raise Hang(f"an undisturbed {task.name} was not done within {limit:g} seconds")
         for name, has in happened.items():
             if name not in first and has(federation, ACTIVE):
                 first[name] = now
@@ -237,10 +239,11 @@ def _differs(federation: Federation, task: Task, expected: Expected) -> tuple[st
 
 def _strike_in_time(federation: Federation, plan: Plan, has_happened: Callable[[Federation, int], bool]) -> bool:
     """Wait for the moment and strike; return False if it, or the task, had ended before."""
-    end = time.monotonic() + LIMIT
+    limit = patience(LIMIT)
+    end = time.monotonic() + limit
     while not has_happened(federation, plan.watched):
         if time.monotonic() > end:
-            raise Hang(f"{plan.event} was not reached within {LIMIT:g} seconds")
+            raise Hang(f"{plan.event} was not reached within {limit:g} seconds")
         if federation.is_over():
             return False
         time.sleep(LOOK)

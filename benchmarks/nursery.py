@@ -24,6 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from patience import patience
+
 COMMAND = "mpfedxgb.cli.main"
 _LOOK = 0.01
 _PR_SET_PDEATHSIG = 1
@@ -84,7 +86,7 @@ class Nursery:
         self._listener = threading.Thread(target=self._listen, name="nursery", daemon=True)
         self._listener.start()
         with self._changed:
-            if not self._changed.wait_for(lambda: self._ready, 300.0):
+            if not self._changed.wait_for(lambda: self._ready, patience(300.0)):
                 raise RuntimeError("the nursery did not begin")
 
     def _listen(self) -> None:
@@ -109,7 +111,7 @@ class Nursery:
         self._parent.stdin.write(json.dumps(request) + "\n")
         self._parent.stdin.flush()
         with self._changed:
-            if not self._changed.wait_for(lambda: len(self._started) > before, 60.0):
+            if not self._changed.wait_for(lambda: len(self._started) > before, patience(60.0)):
                 raise RuntimeError("the nursery starts no process any more")
             child = Child(before, self._started[before], self._exits, self._changed)
         self._children.append(child)
@@ -131,7 +133,7 @@ class Nursery:
         assert self._parent.stdin is not None
         self._parent.stdin.close()
         try:
-            self._parent.wait(20.0)
+            self._parent.wait(patience(20.0))
         except subprocess.TimeoutExpired:
             self._parent.kill()
             self._parent.wait()

@@ -24,12 +24,13 @@ from mpfedxgb.federation.samples import ID, LABEL, sample_tables
 from mpfedxgb.federation.trial import Trial, last_line
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from nursery import Child, Nursery
+from patience import patience
 
 PARTICIPANTS = ("bank", "telecom", "retail")
 SESSION = "trial"
 
 LIMIT = 180.0
-"""Seconds that a task may take, disturbed or not."""
+"""Seconds that a task may take, disturbed or not; longer on a busy machine, as is the next."""
 
 STOPPING = 30.0
 """Seconds in which a process has to end once it is asked to, as TimeoutStopSec of the units."""
@@ -207,9 +208,9 @@ class Federation:
         child = self.running[role]
         child.send_signal(number)
         try:
-            code = child.wait(STOPPING)
+            code = child.wait(patience(STOPPING))
         except subprocess.TimeoutExpired:
-            raise Hang(f"{self._name(role)} did not end within {STOPPING:g} seconds of {number.name}") from None
+            raise Hang(f"{self._name(role)} did not end in time after {number.name}") from None
         if code == ExitCode.DONE and not self._task.stays(role):
             return False
         if code not in ((-signal.SIGKILL,) if number == signal.SIGKILL else (ExitCode.STOPPED, -signal.SIGTERM)):
@@ -233,10 +234,11 @@ class Federation:
 
     def finish(self) -> None:
         """Wait until the task is done."""
-        end = time.monotonic() + LIMIT
+        limit = patience(LIMIT)
+        end = time.monotonic() + limit
         while not self.is_over():
             if time.monotonic() > end:
-                raise Hang(f"not done within {LIMIT:g} seconds; {self._last_lines()}")
+                raise Hang(f"not done within {limit:g} seconds; {self._last_lines()}")
             time.sleep(LOOK)
 
     def stop(self) -> None:
@@ -244,7 +246,7 @@ class Federation:
         children, self.running = self.running, {}
         for child in children.values():
             child.terminate()
-        end = time.monotonic() + STOPPING
+        end = time.monotonic() + patience(STOPPING)
         late = []
         for role, child in children.items():
             try:
@@ -252,9 +254,9 @@ class Federation:
             except subprocess.TimeoutExpired:
                 late.append(self._name(role))
                 child.kill()
-                child.wait(STOPPING)
+                child.wait(patience(STOPPING))
         if late:
-            raise Hang(f"{', '.join(late)} did not end within {STOPPING:g} seconds of SIGTERM")
+            raise Hang(f"{', '.join(late)} did not end in time after SIGTERM")
         for role, child in children.items():
             if child.poll() not in _STOPPED:
                 raise Trouble(self._how_it_ended(role, child.poll()))

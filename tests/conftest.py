@@ -1,4 +1,4 @@
-"""How all tests run: with kernels that are compiled, without deadlines for properties, with a logger as at first."""
+"""How all tests run: kernels compiled, no deadlines for properties, limits that grow with load, a fresh logger."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from mpfedxgb.ring import kernels, plain_kernels, row_kernels, xor_kernels  # noqa: F401 (to compile them all)
+from support.hang_timer import pytest_timeout_set_timer  # noqa: F401 (a hook)
 
 # Machines are busy at times; a failure prints how to repeat it.
 settings.register_profile("mpfedxgb", deadline=None, print_blob=True)

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from mpfedxgb.cli.main import COMMANDS, make_app
+from patience import patience
 from test_readme import DOCUMENTS, ROOT, named
 
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -74,7 +75,7 @@ def run(line: str, folder: Path) -> list[str]:
     if words[0].startswith(".venv/bin/"):
         module = ["-m", "mpfedxgb"] if words[0].endswith("mpfedxgb") else []
         words = [sys.executable, *module, *words[1:]]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=240, check=False)  # noqa: S603 # ours
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=patience(240), check=False)  # noqa: S603 # ours
     assert done.returncode == 0, done.stderr
     return [shown.rstrip() for shown in done.stdout.splitlines()]
 

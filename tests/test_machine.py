@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mpfedxgb.machine import free_disk, free_memory, used_memory
+from patience import patience
 from support.loopback import run_program
 
 MB = 1 << 20
@@ -110,7 +111,7 @@ print(used_memory())
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library keeps what is free")
 def test_what_is_free_is_given_back() -> None:
     """What lies below something that is still there comes back when it is asked for, after what was large."""
-    told, _ = run_program(KEEPING).communicate(timeout=60)
+    told, _ = run_program(KEEPING).communicate(timeout=patience(60))
     before, after_little, after_much = (int(number) for number in told.split())
 
     assert before - after_little < 8 * MB

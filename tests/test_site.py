@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from patience import patience
 from support.chromium import browser, find_chromium
 
 ROOT = Path(__file__).parents[1]
@@ -65,7 +66,7 @@ def test_notebooks_run(path: Path, tmp_path: Path) -> None:
     program = tmp_path / "notebook.py"
     program.write_text("import matplotlib\n\nmatplotlib.use('agg')\n" + "\n".join("".join(c["source"]) for c in cells))
     command = [sys.executable, str(program)]
-    ran = subprocess.run(command, cwd=DOCS / "tutorials", capture_output=True, text=True, timeout=240)  # noqa: S603 # ours
+    ran = subprocess.run(command, cwd=DOCS / "tutorials", capture_output=True, text=True, timeout=patience(240))  # noqa: S603 # ours
     assert ran.returncode == 0, ran.stderr
 
 
@@ -77,7 +78,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the site, built strictly: a warning is a failure."""
     folder = tmp_path_factory.mktemp("docs") / "site"
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)  # noqa: S603 # our own command
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=patience(240))  # noqa: S603 # our own command
     assert ran.returncode == 0, ran.stderr
     return folder
 

@@ -25,6 +25,7 @@ from mpfedxgb.ring import kernels
 from mpfedxgb.ring.prg import Source, Stream
 from mpfedxgb.transport import Frame, Kind, MemoryHub, decode
 from mpfedxgb.transport.memory import Tap
+from patience import patience
 from support.attempts import (
     WAIT,
     Result,
@@ -333,7 +334,7 @@ def test_other_private_keys_are_another_training(tmp_path: Path) -> None:
         labels = training.labels if role == ACTIVE else None
         data = TrainData(training.tables[role - 1], (), labels) if role else None
         arguments = (training.params, data, site.checkpoints(role) if role else NothingKept())
-        settings = SessionSettings("resumed", 9, training.params.to_json(), deadline=WAIT)
+        settings = SessionSettings("resumed", 9, training.params.to_json(), deadline=patience(WAIT))
         return run_role(secure_train, arguments, hub.end(role), site.roster, role, settings, private_key=b"x" * 32)
 
     outcomes = [call.result() for call in [Call(run, role) for role in site.roster.roles]]
@@ -353,9 +354,9 @@ def test_without_progress_nothing_is_told(tmp_path: Path) -> None:
 def test_stopping_is_quick(tmp_path: Path) -> None:
     """All roles end at once when one stops, however long they would wait."""
     site = Site(training_for("binary", 3), tmp_path)
-    began = time.monotonic()
+    began, limit = time.monotonic(), patience(WAIT)
     outcomes = site.run(stop_at(2, 1))
-    assert time.monotonic() - began < WAIT / 2
+    assert time.monotonic() - began < limit / 2
     for role in (0, 1, 3):
         error = outcomes[role].error
         assert isinstance(error, PeerFailedError)
@@ -374,7 +375,7 @@ def test_progress_is_all_or_none() -> None:
             data = TrainData(training.tables[role - 1], (), training.labels if role == 1 else None) if role else None
             return secure_train(party, training.params, data, NothingKept() if role == 2 else None)
 
-        return run_role(program, (), hub.end(role), roster, role, SessionSettings(deadline=WAIT))
+        return run_role(program, (), hub.end(role), roster, role, SessionSettings(deadline=patience(WAIT)))
 
     outcomes = [call.result() for call in [Call(run, role) for role in roster.roles]]
     assert all(outcome.error is not None for outcome in outcomes)

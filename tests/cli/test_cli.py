@@ -340,6 +340,49 @@ class TestSimulate:
         assert shell.run(*words, "--drop", "idle, income", "--categorical", "visits") == 0
         assert "columns: 2 of numbers, 2 of words (city, visits)" in shell.out
 
+    def test_texts_that_stand_for_missing_values(self, shell: Shell, files: Path, tmp_path: Path) -> None:
+        """A text among numbers is refused by line; --missing takes it for a missing value, here and for new rows."""
+        frame = pd.read_csv(files / "binary.csv").astype({"income": object})
+        frame.loc[5, "income"] = "n.a."
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        frame["income"] = frame["income"].replace("n.a.", None)
+        frame.to_csv(tmp_path / "empty.csv", index=False)
+        told = ["--label", "label", *QUICK, "--json", "--insecure-seed", 1]
+        assert shell.run("simulate", tmp_path / "t.csv", "--out", tmp_path / "a", *told) == 2
+        assert "t.csv: line 7: column 'income' holds 'n.a.', which is not a number" in shell.err
+        assert "--missing 'n.a.'" in shell.err
+        assert shell.run("simulate", tmp_path / "t.csv", "--out", tmp_path / "a", "--missing", "n.a.,-", *told) == 0
+        assert shell.run("simulate", tmp_path / "empty.csv", "--out", tmp_path / "b", *told) == 0
+        name = "P1.mpfedxgb.json"
+        assert (tmp_path / "a" / name).read_text() == (tmp_path / "b" / name).read_text()
+        assert shell.run("predict", tmp_path / "a", tmp_path / "t.csv", "--drop", "label") == 2
+        assert "t.csv: line 7: column 'income' holds 'n.a.'" in shell.err
+        assert shell.run("predict", tmp_path / "a", tmp_path / "t.csv", "--drop", "label", "--missing", "n.a.") == 0
+        plan = ["plan", "--table", tmp_path / "t.csv", "--label", "label"]
+        assert shell.run(*plan) == 2
+        assert shell.run(*plan, "--missing", "n.a.") == 0
+        assert shell.run(*plan, "--categorical", "income") == 0
+        assert shell.run(*plan, "--drop", "income") == 0
+
+    def test_evaluation_tables_of_other_columns(self, shell: Shell, files: Path, tmp_path: Path) -> None:
+        """They are refused by name, before there is any model to speak of; the order of columns does not matter."""
+        frame = pd.read_csv(files / "binary.csv")
+        words = ["simulate", files / "binary.csv", "--label", "label", "--out", tmp_path / "out", *QUICK]
+        words += ["--evaluate", tmp_path / "e.csv"]
+        for changed, says in (
+            (frame.drop(columns="income"), "lacks income"),
+            (frame.assign(more=1), "has more besides"),
+            (frame.rename(columns={"income": "Income"}), "lacks income and has Income besides"),
+            (frame.assign(city=1), "column 'city' holds numbers here and categories in the training table"),
+        ):
+            changed.to_csv(tmp_path / "e.csv", index=False)
+            assert shell.run(*words) == 2
+            assert says in shell.err
+            assert "model" not in shell.err
+            assert "trained" not in shell.err
+        frame[frame.columns[::-1]].to_csv(tmp_path / "e.csv", index=False)
+        assert shell.run(*words) == 0
+
     def test_csv_of_another_country(self, shell: Shell, files: Path, tmp_path: Path) -> None:
         """Semicolons, decimal commas and an encoding of old: the same model, and the same scores."""
         frame = pd.read_csv(files / "binary.csv").replace("Quito", "Zürich")
@@ -389,7 +432,7 @@ class TestTables:
         ("name", "content", "says"),
         [
             ("empty.csv", b"", "as a table"),
-            ("ragged.csv", b"a,b\n1,2\n1,2,3\n", "as a table"),
+            ("ragged.csv", b"a,b\n1,2\n1,2,3\n", "line 3 has 3 values"),
             ("bytes.csv", b"a,b\n\xff\xfe,1\n", "as a table"),
             ("fake.csv.gz", b"a,b\n1,2\n", "as a table"),
             ("cut.csv.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03K", "as a table"),

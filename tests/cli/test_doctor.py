@@ -191,6 +191,8 @@ class TestData:
             (lambda t: t.assign(defaulted="yes"), "all labels are the same"),
             (lambda t: t.assign(age=float("inf")), "infinity"),
             (lambda t: t.head(0), "has no rows"),
+            (lambda t: t.assign(age=["n.a.", *t["age"][1:]]), "line 2: column 'age' holds 'n.a.', which is not a"),
+            (lambda t: t.assign(age=[*t["age"][:-1], "1.234,0"]), "line 601: column 'age' holds '1.234,0'"),
         ],
     )
     def test_problems(self, shell: Shell, fed: Path, change: Any, says: str) -> None:
@@ -201,6 +203,43 @@ class TestData:
         assert level == "problem"
         assert text.startswith("train (train.csv): ")
         assert says in text
+
+    def test_short_lines_and_workbooks(self, shell: Shell, fed: Path) -> None:
+        """A line without its last value is a problem with its number, and a workbook is called one."""
+        path = fed / "telecom" / "train.csv"
+        lines = path.read_text().splitlines()
+        lines[7] = lines[7].rpartition(",")[0]
+        path.write_text("\n".join(lines))
+        level, text = examined(shell, fed, "telecom")["data"][0]
+        assert level == "problem"
+        assert "train.csv: line 8 has 5 values for the 6 column names of the header" in text
+        path.rename(path.with_suffix(".xlsx"))
+        edit(fed, "telecom", "train.csv", "train.xlsx")
+        level, text = examined(shell, fed, "telecom")["data"][0]
+        assert level == "problem"
+        assert "train.xlsx is an Excel workbook; export its sheet as CSV (UTF-8) or Parquet" in text
+
+    def test_missing_values(self, shell: Shell, fed: Path) -> None:
+        """What [data] missing names is missing, and the column holds numbers."""
+        path = fed / "bank" / "train.csv"
+        frame = pd.read_csv(path)
+        frame.assign(age=["n.a.", *frame["age"][1:]]).to_csv(path, index=False)
+        edit(fed, "bank", '# missing = ["n.a."]', 'missing = ["n.a."]')
+        level, text = examined(shell, fed, "bank")["data"][0]
+        assert level == "ok"
+        assert "5 features (1 of words)" in text
+
+    def test_messages_before_there_is_a_model(self, shell: Shell, fed: Path) -> None:
+        """Evaluation rows are compared with the training table, which is there, and not with a model."""
+        path = fed / "telecom" / "evaluate.csv"
+        table = pd.read_csv(path)
+        name = next(name for name in table.columns if table[name].dtype.kind == "f")
+        for change in (table.drop(columns=name), table.assign(more=1), table.assign(tariff=2.5)):
+            change.to_csv(path, index=False)
+            found = examined(shell, fed, "telecom")["data"]
+            texts = [text for level, text in found if level == "problem"]
+            assert all("model" not in text and "trained" not in text for text in texts)
+            assert len(texts) == (0 if "tariff" in change and change["tariff"].dtype.kind == "f" else 1)
 
     def test_missing_file(self, shell: Shell, fed: Path) -> None:
         """A file that is not there is one problem, not the end."""

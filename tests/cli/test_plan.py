@@ -16,6 +16,7 @@ import pytest
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.cli.exit_codes import ExitCode
+from patience import patience
 from support.commands import Shell
 
 
@@ -183,7 +184,7 @@ def test_a_simulation_without_room_ends_before_it_begins(tmp_path: Path) -> None
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=patience(200),
         check=False,
     )
 

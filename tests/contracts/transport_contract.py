@@ -23,6 +23,7 @@ from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError
 from mpfedxgb.party import Roster
 from mpfedxgb.transport import Transport
+from patience import patience
 
 Link = tuple[int, int]
 
@@ -59,7 +60,7 @@ class Call:
 
     def result(self) -> Any:
         """Return what the call returned, or raise what it raised."""
-        self._thread.join(LONG)
+        self._thread.join(patience(LONG))
         assert not self._thread.is_alive(), "the call did not return"
         if self._error is not None:
             raise self._error

@@ -19,6 +19,7 @@ from mpfedxgb.data.files import read_table
 from mpfedxgb.errors import DataError
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
+from patience import patience
 from support.property_tests import examples
 
 NUMBERS = ["0", "1", "-3", "007", "2.5", "1e3", "-0.1", "16777217", "0.30000001192092896", "1e-46", ""]
@@ -232,7 +233,7 @@ def test_a_row_takes_little_memory(tmp_path: Path) -> None:
             check=True,
             capture_output=True,
             text=True,
-            timeout=250,
+            timeout=patience(250),
         )
         peaks[rows] = float(told.stdout) * 1e6
     assert (peaks[120_000] - peaks[20_000]) / 100_000 < 700

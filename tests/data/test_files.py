@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import stat
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -52,8 +54,13 @@ class TestColumns:
         frame = read_table(path, numbers=["a", "b"])
         assert frame["a"].tolist() == [1.0, 2.5]
         assert frame["b"].isna().tolist() == [False, True]
-        with pytest.raises(DataError, match="column 'x' holds 'many', which is not a number; repair the 2 values"):
+        with pytest.raises(
+            DataError, match=r"line 3: column 'x' holds 'many', which is not a number \(2 of 3 values; "
+        ):
             read_table(csv(tmp_path, "x\n1\nmany\nfew\n"), numbers=["x"])
+        pd.DataFrame({"x": ["1", "many", "few"]}).to_parquet(path)
+        with pytest.raises(DataError, match="column 'x' holds 'many', which is not a number; repair the 2 values"):
+            read_table(path, numbers=["x"])
 
     def test_verbatim(self, tmp_path: Path) -> None:
         """An id is what is written: zeros in front, and NA is a text."""
@@ -127,8 +134,8 @@ class TestFormats:
             ("w\nKöln\n".encode("cp1252"), "is not written in utf-8; save it as UTF-8, or say its encoding"),
             (b"a;b,c\n1;2,3\n", "parted by ',' or ';'; say the delimiter"),
             (b"a;b\n1.5;x\n2,5;y\n", "some numbers have a decimal comma, others a point"),
-            (b"a;b\n1.234,5;x\n2,5;y\n", "column 'a' holds numbers such as '1.234,5'.*separated thousands"),
-            (b'a,b\n"1,5",x\n"2,5",y\n', "column 'a' holds numbers such as '1,5'.*decimal comma"),
+            (b"a;b\n1.234,5;x\n2,5;y\n", "line 2: column 'a' holds '1.234,5'.*write them as 1234,5"),
+            (b'a,b\n"1,5",x\n"2,5",y\n', "line 2: column 'a' holds '1,5'.*say which mark is the decimal's"),
         ],
     )
     def test_never_guessed(self, tmp_path: Path, content: bytes, says: str) -> None:
@@ -144,7 +151,7 @@ class TestFormats:
         assert frame["a"].tolist() == ["1,5", "2,5"]
 
     @pytest.mark.parametrize("bad", [{"delimiter": ""}, {"delimiter": '"'}, {"encoding": "hex"}, {"decimal": ";"}])
-    def test_impossible(self, bad: dict[str, str]) -> None:
+    def test_impossible(self, bad: dict[str, Any]) -> None:
         """What cannot be a format is refused by name."""
         with pytest.raises(SettingsError, match=f"^{next(iter(bad))}="):
             CsvFormat(**bad)
@@ -158,8 +165,9 @@ class TestRefused:
         [
             ("", "as a table"),
             ("a,b,a\n1,2,3\n", "column names occur twice: a"),
-            ("a,b\n1,2,3\n4,5,6\n", "more values than there are column names"),
-            ("a,b\n1,2\n1,2,3\n", "as a table"),
+            ("a,b\n1,2,3\n4,5,6\n", r"line 2 has 3 values for the 2 column names of the header \(likewise: 3\)"),
+            ("a,b\n1,2\n1,2,3\n", "line 3 has 3 values for the 2 column names of the header; put values"),
+            ('a,b\n1,"2\n3,4\n', "as a table: .* EOF inside string"),
         ],
     )
     def test_csv(self, tmp_path: Path, text: str, says: str) -> None:
@@ -172,6 +180,29 @@ class TestRefused:
         (tmp_path / "t.parquet").write_bytes(b"PAR1 and more")
         with pytest.raises(DataError, match=r"t\.parquet as a table"):
             read_table(tmp_path / "t.parquet")
+
+    @pytest.mark.parametrize("name", ["t.xlsx", "t.XLS", "t.csv"])
+    @pytest.mark.parametrize("kind", ["new", "old"])
+    def test_excel(self, tmp_path: Path, name: str, kind: str) -> None:
+        """A workbook is called one, also by another name, with the way out of it."""
+        path = tmp_path / name
+        if kind == "new":
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("xl/workbook.xml", "<workbook/>")
+        else:
+            path.write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + bytes(504))
+        with pytest.raises(DataError, match=f"{name} is an Excel workbook; export its sheet as CSV .* or Parquet"):
+            read_table(path)
+
+    @pytest.mark.parametrize(
+        "name", ["t.csv.gz", "t.csv.bz2", "t.csv.xz", "t.csv.zip", "t.tar", "t.tar.gz", "t.csv.zst"]
+    )
+    def test_damaged_and_archives(self, tmp_path: Path, name: str) -> None:
+        """What cannot be unpacked is refused with the file's name."""
+        (tmp_path / name).write_bytes(b"PK\x03\x04 and more")
+        says = f"{name} is an archive that is not read" if "tar" in name or "zst" in name else f"{name} as a table"
+        with pytest.raises(DataError, match=says):
+            read_table(tmp_path / name)
 
     def test_nothing_there(self, tmp_path: Path) -> None:
         """Neither a file nor a folder in its place."""

@@ -28,6 +28,7 @@ from mpfedxgb.intersection.intersect import COMMON, SIZES
 from mpfedxgb.party import Party, run_roles
 from mpfedxgb.ring import kernels
 from mpfedxgb.transport.frame import Kind
+from patience import patience
 from support.switchboard import Organisations
 from support.toy_tables import BANK, QUICK, TELECOM, labels, people
 from support.views import Recorder
@@ -50,7 +51,7 @@ def tables() -> dict[str, pd.DataFrame]:
 
 def organisations(tmp_path: Path, patch: pytest.MonkeyPatch) -> Organisations:
     """Return a federation of two that is told to align."""
-    waiting = {"deadline": 60.0, "connect_timeout": 60.0}
+    waiting = {"deadline": patience(60.0), "connect_timeout": patience(60.0)}
     places = Organisations(tmp_path, tables(), patch, {**QUICK, "num_class": 2}, waiting)
     for role in (1, 2):
         places.edit(role, 'id = "person"', 'id = "person"\nalign = true')
@@ -90,7 +91,7 @@ def train(settings: RoleSettings) -> Any:
 
 def result(call: Call) -> Any:
     """Return what a role's program returned; on a busy machine a training takes a while."""
-    end = time.monotonic() + 120.0
+    end = time.monotonic() + patience(120.0)
     while call.waits and time.monotonic() < end:
         time.sleep(0.01)
     return call.result()
@@ -373,6 +374,11 @@ def test_doctor(aligned: Organisations, monkeypatch: pytest.MonkeyPatch) -> None
     alignment_path(aligned.settings(2)).unlink()
     assert [level for level, _ in findings()] == [Severity.WARNING, Severity.OK]
     assert 'set [align] ids = "integer" at all participants' in findings()[0][1]
+    frame.assign(person=[f"{i}.0" if i % 2 else f"{i}" for i in range(100, 165)]).to_csv(path, index=False)
+    assert [level for level, _ in findings()] == [Severity.WARNING, Severity.OK]
+    assert "if 7, 007 and 7.0 are one id" in findings()[0][1]
+    frame.assign(person=[f"p{i}.0" for i in range(100, 165)]).to_csv(path, index=False)
+    assert [level for level, _ in findings()] == [Severity.OK]
     from mpfedxgb.federation import doctor
 
     def missing() -> None:

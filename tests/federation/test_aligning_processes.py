@@ -12,6 +12,7 @@ import pytest
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.federation.alignment import alignment_path
 from mpfedxgb.federation.settings import RoleSettings
+from patience import patience
 from support.role_processes import PERSONS, Place, make_nursery, place, tables
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def test_align_train_and_score(tmp_path: Path, nursery: Nursery) -> None:
         tell_to_align(made, strangers=10)
         coordinator = made.start(0, "--once")
         start_aligning(made)
-        assert [made.children[role].wait(60) for role in (1, 2)] == [0, 0], made.logs()
+        assert [made.children[role].wait(patience(60)) for role in (1, 2)] == [0, 0], made.logs()
         assert made.last_line(1) == "bank: 35 of 40 training rows are in common"
         assert made.last_line(2) == "telecom: 35 of 65 training rows are in common"
         assert coordinator.poll() is None, "it stays for the training"
@@ -68,7 +69,7 @@ def test_a_participant_is_killed(tmp_path: Path, nursery: Nursery) -> None:
         start_aligning(made)
         made.wait_for(2, "rows are compared")
         made.children[2].kill()
-        assert made.children[1].wait(60) == ExitCode.PEER_LOST, made.logs()
+        assert made.children[1].wait(patience(60)) == ExitCode.PEER_LOST, made.logs()
         assert "telecom ended while bank" in made.last_line(1)
         made.children[0].terminate()  # it waits for what the alignment is for
         assert made.codes()[0] == ExitCode.STOPPED

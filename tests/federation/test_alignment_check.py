@@ -26,11 +26,12 @@ from mpfedxgb.federation.programs import (
 )
 from mpfedxgb.party import COORDINATOR, Outcome, Party, Roster, run_roles
 from mpfedxgb.transport.frame import Kind
+from patience import patience
 from support.views import Recorder
 
 ROSTER = Roster(("bank", "telecom", "retail"))
 PEOPLE = [f"c-{number:05}" for number in range(7000, 7040)]
-SETTINGS = SessionSettings(deadline=10.0)
+SETTINGS = SessionSettings(deadline=patience(10.0))
 PARAMS = TrainParams()
 
 
@@ -76,9 +77,9 @@ def test_other_numbers_of_rows_are_told(odd: int, what: str) -> None:
     name = ROSTER.participants[odd]
     assert isinstance(outcomes[1].error, UserError)
     for outcome in outcomes:
-        assert f"bank has 40 {what} rows and {name} has 37; give all participants files of the same" in str(
-            outcome.error
-        )
+        told = str(outcome.error)
+        assert f"bank has 40 {what} rows and {name} has 37; give all participants files of the same people" in told
+        assert "[data] align = true at all participants" in told
     no_id_is_told(outcomes, recorder)
 
 
@@ -88,9 +89,9 @@ def test_other_people_are_told(odd: int) -> None:
     for other in ([*PEOPLE[:-1], "c-99999"], [*PEOPLE[:-1], PEOPLE[-1].upper()], [p.replace("-", "_") for p in PEOPLE]):
         outcomes, recorder = run([other if m == odd else PEOPLE for m in range(3)])
         for outcome in outcomes:
-            assert f"bank and {ROSTER.participants[odd]} both have 40 training rows, but not of the same people" in str(
-                outcome.error
-            )
+            told = str(outcome.error)
+            assert f"bank and {ROSTER.participants[odd]} both have 40 training rows, but not of the same people" in told
+            assert "[data] align = true at all participants" in told
         no_id_is_told(outcomes, recorder)
 
 

@@ -28,6 +28,7 @@ from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.report.html.facts import Facts
 from mpfedxgb.report.html.page import Live
 from mpfedxgb.transport.address import Address
+from patience import patience
 from support.chromium import browser, find_chromium
 from support.commands import Shell
 from support.pages import parse
@@ -59,7 +60,7 @@ class Answer:
 
     def __init__(self, link: str, method: str = "GET") -> None:
         parts = urlsplit(link)
-        connection = http.client.HTTPConnection(parts.netloc, timeout=WAIT)
+        connection = http.client.HTTPConnection(parts.netloc, timeout=patience(WAIT))
         connection.request(method, f"{parts.path}?{parts.query}" if parts.query else parts.path)
         found = connection.getresponse()
         self.status, self.text = found.status, found.read().decode()
@@ -70,7 +71,7 @@ class Answer:
 def link_of(settings: RoleSettings) -> str:
     """Return the link that a role has written down, once it is there."""
     path = settings.role.state / LINK
-    end = time.monotonic() + WAIT
+    end = time.monotonic() + patience(WAIT)
     while not path.is_file():
         assert time.monotonic() < end, "there is no link"
         time.sleep(0.01)
@@ -135,7 +136,7 @@ def test_the_token_is_another_each_time_and_in_no_log(
                 links.append(link_of(settings))
                 assert Answer(links[-1]).status == 200
                 parts = urlsplit(links[-1])
-                with socket.create_connection((parts.hostname or "", parts.port or 0), WAIT) as raw:
+                with socket.create_connection((parts.hostname or "", parts.port or 0), patience(WAIT)) as raw:
                     raw.sendall(b"what is this\r\n\r\n")
                     assert b"400" in raw.recv(100)
     tokens = [link.split("=")[1] for link in links]
@@ -237,11 +238,11 @@ def test_it_ends_with_the_role(settings: RoleSettings) -> None:
     with ExitStack() as role:
         role.enter_context(live_view(settings, ANY_PORT))
         where = urlsplit(link_of(settings))
-        open_ = socket.create_connection((where.hostname or "", where.port or 0), WAIT)
+        open_ = socket.create_connection((where.hostname or "", where.port or 0), patience(WAIT))
         with pytest.raises(ZeroDivisionError):
             raise_in(role.pop_all())
     with open_, pytest.raises(ConnectionRefusedError):
-        socket.create_connection((where.hostname or "", where.port or 0), WAIT)
+        socket.create_connection((where.hostname or "", where.port or 0), patience(WAIT))
     assert not set(threading.enumerate()) - before
 
 
@@ -256,10 +257,10 @@ def test_connections_are_few(settings: RoleSettings) -> None:
     with live_view(settings, ANY_PORT), ExitStack() as all_of_them:
         where = urlsplit(link_of(settings))
         ends = [
-            all_of_them.enter_context(socket.create_connection((where.hostname or "", where.port or 0), WAIT))
+            all_of_them.enter_context(socket.create_connection((where.hostname or "", where.port or 0), patience(WAIT)))
             for _ in range(dashboard._MOST_CONNECTIONS + 5)
         ]
-        end = time.monotonic() + WAIT
+        end = time.monotonic() + patience(WAIT)
         while sum(map(is_cut, ends)) < 5:
             assert time.monotonic() < end, "too many connections stay open"
             time.sleep(0.01)
@@ -271,8 +272,8 @@ def test_connections_are_short(settings: RoleSettings, monkeypatch: pytest.Monke
     monkeypatch.setattr(dashboard, "_LONGEST", 0.05)
     with live_view(settings, ANY_PORT):
         where = urlsplit(link_of(settings))
-        with socket.create_connection((where.hostname or "", where.port or 0), WAIT) as idle:
-            end = time.monotonic() + WAIT
+        with socket.create_connection((where.hostname or "", where.port or 0), patience(WAIT)) as idle:
+            end = time.monotonic() + patience(WAIT)
             while not is_cut(idle):
                 assert time.monotonic() < end, "an idle connection stays open"
                 time.sleep(0.01)
@@ -334,7 +335,7 @@ def test_a_page_is_made_once_a_second_at_most(settings: RoleSettings, monkeypatc
 
 def wait_for(link: str, words: str) -> str:
     """Return a page, once it says something."""
-    end = time.monotonic() + WAIT
+    end = time.monotonic() + patience(WAIT)
     while words not in (text := Answer(link).text):
         assert time.monotonic() < end, f"{words!r} never came: {doing(text)}"
         time.sleep(0.1)
@@ -356,10 +357,10 @@ def test_roles_that_train_and_serve(nursery: Nursery, tmp_path: Path) -> None:
         assert doing(page) == "waits for the other roles"
         assert doing(Answer(dealer).text) == "waits for the other roles"
         federation.start(2, "--train", "--dashboard", "0")
-        assert bank.wait(WAIT) == 0
+        assert bank.wait(patience(WAIT)) == 0
         with pytest.raises(ConnectionRefusedError):
             Answer(own)
-        assert federation.children[2].wait(WAIT) == 0
+        assert federation.children[2].wait(patience(WAIT)) == 0
         page = wait_for(dealer, "the last session has ended: done")
         assert "salted digest of the row ids" in page
         assert 'class="tree' not in page
@@ -400,7 +401,7 @@ def test_in_a_browser(nursery: Nursery, tmp_path: Path) -> None:
         assert page.ask("document.querySelector('details').open")
         assert page.ask("document.getElementById('parameters').dataset.old"), "what is the same stays as it is"
         for role in (1, 2):
-            assert federation.children[role].wait(WAIT) == 0
+            assert federation.children[role].wait(patience(WAIT)) == 0
         federation.children[0].send_signal(signal.SIGTERM)
         page.wait_until("document.body.classList.contains('lost')")
         assert federation.codes()[0] == ExitCode.STOPPED

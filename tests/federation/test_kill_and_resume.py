@@ -8,12 +8,13 @@ import sys
 
 import pytest
 
+from patience import patience
 from support.role_processes import BENCHMARKS
 
 RUNS = 4
 """One in each phase."""
 
-SMALL = ["--trees", "3", "--depth", "2", "--rows", "60", "--connect-timeout", "4"]
+SMALL = ["--trees", "3", "--depth", "2", "--rows", "60"]
 
 
 @pytest.mark.parametrize(("topology", "security"), [("star", "strict"), ("mesh", "sealed")])
@@ -21,7 +22,9 @@ def test_killed_roles_go_on_to_the_same_files(topology: str, security: str) -> N
     """As processes over mutual TLS, in training, its last round, scoring and serving; `--runs 200` does more of it."""
     program = [sys.executable, str(BENCHMARKS / "kill_and_resume.py"), "--runs", str(RUNS), "--json", *SMALL]
     program += ["--topology", topology, "--security", security]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=280, check=False)  # noqa: S603 # our own
+    program += ["--connect-timeout", str(patience(4.0)), "--deadline", str(patience(20.0))]
+    limit = patience(280)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=limit, check=False)  # noqa: S603 # our own
     assert done.stdout, done.stderr
     report = json.loads(done.stdout)
     wrong = [run for run in report["each"] if not run["equal"]]

@@ -31,6 +31,7 @@ from mpfedxgb.ring import VECTOR, RingArray, kernels
 from mpfedxgb.transport import Frame, Kind, MemoryHub, Transport, decode, encode
 from mpfedxgb.transport.grpc.rendezvous import METHOD, OPTIONS, REFUSED, Introduction
 from mpfedxgb.transport.grpc.tls import Identity, grpc
+from patience import patience, slowdown
 from support.commands import Shell
 from support.loopback import Loopback, loopback
 from support.pki import Authority, unchecked
@@ -81,7 +82,7 @@ ON_THE_WIRE: dict[str, bytes] = {
 def besieged(tmp_path: Path) -> Iterator[tuple[Loopback, Path]]:
     """Return a federation whose coordinator waits; at the end the right roles come, and find it in its place."""
     with loopback(tmp_path / "pki", roles=3) as federation:
-        coordinator = federation.call(0, timeout=120.0)
+        coordinator = federation.call(0, timeout=patience(120.0))
         federation.wait_for_port()
         yield federation, tmp_path
         assert coordinator.waits, "it goes on waiting for the right ones"
@@ -209,10 +210,10 @@ def test_callers_with_wrong_certificates(besieged: tuple[Loopback, Path]) -> Non
     cases = callers(federation, folder / "other")
     assert len(cases) == CALLERS
     for kind, (changes, words) in cases.items():
-        began = time.monotonic()
+        began, factor = time.monotonic(), slowdown()
         with pytest.raises(HandshakeError, match=words) as caught:
-            federation.connect(1, peers=[0], timeout=60.0, **changes)
-        assert time.monotonic() - began < QUICK, kind
+            federation.connect(1, peers=[0], timeout=60.0 * factor, **changes)
+        assert time.monotonic() - began < QUICK * factor, kind
         assert exit_code(caught.value) is ExitCode.REFUSED
 
 
@@ -433,9 +434,9 @@ def test_garbled_frames(kind: str) -> None:
     """Of any role, at any point: all end in time, with errors that have names; nobody goes on with what it got."""
     kernels.warm_up()
     for role, place in PLACES:
-        began = time.monotonic()
-        outcomes = run_garbled(role, place, GARBLED[kind], IMPATIENT if kind == "missing" else DEADLINE)
-        assert time.monotonic() - began < QUICK
+        began, factor = time.monotonic(), slowdown()
+        outcomes = run_garbled(role, place, GARBLED[kind], IMPATIENT if kind == "missing" else DEADLINE * factor)
+        assert time.monotonic() - began < QUICK * factor
         if (kind, role, place) in UNNOTICED:
             assert [outcome.error for outcome in outcomes] == [None] * 3
             continue

@@ -36,6 +36,7 @@ from mpfedxgb.party.handshake import shake_hands
 from mpfedxgb.transport import Kind, Transport, encode
 from mpfedxgb.transport.grpc import Endpoints, connect
 from mpfedxgb.transport.grpc.tls import Identity
+from patience import patience
 from support.commands import Shell
 from support.loopback import reserved_ports
 from support.role_processes import WAIT, Place, make_nursery, place, processes_that_name
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from nursery import Nursery
 
 DEADLINE = 6.0
-"""Seconds that roles wait for each other where somebody hangs."""
+"""Seconds that roles wait for each other where somebody hangs; on a busy machine too: pings end longer silence."""
 
 ENDLESS = {"n_estimators": 100_000}
 
@@ -107,12 +108,12 @@ def test_the_printed_commands(
             processes = [start("participant", f"{name}.toml", purpose) for name in ("bank", "telecom")]
             started += processes
             for process in processes:
-                out, err = process.communicate(timeout=WAIT)
+                out, err = process.communicate(timeout=patience(WAIT))
                 assert process.returncode == 0, err
                 said.append(out)
                 logs += err.splitlines()
         coordinator.terminate()
-        out, err = coordinator.communicate(timeout=WAIT)
+        out, err = coordinator.communicate(timeout=patience(WAIT))
     finally:
         for process in started:
             with process:  # its pipes are closed, and it is waited for
@@ -170,13 +171,13 @@ def compare_with_xgboost(folder: Path) -> None:
 @pytest.mark.parametrize("role", [0, 1, 2])
 def test_a_role_that_is_stopped_says_why(tmp_path: Path, nursery: Nursery, role: int) -> None:
     """On SIGTERM it tells the others, who end with its reason and their own code; participants have checkpoints."""
-    with place(tmp_path, nursery, training=ENDLESS, network={"deadline": 300.0}) as made:
+    with place(tmp_path, nursery, training=ENDLESS, network={"deadline": patience(300.0)}) as made:
         made.start_all()
         made.wait_for(2, "round 2 of 100000 is done and kept")
-        began = time.monotonic()
+        began, limit = time.monotonic(), patience(100.0)
         made.children[role].send_signal(signal.SIGTERM)
         codes = made.codes()
-        assert time.monotonic() - began < 100
+        assert time.monotonic() - began < limit
         name = made.home(role).name
         for other, code in codes.items():
             assert code == (ExitCode.STOPPED if other == role else ExitCode.PEER_FAILED), made.logs()
@@ -201,14 +202,14 @@ def test_a_role_that_hangs_is_lost(tmp_path: Path, nursery: Nursery) -> None:
             places[role].start_all()
             places[role].wait_for(2, "round 1 of 100000 is done and kept")
             places[role].children[role].send_signal(signal.SIGSTOP)
-        began = time.monotonic()
+        began, limit = time.monotonic(), 1.5 * DEADLINE + 5.0 + patience(60.0)  # patience, lingering, a busy machine
         for role, made in places.items():
             name = made.home(role).name
             for other in {0, 1, 2} - {role}:
-                assert made.children[other].wait(WAIT) == ExitCode.PEER_LOST, made.logs()
+                assert made.children[other].wait(patience(WAIT)) == ExitCode.PEER_LOST, made.logs()
                 assert name in made.last_line(other)
                 assert re.search("(sent nothing|took no message) for [0-9.]+ seconds at step", made.last_line(other))
-        assert time.monotonic() - began < 1.5 * DEADLINE + 5.0 + 60.0  # patience, lingering, a busy machine
+        assert time.monotonic() - began < limit
         for role, made in places.items():
             made.children[role].send_signal(signal.SIGCONT)
             assert made.codes()[role] in (ExitCode.PEER_LOST, ExitCode.PEER_FAILED)
@@ -217,13 +218,13 @@ def test_a_role_that_hangs_is_lost(tmp_path: Path, nursery: Nursery) -> None:
 @pytest.mark.parametrize("role", [0, 1, 2])
 def test_a_role_that_is_killed_is_lost(tmp_path: Path, nursery: Nursery, role: int) -> None:
     """The others notice at once, long before their deadline."""
-    with place(tmp_path, nursery, training=ENDLESS, network={"deadline": 300.0}) as made:
+    with place(tmp_path, nursery, training=ENDLESS, network={"deadline": patience(300.0)}) as made:
         made.start_all()
         made.wait_for(2, "round 1 of 100000 is done and kept")
-        began = time.monotonic()
+        began, limit = time.monotonic(), patience(100.0)
         made.children[role].kill()
         codes = made.codes()
-        assert time.monotonic() - began < 100
+        assert time.monotonic() - began < limit
         for other in {0, 1, 2} - {role}:
             assert codes[other] == ExitCode.PEER_LOST, made.logs()
             assert f"{made.home(role).name} ended while" in made.last_line(other)
@@ -335,7 +336,7 @@ def test_another_kind_of_session(tmp_path: Path, nursery: Nursery, trained: Path
 def telecom(made: Place) -> tuple[RoleSettings, Transport]:
     """Connect as telecom does, with its certificate."""
     settings = RoleSettings.from_toml(made.trial.settings(2))
-    return settings, open_transport(settings, WAIT)
+    return settings, open_transport(settings, patience(WAIT))
 
 
 @pytest.mark.parametrize("stage", ["at once", "after the handshake", "another session"])
@@ -353,7 +354,7 @@ def test_a_peer_that_sends_garbage(tmp_path: Path, nursery: Nursery, stage: str)
             elif stage == "another session":
                 garbage = encode(Kind.HELLO, 2, bytes(16), 1, "handshake", [np.frombuffer(b"{}", np.uint8)] * 2)
             for peer in (0, 1):
-                transport.send(peer, garbage, WAIT)
+                transport.send(peer, garbage, patience(WAIT))
             codes = made.codes()
         finally:
             transport.close()
@@ -403,7 +404,7 @@ def test_greetings_that_are_none_end_no_service(tmp_path: Path, nursery: Nursery
         assert made.children[0].poll() is None, made.log(0)
         made.start(1)
         made.start(2)
-        assert [made.children[role].wait(WAIT) for role in (1, 2)] == [0, 0], made.logs()
+        assert [made.children[role].wait(patience(WAIT)) for role in (1, 2)] == [0, 0], made.logs()
         made.children[0].terminate()
         assert made.codes() == {0: ExitCode.STOPPED, 1: 0, 2: 0}
         lines = [json.loads(line) for line in made.log(0).splitlines()]
@@ -415,7 +416,7 @@ def say_to_coordinator(
 ) -> None:
     """Connect both participants with a coordinator; one of them greets it in another way, or announces something."""
     transports = {}
-    calls = {role: Call(open_transport, mine, WAIT) for role, mine in settings.items()}
+    calls = {role: Call(open_transport, mine, patience(WAIT)) for role, mine in settings.items()}
     try:
         transports = {role: call.result() for role, call in calls.items()}
         comms = {
@@ -447,10 +448,10 @@ def test_a_service_that_is_refused_stays(tmp_path: Path, nursery: Nursery, train
         made.start(2, "--serve")
         made.wait_for(2, "are not in the same federation; compare the federation's name; trying again")
         made.children[0].terminate()
-        assert made.children[0].wait(WAIT) == ExitCode.STOPPED
+        assert made.children[0].wait(patience(WAIT)) == ExitCode.STOPPED
         made.edit(0, 'name = "other"', 'name = "trial"')
         made.start(0, "--once")
-        assert made.start(1, "--predict").wait(WAIT) == 0, made.logs()
+        assert made.start(1, "--predict").wait(patience(WAIT)) == 0, made.logs()
         made.wait_for(2, "has finished a session")
         made.children[2].terminate()
         assert made.codes() == {0: 0, 1: 0, 2: ExitCode.STOPPED}
@@ -461,14 +462,14 @@ def test_files_are_looked_at_before_anybody_is_called(tmp_path: Path, nursery: N
     with place(tmp_path, nursery) as made:
         take_models(trained, made)
         made.edit(1, 'predictions = "predictions.csv"', 'predictions = "nowhere/predictions.csv"')
-        assert made.start(1, "--predict").wait(WAIT) == ExitCode.USER
+        assert made.start(1, "--predict").wait(patience(WAIT)) == ExitCode.USER
         assert "there is no folder" in made.last_line(1)
         made.edit(2, "[role]", '[role]\nmodel = "nowhere/telecom.mpfedxgb.json"')
-        assert made.start(2).wait(WAIT) == ExitCode.USER
+        assert made.start(2).wait(patience(WAIT)) == ExitCode.USER
         assert "[role] model: there is no folder" in made.last_line(2)
         for role in (1, 2):
             (made.home(role) / "train.csv").unlink()
-            assert made.start(role).wait(WAIT) == ExitCode.USER
+            assert made.start(role).wait(patience(WAIT)) == ExitCode.USER
             assert "train.csv" in made.last_line(role)
             assert "waits for" not in made.log(role)
             assert "listens" not in made.log(role)
@@ -477,16 +478,18 @@ def test_files_are_looked_at_before_anybody_is_called(tmp_path: Path, nursery: N
 def test_who_came_in_time_is_kept(tmp_path: Path, nursery: Nursery) -> None:
     """A coordinator whose time is over again and again keeps telecom, which has no other reason to give up."""
     with place(tmp_path, nursery) as made:
-        made.edit(0, f"connect_timeout = {WAIT}", "connect_timeout = 0.3")
+        made.edit(0, f"connect_timeout = {made.connect_timeout}", "connect_timeout = 0.3")
         made.start(0, "--log-level", "info")
         settings = RoleSettings.from_toml(made.trial.settings(2))
         authority, certificate, key = (made.home(2) / name for name in ("ca.crt", "telecom.crt", "telecom.key"))
         identity = Identity.load("telecom", authority, certificate, key)
         endpoints = Endpoints(("coordinator", "bank", "telecom"), {0: str(settings.network.coordinator)})
-        transport = connect(2, endpoints, identity, "trial", WAIT, 1 << 20, 1 << 20, WAIT, peers=[0])
+        transport = connect(
+            2, endpoints, identity, "trial", patience(WAIT), 1 << 20, 1 << 20, patience(WAIT), peers=[0]
+        )
         try:
             began = made.log(0).count("coordinator waits for bank: it has not called")
-            end = time.monotonic() + WAIT
+            end = time.monotonic() + patience(WAIT)
             while made.log(0).count("coordinator waits for bank") < began + 1:
                 with suppress(PeerTimeoutError):
                     transport.receive(0, 0.1)
@@ -528,7 +531,7 @@ def test_more_strangers_than_descriptors(tmp_path: Path) -> None:
             for _ in range(3 * few):
                 held.enter_context(a_connection(port))
         made.start(2, "--train", "--json-logs")
-        assert [made.children[role].wait(2 * WAIT) for role in (1, 2)] == [0, 0], made.logs()
+        assert [made.children[role].wait(2 * patience(WAIT)) for role in (1, 2)] == [0, 0], made.logs()
         assert made.children[0].poll() is None, made.log(0)
         made.children[0].terminate()
         assert made.codes() == {0: ExitCode.STOPPED, 1: 0, 2: 0}
@@ -536,10 +539,10 @@ def test_more_strangers_than_descriptors(tmp_path: Path) -> None:
 
 def a_connection(port: int) -> socket.socket:
     """Return a connection to a port, as soon as somebody listens there."""
-    end = time.monotonic() + WAIT
+    end = time.monotonic() + patience(WAIT)
     while True:
         try:
-            return socket.create_connection(("127.0.0.1", port), WAIT)
+            return socket.create_connection(("127.0.0.1", port), patience(WAIT))
         except (ConnectionRefusedError, ConnectionResetError):
             assert time.monotonic() < end, "nobody listens"
             time.sleep(0.01)
@@ -610,19 +613,19 @@ def test_serving(tmp_path: Path, nursery: Nursery, trained: Path) -> None:
         made.start(1, "--predict")
         made.wait_for(1, "bank waits for coordinator")
         made.children[1].terminate()
-        assert made.children[1].wait(WAIT) == ExitCode.STOPPED, "it need not wait for anybody"
+        assert made.children[1].wait(patience(WAIT)) == ExitCode.STOPPED, "it need not wait for anybody"
 
         made.start(0, "--log-level", "info")
         made.start(2, "--serve")
         answers = []
         for _ in range(2):
-            assert made.start(1, "--predict").wait(WAIT) == 0, made.logs()
+            assert made.start(1, "--predict").wait(patience(WAIT)) == 0, made.logs()
             answers.append((made.home(1) / "predictions.csv").read_bytes())
         assert answers[0] == answers[1]
         assert len(pd.read_csv(made.home(1) / "predictions.csv")) == 20
         made.start(1, "--train")  # a session of another kind fails, and is all that fails
-        assert made.children[1].wait(WAIT) == ExitCode.REFUSED, made.logs()
-        assert made.start(1, "--predict").wait(WAIT) == 0, made.logs()
+        assert made.children[1].wait(patience(WAIT)) == ExitCode.REFUSED, made.logs()
+        assert made.start(1, "--predict").wait(patience(WAIT)) == 0, made.logs()
         for role in (0, 2):
             made.wait_for(role, "has finished a session")
             made.wait_for(role, "a session ended early")

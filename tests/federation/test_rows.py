@@ -98,7 +98,9 @@ class TestReading:
     def test_columns_that_a_model_does_not_know(self, tmp_path: Path) -> None:
         """They are refused, unless the settings leave them out; label and weight are never meant."""
         known = [Feature("age")]
-        with pytest.raises(DataError, match=r"bank: .* does not know: city, zip; name them in \[data\] drop"):
+        with pytest.raises(
+            DataError, match=r"bank: .* the training table does not have: city, zip; name them in \[data\] drop"
+        ):
             read_rows(settings(tmp_path), "predict", known)
         for told in (settings(tmp_path, drop=["city", "zip"]), settings(tmp_path, features=["age"])):
             assert read_rows(told, "predict", known).table.names == ["age"]
@@ -119,6 +121,62 @@ class TestReading:
         mine = settings(tmp_path)
         with pytest.raises(DataError, match="bank: column 'age' holds 'old', which is not a number"):
             arrange_rows(mine, with_kinds_of(mine, PEOPLE.assign(age=[50, "old", 40])), "train")
+
+    def test_few_words_among_numbers(self, tmp_path: Path) -> None:
+        """A file is refused by line and value, unless the column is left out or the settings say what is missing."""
+        frame = pd.DataFrame({"customer": range(40), "age": "31", "zip": "n.a.", "defaulted": ["yes", "no"] * 20})
+        frame.loc[:37, "zip"] = "1"
+        frame.loc[7, "age"] = "n.a."
+
+        def read(purpose: str = "train", known: list[Feature] | None = None, **data: Any) -> Any:
+            mine = settings(tmp_path, "telecom", **data)
+            frame.to_csv(tmp_path / f"{purpose}.csv", index=False)
+            return read_rows(mine, purpose, known).table
+
+        ways: list[dict[str, Any]] = [{}, {"drop": ["zip"]}, {"features": ["age"]}]
+        for told in ways:
+            with pytest.raises(
+                DataError, match=r"train\.csv: line 9: column 'age' holds 'n\.a\.'.* missing = \[\"n\.a"
+            ):
+                read(**told)
+        assert np.isnan(read(missing=["n.a."]).columns[0].values).sum() == 1
+        assert np.isnan(read(features=["zip"], missing=["n.a."]).columns[0].values).sum() == 2
+        assert read(drop=["age", "zip"]).names == ["defaulted"]
+        assert read(features=["defaulted"]).names == ["defaulted"]
+        assert read(drop=["zip"], categorical=["age"]).columns[0].categories == ("31", "n.a.")
+        known = [Feature("age")]
+        with pytest.raises(DataError, match=r"predict\.csv: line 9: column 'age' holds 'n\.a\.'"):
+            read("predict", known, features=["age"])
+        assert read("predict", known, features=["age"], missing=["n.a."]).names == ["age"]
+
+    def test_few_words_among_labels(self, tmp_path: Path) -> None:
+        """They are classes if the objective has classes; else the line is named, and no value."""
+        frame = pd.DataFrame({"customer": range(40), "age": 31, "defaulted": "1.5"})
+        frame.loc[7, "defaulted"] = "hidden"
+        for objective, refused in (("binary:logistic", False), ("reg:squarederror", True)):
+            content = least("bank") | {"training": {"objective": objective}}
+            content["data"] |= {"train": "train.csv", "predict": "train.csv"}
+            frame.to_csv(tmp_path / "train.csv", index=False)
+            mine = RoleSettings.from_dict(content, tmp_path)
+            assert len(read_rows(mine, "predict").ids) == 40
+            if refused:
+                with pytest.raises(DataError, match="line 9: column 'defaulted' holds something, which is") as error:
+                    read_rows(mine, "train")
+                assert "hidden" not in str(error.value)
+            else:
+                label = read_rows(mine, "train").label
+                assert label is not None
+                assert label.tolist().count("hidden") == 1
+
+    def test_missing_values_of_frames_and_parquet(self, tmp_path: Path) -> None:
+        """What [data] missing says holds for tables in memory and for Parquet, also if features stay in their file."""
+        told = settings(tmp_path, "telecom", missing=["Quito", "50"], train="train.parquet")
+        PEOPLE.to_parquet(tmp_path / "train.parquet")
+        tables = [read_rows(told, "train", stay_in_file=stays).table for stays in (False, True)]
+        tables.append(arrange_rows(told, with_kinds_of(told, PEOPLE), "train").table)
+        for table in tables:
+            np.testing.assert_array_equal(table.columns[0].values, [30, 40, np.nan])
+            assert table.columns[2].categories == ("Lagos",)
 
     def test_csv_of_another_country(self, tmp_path: Path) -> None:
         """Semicolons and decimal commas are found out, and an encoding is told."""
@@ -213,7 +271,7 @@ class TestRefused:
 
     def test_a_model_of_other_columns(self, tmp_path: Path) -> None:
         """Columns that the model needs are named."""
-        with pytest.raises(DataError, match="bank: the model names a column 'height'"):
+        with pytest.raises(DataError, match="bank: the training table has a column 'height'"):
             read_rows(settings(tmp_path), "predict", [Feature("height")])
 
 

@@ -33,6 +33,7 @@ from mpfedxgb.ring import kernels
 from mpfedxgb.ring.fixed import encode_fixed
 from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.transport.memory import MemoryHub
+from patience import patience
 from support.truths import margins_kept, truths_of
 
 KEYS = {name: bytes([i]) * 32 for i, name in enumerate(("coordinator", "bank", "telecom", "retail"))}
@@ -50,7 +51,8 @@ def federation(folder: Path, topology: str, security: str = "strict") -> Trial:
     tables["bank"]["label"] = draws.integers(0, 2, 120)
     training: dict[str, Any] = {"n_estimators": 2, "max_depth": 2, "num_class": 2, "security": security}
     training["subsample"] = 0.8 if security == "strict" else 1.0
-    made = Trial(folder, tables, "label", "person", training, topology=topology)
+    network = {"deadline": patience(60.0), "connect_timeout": patience(60.0)}
+    made = Trial(folder, tables, "label", "person", training, network, topology=topology)
     reset(made)
     return made
 
@@ -156,14 +158,14 @@ def test_grpc(trial: Trial, expected: list[str]) -> None:
     """Four processes over mutual TLS write the files that threads in memory would write."""
     reset(trial)
     with trial:
-        trial.train(timeout=120)
+        trial.train(timeout=patience(120))
     assert written(trial) == expected
 
 
 def test_grpc_in_a_mesh(tmp_path: Path, expected: list[str]) -> None:
     """So do processes that are connected each with each."""
     with federation(tmp_path / "mesh", "mesh") as meshed:
-        meshed.train(timeout=120)
+        meshed.train(timeout=patience(120))
         sent = meshed.record(role=2)["phases"]
     assert written(meshed) == expected
     assert any(counts["payload_sent"].get("retail") for counts in sent.values())
@@ -176,7 +178,7 @@ def over_mpi(trial: Trial) -> list[str]:
         pytest.skip("there is no mpiexec beside this Python; pip install mpich")
     reset(trial)
     command = [str(mpiexec), "-n", "4", sys.executable, "-m", "mpfedxgb", "mpi-run", str(trial.folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603 # our own
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(120), check=False)  # noqa: S603 # our own
     assert done.returncode == 0, done.stderr[-2000:]
     return written(trial)
 
@@ -222,7 +224,7 @@ def test_sealed_over_grpc(sealed: Trial, whole: Joined) -> None:
     """So do four processes over mutual TLS; and no file of one role tells a weight, margin, gradient, sum or gain."""
     reset(sealed)
     with sealed:
-        sealed.train(timeout=120)
+        sealed.train(timeout=patience(120))
     assert joined(written(sealed)) == whole
     settings = RoleSettings.from_toml(sealed.settings(ACTIVE))
     labels, _ = labels_of(settings, read_rows(settings, "train"), None, None)

@@ -62,6 +62,7 @@ from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 from mpfedxgb.tree.predict import PREDICTION
 from mpfedxgb.tree.split import TREE_SHAPE
+from patience import patience
 from support.toy_tables import QUICK, TELECOM, labels, margins_by_hand, people
 from support.views import Recorder
 
@@ -110,9 +111,10 @@ class Session:
     hub: MemoryHub
     outcomes: list[Outcome[Any]] = field(default_factory=list)
 
-    def score(self, rows: Sequence[int], timeout: float = WAIT) -> Any:
+    def score(self, rows: Sequence[int], timeout: float | None = None) -> Any:
         """Score some rows."""
-        return self.service.score(keys(rows), table_of(self.parts[0], rows), timeout)
+        limit = patience(WAIT) if timeout is None else timeout
+        return self.service.score(keys(rows), table_of(self.parts[0], rows), limit)
 
     def by_hand(self, rows: Sequence[int], trees: int | None = None) -> Any:
         """Return the same from the joined model."""
@@ -129,7 +131,7 @@ class Session:
 def session(
     parts: tuple[PartialModel, ...] | None = None,
     served: dict[str, Sequence[int]] | None = None,
-    deadline: float = WAIT,
+    deadline: float | None = None,
     programs: dict[int, Callable[..., Any]] | None = None,
     expected: type[BaseException] | None = None,
     max_frame_bytes: int = 1 << 30,
@@ -146,7 +148,8 @@ def session(
         services.append(Service(part) if part.is_active else Service(part, keys(rows), table_of(part, rows), limit))
     recorder = Recorder()
     hub = MemoryHub(ROSTER.links(), 1 << 28, recorder)
-    settings = SessionSettings("scores", deadline=deadline, max_frame_bytes=max_frame_bytes)
+    most = patience(WAIT) if deadline is None else deadline
+    settings = SessionSettings("scores", deadline=most, max_frame_bytes=max_frame_bytes)
 
     def run(role: int) -> Outcome[Any]:
         program, arguments = (programs or {}).get(role), (services[role - 1],) if role else ()
@@ -360,7 +363,7 @@ def test_a_batch_waits_for_the_session() -> None:
             part = parts[party.role - 1]
             score_batches(party, Service(part, IDS, table_of(part, range(90))))
 
-    run = Call(run_roles, program, ROSTER, None, SessionSettings(deadline=WAIT))
+    run = Call(run_roles, program, ROSTER, None, SessionSettings(deadline=patience(WAIT)))
     expected = margins_by_hand(join(list(parts)), tables([2]))
     np.testing.assert_allclose(early.result(), expected, rtol=0, atol=1e-7)
     assert service.begun.is_set()
@@ -383,12 +386,12 @@ def test_ending_after_the_batches_that_wait() -> None:
     everybody_asked = threading.Event()
 
     def begin_late(party: Party, service: Service) -> None:
-        assert everybody_asked.wait(WAIT)
+        assert everybody_asked.wait(patience(WAIT))
         run_scoring(party, service)
 
     with session(programs={ACTIVE: begin_late}) as running:
         before = [Call(running.score, [i]) for i in range(5)]
-        end = time.monotonic() + WAIT
+        end = time.monotonic() + patience(WAIT)
         while running.service._requests.qsize() < len(before):
             assert time.monotonic() < end
             time.sleep(0.01)
@@ -446,12 +449,13 @@ def test_a_request_that_meets_the_end() -> None:
     """However the end of a session and a new request fall together, nobody waits in vain."""
     for _ in range(300):
         service = Service(models()[0])
-        call = Call(service.score, keys([2]), None, WAIT)
+        limit = patience(WAIT)
+        call = Call(service.score, keys([2]), None, limit)
         service.fail(FederationError("the scoring session has ended"))
         began = time.monotonic()
         with pytest.raises(FederationError, match="has ended"):
             call.result()
-        assert time.monotonic() - began < WAIT / 2
+        assert time.monotonic() - began < limit / 2
 
 
 def test_parts_of_different_models() -> None:
@@ -526,7 +530,7 @@ def test_garbled_lists_of_people(arrays: list[Any]) -> None:
                 party.communicator.send([2], arrays)
             party.tell_everyone(NOT_FOUND, None if party.is_coordinator else [0])
 
-    outcomes = run_roles(program, 2, settings=SessionSettings(deadline=WAIT))
+    outcomes = run_roles(program, 2, settings=SessionSettings(deadline=patience(WAIT)))
     assert isinstance(outcomes[2].error, FrameError)
     assert "P1 sent another list of rows than it said" in str(outcomes[2].error)
 

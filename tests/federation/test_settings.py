@@ -53,7 +53,7 @@ class TestGood:
         assert settings.training == TrainParams.from_dict(full("bank")["training"])
         assert settings.data is not None
         assert settings.data.features == ("age", "income", "city")
-        assert settings.data.csv == CsvFormat(";", "cp1252", ",")
+        assert settings.data.csv == CsvFormat(";", "cp1252", ",", ("n.a.", "-"))
         assert settings.label is not None
         assert settings.label.eval_metric == ("logloss", "auc")
         assert settings.log.json is True
@@ -482,7 +482,7 @@ KINDS = {
         **dict.fromkeys(("train", "evaluate", "predict", "predictions"), "path"),
         "id": "text",
         "align": "flag",
-        **dict.fromkeys(("features", "drop", "categorical", "numeric"), "texts"),
+        **dict.fromkeys(("features", "drop", "categorical", "numeric", "missing"), "texts"),
         **dict.fromkeys(("delimiter", "encoding", "decimal"), "text"),
     },
     "align": {

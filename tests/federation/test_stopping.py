@@ -27,6 +27,7 @@ from mpfedxgb.transport.grpc.tls import Identity
 from mpfedxgb.transport.grpc.transport import GrpcTransport
 from mpfedxgb.transport.grpc.waiting import Waiting
 from mpfedxgb.transport.memory import MemoryHub
+from patience import patience
 from support.pki import Authority
 
 ROSTER = Roster(("bank", "telecom"))
@@ -74,7 +75,7 @@ def test_while_it_tells_that_it_gives_up() -> None:
 def test_while_it_tells_why_it_failed() -> None:
     """A role that has lost a peer tells the others, and might come back; if it is stopped meanwhile, it does not."""
     hub = MemoryHub(ROSTER.links(), 1 << 20, lambda *_: signal.raise_signal(signal.SIGTERM))
-    settings = SessionSettings(deadline=5)
+    settings = SessionSettings(deadline=patience(5))
     communicator = Communicator(hub.end(ACTIVE), ROSTER, ACTIVE, settings, Meter())
     with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
         communicator.abort(PeerFinishedError("telecom has gone"))
@@ -116,7 +117,8 @@ print(threading.active_count() - sum(isinstance(t, threading.Timer) for t in thr
 
 def test_a_signal_that_another_thread_gets_wakes_the_main_one() -> None:
     """Though that waits for ever: the system may hand a signal to any thread. Afterwards no thread is left."""
-    done = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 # our own
+    program, limit = [sys.executable, "-c", WAITING], patience(60)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=limit, check=False)  # noqa: S603 # our own
     assert done.stdout.split("\n") == ["stopped by SIGTERM", "1", ""], done.stderr
 
 

@@ -20,12 +20,13 @@ from mpfedxgb.intersection.pads import agree_on_pads, pass_keys_on
 from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, run_locally, run_roles
 from mpfedxgb.transport.frame import Kind
 from mpfedxgb.transport.topology import MESH, STAR
+from patience import patience
 from support.property_tests import examples
 from support.views import Recorder
 
 NAMES = ("bank", "telecom", "retail", "clinic", "city")
 GROUP = Edwards25519(1)
-SETTINGS = SessionSettings(deadline=30.0)
+SETTINGS = SessionSettings(deadline=patience(30.0))
 
 
 def program(party: Party, ids: Sequence[str], least: int = 1, meddle: Callable[[Party], None] | None = None) -> Any:
@@ -113,7 +114,7 @@ def test_no_key_passes_the_active_participant(topology: str, monkeypatch: pytest
     In a star the coordinator passes them on, who gets no dictionary; in a mesh auxiliaries exchange them.
     """
     monkeypatch.setattr(module, "CHUNK", 2)
-    mesh = SessionSettings(deadline=30.0, topology=topology)
+    mesh = SessionSettings(deadline=patience(30.0), topology=topology)
     lists = [["a", "b", "c", "d"], ["b", "c", "d"], ["e", "d", "b"], ["b", "x", "d"]]
     recorder = Recorder()
     run = run_locally(program, Roster(NAMES[:4]), [((),), *((ids,) for ids in lists)], mesh, recorder)
@@ -129,11 +130,15 @@ def test_no_key_passes_the_active_participant(topology: str, monkeypatch: pytest
 
 
 def outcomes(
-    lists: Sequence[Sequence[str]], meddle: dict[int, Callable[[Party], None]], least: int = 1, deadline: float = 30.0
+    lists: Sequence[Sequence[str]],
+    meddle: dict[int, Callable[[Party], None]],
+    least: int = 1,
+    deadline: float | None = None,
 ) -> list[Outcome[Any]]:
     """Run it with roles that do something else."""
     private = [(ids, least, meddle.get(m)) for m, ids in enumerate([(), *lists])]
-    return run_roles(program, Roster(NAMES[: len(lists)]), private, SessionSettings(deadline=deadline))
+    settings = SessionSettings(deadline=patience(30.0) if deadline is None else deadline)
+    return run_roles(program, Roster(NAMES[: len(lists)]), private, settings)
 
 
 LISTS = [["a", "b", "c"], ["b", "c", "d"], ["c", "b", "e"]]

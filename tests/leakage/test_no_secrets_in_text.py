@@ -30,6 +30,7 @@ from mpfedxgb.protocols import (
 from mpfedxgb.ring import BIT, PACKED, VECTOR, RingArray, wide
 from mpfedxgb.ring.prg import Stream
 from mpfedxgb.transport.frame import Kind, decode, encode
+from patience import patience
 from support.every_protocol import ZEROS, Everything, every_protocol
 
 VALUE = 7_391_846_205
@@ -191,7 +192,9 @@ def test_error_of_one_role_tells_the_others_no_content(name: str, failing: int) 
             REFUSALS[name](party)
         party.tell_everyone("never", [0])
 
-    outcomes = run_roles(program, 3, settings=SessionSettings(deadline=5), tap=lambda s, r, block: blocks.append(block))
+    outcomes = run_roles(
+        program, 3, settings=SessionSettings(deadline=patience(5)), tap=lambda s, r, block: blocks.append(block)
+    )
 
     assert outcomes[failing].error is not None
     for outcome in outcomes:
@@ -217,7 +220,7 @@ def test_error_of_the_engine_shows_no_content_even_at_home(name: str) -> None:
         party.tell_everyone("never", [0])
 
     with pytest.raises((SecretError, DoesNotFitError, IndexError)) as caught:
-        run_locally(program, 2, settings=SessionSettings(deadline=5))
+        run_locally(program, 2, settings=SessionSettings(deadline=patience(5)))
 
     assert_silent(caught.value)
     assert any("in the program of P1" in note for note in caught.value.__notes__)

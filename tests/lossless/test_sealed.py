@@ -22,6 +22,7 @@ from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.sigmoid import LIMIT
 from mpfedxgb.tree.predict import secure_predict
 from mpfedxgb.tree.reachable import Scorer
+from patience import patience
 from plain_sealed import SealedAnswer, answer_to, joined_weights
 from support.property_tests import examples
 from support.sealed_answers import sealed_answer
@@ -123,7 +124,7 @@ def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedA
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Active, "see_evaluation", hear)
-        settings = SessionSettings(insecure_seed=seed, topology=topology, deadline=120.0)
+        settings = SessionSettings(insecure_seed=seed, topology=topology, deadline=patience(120.0))
         run, memories, grown = run_sealed(training, settings)
     answer = assert_lossless(Recorded(training, run, Recorder(), memories, grown), seed)
 

@@ -26,10 +26,11 @@ from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.transport import Kind
 from mpfedxgb.transport.memory import MemoryHub
+from patience import patience
 from support.property_tests import examples
 
 ROSTER = Roster(("bank", "telecom"))
-SETTINGS = SessionSettings(deadline=5)
+SETTINGS = SessionSettings(deadline=patience(5))
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\r\nfine \u202eno"
 
 

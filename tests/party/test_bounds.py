@@ -21,9 +21,10 @@ from mpfedxgb.tree.paper.split import FEATURE_SIZES
 from mpfedxgb.tree.predict import secure_predict
 from mpfedxgb.tree.reachable import Scorer
 from mpfedxgb.tree.split import TREE_SHAPE
+from patience import patience
 from support.small_trainings import models, training_of
 
-SETTINGS = SessionSettings(deadline=20.0)
+SETTINGS = SessionSettings(deadline=patience(20.0))
 Change = Callable[[np.ndarray[Any, Any]], Any]
 
 

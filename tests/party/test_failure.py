@@ -24,6 +24,7 @@ from mpfedxgb.party import ALL, COORDINATOR, Outcome, Party, Roster, run_locally
 from mpfedxgb.protocols import multiply, reveal, share
 from mpfedxgb.ring import VECTOR, RingArray, kernels
 from mpfedxgb.transport import Kind, decode
+from patience import patience
 
 PATIENT = 30.0
 """Deadline, in seconds, where nobody has to wait for it: it passes only if an error got lost."""
@@ -64,7 +65,7 @@ def released() -> Iterator[threading.Event]:
     before, event = set(threading.enumerate()), threading.Event()
     yield event
     event.set()
-    end = time.monotonic() + LIMIT
+    end = time.monotonic() + patience(LIMIT)
     while (left := set(threading.enumerate()) - before) and time.monotonic() < end:
         time.sleep(0.01)
     assert not left, f"threads left behind: {left}"
@@ -76,9 +77,10 @@ def run(
     """Run the program with one role in trouble; all the others have to end with a named error, in time."""
     private: list[tuple[Any, ...]] = [(trouble if r == role else None, size) for r in range(participants + 1)]
     kernels.warm_up()  # compiling is not part of the time that counts
-    began = time.monotonic()
-    outcomes = run_roles(program, participants, private, SessionSettings(**{"deadline": PATIENT, **settings}), tap=tap)
-    assert time.monotonic() - began < LIMIT
+    began, limit = time.monotonic(), patience(LIMIT)
+    told = SessionSettings(**{"deadline": patience(PATIENT), **settings})
+    outcomes = run_roles(program, participants, private, told, tap=tap)
+    assert time.monotonic() - began < limit
     for other, outcome in enumerate(outcomes):
         if other != role:
             assert isinstance(outcome.error, FederationError), outcome
@@ -190,11 +192,11 @@ def test_two_roles_fail_at_once() -> None:
     both = threading.Barrier(2)
 
     def trouble(party: Party) -> bool:
-        both.wait(LIMIT)
+        both.wait(patience(LIMIT))
         raise ValueError(party.name)
 
     private = [(trouble if role in (2, 3) else None,) for role in range(4)]
-    outcomes = run_roles(program, 3, private, SessionSettings(deadline=PATIENT))
+    outcomes = run_roles(program, 3, private, SessionSettings(deadline=patience(PATIENT)))
     assert [str(outcomes[role].error) for role in (2, 3)] == ["P2", "P3"]
     for role in (0, 1):
         error = outcomes[role].error
@@ -273,7 +275,7 @@ def test_a_stopped_role_that_wakes_up_later_ends(released: threading.Event) -> N
 
     run(2, 1, trouble, deadline=1.0)
     released.set()
-    assert ended.wait(LIMIT)
+    assert ended.wait(patience(LIMIT))
     assert len(woken) == 1
 
 
@@ -293,7 +295,7 @@ def crowded(trouble: Trouble, **settings: Any) -> list[Outcome[list[int] | None]
                 blocked.set()
 
     def wait(party: Party) -> bool:
-        assert blocked.wait(LIMIT)
+        assert blocked.wait(patience(LIMIT))
         time.sleep(0.05)
         return trouble(party)
 
@@ -335,7 +337,9 @@ def test_a_blocked_coordinator_does_not_wait_for_ever(released: threading.Event)
 @pytest.mark.parametrize("frame", [1 << 30, 1024])
 def test_back_pressure_alone_is_no_failure(topology: str, frame: int) -> None:
     """With hardly any room the program just takes turns, though messages come in parts that fill the queues."""
-    settings = SessionSettings(max_queued_bytes=1024, max_frame_bytes=frame, deadline=PATIENT, topology=topology)
+    settings = SessionSettings(
+        max_queued_bytes=1024, max_frame_bytes=frame, deadline=patience(PATIENT), topology=topology
+    )
     done = run_locally(program, 3, [(None, 3000)] * 4, settings)
     assert done.results[1:] == [[2 * 3 ** (MORE + 1)] * 3000] * 3
 
@@ -379,7 +383,7 @@ def test_another_operation_at_the_same_step_is_out_of_step() -> None:
             party.receive(2, [])
 
     with pytest.raises(OutOfStepError, match=r"P1 is at step 2 \(truncate\).* step 2 \(lift\) from P2"):
-        run_locally(apart, 2, settings=SessionSettings(deadline=PATIENT))
+        run_locally(apart, 2, settings=SessionSettings(deadline=patience(PATIENT)))
 
 
 # Without trouble
@@ -389,6 +393,6 @@ def test_another_operation_at_the_same_step_is_out_of_step() -> None:
 @pytest.mark.parametrize("participants", [2, 4])
 def test_without_trouble_all_is_well(participants: int, topology: str) -> None:
     """The program of these tests works, and leaves no thread either."""
-    done = run_locally(program, participants, settings=SessionSettings(deadline=PATIENT, topology=topology))
+    done = run_locally(program, participants, settings=SessionSettings(deadline=patience(PATIENT), topology=topology))
     assert done.results[1:] == [[2 * 3 ** (MORE + 1)] * 3] * participants
     assert done.results[0] is None

@@ -30,6 +30,7 @@ from mpfedxgb.party.local import run_role, run_roles
 from mpfedxgb.ring import VECTOR
 from mpfedxgb.ring.prg import SEED_BYTES
 from mpfedxgb.transport import Kind, MemoryHub, decode
+from patience import patience
 
 ROSTER = Roster.numbered(3)
 WAIT = 30.0
@@ -47,7 +48,7 @@ def run_apart(
     hub = MemoryHub(ROSTER.links("mesh"), 1 << 20)
 
     def run(role: int) -> Outcome[str]:
-        mine = {"deadline": WAIT, "parameters": parameters, **(changes if role == odd else {})}
+        mine = {"deadline": patience(WAIT), "parameters": parameters, **(changes if role == odd else {})}
         if role == odd and other_parameters is not None:
             mine["parameters"] = other_parameters
         its_roster = roster if role == odd else ROSTER
@@ -119,7 +120,7 @@ def test_auxiliaries_of_a_mesh_compare_what_is_passed_on(monkeypatch: pytest.Mon
         return greetings, [bytes(NONCE_BYTES), *nonces[1:]] if comm.role == 1 else nonces
 
     monkeypatch.setattr(handshake, "_collect", collect)
-    outcomes = run_roles(meet, ROSTER, settings=SessionSettings(deadline=WAIT, topology="mesh"))
+    outcomes = run_roles(meet, ROSTER, settings=SessionSettings(deadline=patience(WAIT), topology="mesh"))
     told = "P1 passed on another nonce or commitment than P2 sent"
     assert {str(outcomes[role].error) for role in (2, 3)} >= {told}
     assert all(told in str(outcome.error) for outcome in outcomes[1:] if outcome.role != "P1")
@@ -144,7 +145,7 @@ def test_the_smallest_frame_counts() -> None:
     """Whoever has the least room is not sent more at a time."""
     hub = MemoryHub(ROSTER.links(), 1 << 20)
     communicators = [
-        Communicator(hub.end(m), ROSTER, m, SessionSettings(max_frame_bytes=5000 - m, deadline=WAIT), Meter())
+        Communicator(hub.end(m), ROSTER, m, SessionSettings(max_frame_bytes=5000 - m, deadline=patience(WAIT)), Meter())
         for m in ROSTER.roles
     ]
     for call in [Call(shake_hands, comm) for comm in communicators]:
@@ -154,7 +155,7 @@ def test_the_smallest_frame_counts() -> None:
 
 def test_waiting_times_need_not_agree() -> None:
     """Deadlines and limits are each role's own."""
-    outcomes = run_apart(2, deadline=2 * WAIT, max_frame_bytes=1 << 20, max_queued_bytes=1 << 20)
+    outcomes = run_apart(2, deadline=2 * patience(WAIT), max_frame_bytes=1 << 20, max_queued_bytes=1 << 20)
     assert [outcome.result for outcome in outcomes] == ["coordinator", "P1", "P2", "P3"]
 
 
@@ -170,7 +171,9 @@ def test_the_highest_attempt_counts(attempts: tuple[int, ...]) -> None:
     """All go on as the attempt with the highest number that anyone has reached."""
     hub = MemoryHub(ROSTER.links(), 1 << 20)
     communicators = [
-        Communicator(hub.end(role), ROSTER, role, SessionSettings(attempt=attempts[role], deadline=WAIT), Meter())
+        Communicator(
+            hub.end(role), ROSTER, role, SessionSettings(attempt=attempts[role], deadline=patience(WAIT)), Meter()
+        )
         for role in ROSTER.roles
     ]
     for call in [Call(shake_hands, comm) for comm in communicators]:
@@ -202,7 +205,7 @@ def run_with_protocols(monkeypatch: pytest.MonkeyPatch, spoken: list[list[int]])
         meet(party)
         return int(settled[party.role])
 
-    return run_roles(protocol, 3, settings=SessionSettings(deadline=WAIT))
+    return run_roles(protocol, 3, settings=SessionSettings(deadline=patience(WAIT)))
 
 
 @pytest.mark.parametrize(
@@ -313,7 +316,7 @@ def make_communicators(
     """Return the communicators of a federation, and the list of blocks that will pass between them."""
     roster, blocks = Roster.numbered(participants), list[tuple[int, int, bytes]]()
     hub = MemoryHub(roster.links(), 1 << 20, tap=lambda *what: blocks.append(what))
-    settings = SessionSettings(**{"deadline": WAIT, **changes})
+    settings = SessionSettings(**{"deadline": patience(WAIT), **changes})
     return [Communicator(hub.end(role), roster, role, settings, Meter()) for role in roster.roles], blocks
 
 
@@ -576,18 +579,21 @@ def test_the_first_message_may_take_longer() -> None:
 
     def run(role: int) -> Outcome[str]:
         time.sleep(late if role == 3 else 0)
-        settings = SessionSettings(deadline=0.7 * late if role == 2 else WAIT)
-        return run_role(meet, [], hub.end(role), ROSTER, role, settings, first_wait=WAIT if role == 2 else 0.0)
+        settings = SessionSettings(deadline=0.7 * late if role == 2 else patience(WAIT))
+        return run_role(
+            meet, [], hub.end(role), ROSTER, role, settings, first_wait=patience(WAIT) if role == 2 else 0.0
+        )
 
     calls = [Call(run, role) for role in ROSTER.roles]
     assert [call.result().result for call in calls] == ["coordinator", "P1", "P2", "P3"]
 
-    comm = Communicator(hub.end(2), ROSTER, 2, SessionSettings(deadline=0.1), Meter(), first_wait=WAIT)
+    limit = patience(WAIT)
+    comm = Communicator(hub.end(2), ROSTER, 2, SessionSettings(deadline=0.1), Meter(), first_wait=limit)
     comm.begin(b"context")
     began = time.monotonic()
     with pytest.raises(FederationError):
         comm.receive(1)
-    assert time.monotonic() - began < WAIT / 2
+    assert time.monotonic() - began < limit / 2
 
 
 # Before everybody is there
@@ -600,7 +606,7 @@ def test_the_missing_role_is_blamed(monkeypatch: pytest.MonkeyPatch, caplog: pyt
     communicators, _ = make_communicators(3, deadline=1.6)
     words = InterimFrames(communicators[0].roster, 0, communicators[0].settings)
     for names in (["P1", "P3"], ["P3"]):
-        communicators[0].transport.send(2, words.waiting(names), WAIT)
+        communicators[0].transport.send(2, words.waiting(names), patience(WAIT))
     with pytest.raises(
         PeerTimeoutError, match=r"P2 has waited 2\.4 seconds for coordinator, which says that it waits for P3"
     ):
@@ -615,7 +621,7 @@ def test_who_gives_up_says_why(session: str) -> None:
     communicators, _ = make_communicators(3)
     words = InterimFrames(communicators[0].roster, 0, SessionSettings(session))
     error = MissingPeerError("not all roles came within 8 seconds; P3: it has not called")
-    communicators[0].transport.send(2, words.giving_up(error), WAIT)
+    communicators[0].transport.send(2, words.giving_up(error), patience(WAIT))
     with pytest.raises(PeerFailedError, match=r"coordinator failed: MissingPeerError: .*; P3: it has not called"):
         shake_hands(communicators[2])
 

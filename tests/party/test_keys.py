@@ -33,6 +33,7 @@ from mpfedxgb.protocols import (
 from mpfedxgb.ring import VECTOR, RingArray, wide
 from mpfedxgb.ring.prg import Source, Stream, os_entropy
 from mpfedxgb.transport import Kind, MemoryHub, decode
+from patience import patience
 
 SEEDS = {1: b"1" * 32, 2: b"2" * 32}
 NONCES = [b"a" * NONCE_BYTES, b"b" * NONCE_BYTES]
@@ -299,7 +300,7 @@ def test_attempts_with_one_private_key_share_no_key() -> None:
 
         roster = Roster.numbered(3)
         hub = MemoryHub(roster.links(), 1 << 24, tap=lambda *what: blocks.append(what))
-        settings = SessionSettings(session="kept", attempt=attempt, deadline=20)
+        settings = SessionSettings(session="kept", attempt=attempt, deadline=patience(20))
         calls = [
             Call(run_role, program, (), hub.end(m), roster, m, settings, keys.make_source, bytes([m + 1]) * 32)
             for m in roster.roles
@@ -323,4 +324,4 @@ def test_reusing_a_key_ends_the_run() -> None:
         party.source_of(1, "A")
 
     with pytest.raises(KeyReuseError, match="matrix/A"):
-        run_locally(twice, 2, settings=SessionSettings(deadline=5))
+        run_locally(twice, 2, settings=SessionSettings(deadline=patience(5)))

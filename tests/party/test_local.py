@@ -22,11 +22,12 @@ from mpfedxgb.errors import (
 from mpfedxgb.party import COORDINATOR, Ledger, Outcome, Party, Reveal, Roster, local, run_locally, run_roles
 from mpfedxgb.party.local import run_role
 from mpfedxgb.transport import Kind, MemoryHub, decode
+from patience import patience
 
 LONG = 60.0
 """Deadline, in seconds, where nobody has to wait for it."""
 
-PATIENT = SessionSettings(deadline=LONG)
+PATIENT = SessionSettings(deadline=patience(LONG))
 NAMES = Roster(("bank", "shop", "telecom"), "broker")
 
 Trouble = Callable[[Party], None]
@@ -49,7 +50,7 @@ def released() -> Iterator[threading.Event]:
     before, event = set(threading.enumerate()), threading.Event()
     yield event
     event.set()
-    end = time.monotonic() + LONG
+    end = time.monotonic() + patience(LONG)
     while (left := set(threading.enumerate()) - before) and time.monotonic() < end:
         time.sleep(0.01)
     assert not left, f"threads left behind: {left}"
@@ -85,7 +86,7 @@ def run_beside_others(trouble: Trouble | None) -> tuple[Outcome[int | None], lis
         thread.start()
     mine = run_role(program, (trouble,), hub.end(1), roster, 1, PATIENT)
     for thread in threads:
-        thread.join(LONG)
+        thread.join(patience(LONG))
     return mine, [others[0], others[2]], hub
 
 
@@ -191,7 +192,7 @@ def test_of_several_errors_the_first_counts() -> None:
     """The one that ended first, though it is not the first of the roster."""
 
     def later(party: Party) -> None:
-        end = time.monotonic() + LONG
+        end = time.monotonic() + patience(LONG)
         while any(thread.name == "P3" for thread in threading.enumerate()) and time.monotonic() < end:
             time.sleep(0.01)
         raise ValueError("second")
@@ -241,11 +242,11 @@ def test_an_interrupted_caller_leaves_nobody_waiting(monkeypatch: pytest.MonkeyP
 
     def deadlock(party: Party) -> None:
         party.step("wait")
-        waiting.wait(LONG)
+        waiting.wait(patience(LONG))
         party.receive(1 if party.role != 1 else 2, [])
 
     def interrupt(*arguments: Any) -> None:
-        waiting.wait(LONG)
+        waiting.wait(patience(LONG))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(local, "_wait_for_all", interrupt)

@@ -20,6 +20,7 @@ from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 from mpfedxgb.ring.prg import Source, Stream
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport import Kind, MemoryHub, decode
+from patience import patience
 from support.received import witnessed
 from support.ring_strategies import same, to_ints
 
@@ -226,7 +227,7 @@ def test_witnesses_see_what_their_role_may_know() -> None:
 
 def connected() -> tuple[Party, Communicator, Communicator]:
     """Return the active participant, and the communicators of the coordinator and of P2."""
-    roster, settings = Roster.numbered(2), SessionSettings(deadline=5.0)
+    roster, settings = Roster.numbered(2), SessionSettings(deadline=patience(5.0))
     hub = MemoryHub(roster.links(), 1 << 20)
     communicators = [Communicator(hub.end(role), roster, role, settings, Meter()) for role in roster.roles]
     return Party(communicators[1], Keyring({1: bytes(32)}, b"context")), communicators[0], communicators[2]

@@ -26,6 +26,7 @@ from mpfedxgb.protocols import (
     share,
 )
 from mpfedxgb.ring import VECTOR, RingArray
+from patience import patience
 
 TABLE = np.arange(1 << 11, dtype=np.uint64)
 
@@ -52,7 +53,7 @@ def test_a_rehearsal_costs_what_the_run_costs(
 ) -> None:
     """Rounds, hops, comparisons and bytes of all roles, where what is dealt takes several messages, or none."""
     monkeypatch.setattr(rows, "DEALT_BYTES", 5 * 256)
-    settings = SessionSettings(topology=topology, deadline=60.0)
+    settings = SessionSettings(topology=topology, deadline=patience(60.0))
     run = run_locally(program, participants, [(count,)] * (participants + 1), settings)
     roster = Roster.numbered(participants)
 

@@ -10,13 +10,14 @@ import pytest
 
 from mpfedxgb.report import memory
 from mpfedxgb.report.memory import PeakMemory, anonymous_memory
+from patience import patience
 
 SIZE = 60_000_000
 
 
 def wait_for(watch: PeakMemory, octets: int) -> bool:
     """Return whether a peak is seen; a busy machine may take its time."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + patience(30)
     while watch.peak < octets and time.monotonic() < end:
         time.sleep(0.01)
     return watch.peak >= octets

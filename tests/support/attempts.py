@@ -22,6 +22,7 @@ from mpfedxgb.party.local import run_role
 from mpfedxgb.transport import MemoryHub
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf
+from patience import patience
 from support.small_trainings import Training, training_of
 
 WAIT = 60.0
@@ -91,7 +92,7 @@ class Saved:
     def wait_for(self, roles: Sequence[int], rounds: int) -> None:
         """Wait until these roles have kept a round."""
         with self.changed:
-            assert self.changed.wait_for(lambda: all(self.rounds.get(r, 0) >= rounds for r in roles), WAIT)
+            assert self.changed.wait_for(lambda: all(self.rounds.get(r, 0) >= rounds for r in roles), patience(WAIT))
 
 
 @dataclass
@@ -122,7 +123,7 @@ class Site:
         self.saved = Saved()
         training, roster = self.training, self.roster
         hub = MemoryHub(roster.links(), 1 << 28, tap)
-        settings = SessionSettings("resumed", self.attempt, training.params.to_json(), deadline=WAIT)
+        settings = SessionSettings("resumed", self.attempt, training.params.to_json(), deadline=patience(WAIT))
         kept: list[Progress] = [NothingKept(), *(self.checkpoints(role) for role in roster.roles[1:])]
         progress = [Watched(one, role, stop, self.saved) for role, one in enumerate(kept)]
 

@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from patience import patience
+
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _FLAGS = (
     "--headless",
@@ -33,6 +35,7 @@ _FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
+
 WAIT = 120.0
 """Seconds for anything that a browser does, on a busy machine."""
 
@@ -65,7 +68,7 @@ class Page:
         self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         before = self._loaded
         self._call("Page.navigate", url=url)
-        end = time.monotonic() + WAIT
+        end = time.monotonic() + patience(WAIT)
         while self._loaded == before:
             self._take(end)
 
@@ -77,7 +80,7 @@ class Page:
 
     def wait_until(self, expression: str) -> None:
         """Wait until an expression in the page is true."""
-        end = time.monotonic() + WAIT
+        end = time.monotonic() + patience(WAIT)
         while not self.ask(expression):
             assert time.monotonic() < end, f"never true: {expression}"
             time.sleep(0.05)
@@ -98,7 +101,7 @@ class Page:
         session = {"sessionId": self._session} if self._session else {}
         message = {"id": number, "method": method, "params": params, **session}
         os.write(self._write, json.dumps(message).encode() + b"\0")
-        end = time.monotonic() + WAIT
+        end = time.monotonic() + patience(WAIT)
         while True:
             answer = self._take(end)
             if answer.get("id") == number:

@@ -21,6 +21,7 @@ from mpfedxgb.protocols import Secret, Shares, open_masked, reveal, share, to_sh
 from mpfedxgb.protocols.secret import concatenate_shares
 from mpfedxgb.ring import BIT, VECTOR, Ring, RingArray, wide
 from mpfedxgb.ring.ring import Shape
+from patience import patience
 
 Integers = npt.NDArray[Any]
 """Python integers in an array of objects."""
@@ -148,7 +149,7 @@ def cases(
 
 def run_patiently(program: Callable[[Party], T], participants: int, **settings: Any) -> LocalRun[T]:
     """Run all roles as threads; a program that hangs fails within minutes, on the slowest machine."""
-    return run_locally(program, participants, settings=SessionSettings(deadline=60.0, **settings))
+    return run_locally(program, participants, settings=SessionSettings(deadline=patience(60.0), **settings))
 
 
 def evaluate(participants: int, operands: Sequence[Operand], compute: Compute, **settings: Any) -> Evaluation:

@@ -18,6 +18,7 @@ from mpfedxgb.federation.trial import hold_ports
 from mpfedxgb.transport import Transport
 from mpfedxgb.transport.grpc import Endpoints, GrpcTransport, connect
 from mpfedxgb.transport.grpc.tls import Identity
+from patience import patience
 from support.pki import Authority
 
 PRELUDE = """
@@ -77,7 +78,7 @@ class Loopback:
             "endpoints": self.endpoints(role),
             "identity": self.identity(self.names[role]) if "identity" not in changes else None,
             "federation": "test",
-            "timeout": LONG,
+            "timeout": patience(LONG),
             "capacity": ROOM,
             "max_block": ROOM,
             "silence": LONG,
@@ -87,7 +88,7 @@ class Loopback:
 
     def wait_for_port(self, role: int = 0) -> None:
         """Wait until the coordinator, or another role, listens."""
-        until = time.monotonic() + LONG
+        until = time.monotonic() + patience(LONG)
         while time.monotonic() < until:
             with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.ports[role])):
                 return

@@ -68,6 +68,7 @@ _DATA: dict[str, Any] = {
     "delimiter": ";",
     "encoding": "cp1252",
     "decimal": ",",
+    "missing": ["n.a.", "-"],
 }
 
 _ALIGN: dict[str, Any] = {

@@ -15,11 +15,12 @@ import pandas as pd
 
 from mpfedxgb.federation.trial import Trial
 from nursery import Child, Nursery
+from patience import patience
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 WAIT = 150.0
-"""Seconds after which something that should happen has not, on a busy machine."""
+"""Seconds after which something that should happen has not; see `patience` for a busy machine."""
 
 PERSONS = tuple(f"person-{number}" for number in range(52_000, 52_060))
 """Ids that are easy to find in a text."""
@@ -58,7 +59,8 @@ class Place:
         network: Mapping[str, Any] | None = None,
     ) -> None:
         training = {"n_estimators": 2, "max_depth": 1, "max_bin": 4, "num_class": 2, **(training or {})}
-        network = {"deadline": 20.0, "connect_timeout": WAIT, **(network or {})}
+        self.connect_timeout = patience(WAIT)
+        network = {"deadline": patience(20.0), "connect_timeout": self.connect_timeout, **(network or {})}
         to_score = {name: t.drop(columns="label", errors="ignore") for name, t in tables(slice(40, 60)).items()}
         self.nursery = nursery
         self.trial = Trial(folder, tables(), "label", "person", training, network, to_score)
@@ -101,14 +103,14 @@ class Place:
 
     def wait_for(self, role: int, words: str) -> None:
         """Wait until a role has printed something."""
-        end = time.monotonic() + WAIT
+        end = time.monotonic() + patience(WAIT)
         while words not in self.log(role):
             assert time.monotonic() < end, f"{words!r} is not in the log:\n{self.log(role)}"
             time.sleep(0.01)
 
-    def codes(self, timeout: float = WAIT) -> dict[int, int]:
+    def codes(self) -> dict[int, int]:
         """Return everybody's exit code; fails if somebody does not end in time."""
-        end = time.monotonic() + timeout
+        end = time.monotonic() + patience(WAIT)
         return {role: child.wait(max(0.0, end - time.monotonic())) for role, child in self.children.items()}
 
     def secrets(self) -> list[str]:

@@ -26,6 +26,7 @@ from mpfedxgb.tree.agreement import ROWS_TO_SCORE
 from mpfedxgb.tree.predict import PREDICTION, secure_predict
 from mpfedxgb.tree.reachable import Scorer
 from mpfedxgb.tree.split import TREE_SHAPE
+from patience import patience
 
 ROWS = 157
 TREES = 24
@@ -209,13 +210,13 @@ def serve(
         try:
             for rows in batches:
                 table = take_rows(tables[0], np.array(rows, np.int64))
-                margins.append(services[0].score(tuple(ids[row] for row in rows), table, WAIT))
+                margins.append(services[0].score(tuple(ids[row] for row in rows), table, patience(WAIT)))
         finally:
             services[0].end()
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     run_locally(score_batches, len(parts), [(None,), *((s,) for s in services)], settings, tap, make_source)
-    asking.join(WAIT)
+    asking.join(patience(WAIT))
     assert len(margins) == len(batches)
     return margins

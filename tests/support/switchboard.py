@@ -18,6 +18,7 @@ from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import Trial
 from mpfedxgb.transport import MemoryHub, Transport
 from mpfedxgb.transport.memory import Tap
+from patience import patience
 
 
 class Switchboard:
@@ -71,7 +72,7 @@ class Organisations:
         label: str = "label",
         topology: str = "star",
     ) -> None:
-        network = {"deadline": 20.0, "connect_timeout": 20.0, **(network or {})}
+        network = {"deadline": patience(20.0), "connect_timeout": patience(20.0), **(network or {})}
         self.trial = Trial(folder, tables, label, "person", training, network, to_score, topology=topology)
         self.board = Switchboard(len(tables) + 1)
         self._started: list[Call] = []

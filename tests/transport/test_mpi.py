@@ -23,6 +23,7 @@ from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.errors import FederationError, PeerFinishedError, UserError
 from mpfedxgb.party import run_locally
 from mpfedxgb.transport import Transport
+from patience import patience
 from support import mpi_programs
 from support.loopback import PRELUDE
 
@@ -117,7 +118,7 @@ def run_ranks(ranks: int, name: str, topology: str = "star") -> list[dict[str, A
     start = PRELUDE.format(source=str(Path(mpfedxgb.__file__).parent))
     start += f"import runpy; sys.argv[0] = {str(PROGRAMS)!r}; runpy.run_path({str(PROGRAMS)!r}, run_name='__main__')"
     command = [MPIEXEC, "-n", str(ranks), sys.executable, "-c", start, name, topology]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603 # ours
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(120), check=False)  # noqa: S603 # ours
     assert done.returncode == 0, done.stderr
     return sorted(map(json.loads, done.stdout.splitlines()), key=lambda line: int(line["role"]))
 

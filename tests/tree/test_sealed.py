@@ -19,6 +19,7 @@ from mpfedxgb.ring import VECTOR, RingArray
 from mpfedxgb.tree import Grown
 from mpfedxgb.tree import sealed as leaves
 from mpfedxgb.tree.sealed import Division, secure_leaf_weights, sum_of_leaves
+from patience import patience
 from support.evaluation import Evaluation, evaluate, operand
 from support.property_tests import examples
 from support.small_trees import constants, share_members
@@ -132,7 +133,7 @@ def test_rows_get_the_weight_of_their_leaf(chunk: int | None, seed: int, count: 
     """
     members = members_of(seed, count, rows)
     weights = np.random.default_rng(seed).integers(-(1 << 60), 1 << 60, count)
-    settings = SessionSettings(topology=topology, deadline=60.0)
+    settings = SessionSettings(topology=topology, deadline=patience(60.0))
     with pytest.MonkeyPatch.context() as patch:
         if chunk is not None:
             patch.setattr(leaves, "_CHUNK", chunk)

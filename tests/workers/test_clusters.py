@@ -27,6 +27,7 @@ from mpfedxgb.federation.trial import Trial
 from mpfedxgb.federation.workers import own_workers, workers_in_session
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.transport.certificates import Authority
+from patience import patience
 from support.dask_clusters import end
 from support.loopback import reserved_ports
 
@@ -47,7 +48,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
     }
     tables["bank"]["label"] = draws.integers(0, 2, 90)
     training = {"n_estimators": TREES, "max_depth": 2, "max_bin": 8}
-    network = {"deadline": PATIENCE, "connect_timeout": PATIENCE}
+    network = {"deadline": patience(PATIENCE), "connect_timeout": patience(PATIENCE)}
     made = Trial(tmp_path_factory.mktemp("trial"), tables, "label", "person", training, network)
     for name in KEYS:
         authority = Authority.create(made.folder / name / "dask-ca", f"dask-{name}")
@@ -139,7 +140,7 @@ def train_here(trial: Trial, callback: Callable[[RoundReport], Any] | None = Non
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(patience(PATIENCE))
     assert not any(thread.is_alive() for thread in threads)
     return errors
 
@@ -157,7 +158,7 @@ def test_each_role_with_its_own_cluster(trial: Trial, expected: list[bytes], clu
     assert all(cluster.scheduler_address.startswith("tls://") for cluster in clusters.values())
     reset(trial)
     with trial:
-        trial.train(PATIENCE)
+        trial.train(patience(PATIENCE))
     assert written(trial) == expected
     logs = [(trial.folder / name / "log").read_text() for name in KEYS]
     assert "work on 90 rows is done by 1 workers" in logs[0]

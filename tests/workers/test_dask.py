@@ -28,6 +28,7 @@ from mpfedxgb.workers import rows as worker_rows
 from mpfedxgb.workers import tasks
 from mpfedxgb.workers.cluster import Call, Cluster, Lost, refuse_open_traffic
 from mpfedxgb.workers.rows import WorkerRows
+from patience import patience
 from support.dask_clusters import PATIENCE, end
 from support.parquet_tables import both, people, written
 
@@ -77,7 +78,7 @@ def fitted(client: Client | None, rows: int = ROWS, **params: Any) -> FedXGBClas
     """Return a model of two participants, whose masks and coins repeat."""
     X, y = table(rows)
     settings: dict[str, Any] = {"participants": 2, "n_estimators": 1, "max_depth": 2, "max_bin": 5, "insecure_seed": 3}
-    return FedXGBClassifier(**settings | params, client=client, deadline=PATIENCE).fit(X, y)
+    return FedXGBClassifier(**settings | params, client=client, deadline=patience(PATIENCE)).fit(X, y)
 
 
 def told(model: FedXGBClassifier) -> tuple[list[str], list[Any], list[Any]]:
@@ -100,7 +101,7 @@ def test_the_same_model_for_any_number_of_workers(
 ) -> None:
     """Models byte for byte, bytes and rounds between the roles, and the ledger are those of a run without workers."""
     cluster.scale(workers)
-    client.wait_for_workers(workers, timeout=PATIENCE)
+    client.wait_for_workers(workers, timeout=patience(PATIENCE))
     used: set[str] = set()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_rows, "RUN_BLOCKS", 1)
@@ -113,7 +114,7 @@ def test_the_same_model_for_any_number_of_workers(
 def test_sealed_with_workers(cluster: LocalCluster, client: Client) -> None:
     """Nor does it matter where the rows live when nobody sees them: shares, bytes and ledger are the same."""
     cluster.scale(2)
-    client.wait_for_workers(2, timeout=PATIENCE)
+    client.wait_for_workers(2, timeout=patience(PATIENCE))
     sealed: dict[str, Any] = {"security": "sealed", "n_estimators": 2, "max_depth": 1}
     assert told(fitted(client, **sealed)) == told(fitted(None, **sealed))
 
@@ -136,7 +137,7 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_level(
 ) -> None:
     """While it computes, the process ends; others build its blocks again, and the model is the same to the byte."""
     cluster.scale(3)
-    client.wait_for_workers(3, timeout=PATIENCE)
+    client.wait_for_workers(3, timeout=patience(PATIENCE))
     victim = sorted(client.nthreads())[0]
     pid = client.run(os.getpid, workers=[victim])[victim]
     asked_for = itertools.count(1)
@@ -171,7 +172,7 @@ class TestRowBlocks:
         draw = Stream(bytes(range(32))).octets
         one, other = (draw(8 * 3 * rows).view(np.uint64).reshape(3, rows) for _ in range(2))
         answers = []
-        for held in (LocalRows(), WorkerRows(Cluster.over(client, PATIENCE))):
+        for held in (LocalRows(), WorkerRows(Cluster.over(client, patience(PATIENCE)))):
             held.own(1, layout, candidates, Stream(b"a" * 32))
             tiles = list(held.published(1))
             held.receive(2, layout)
@@ -196,7 +197,7 @@ def test_workers_read_their_own_rows(client: Client, tmp_path: Path) -> None:
     layout = RowLayout(len(mine), rows)
     vectors = Stream(bytes(32)).octets(8 * 2 * rows).view(np.uint64).reshape(2, rows)
     answers = []
-    cluster = Cluster.over(client, PATIENCE)
+    cluster = Cluster.over(client, patience(PATIENCE))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Cluster, "keep", kept_small(Cluster.keep))
         for held, candidates in ((WorkerRows(cluster), mine), (LocalRows(), theirs)):
@@ -225,7 +226,7 @@ class TestRefused:
 
     def test_a_task_that_fails(self, client: Client) -> None:
         """The kind of an error is told, never what the task was given; memory has its remedy."""
-        cluster = Cluster.over(client, PATIENCE)
+        cluster = Cluster.over(client, patience(PATIENCE))
         worker = cluster.workers()[0]
         with pytest.raises(WorkersError, match=r"failed: TypeError$"):
             cluster.call([Call(worker, tasks.times_stream, [b"secret"])])
@@ -235,14 +236,15 @@ class TestRefused:
     @pytest.mark.parametrize("direct", [False, True])
     def test_a_worker_that_was_never_there(self, cluster: LocalCluster, direct: bool) -> None:
         """It counts as lost, for data and for calls, at once, whether data goes to workers directly or not."""
-        with Client(cluster, set_as_default=False, direct_to_workers=direct, timeout=PATIENCE) as client:
-            own = Cluster.over(client, PATIENCE)
+        with Client(cluster, set_as_default=False, direct_to_workers=direct, timeout=patience(PATIENCE)) as client:
+            limit = patience(PATIENCE)
+            own = Cluster.over(client, limit)
             there = own.workers()
             began = time.monotonic()
             assert own.keep("tcp://127.0.0.1:1", [np.zeros(3)]) == Lost("tcp://127.0.0.1:1")
             gone = Call("tcp://127.0.0.1:1", tasks.version, [])
             assert own.call([gone, Call(there[0], tasks.version, [])]) == [Lost(gone.worker), tasks.version()]
-            assert time.monotonic() - began < PATIENCE / 2
+            assert time.monotonic() - began < limit / 2
 
     @pytest.mark.parametrize("address", ["tls://dask:8786", "tcp://127.0.0.1:1", "inproc://10.0.0.1/1/1"])
     def test_traffic_that_nobody_else_can_read(self, address: str) -> None:
@@ -258,7 +260,7 @@ class TestRefused:
             LocalCluster(**elsewhere, host="127.0.0.2", scheduler_kwargs={"host": "127.0.0.1"}) as made,
             Client(made.scheduler_address, set_as_default=False) as client,
         ):
-            found = Cluster.over(client, PATIENCE)
+            found = Cluster.over(client, patience(PATIENCE))
             with pytest.raises(WorkersError, match=r"worker at tcp://127\.0\.0\.2:\d+ is not encrypted; start it on"):
                 found.workers(least=1)
 
@@ -279,7 +281,7 @@ class TestRefused:
 
     def test_other_versions(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         """Workers with another numpy could round differently, and are named."""
-        cluster = Cluster.over(client, PATIENCE)
+        cluster = Cluster.over(client, patience(PATIENCE))
         monkeypatch.setattr(np, "__version__", "1.0")  # here, not there
         with pytest.raises(
             WorkersError, match=r"has another environment .*, here mpfedxgb .*, numpy 1\.0, .*; install"
@@ -289,9 +291,9 @@ class TestRefused:
 
 def test_a_client_that_has_closed(client: Client) -> None:
     """A client closes itself when its scheduler goes, and has none then: what is asked of it ends with the reason."""
-    cluster = Cluster.over(client, PATIENCE)
+    cluster = Cluster.over(client, patience(PATIENCE))
     (worker, *_) = cluster.workers(least=1)
-    client.close(timeout=PATIENCE)
+    client.close(timeout=patience(PATIENCE))
     for asked in (
         cluster.workers,
         lambda: cluster.keep(worker, [np.zeros(1)]),

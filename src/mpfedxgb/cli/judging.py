@@ -34,12 +34,24 @@ def rows_to_judge(rows: Rows, holdout: float, evaluate: Rows | None, name: str) 
     if evaluate is not None:
         if holdout:
             raise SettingsError("--evaluate names the rows to judge by, so there are none to keep back; drop --holdout")
-        return rows, Judged(*evaluate, f"the {len(evaluate[1])} rows of {name}", kept_back=True)
+        same = _with_columns_of(X, evaluate[0], name)
+        return rows, Judged(same, evaluate[1], f"the {len(same)} rows of {name}", kept_back=True)
     kept = np.zeros(len(y), np.bool_)
     kept[np.random.default_rng(0).permutation(len(y))[: round(holdout * len(y))]] = True  # the same ones each time
     if not kept.any():
         return rows, Judged(X, y, f"the {len(y)} rows of the training itself", kept_back=False)
     return (X[~kept], y[~kept]), Judged(X[kept], y[kept], f"{kept.sum()} rows that were kept back", kept_back=True)
+
+
+def _with_columns_of(X: pd.DataFrame, evaluate: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return the columns of an evaluation table in the order of the training table's; others are refused."""
+    lacks = [str(column) for column in X.columns if column not in evaluate.columns]
+    has = [str(column) for column in evaluate.columns if column not in X.columns]
+    if lacks or has:
+        parts = [f"lacks {', '.join(lacks)}"] if lacks else []
+        parts += [f"has {', '.join(has)} besides"] if has else []
+        raise DataError(f"--evaluate: {name} {' and '.join(parts)}; give it the columns of the training table")
+    return evaluate[X.columns]
 
 
 def score(model: FedXGBClassifier | FedXGBRegressor, judged: Judged, asked: list[str]) -> dict[str, float]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import pandas as pd
 import typer
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
@@ -15,12 +16,12 @@ from mpfedxgb.boosting.forecast import Forecast, forecast
 from mpfedxgb.boosting.objectives import FOR_NUMBERS
 from mpfedxgb.boosting.params import FOR_WORK, STRICT, TrainParams, check_for_work
 from mpfedxgb.boosting.room import check_limits, check_role, check_simulation
-from mpfedxgb.cli.columns import leave_out, listed, take_label
+from mpfedxgb.cli.columns import listed, read_labelled
 from mpfedxgb.cli.simulate import choose_objective, parse_participants
 from mpfedxgb.config import SessionSettings, link_of
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
-from mpfedxgb.data.files import read_table
+from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import NoRoomError, SettingsError
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
@@ -33,7 +34,7 @@ _OF_SETTINGS = frozenset({"settings", "rows", "evaluation_rows", "columns", "can
 _NOT_OF_TABLES = _OF_SETTINGS - {"as_json"} | {"classes", "weighted"}
 """Options that a table answers by itself."""
 
-_OF_TABLES_ALONE = frozenset({"label", "drop"})
+_OF_TABLES_ALONE = frozenset({"label", "drop", "categorical", "missing"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ def plan(
     table: Annotated[Path | None, typer.Option(help="CSV or Parquet file with all columns and the label.")] = None,
     label: Annotated[str, typer.Option(help="With --table, the label's column.")] = "",
     drop: Annotated[str, typer.Option(help="With --table, columns to leave out: a,b.")] = "",
+    categorical: Annotated[str, typer.Option(help="With --table, columns to read as words: a,b.")] = "",
+    missing: Annotated[str, typer.Option(help="With --table, texts that stand for missing values: n.a.,-.")] = "",
     rows: Annotated[int | None, typer.Option(help="Training rows.")] = None,
     evaluation_rows: Annotated[int, typer.Option(help="Evaluation rows.")] = 0,
     columns: Annotated[
@@ -116,7 +119,10 @@ def plan(
     if settings is not None:
         told, verdict = _of_settings(settings, asked)
     elif table is not None:
-        told, verdict = _of_table(table, label, listed(drop), participants, objective, params, link, topology)
+        if not label:
+            raise SettingsError("--table needs --label, the name of the label's column")
+        X, y = read_labelled(table, label, drop, categorical, CsvFormat(missing=tuple(listed(missing))))
+        told, verdict = _of_table(X, y, participants, objective, params, link, topology)
     else:
         told, verdict = _of_sizes(params, participants, asked, link, topology)
     if as_json:
@@ -175,9 +181,8 @@ def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
 
 
 def _of_table(
-    path: Path,
-    label: str,
-    drop: list[str],
+    X: pd.DataFrame,
+    y: pd.Series[Any],
     participants: str,
     objective: str,
     params: TrainParams,
@@ -185,9 +190,6 @@ def _of_table(
     topology: str,
 ) -> tuple[Forecast, str]:
     """Return the forecast of a simulation on a table."""
-    if not label:
-        raise SettingsError("--table needs --label, the name of the label's column")
-    X, y = take_label(leave_out(read_table(path), drop), label)
     objective, _ = choose_objective(y, objective)
     kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
     model = kind(

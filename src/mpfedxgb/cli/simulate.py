@@ -20,7 +20,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, for_classes
 from mpfedxgb.boosting.params import SECURITY, STRICT, UNPROTECTED
-from mpfedxgb.cli.columns import leave_out, listed, take_label
+from mpfedxgb.cli.columns import leave_out, listed, read_labelled
 from mpfedxgb.cli.judging import rows_to_judge, score
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.csv_format import CsvFormat
@@ -37,6 +37,7 @@ _DROP = "Columns to leave out: a,b."
 _DELIMITER = "What parts the values of a CSV file, or tab; found out if not given."
 _ENCODING = "Encoding of a CSV file, such as cp1252; UTF-8 if not given."
 _DECIMAL = "Decimal mark in a CSV file, . or a comma; found out if not given."
+_MISSING = "Texts that stand for missing values, beside empty ones and NA: n.a.,-."
 
 
 def simulate(
@@ -67,6 +68,7 @@ def simulate(
     delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
     encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
     decimal: Annotated[str | None, typer.Option(help=_DECIMAL)] = None,
+    missing: Annotated[str, typer.Option(help=_MISSING)] = "",
     trees: Annotated[int, typer.Option(help="Number of rounds.")] = 100,
     max_depth: Annotated[int, typer.Option(help="Levels of splits.")] = 3,
     max_bin: Annotated[int, typer.Option(help="Bins per column.")] = 32,
@@ -115,14 +117,9 @@ def simulate(
     """
     dealt = parse_participants(participants)
     _check_out(out, dealt if isinstance(dealt, int) else len(dealt))
-    csv = CsvFormat(delimiter, encoding, decimal)
-    rows, *others = (
-        take_label(
-            leave_out(read_table(path, listed(categorical), csv=csv, exact=[label]), listed(drop)), label, str(path)
-        )
-        for path in (table, evaluate)
-        if path is not None
-    )
+    csv = CsvFormat(delimiter, encoding, decimal, tuple(listed(missing)))
+    paths = [table] if evaluate is None else [table, evaluate]
+    rows, *others = (read_labelled(path, label, drop, categorical, csv) for path in paths)
     (X, y), judged = rows_to_judge(rows, holdout, others[0] if others else None, str(evaluate))
     if early_stopping_rounds is not None and not judged.kept_back:
         raise SettingsError("--early-stopping-rounds needs rows to watch; name a file (--evaluate) or --holdout 0.2")
@@ -215,6 +212,7 @@ def predict(
     delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
     encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
     decimal: Annotated[str | None, typer.Option(help=_DECIMAL)] = None,
+    missing: Annotated[str, typer.Option(help=_MISSING)] = "",
 ) -> None:
     r"""Score a table jointly: every participant contributes its own splits, and only the prediction is revealed.
 
@@ -227,8 +225,9 @@ def predict(
         typer.echo(f"mpfedxgb: {NOTHING_PROTECTED}", err=True)
     wanted = {part.name: [f.name for f in part.features] for part in parts}
     words = {f.name for part in parts for f in part.features if f.categories is not None}
-    frame = read_table(table, words, csv=CsvFormat(delimiter, encoding, decimal), exact=[])
-    frame = leave_out(frame, listed(drop))
+    numbers = {name for names in wanted.values() for name in names} - words
+    csv, dropped = CsvFormat(delimiter, encoding, decimal, tuple(listed(missing))), listed(drop)
+    frame = leave_out(read_table(table, words, numbers, csv=csv, exact=[], may_mix=dropped.__contains__), dropped)
     margins, _ = predict_margins(parts, cut_as_trained(frame, wanted, "leave them out (--drop)"), SessionSettings())
     result = _predictions(parts[0], margins)
     if out is None:

@@ -6,6 +6,7 @@ whole column can tell, such as whether one word among numbers makes words of the
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -44,20 +45,37 @@ def narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return numbers if beyond else numbers.astype(np.float32)
 
 
-def as_categories(words: pd.Series[Any]) -> pd.Series[Any]:
-    """Return words as categories, none of which stands for a missing value.
+def as_categories(words: pd.Series[Any], missing: Collection[str] = ()) -> pd.Series[Any]:
+    """Return words as categories, none of which stands for a missing value, or is one of the `missing` ones.
 
     Beside integers beyond 2^63 pandas takes missing values for words, if it has both in one reading.
     """
     column = words.astype("category")
-    return column.cat.remove_categories([word for word in column.cat.categories if word in _MISSING])
+    none = _MISSING.union(missing)
+    return column.cat.remove_categories([word for word in column.cat.categories if word in none])
+
+
+def without(series: pd.Series[Any], missing: Collection[str]) -> pd.Series[Any]:
+    """Return a column in which texts, categories and numbers that are one of the `missing` ones are missing."""
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return series.cat.remove_categories([c for c in series.cat.categories if str(c) in missing])
+    if is_text(series):
+        return series.where(~series.isin(list(missing)))
+    if series.dtype.kind not in "iuf":
+        return series
+    found = series.isin(pd.to_numeric(pd.Series(list(missing), dtype=object), errors="coerce").dropna().tolist())
+    return series.mask(found) if found.any() else series
 
 
 class ColumnParts:
-    """One column of a file as its chunks come in; numbers of an `exact` one keep the type that they are read with."""
+    """One column of a file as its chunks come in; numbers of an `exact` one keep the type that they are read with.
 
-    def __init__(self, exact: bool) -> None:
+    Texts that are `missing` values were given to pandas as such.
+    """
+
+    def __init__(self, exact: bool, missing: Collection[str] = ()) -> None:
         self._exact = exact
+        self._missing = _MISSING.union(missing)
         self._parts: list[npt.NDArray[Any] | pd.Categorical] = []
         self._kinds: set[str] = set()
         self._types: set[str] = set()
@@ -69,7 +87,7 @@ class ColumnParts:
             words = pd.Categorical(series)
             self._kinds.add(_WORDS)
             # pandas takes missing values for words where they stand beside integers beyond 2^63
-            self._is_odd |= not _MISSING.isdisjoint(words.categories)
+            self._is_odd |= not self._missing.isdisjoint(words.categories)
             self._parts.append(words)
             return
         values = series.to_numpy()

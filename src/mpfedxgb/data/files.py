@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import lzma
+import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 
 from mpfedxgb.atomic import new_file
-from mpfedxgb.data.csv_format import CsvFormat, read_csv
+from mpfedxgb.data.chunks import without
+from mpfedxgb.data.csv_format import ColumnKinds, CsvFormat, never, read_csv
 from mpfedxgb.data.parquet import is_parquet, read_parquet
 from mpfedxgb.data.table import is_text
 from mpfedxgb.errors import CheckpointError, DataError, is_full_disk
 
+_WORKBOOKS = {".xlsx", ".xlsm", ".xlsb", ".xls"}
+_OLD_WORKBOOK = bytes.fromhex("d0cf11e0a1b11ae1")
 _Compression = Literal["gzip", "bz2", "xz", "zip"]
 _COMPRESSIONS: dict[str, _Compression] = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
 
@@ -26,6 +31,7 @@ def read_table(
     verbatim: Collection[str] = (),
     csv: CsvFormat = CsvFormat(),  # noqa: B008 # it is frozen
     exact: Collection[str] | None = None,
+    may_mix: Callable[[str], bool] = never,
 ) -> pd.DataFrame:
     """Return a CSV (also compressed) or Parquet file as a DataFrame; columns of words become categories.
 
@@ -43,10 +49,14 @@ def read_table(
     verbatim : names of columns
         They stay as they are written: no categories and, from CSV, text with its zeros in front.
     csv : CsvFormat
-        How a CSV file is written, as far as it is known; the rest is detected.
+        How a CSV file is written, as far as it is known; the rest is detected. Its `missing` values are those of
+        Parquet files too.
     exact : names of columns or None
         Numbers of these columns, such as labels, keep the type that they are read with, those of all others become
         float32 as they are read; None: all keep it. Numbers beyond float32 stay as they are, to be refused by name.
+        Messages do not quote the named columns' values.
+    may_mix : function of a column's name
+        Whether a column of a CSV file may hold a few words beside numbers; otherwise they are refused, by line.
 
     Raises
     ------
@@ -56,17 +66,34 @@ def read_table(
     if not path.is_file():
         raise DataError(f"there is no file {path}")
     try:
+        if _is_workbook(path):
+            raise DataError(f"{path} is an Excel workbook; export its sheet as CSV (UTF-8) or Parquet and give that")
         if is_parquet(path):
-            frame = read_parquet(path, {*text_columns, *verbatim}, exact)
+            frame = read_parquet(path, {*text_columns, *verbatim}, exact, csv.missing, verbatim)
         else:
-            frame = read_csv(path, csv, text_columns, verbatim, exact)
+            frame = read_csv(path, csv, ColumnKinds(text_columns, numbers, verbatim, exact, may_mix))
     except ImportError:
         raise DataError(f"cannot read {path}: Parquet needs the pyarrow package; pip install pyarrow") from None
     except DataError:
         raise
-    except (ValueError, OSError, EOFError, zlib.error) as error:
+    except (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise DataError(f"cannot read {path} as a table: {error}; give a CSV or Parquet file") from None
     return with_kinds(frame, str(path), text_columns, numbers, verbatim)
+
+
+def _is_workbook(path: Path) -> bool:
+    """Return whether a file is a spreadsheet of Excel: by its name, or by what a file of another name holds."""
+    if path.suffix.lower() in _WORKBOOKS:
+        return True
+    with path.open("rb") as file:
+        start = file.read(len(_OLD_WORKBOOK))
+    if start.startswith(b"PK"):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return "xl/workbook.xml" in archive.namelist()
+        except zipfile.BadZipFile:
+            return False
+    return start == _OLD_WORKBOOK
 
 
 def with_kinds(
@@ -75,12 +102,15 @@ def with_kinds(
     text_columns: Collection[str] = (),
     numbers: Collection[str] = (),
     verbatim: Collection[str] = (),
+    missing: Collection[str] = (),
 ) -> pd.DataFrame:
     """Return a table with every column as numbers or as categories, as `read_table` says; `where` is for messages."""
     frame = frame.copy(deep=False)
     for name in frame.columns:
         if name in verbatim:
             continue
+        if missing:
+            frame[name] = without(frame[name], missing)
         if name in numbers:
             frame[name] = _as_numbers(where, name, frame[name])
         elif name in text_columns:

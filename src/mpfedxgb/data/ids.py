@@ -98,6 +98,10 @@ class Ids:
         kept = np.flatnonzero(marks).tolist()
         return Ids(tuple(self.keys[i] for i in kept), tuple(self.written[i] for i in kept), self.places[marks])
 
+    def are_whole_numbers(self) -> bool:
+        """Return whether every id is written as a whole number, such as 7, 007 or 7.0."""
+        return all(_WHOLE.fullmatch(key) for key in self.keys)
+
     def to_file_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return values, one per sorted row, in the order that the rows have in the file."""
         out = np.empty_like(values)
@@ -112,8 +116,7 @@ def count_common(first: Ids, second: Ids) -> int:
     count as such: 007 of a list with words in it may be the 7 of a list without.
     """
     one, other = set(first.keys), set(second.keys)
-    numbers = [all(_WHOLE.fullmatch(key) for key in keys) for keys in (one, other)]
-    if numbers[0] != numbers[1]:
+    if first.are_whole_numbers() != second.are_whole_numbers():
         one, other = ({_as_number(key) for key in keys} for keys in (one, other))
     return len(one & other)
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mpfedxgb.data.chunks import CHUNK_CELLS, narrow
+from mpfedxgb.data.chunks import CHUNK_CELLS, narrow, without
 from mpfedxgb.data.table import Column, Table, is_text
 from mpfedxgb.errors import DataError
 
@@ -22,10 +22,17 @@ def is_parquet(path: Path) -> bool:
     return ".parquet" in path.suffixes
 
 
-def read_parquet(path: Path, as_they_are: Collection[str], exact: Collection[str] | None) -> pd.DataFrame:
+def read_parquet(
+    path: Path,
+    as_they_are: Collection[str],
+    exact: Collection[str] | None,
+    missing: Collection[str] = (),
+    verbatim: Collection[str] = (),
+) -> pd.DataFrame:
     """Return a Parquet file as pandas reads it; a named index is a column, words but those `as_they_are` categories.
 
-    Where `exact` columns are named, the numbers of all others are float32, as far as they fit it.
+    Where `exact` columns are named, the numbers of all others are float32, as far as they fit it. Values that are
+    written as one of `missing` are missing, but in `verbatim` columns.
     """
     import pyarrow.parquet as pq
 
@@ -41,7 +48,8 @@ def read_parquet(path: Path, as_they_are: Collection[str], exact: Collection[str
         part = _with_index(pd.read_parquet(path, columns=names[first : first + width]))
         for name in part.columns:
             if name not in columns:
-                columns[name] = _kept(part[name], name in as_they_are, exact is None or str(name) in exact)
+                series = part[name] if name in verbatim or not missing else without(part[name], missing)
+                columns[name] = _kept(series, name in as_they_are, exact is None or str(name) in exact)
     return pd.DataFrame(columns, copy=False)
 
 

@@ -221,8 +221,8 @@ def _alignment(settings: RoleSettings) -> Iterator[Finding]:
         if alignment_path(settings).exists():  # otherwise it is about a table, of which there is a line above
             yield _problem("align", error)
         return
-    if settings.align.ids == "text" and all(key.isdecimal() for one in tables.values() for key in one.ids.keys):
-        remedy = 'if zeros in front do not count, set [align] ids = "integer" at all participants'
+    if settings.align.ids == "text" and all(one.ids.are_whole_numbers() for one in tables.values()):
+        remedy = 'if 7, 007 and 7.0 are one id, set [align] ids = "integer" at all participants'
         yield _warning("align", f"all ids are whole numbers, and are compared as texts; {remedy}")
     if common is None:
         yield _ok("align", "a training finds the rows that all participants have first; so does mpfedxgb align")

@@ -224,15 +224,15 @@ def _digests(ids: Sequence[Ids], salt: bytes) -> tuple[npt.NDArray[np.int64], np
 
 
 def _differ(active: str, other: str, what: str, mine: int, theirs: int) -> str:
+    aligned = "or let them find the people that all have, with [data] align = true at all participants"
+    if not mine or not theirs:
+        told = f"{active} has {mine} {what} rows and {other} has {theirs}"
+        return f"{told}; name files of the same people under [data] at all participants, or at none"
     if mine != theirs:
-        return (
-            f"{active} has {mine} {what} rows and {other} has {theirs}; give all participants files of the same "
-            "people, one row each"
-        )
-    return (
-        f"{active} and {other} both have {mine} {what} rows, but not of the same people; compare how both write the "
-        "id column, and keep the people that all participants have"
-    )
+        told = f"{active} has {mine} {what} rows and {other} has {theirs}"
+        return f"{told}; give all participants files of the same people, one row each, {aligned}"
+    told = f"{active} and {other} both have {mine} {what} rows, but not of the same people"
+    return f"{told}; compare how both write the id column, {aligned}"
 
 
 class LoggedProgress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,14 +80,19 @@ def read_rows(
         if rows is not None:
             return rows
     # No name for the frame: it is let go of as soon as its rows are in order.
-    return arrange_rows(settings, read_table(path, text_columns, numbers, [data.id], data.csv, exact), purpose, known)
+    return arrange_rows(
+        settings,
+        read_table(path, text_columns, numbers, [data.id], data.csv, exact, _may_mix(settings, purpose, known)),
+        purpose,
+        known,
+    )
 
 
 def with_kinds_of(settings: RoleSettings, frame: pd.DataFrame, known: Sequence[Feature] | None = None) -> pd.DataFrame:
     """Return a DataFrame with its columns taken for words and numbers as those of a file are."""
     data = _data(settings)
     text_columns, numbers = _kinds(data, known)
-    return with_kinds(frame, settings.role.name, text_columns, numbers, verbatim=[data.id])
+    return with_kinds(frame, settings.role.name, text_columns, numbers, [data.id], data.missing)
 
 
 def arrange_rows(
@@ -117,12 +122,12 @@ def _rows_in_file(settings: RoleSettings, path: Path, purpose: str) -> Rows | No
     if not path.is_file():
         return None  # whoever reads the whole file says that there is none
     try:
-        if is_parquet(path):
+        if is_parquet(path) and not data.missing:
             names = ParquetRows.plain_names(path, data.categorical, data.numeric)
     except (ImportError, ValueError, OSError):
         return None  # whoever reads the whole file says what is wrong with it
     if names is None or data.id not in names:
-        _log.info("%s is no Parquet file of plain columns; %s", path.name, told)
+        _log.info("%s is no Parquet file of plain columns without [data] missing; %s", path.name, told)
         return None
     _require_named(settings, names, purpose)
     own = [name for name in (data.id, *_of_label(settings)) if name in names]
@@ -171,7 +176,7 @@ def _features(settings: RoleSettings, there: Sequence[str], known: Sequence[Feat
         names = list(data.features)
         _require(there, names, f"{owner}: [data] features")
     if known is not None:
-        _require(there, [feature.name for feature in known], f"{owner}: the model")
+        _require(there, [feature.name for feature in known], f"{owner}: the training table", "has")
         _refuse_others(names, known, owner)
         names = [feature.name for feature in known]
     return names
@@ -243,11 +248,26 @@ def _kinds(data: Data, known: Sequence[Feature] | None) -> tuple[Collection[str]
     return text_columns, [f.name for f in known if f.categories is None]
 
 
-def _require(there: Sequence[str], names: Sequence[str], who: str) -> None:
+def _may_mix(settings: RoleSettings, purpose: str, known: Sequence[Feature] | None) -> Callable[[str], bool]:
+    """Return which columns may hold words beside numbers: classes, and those that are not used."""
+    data, label = _data(settings), settings.label
+    used = [feature.name for feature in known] if known is not None else data.features
+    others = {*_of_label(settings)}
+    if label is not None and purpose != SCORING:
+        classes = {label.column} if settings.training.loss.has_classes else set()
+        return lambda name: name in classes or (name not in others and _is_left_out(data, used, name))
+    return lambda name: name in others or _is_left_out(data, used, name)
+
+
+def _is_left_out(data: Data, used: Sequence[str] | None, name: str) -> bool:
+    return name in data.drop if used is None else name not in used
+
+
+def _require(there: Sequence[str], names: Sequence[str], who: str, does: str = "names") -> None:
     for name in names:
         if name not in there:
             hint = suggestion(name, there, "the columns are") if there else ""
-            raise DataError(f"{who} names a column {name!r} that the table does not have{hint}")
+            raise DataError(f"{who} {does} a column {name!r} that the table does not have{hint}")
 
 
 def _refuse_others(names: Sequence[str], known: Sequence[Feature], owner: str) -> None:
@@ -255,8 +275,8 @@ def _refuse_others(names: Sequence[str], known: Sequence[Feature], owner: str) -
     others = sorted(set(names) - {feature.name for feature in known})
     if others:
         raise DataError(
-            f"{owner}: the table has columns that the model does not know: {', '.join(others[:8])}; name them in "
-            "[data] drop, or the model's own in [data] features"
+            f"{owner}: the table has columns that the training table does not have: {', '.join(others[:8])}; name them "
+            "in [data] drop, or those of the training table in [data] features"
         )
 
 

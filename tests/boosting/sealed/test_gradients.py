@@ -22,6 +22,7 @@ from mpfedxgb.party.rehearsal import Rehearsal
 from mpfedxgb.protocols import Bit, Secret, Shares, share, share_bit
 from mpfedxgb.ring import BIT, VECTOR, RingArray
 from mpfedxgb.sigmoid import LIMIT, PLACES, sigmoid
+from patience import patience
 from support.evaluation import Evaluation, evaluate, operand
 from support.property_tests import examples
 
@@ -180,7 +181,7 @@ def test_a_rehearsal_costs_what_the_run_costs(
 ) -> None:
     """Rounds and bytes of all roles, in chunks of rows of two sizes, of which it goes through some."""
     monkeypatch.setattr(gradients, "CHUNK", 8)
-    settings = SessionSettings(topology=topology, deadline=60.0)
+    settings = SessionSettings(topology=topology, deadline=patience(60.0))
     some = problem(3, objective, gate, 8 * 7 + 3)
     run = run_locally(program, 3, [(some,)] * 4, settings)
     for role, cost in enumerate(run.results):

@@ -23,6 +23,7 @@ from mpfedxgb.party import ACTIVE, Counts, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.protocols import share
 from mpfedxgb.ring import VECTOR, RingArray, wide
 from mpfedxgb.tree import Grown, TableSizes
+from patience import patience
 from support.small_trees import opened, share_members
 
 ROWS, EVAL_ROWS = 24, 9
@@ -90,7 +91,7 @@ def run(
     topology: str = "star",
 ) -> LocalRun[Seen]:  # fmt: skip
     """Run one and a half rounds with three participants."""
-    settings = SessionSettings(topology=topology, deadline=60.0)
+    settings = SessionSettings(topology=topology, deadline=patience(60.0))
     return run_locally(program, 3, [(objective, weighted, subsample, eval_rows)] * 4, settings)
 
 

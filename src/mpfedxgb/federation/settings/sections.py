@@ -302,6 +302,7 @@ class Data:
     delimiter: str | None
     encoding: str | None
     decimal: str | None
+    missing: tuple[str, ...]
 
     @classmethod
     def read(cls, table: Section, number: int) -> Data:
@@ -323,6 +324,7 @@ class Data:
             delimiter=table.text("delimiter", None),
             encoding=table.text("encoding", None),
             decimal=table.text("decimal", None),
+            missing=table.texts("missing"),
         )
         try:
             data.csv  # noqa: B018 # for its checks
@@ -336,7 +338,7 @@ class Data:
     @property
     def csv(self) -> CsvFormat:
         """How CSV files are written, as far as the settings say."""
-        return CsvFormat(self.delimiter, self.encoding, self.decimal)
+        return CsvFormat(self.delimiter, self.encoding, self.decimal, self.missing)
 
     def _check_columns(self, table: Section) -> None:
         if self.features is not None and self.drop:

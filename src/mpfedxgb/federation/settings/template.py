@@ -251,6 +251,7 @@ def _data(role: int) -> list[_Line]:
         _Line("delimiter", ";", "example: what parts the values of CSV files, if it is not found out; or tab", True),
         _Line("encoding", "cp1252", "example: the encoding of CSV files, if it is not UTF-8", True),
         _Line("decimal", ",", "example: the decimal mark in CSV files, if it is not found out", True),
+        _Line("missing", ["n.a."], "example: texts that stand for a missing value, beside empty ones and NA", True),
     ]
 
 
