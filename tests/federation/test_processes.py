@@ -157,8 +157,7 @@ def compare_with_xgboost(folder: Path) -> None:
     for feature in content["features"]:
         values = (bank if feature["owner"] == "bank" else telecom).loc[found.index, feature["name"]]
         if "categories" in feature:
-            codes = {word: code for code, word in enumerate(feature["categories"])}
-            values = pd.Series(pd.Categorical(values.map(codes), categories=range(len(codes))), index=values.index)
+            values = values.astype("category")  # by their words, in an order of their own
         columns[feature["name"]] = values
     booster = xgboost.Booster(model_file=str(folder / "xgboost.json"))
     theirs = booster.predict(xgboost.DMatrix(pd.DataFrame(columns), enable_categorical=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 import sys
 import tomllib
@@ -51,9 +52,11 @@ def test_the_generated_code_belongs_to_the_schema(tmp_path: Path) -> None:
 def test_the_generated_code_is_of_the_oldest_supported_protobuf() -> None:
     """Code of a newer compiler refuses to run with an older library: there is no such check in it."""
     project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text())["project"]
-    (floor,) = (text.partition(">=")[2] for text in project["dependencies"] if text.startswith("protobuf"))
+    (needed,) = (text for text in project["dependencies"] if text.startswith("protobuf"))
+    oldest = re.fullmatch(r"protobuf>=(\d+\.\d+)\.\d+(,!=.*)?", needed)
+    assert oldest is not None, needed
     code = Path(wire_pb2.__file__).read_text()
-    assert f"# Protobuf Python Version: {floor}" in code
+    assert f"# Protobuf Python Version: {oldest[1]}.0\n" in code
     assert "runtime_version" not in code
 
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.scales import plan
+from mpfedxgb.data.candidates import Bits
 from mpfedxgb.experiments.leaks.deviations import CHILDREN, FRACTIONS, Deviation, edit_openings, plus, toss_no_coins
 from mpfedxgb.experiments.leaks.transcripts import Ints, Rows
 from mpfedxgb.party import Party
 from mpfedxgb.protocols.local_rows import LocalRows
-from mpfedxgb.protocols.row_blocks import Bits, RowBlocks
+from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.bits import pack, unpack_data
 from mpfedxgb.tree import Dummy, Leaf, Tree
