@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -27,10 +26,12 @@ from mpfedxgb.api.tables import (
     cut,
     cut_as_trained,
     is_federated,
+    match_tables,
     read_frame,
     read_row_weights,
     read_tables,
     row_order,
+    warn_of_identifiers,
 )
 from mpfedxgb.api.training import TrainingJob, train_here
 from mpfedxgb.api.training_rows import Rows, refuse_training_rows
@@ -47,13 +48,11 @@ from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.config import Link, Resources, SessionSettings, link_of
 from mpfedxgb.data.arrow import is_arrow
-from mpfedxgb.data.table import Table, identifier_columns
+from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord
-
-_log = logging.getLogger("mpfedxgb.data")
 
 Evaluation = tuple[dict[str, Table], Floats, Floats | None]
 """An evaluation set, checked: everybody's table, labels, weights."""
@@ -227,8 +226,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         callbacks = read_callbacks(self.callbacks)
         key = sample_key(self.random_state)
         check_start(params, y, weight, self.base_score)
-        _warn_of_identifiers(tables)
-        matched = [_matched(f"eval_set[{i}]", e[0], tables) for i, e in enumerate(evaluation)]
+        warn_of_identifiers(tables)
+        matched = [match_tables(f"eval_set[{i}]", e[0], tables) for i, e in enumerate(evaluation)]
         roster = Roster(tuple(tables), coordinator=free_name(tables))
         job = partial(
             TrainingJob,
@@ -282,7 +281,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 told = f"eval_set[{i}] has tables of {', '.join(tables)}, X of {', '.join(names)}"
                 raise DataError(f"{told}; give one table for each of them")
             if self.security == "sealed":
-                known = _matched(f"eval_set[{i}]", tables, names)
+                known = match_tables(f"eval_set[{i}]", tables, names)
                 refuse_training_rows(f"eval_set[{i}]", training, (known, order))
             rows = next(iter(tables.values())).rows
             of_weights = f"sample_weight_eval_set[{i}]"
@@ -452,25 +451,6 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
-
-
-def _warn_of_identifiers(tables: dict[str, Table]) -> None:
-    for owner, table in tables.items():
-        for column, count in identifier_columns(table).items():
-            told = "%s: column %r has %d words for %d rows, as names and ids have; drop it: new rows will have others"
-            _log.warning(told, owner, column, count, table.rows)
-
-
-def _matched(what: str, tables: Mapping[str, Table], training: Mapping[str, Table]) -> dict[str, Table]:
-    """Return evaluation tables with the columns and categories of the training tables."""
-    try:
-        return {name: tables[name].match(own.names, _categories(own)) for name, own in training.items()}
-    except DataError as error:
-        raise DataError(f"{what}, {error}") from None
-
-
-def _categories(table: Table) -> dict[str, tuple[str, ...]]:
-    return {c.name: c.categories for c in table.columns if c.categories is not None}
 
 
 def _shares(counts: pd.Series[float]) -> pd.Series[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -17,8 +18,10 @@ from mpfedxgb.api.row_order import RowOrder, in_one_order
 from mpfedxgb.boosting.labels import check_labels_present, read_weights
 from mpfedxgb.boosting.objective import Floats, Origin
 from mpfedxgb.data.arrow import is_arrow
-from mpfedxgb.data.table import Table
+from mpfedxgb.data.table import Table, identifier_columns
 from mpfedxgb.errors import DataError
+
+_log = logging.getLogger("mpfedxgb.data")
 
 Participants = int | Sequence[Any] | Mapping[str, Any]
 
@@ -41,6 +44,22 @@ def read_tables(X: Any, id_column: str | None = None, active: str | None = None)
         raise DataError(f"a federation needs at least two participants, not {len(named)}; add a table")
     frames, order = in_one_order(named, id_column, active)
     return {name: Table.read(frame, name) for name, frame in frames.items()}, order
+
+
+def match_tables(what: str, tables: Mapping[str, Table], training: Mapping[str, Table]) -> dict[str, Table]:
+    """Return evaluation tables with the columns and categories of the training tables; `what` is for messages."""
+    try:
+        return {name: tables[name].match(own.names, own.categories) for name, own in training.items()}
+    except DataError as error:
+        raise DataError(f"{what}, {error}") from None
+
+
+def warn_of_identifiers(tables: Mapping[str, Table]) -> None:
+    """Log a warning for every column of words that looks like names or ids."""
+    for owner, table in tables.items():
+        for column, count in identifier_columns(table).items():
+            told = "%s: column %r has %d words for %d rows, as names and ids have; drop it: new rows will have others"
+            _log.warning(told, owner, column, count, table.rows)
 
 
 def row_order(X: Any, id_column: str | None, active: str) -> RowOrder:

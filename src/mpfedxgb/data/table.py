@@ -106,6 +106,11 @@ class Table:
             raise DataError(f"{owner}: column names occur twice: {', '.join(repeated)}; rename or drop one of each")
         return cls(owner, tuple(_column(owner, name, frame.iloc[:, i]) for name, i in chosen), len(frame))
 
+    @property
+    def categories(self) -> dict[str, tuple[str, ...]]:
+        """What codes stand for, by the names of the columns that have them."""
+        return {c.name: c.categories for c in self.columns if c.categories is not None}
+
     def part(self, rows: slice) -> Table:
         """Return some of the rows, in memory."""
         if self.file is not None:

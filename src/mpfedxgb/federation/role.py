@@ -100,22 +100,17 @@ def align(
         By "train" and, with evaluation rows, "evaluate": the rows in common.
     """
     with locked_state(settings):
-        return _align(settings, rows, evaluation, n_jobs, on_progress)
+        return _align(settings, _tables(rows, evaluation), n_jobs, on_progress)
 
 
 def _align(
-    settings: RoleSettings,
-    rows: Rows,
-    evaluation: Rows | None = None,
-    n_jobs: int | None = None,
-    on_progress: Progress | None = None,
+    settings: RoleSettings, tables: dict[str, Rows], n_jobs: int | None = None, on_progress: Progress | None = None
 ) -> dict[str, Rows]:
     if settings.id_rule is None:
         raise SettingsError(
             f"{settings.source}: [data] align is not true; set it at all participants, so that trainings take the rows "
             "that are found"
         )
-    tables = _tables(rows, evaluation)
     lists = {what: one.ids for what, one in tables.items()}
     terms = Terms(settings.id_rule, settings.align.min_rows, tuple(tables))
     tools = Tools(Edwards25519(n_jobs or settings.align.n_jobs), on_progress, settings.align.max_rows)
@@ -174,11 +169,12 @@ def _train(
 ) -> Trained:
     settings.check_outputs()
     if settings.id_rule is not None:
-        common = rows_in_common(settings, _tables(rows, evaluation)) or _align(settings, rows, evaluation)
+        own = _tables(rows, evaluation)
+        common = rows_in_common(settings, own) or _align(settings, own)
         rows, evaluation = common["train"], common.get("evaluate")
     labels, classes = labels_of(settings, rows, evaluation, callback)
     others = [] if evaluation is None else [evaluation]
-    tables = [r.table.match(rows.table.names, _categories(rows)) for r in others]
+    tables = [r.table.match(rows.table.names, rows.table.categories) for r in others]
     training = belongs_to(settings, [rows.table, *tables], labels)
     checkpoints, finished = _checkpoints(settings, training, restart)
     commitment = None
@@ -388,10 +384,6 @@ def _log_round(report: RoundReport) -> None:
         report.communication_rounds,
         report.bytes_sent / 1e6,
     )
-
-
-def _categories(rows: Rows) -> dict[str, tuple[str, ...]]:
-    return {c.name: c.categories for c in rows.table.columns if c.categories is not None}
 
 
 def belongs_to(settings: RoleSettings, tables: Sequence[Table], labels: Labels | None) -> dict[str, Any]:
