@@ -89,10 +89,7 @@ def append_to_file(path: Path, content: bytes, length: int) -> None:
         if file.seek(0, os.SEEK_END) != length:
             raise OSError(errno.EBUSY, "another process has written to it", str(path))
         try:
-            left = memoryview(content)
-            while left:  # a disk may take less than it is given
-                left = left[file.write(left) :]
-            os.fsync(file.fileno())
+            _write_all(file, content)
         except BaseException:
             with suppress(OSError):
                 file.truncate(length)
@@ -111,10 +108,7 @@ def rewrite_file(path: Path, content: bytes) -> None:
         if file.seek(0, os.SEEK_END) != len(content):
             raise OSError(errno.EBUSY, "another process has written to it", str(path))
         file.seek(0)
-        left = memoryview(content)
-        while left:
-            left = left[file.write(left) :]
-        os.fsync(file.fileno())
+        _write_all(file, content)
 
 
 def cut_file(path: Path, length: int) -> None:
@@ -126,6 +120,13 @@ def cut_file(path: Path, length: int) -> None:
 
 def _open_to_change(path: Path) -> FileIO:
     return open(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "r+b", buffering=0)
+
+
+def _write_all(file: FileIO, content: bytes) -> None:
+    left = memoryview(content)
+    while left:  # a disk may take less than it is given
+        left = left[file.write(left) :]
+    os.fsync(file.fileno())
 
 
 def _sync_folder(folder: int) -> None:

@@ -27,6 +27,9 @@ from mpfedxgb.atomic import append_to_file, cut_file, rewrite_file, write_file
 HEX = 64
 """Characters of a digest."""
 
+MOST_BYTES = 8 << 20
+"""Of one file of several."""
+
 _DIGEST = re.compile(rb"[0-9a-f]{64}")
 _log = logging.getLogger("mpfedxgb.chain")
 
@@ -99,7 +102,7 @@ class ChainedFiles:
         A line that would make a file longer begins the next one.
     """
 
-    def __init__(self, folder: Path, stem: str, predecessor: Path | None = None, most_bytes: int = 8 << 20) -> None:
+    def __init__(self, folder: Path, stem: str, predecessor: Path | None = None, most_bytes: int = MOST_BYTES) -> None:
         self._folder, self._stem, self._predecessor, self._most_bytes = folder, stem, predecessor, most_bytes
         self.start = chain_start(f"mpfedxgb {stem}\n".encode())
         self._last_path = folder / f"{stem}.last"

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from mpfedxgb.atomic import write_file
+from mpfedxgb.chain import MOST_BYTES
 from mpfedxgb.errors import CheckpointError, kind_of, printable, public_reason
 from mpfedxgb.federation.scoring import BATCHES
 from mpfedxgb.federation.settings import RoleSettings
@@ -37,8 +38,6 @@ from mpfedxgb.report.versions import version_of
 
 SUM_SECONDS = 3600.0
 """Between two lines of batches."""
-MOST_BYTES = 8 << 20
-"""Of one file of a record."""
 _log = logging.getLogger("mpfedxgb.record")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mpfedxgb.boosting.metrics import NO_METRIC
-from mpfedxgb.chain import ChainedFiles, Found, chained, read_alone
+from mpfedxgb.chain import MOST_BYTES, ChainedFiles, Found, chained, read_alone
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.report.record import is_unjudged
@@ -102,7 +102,7 @@ class Attempt:
         )
 
 
-def record_chain(folder: Path, most_bytes: int = 8 << 20) -> ChainedFiles:
+def record_chain(folder: Path, most_bytes: int = MOST_BYTES) -> ChainedFiles:
     """Return the chain that is the record in a role's state folder."""
     return ChainedFiles(folder, _STEM, folder / UNCHAINED, most_bytes)
 
