@@ -31,7 +31,13 @@ from support.views import Recorder
 
 ROSTER = Roster(("bank", "telecom", "retail"))
 PEOPLE = [f"c-{number:05}" for number in range(7000, 7040)]
-SETTINGS = SessionSettings(deadline=patience(10.0))
+
+
+def patient() -> SessionSettings:
+    """Return settings whose deadline only a hang reaches, by the load of this moment."""
+    return SessionSettings(deadline=patience(10.0))
+
+
 PARAMS = TrainParams()
 
 
@@ -50,7 +56,7 @@ def run(
     private: list[tuple[Sequence[Ids]]] = [((),)]
     for seed, (train, other) in enumerate(zip(training, evaluation, strict=True)):
         private.append(([ids(train, seed), *([] if other is None else [ids(other, seed)])],))
-    return run_roles(check_and_go_on, ROSTER, private, SETTINGS, recorder), recorder
+    return run_roles(check_and_go_on, ROSTER, private, patient(), recorder), recorder
 
 
 def check_and_go_on(party: Party, mine: Sequence[Ids]) -> None:
@@ -157,7 +163,7 @@ def test_a_salt_of_another_form(salt: list[Any]) -> None:
         else:
             check_alignment(party, [ids(PEOPLE)])
 
-    outcomes = run_roles(program, 2, settings=SETTINGS)
+    outcomes = run_roles(program, 2, settings=patient())
     assert isinstance(outcomes[2].error, FrameError)
     assert "malformed salt from P1: got " in str(outcomes[2].error)
     assert isinstance(outcomes[1].error, PeerFailedError)
@@ -186,7 +192,7 @@ def test_an_answer_of_another_form(answer: list[Any]) -> None:
         else:
             check_alignment(party, [] if party.is_coordinator else [ids(PEOPLE)])
 
-    outcomes = run_roles(program, 2, settings=SETTINGS)
+    outcomes = run_roles(program, 2, settings=patient())
     assert isinstance(outcomes[1].error, FrameError)
     assert "malformed salted digest of the row ids from P2: got " in str(outcomes[1].error)
     assert isinstance(outcomes[2].error, PeerFailedError)
@@ -198,7 +204,7 @@ def test_an_answer_of_another_form(answer: list[Any]) -> None:
 def test_all_agree_on_the_kind_of_session() -> None:
     """The coordinator takes part in whatever the active participant begins."""
     for kind in (TRAINING, SCORING):
-        outcomes = run_roles(_agree_on_kind, ROSTER, [(0,), (kind,), (kind,), (kind,)], SETTINGS)
+        outcomes = run_roles(_agree_on_kind, ROSTER, [(0,), (kind,), (kind,), (kind,)], patient())
         assert [outcome.result for outcome in outcomes] == [kind] * 4
         assert {e.name for outcome in outcomes for e in outcome.ledger} == {KIND_OF_SESSION}
 
@@ -211,7 +217,7 @@ def test_another_kind_of_session_is_named(active: int, words: tuple[str, str]) -
         _agree_on_kind(party, mine)
         check_and_go_on(party, [] if party.is_coordinator else [ids(PEOPLE)])
 
-    outcomes = run_roles(program, ROSTER, [(0,), (active,), (3 - active,), (active,)], SETTINGS)
+    outcomes = run_roles(program, ROSTER, [(0,), (active,), (3 - active,), (active,)], patient())
     assert isinstance(outcomes[2].error, HandshakeError)
     for outcome in outcomes:
         assert f"bank began a session for {words[0]}, telecom one for {words[1]}; start all participants with" in str(
@@ -231,7 +237,7 @@ def test_an_unknown_kind_of_session(kind: int) -> None:
             _agree_on_kind(party, 0 if party.is_coordinator else TRAINING)
             party.communicator.receive(1)
 
-    outcomes = run_roles(program, 2, settings=SETTINGS)
+    outcomes = run_roles(program, 2, settings=patient())
     assert all("P1 began a session of an unknown kind" in str(outcome.error) for outcome in outcomes)
 
 
@@ -276,6 +282,6 @@ def test_the_checks_come_before_the_training() -> None:
             assert mine is not None
             programs.run_training(party, PARAMS, mine)
 
-    outcomes = run_roles(program, ROSTER, settings=SETTINGS)
+    outcomes = run_roles(program, ROSTER, settings=patient())
     assert isinstance(outcomes[1].error, UserError)
     assert "bank has 31 training rows and telecom has 32" in str(outcomes[2].error)

@@ -26,7 +26,11 @@ from support.views import Recorder
 
 NAMES = ("bank", "telecom", "retail", "clinic", "city")
 GROUP = Edwards25519(1)
-SETTINGS = SessionSettings(deadline=patience(30.0))
+
+
+def patient() -> SessionSettings:
+    """Return settings whose deadline only a hang reaches, by the load of this moment."""
+    return SessionSettings(deadline=patience(30.0))
 
 
 def program(party: Party, ids: Sequence[str], least: int = 1, meddle: Callable[[Party], None] | None = None) -> Any:
@@ -41,7 +45,7 @@ def program(party: Party, ids: Sequence[str], least: int = 1, meddle: Callable[[
 
 def found(lists: Sequence[Sequence[str]], least: int = 1) -> list[list[str]]:
     """Return what each participant finds to be in common, in its own order."""
-    run = run_locally(program, Roster(NAMES[: len(lists)]), [((),), *((ids, least) for ids in lists)], SETTINGS)
+    run = run_locally(program, Roster(NAMES[: len(lists)]), [((),), *((ids, least) for ids in lists)], patient())
     assert len({tuple(ledger) for ledger in run.ledgers[1:]}) == 1
     marks: list[Marks] = run.results[1:]
     return [[one for one, mark in zip(ids, its, strict=True) if mark] for ids, its in zip(lists, marks, strict=True)]
@@ -74,7 +78,7 @@ def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHUNK", 4)
     lists = [[str(i) for i in range(10)], [str(i) for i in range(3, 12)], [str(i) for i in range(5, 30)]]
     recorder = Recorder()
-    run = run_locally(program, Roster(NAMES[:3]), [((),), *((ids,) for ids in lists)], SETTINGS, recorder)
+    run = run_locally(program, Roster(NAMES[:3]), [((),), *((ids,) for ids in lists)], patient(), recorder)
     common = 5
     for meter in run.meters[1:]:
         assert meter.total("align training").rounds == 4 + 3
@@ -103,7 +107,7 @@ def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_auxiliary_needs_no_key() -> None:
     """There is nobody to have a pad with, so the coordinator hears nothing."""
     recorder = Recorder()
-    run_locally(program, Roster(NAMES[:2]), [((),), (["a"],), (["a"],)], SETTINGS, recorder)
+    run_locally(program, Roster(NAMES[:2]), [((),), (["a"],), (["a"],)], patient(), recorder)
     assert {frame.kind for frame in recorder.received(frozenset({COORDINATOR}))} == {Kind.HELLO}
 
 
@@ -158,7 +162,7 @@ def test_a_few_guesses_are_not_answered() -> None:
     """A P_1 that asks about fewer ids than there have to be in common, and does not mind, gets no point back."""
     private = [((), 1, None), (["b"], 1, None), *((ids, 2, None) for ids in LISTS[1:])]
     recorder = Recorder()
-    ended = run_roles(program, Roster(NAMES[:3]), private, SETTINGS, recorder)
+    ended = run_roles(program, Roster(NAMES[:3]), private, patient(), recorder)
     assert [type(one.error) for one in ended[1:]] == [PeerFailedError, UserError, UserError]
     assert COMMON not in {entry.name for entry in ended[ACTIVE].ledger}
     sent = {

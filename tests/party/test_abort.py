@@ -30,14 +30,14 @@ from patience import patience
 from support.property_tests import examples
 
 ROSTER = Roster(("bank", "telecom"))
-SETTINGS = SessionSettings(deadline=patience(5))
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\r\nfine \u202eno"
 
 
 def communicators() -> list[Communicator]:
     """Return everybody's, over queues in memory."""
-    hub = MemoryHub(ROSTER.links(), SETTINGS.max_queued_bytes)
-    return [Communicator(hub.end(role), ROSTER, role, SETTINGS, Meter()) for role in ROSTER.roles]
+    settings = SessionSettings(deadline=patience(5))
+    hub = MemoryHub(ROSTER.links(), settings.max_queued_bytes)
+    return [Communicator(hub.end(role), ROSTER, role, settings, Meter()) for role in ROSTER.roles]
 
 
 def heard(*texts: bytes) -> PeerFailedError:

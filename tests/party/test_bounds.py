@@ -24,7 +24,12 @@ from mpfedxgb.tree.split import TREE_SHAPE
 from patience import patience
 from support.small_trainings import models, training_of
 
-SETTINGS = SessionSettings(deadline=patience(20.0))
+
+def patient() -> SessionSettings:
+    """Return settings whose deadline only a hang reaches, by the load of this moment."""
+    return SessionSettings(deadline=patience(20.0))
+
+
 Change = Callable[[np.ndarray[Any, Any]], Any]
 
 
@@ -88,7 +93,7 @@ def test_a_training(name: str, change: Change, named: str) -> None:
     if name == FEATURE_SIZES:
         training = replace(training, params=replace(training.params, security="paper", min_child_weight=0.0))
     private = [(*own, NothingKept()) for own in training.private]
-    expect(run_roles(lying(secure_train, name, change), 2, private, SETTINGS), named)
+    expect(run_roles(lying(secure_train, name, change), 2, private, patient()), named)
 
 
 def everywhere(place: tuple[int, ...], value: int) -> Change:
@@ -127,7 +132,7 @@ def test_a_scoring(name: str, change: Change, named: str) -> None:
         secure_predict(party, *own)
         party.tell_everyone("end", None if party.is_coordinator else [0])  # as sessions end: all together
 
-    expect(run_roles(lying(program, name, change), 2, private, SETTINGS), named)
+    expect(run_roles(lying(program, name, change), 2, private, patient()), named)
 
 
 def test_own_sizes_are_the_users_business() -> None:
@@ -136,7 +141,7 @@ def test_own_sizes_are_the_users_business() -> None:
     def program(party: Party) -> None:
         check_numbers(party, 2, [3, 9], ("rows", 1, 8), ("columns", 0, 8))
 
-    outcomes = run_roles(program, 2, settings=SETTINGS)
+    outcomes = run_roles(program, 2, settings=patient())
     assert isinstance(outcomes[2].error, DoesNotFitError)
     assert str(outcomes[2].error) == "P2 told of 9 columns; from 0 to 8 are possible"
     assert all(isinstance(outcome.error, MpfedxgbError) for outcome in outcomes)
@@ -150,7 +155,7 @@ def test_lack_of_memory_is_told_by_its_kind() -> None:
             return len(np.empty(1 << 58, np.uint8))
         return int(party.tell_everyone("size", None if party.is_coordinator else [1]).sum())
 
-    outcomes = run_roles(program, 3, settings=SETTINGS)
+    outcomes = run_roles(program, 3, settings=patient())
     assert isinstance(outcomes[2].error, MemoryError)
     for role in (0, 1, 3):
         error = outcomes[role].error

@@ -27,7 +27,12 @@ from patience import patience
 LONG = 60.0
 """Deadline, in seconds, where nobody has to wait for it."""
 
-PATIENT = SessionSettings(deadline=patience(LONG))
+
+def patient() -> SessionSettings:
+    """Return settings whose deadline only a hang reaches, by the load of this moment."""
+    return SessionSettings(deadline=patience(LONG))
+
+
 NAMES = Roster(("bank", "shop", "telecom"), "broker")
 
 Trouble = Callable[[Party], None]
@@ -79,12 +84,12 @@ def run_beside_others(trouble: Trouble | None) -> tuple[Outcome[int | None], lis
     hub, others = MemoryHub(roster.links(), 1 << 20), {}
 
     def run(role: int) -> None:
-        others[role] = run_role(program, (), hub.end(role), roster, role, PATIENT)
+        others[role] = run_role(program, (), hub.end(role), roster, role, patient())
 
     threads = [threading.Thread(target=run, args=(role,)) for role in (0, 2)]
     for thread in threads:
         thread.start()
-    mine = run_role(program, (trouble,), hub.end(1), roster, 1, PATIENT)
+    mine = run_role(program, (trouble,), hub.end(1), roster, 1, patient())
     for thread in threads:
         thread.join(patience(LONG))
     return mine, [others[0], others[2]], hub
@@ -135,7 +140,7 @@ def test_a_handshake_that_fails_has_no_ledger() -> None:
 @pytest.mark.parametrize("roster", [3, NAMES], ids=["number", "names"])
 def test_all_roles_in_their_order(roster: Roster | int) -> None:
     """The coordinator first; a number makes a roster of so many; everyone has the same ledger."""
-    run = run_locally(program, roster, settings=PATIENT)
+    run = run_locally(program, roster, settings=patient())
     assert run.results == [None, 12, 12, 12]
     assert run.roster == (NAMES if isinstance(roster, Roster) else Roster.numbered(3))
     assert run.ledgers == [run.ledgers[0]] * 4
@@ -183,7 +188,7 @@ def test_the_caller_gets_the_error_it_began_with(role: int) -> None:
     """The very exception, with its text, and a note that says whose program it was."""
     mine = ValueError("row 17 is 4711")
     with pytest.raises(ValueError, match="4711") as caught:
-        run_locally(program, NAMES, in_trouble(role, fail(mine)), PATIENT)
+        run_locally(program, NAMES, in_trouble(role, fail(mine)), patient())
     assert caught.value is mine
     assert mine.__notes__ == [f"in the program of {NAMES.name(role)}"]
 
@@ -198,7 +203,7 @@ def test_of_several_errors_the_first_counts() -> None:
         raise ValueError("second")
 
     with pytest.raises(ValueError, match="first") as caught:
-        run_locally(program, 3, [(None,), (later,), (None,), (fail(ValueError("first")),)], PATIENT)
+        run_locally(program, 3, [(None,), (later,), (None,), (fail(ValueError("first")),)], patient())
     assert caught.value.__notes__ == ["in the program of P3"]
 
 
@@ -211,7 +216,7 @@ def test_who_returned_early_is_named() -> None:
             party.tell_everyone("second", None if party.is_coordinator else [2])
 
     with pytest.raises(PeerFinishedError, match="P2 ended while P1 waited") as caught:
-        run_locally(half, 3, [(False,), (False,), (True,), (False,)], PATIENT)
+        run_locally(half, 3, [(False,), (False,), (True,), (False,)], patient())
     assert caught.value.__notes__ == ["in the program of P1"]
 
 

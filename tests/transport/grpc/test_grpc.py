@@ -20,6 +20,7 @@ from mpfedxgb.transport import Transport
 from mpfedxgb.transport.grpc import GrpcTransport
 from mpfedxgb.transport.grpc.rendezvous import keep_alive_options
 from mpfedxgb.transport.grpc.wire_pb2 import Piece
+from patience import patience
 from support.loopback import Loopback, loopback, run_program
 
 
@@ -231,7 +232,7 @@ def test_a_paused_peer_is_lost_after_the_silence_that_the_settings_allow(two: Lo
 
     The paused role itself asks as often, and finds after its pause that it got no answer in time to its own questions.
     """
-    silence = 6.0
+    silence = patience(3.0)
     two.ports = [two.ports[0]] * 2  # whichever process listens, the other one finds it there
     with other_process(two, frozen, silence) as peer:
         end = two.connect(1 - frozen, silence=silence)
@@ -250,10 +251,11 @@ def test_a_paused_peer_is_lost_after_the_silence_that_the_settings_allow(two: Lo
 
 def test_roles_may_allow_different_silences(two: Loopback) -> None:
     """The one that asks every third of a second is not cut off for it by the one that asks every twenty seconds."""
+    silence = patience(1.0)
     with other_process(two, 1, 600.0):
-        end = two.connect(0, silence=1.0)
+        end = two.connect(0, silence=silence)
         assert end.receive(1, LONG) == b"here"
-        time.sleep(4.0)
+        time.sleep(2.5 * silence)  # more pings than grpc bears by default
         end.send(1, b"still there?", LONG)
         assert end.receive(1, LONG) == b"still there?"
         end.close()
