@@ -92,7 +92,7 @@ class Federation:
             Rows to evaluate on; the file in [data] evaluate if there is one. With security = "sealed" none of them may
             have the id of a training row: all participants look, and say how many do.
         restart : bool
-            Forget earlier attempts.
+            Forget this participant's checkpoints and begin again, which takes restart=True at every participant.
         callback : callable, object in XGBoost's form, or None
             At the active participant, called with a RoundReport after each round; or by its methods, as in the
             estimators.

@@ -103,8 +103,8 @@ class Checkpoints:
                 return line.rounds
         if lines:
             raise _DamagedError(
-                f"the checkpoint {self._path} is damaged, and no round in it can be used. Remove the folder "
-                f"{self.folder} to begin again, or put a copy of it back"
+                f"the checkpoint {self._path} is damaged, and no round in it can be used. Put a copy of it back; "
+                "or begin again with --restart at every participant"
             )
         return 0
 
@@ -185,7 +185,7 @@ class Checkpoints:
         if older:
             raise CheckpointError(
                 f"the checkpoint {older[0]} is of an older version of mpfedxgb; finish the training with that version, "
-                f"or remove the folder {self.folder} to begin again"
+                "or begin again with --restart at every participant"
             )
         if not self._path.is_file():
             return []
@@ -200,8 +200,8 @@ class Checkpoints:
             return _first_line(self.belongs_to)
         if rounds >= len(lines):
             raise CheckpointError(
-                f"{rounds} rounds are asked for and {self._path} holds {max(0, len(lines) - 1)}; remove all roles' "
-                "checkpoints of this session to begin again"
+                f"{rounds} rounds are asked for and {self._path} holds {max(0, len(lines) - 1)}; begin again "
+                "with --restart at every participant"
             )
         return lines[rounds]
 
@@ -222,7 +222,7 @@ class Checkpoints:
         except _DamagedError as error:  # the others have nothing later, and here is nothing as old
             raise _DamagedError(
                 f"{error}, and the participants have no later round in common; put a copy of it back, or begin again "
-                "with --restart"
+                "with --restart at every participant"
             ) from None
 
     def _margins(self, line: _Line) -> npt.NDArray[np.int64] | None:
@@ -335,13 +335,13 @@ def _whole_lines(content: bytes, path: Path, belongs_to: dict[str, Any]) -> Iter
             _check_rules(plain["belongs_to"], belongs_to, path)
             raise CheckpointError(
                 f"the checkpoint {path} is of another training: {' and '.join(foreign)} changed since. Choose another "
-                f"session name, or remove the folder {path.parent}"
+                "session name, or begin again with --restart at every participant"
             )
         yield last
     if last is None:
         raise _DamagedError(
-            f"the checkpoint {path} is damaged from its beginning. Remove the folder {path.parent} to begin again, or "
-            "put a copy of it back"
+            f"the checkpoint {path} is damaged from its beginning. Put a copy of it back; or begin again with "
+            "--restart at every participant"
         )
 
 
@@ -353,7 +353,7 @@ def _check_rules(theirs: dict[str, Any], mine: dict[str, Any], path: Path) -> No
         raise CheckpointError(
             f"the checkpoint {path} is of a training by the rules of XGBoost {old}, and this version of mpfedxgb goes "
             f"by those of {new}, so the other trees would follow other rules. Finish it with the version that began "
-            "it, or begin again with --restart"
+            "it, or begin again with --restart at every participant"
         )
 
 

@@ -41,7 +41,7 @@ def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> 
     except ValueError:
         key = b""
     if len(key) != count:
-        raise CheckpointError(f"{path} is damaged; put a copy back, or remove the folder {folder} to begin again")
+        raise CheckpointError(f"{path} is damaged; put a copy back, or begin again with --restart at every participant")
     return key
 
 

@@ -62,7 +62,7 @@ def read_common(folder: Path, belongs_to: dict[str, Any]) -> CommonRound:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise CheckpointError(
             f"{path} is damaged, so that nobody knows which round all participants had; put a copy of it back, or "
-            "begin again with --restart"
+            "begin again with --restart at every participant"
         ) from None
     return kept if content["belongs_to"] == belongs_to else CommonRound()
 

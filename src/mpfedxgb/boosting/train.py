@@ -158,7 +158,8 @@ def _check_mark(party: Party, mark: str) -> None:
     if others:
         raise CheckpointError(
             f"{', '.join(others)} and {party.roster.name(ACTIVE)} have kept rounds of different attempts, and shares "
-            "of one do not fit those of another; put the newest checkpoints back, or begin again with --restart"
+            "of one do not fit those of another; put the newest checkpoints back, or begin again with --restart at "
+            "every participant"
         )
 
 

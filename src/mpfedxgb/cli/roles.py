@@ -32,7 +32,8 @@ Restart = Annotated[
     bool,
     typer.Option(
         "--restart/--resume",
-        help="Forget this role's checkpoints and begin again; or go on after the last round that all roles have.",
+        help="Forget this role's checkpoints and begin again, which takes --restart at every participant; or go on "
+        "after the last round that all of them have.",
     ),
 ]
 
