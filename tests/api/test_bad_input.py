@@ -462,6 +462,13 @@ def test_what_xgboost_has_and_we_refuse(name: str) -> None:
         FedXGBClassifier(**refused)
 
 
+def test_verbosity_may_be_none_as_in_xgboost() -> None:
+    """None is XGBoost's default, so scripts pass it on."""
+    x = np.arange(40.0).reshape(20, 2)
+    model = FedXGBClassifier(n_estimators=1, max_depth=1, max_bin=4, verbosity=None).fit(x, np.arange(20) % 2)
+    assert model.run_.trees == 1
+
+
 @pytest.mark.parametrize(("name", "values"), [*CHANGES_NOTHING.items(), *((name, (None,)) for name in REFUSED)])
 def test_what_xgboost_has_and_changes_nothing(name: str, values: tuple[Any, ...]) -> None:
     """Values that say what is done anyway are taken, by a constructor and by set_params, and not kept."""

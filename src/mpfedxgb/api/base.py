@@ -100,7 +100,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         spool: str | Path | None = None,
         topology: str = "star",
         client: Any = None,
-        verbosity: int = 0,
+        verbosity: int | None = 0,
     ) -> None:
         self.participants = participants
         self.id = id
@@ -238,7 +238,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             client=self.client,
             continues=start is not None,
         )
-        with watch(self.verbosity, new_rounds) as watcher:
+        with watch(self.verbosity or 0, new_rounds) as watcher:
             labels = Labels(
                 y=y,
                 weight=weight,

@@ -97,7 +97,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     client : distributed.Client or None
         A Dask cluster whose workers hold the rows, bins and masked matrices, and compute over them; the model is the
         same. None: this process does.
-    verbosity : int
+    verbosity : int or None
         1 shows a progress bar.
 
     Attributes

@@ -95,7 +95,8 @@ def _fewer_candidates(
     """Return remedies: which max_bin would do, with which candidate columns of numbers grow, and fewer categories."""
     fixed = of_categories or (0,) * len(sizes.columns)
     count = sum(fixed)
-    group = f"group rare categories, which have {count} of them and heed no max_bin, " if count else ""
+    which = f"({count} candidate columns are categories, which max_bin does not limit)"
+    group = f"group rare categories {which}, " if count else ""
     bins = params.max_bin
     while bins > 2:
         bins = bins * 3 // 4
