@@ -17,7 +17,7 @@ _LOAD = Path("/proc/loadavg")
 
 
 def patience(seconds: float) -> float:
-    """Return a limit of so many seconds on a quiet machine for a wait that begins now."""
+    """Return a limit, given in seconds of a quiet machine, for a wait that begins now."""
     return seconds * slowdown()
 
 

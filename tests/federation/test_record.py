@@ -242,7 +242,7 @@ def test_torn_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_flipped_byte_of_a_record_goes_unreported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of 600 flipped bytes each is reported by whoever reads the record; 120 were not, and changed what it says."""
+    """Of 600 flipped bytes each is reported to the reader of the record; 120 were not, and changed what it says."""
     places = organisations(tmp_path, monkeypatch)
     train_all(places)
     settings = places.settings(2)

@@ -101,7 +101,7 @@ class Pair:
         self.names = ("coordinator", "bank")
 
     def issue(self, name: str, seconds: float) -> None:
-        """Give a role a new certificate for so many seconds."""
+        """Give a role a new certificate that is valid for some seconds."""
         self.authority.renew(self.folder / name, name, days=seconds * SECOND)  # type: ignore[arg-type] # a part of one
 
     def settings(self, role: int, **changes: object) -> ConnectionSettings:
