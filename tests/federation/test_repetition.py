@@ -105,9 +105,10 @@ def test_auxiliaries_keep_their_rounds_when_p1_says_it_has_none(
 
 
 def test_a_p1_that_walks_back_round_by_round_gets_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was agreed on once is the least ever after, though later rounds were never kept."""
+    """What was agreed on once is the least ever after. Of two rounds that others keep, the last can be made again."""
     places = organisations(tmp_path, monkeypatch)
     stop_in(places, 3)
+    assert Checkpoints(places.state(2) / "checkpoints", {}).newest() == 2
     newest = Checkpoints.newest
     for claimed, allowed in ((1, True), (0, False), (1, True)):
         with monkeypatch.context() as patch:
