@@ -16,7 +16,7 @@ import pytest
 from contracts.transport_contract import Call
 from mpfedxgb import Federation, FedXGBClassifier, join
 from mpfedxgb.data.ids import IdRule
-from mpfedxgb.errors import CheckpointError, DataError, FrameError, SettingsError
+from mpfedxgb.errors import CheckpointError, DataError, FrameError, HandshakeError, SettingsError
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.aligning import Terms, agree_on_terms, let_all_keep
 from mpfedxgb.federation.alignment import alignment_path, rows_in_common
@@ -211,7 +211,7 @@ def test_terms_that_differ(places: Organisations, theirs: str, says: str) -> Non
 def test_terms_that_are_none() -> None:
     """Whatever a peer sends in their place is an error with its name."""
     terms = Terms(IdRule(), 20, ("train",))
-    for blob in (b"", b"[1]", b"7", b"{", b"[" * 4000, b"x" * 5000):
+    for blob in (b"", b"[1]", b"7", b"{", b"[" * 4000, b"x" * 5000, b"[[1, 2]]", b"[[null, 1]]"):
 
         def program(party: Party, blob: bytes = blob) -> None:
             if party.is_coordinator:
@@ -226,6 +226,23 @@ def test_terms_that_are_none() -> None:
         error = run_roles(program, 2)[1].error
         assert isinstance(error, FrameError), (blob[:9], error)
         assert "P2 sent terms of an alignment that cannot be read" in str(error)
+
+
+def test_terms_with_a_name_that_no_terminal_should_obey() -> None:
+    """What a peer calls its terms is written without what a terminal or a log would obey."""
+    terms = Terms(IdRule(), 20, ("train",))
+
+    def program(party: Party) -> None:
+        if party.is_active:
+            agree_on_terms(party, terms)
+        elif not party.is_coordinator:
+            party.step("terms")
+            party.communicator.receive(1)  # or else P_1 may find it gone
+            party.communicator.send([1], [np.frombuffer(b'{"\\u001b[2J\\n": 1}', np.uint8)])
+
+    error = run_roles(program, 2)[1].error
+    assert isinstance(error, HandshakeError)
+    assert str(error).isprintable()
 
 
 def test_an_end_in_another_form() -> None:

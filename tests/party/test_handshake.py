@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from dataclasses import replace
 from typing import Any
@@ -425,6 +426,18 @@ def test_greetings_that_are_none(arrays: list[bytes], message: str) -> None:
     assert not [block for sender, _, block in blocks if sender == 0]
 
 
+def test_greetings_as_deep_as_can_still_be_read() -> None:
+    """One that is too deep to be written again differs all the same, by name."""
+    limit = sys.getrecursionlimit()
+    for depth in range(limit - 200, limit):
+        words = greeting(session="@").replace(b'"@"', b"[" * depth + b"]" * depth)
+        communicators, _ = make_communicators()
+        communicators[1].advance("handshake")
+        communicators[1].send([0], [octets(words), octets(NONCE)], Kind.HELLO)
+        with pytest.raises(HandshakeError, match=r"cannot be read|do not agree on the session"):
+            shake_hands(communicators[0])
+
+
 def test_the_greeting_by_hand_is_a_good_one() -> None:
     """The helper of the test above differs from a real greeting in nothing but the fault."""
     communicators, _ = make_communicators()
@@ -471,6 +484,7 @@ AGREEMENTS = [
     (agreement(link=[1]), UNREADABLE),
     (agreement(link=[-1, 10]), UNREADABLE),
     (agreement(link=["1", 10]), UNREADABLE),
+    (agreement(link=[10**400, 10]), UNREADABLE),
     (agreement(max_frame_bytes="4096"), NEVER),
     (agreement(max_frame_bytes=(1 << 30) + 1), NEVER),
 ]

@@ -86,13 +86,15 @@ def _compare(party: Party, peer: int, arrays: tuple[Array, ...], terms: Terms) -
     try:
         if len(arrays) != 1 or arrays[0].nbytes > _MOST_TERMS:
             raise ValueError("no terms")
-        theirs = dict(json.loads(arrays[0].tobytes()))
-    except (ValueError, TypeError, RecursionError):
+        theirs = json.loads(arrays[0].tobytes())
+        if not isinstance(theirs, dict):
+            raise ValueError("no terms")
+    except (ValueError, RecursionError):
         raise FrameError(f"{name} sent terms of an alignment that cannot be read") from None
     mine = terms.to_dict()
     for key in sorted({*mine, *theirs}):
         if mine.get(key) != theirs.get(key):
-            where = "[data] has the tables" if key == "tables" else f"[align] {str(key)[:20]} is"
+            where = "[data] has the tables" if key == "tables" else f"[align] {printable(key[:20])} is"
             raise HandshakeError(
                 f"{where} {printable(shown(theirs.get(key)))} at {name} and {shown(mine.get(key))} at {party.name}; "
                 "make it the same at all participants"

@@ -189,7 +189,10 @@ def _difference(key: str, theirs: Any, mine: Any, name: str, me: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False) if value is not _NONE else "not there"
+    try:
+        text = json.dumps(value, ensure_ascii=False) if value is not _NONE else "not there"
+    except RecursionError:  # of a peer that nests as deep as can still be read
+        text = "too deep to show"
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
@@ -217,7 +220,7 @@ def _read_agreement(comm: Communicator, blob: bytes) -> dict[str, Any]:
         agreed: dict[str, Any] = dict(json.loads(blob))
         protocol, attempt, limit = agreed["protocol"], agreed["attempt"], agreed["max_frame_bytes"]
         agreed["link"] = Link(*agreed["link"])
-    except (ValueError, TypeError, KeyError, RecursionError, SettingsError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, SettingsError):
         raise HandshakeError(f"{name} sent an agreement that cannot be read") from None
     mine = comm.settings
     sound = protocol in PROTOCOLS and _is_attempt(attempt) and _is_limit(limit)
