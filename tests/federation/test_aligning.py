@@ -220,8 +220,8 @@ def test_terms_that_are_none() -> None:
                 agree_on_terms(party, terms)
                 return
             party.step("terms")
-            party.communicator.receive(1)
-            party.communicator.send([1], [np.frombuffer(blob, np.uint8)])
+            party._communicator.receive(1)
+            party._communicator.send([1], [np.frombuffer(blob, np.uint8)])
 
         error = run_roles(program, 2)[1].error
         assert isinstance(error, FrameError), (blob[:9], error)
@@ -237,8 +237,8 @@ def test_terms_with_a_name_that_no_terminal_should_obey() -> None:
             agree_on_terms(party, terms)
         elif not party.is_coordinator:
             party.step("terms")
-            party.communicator.receive(1)  # or else P_1 may find it gone
-            party.communicator.send([1], [np.frombuffer(b'{"\\u001b[2J\\n": 1}', np.uint8)])
+            party._communicator.receive(1)  # or else P_1 may find it gone
+            party._communicator.send([1], [np.frombuffer(b'{"\\u001b[2J\\n": 1}', np.uint8)])
 
     error = run_roles(program, 2)[1].error
     assert isinstance(error, HandshakeError)
@@ -251,7 +251,7 @@ def test_an_end_in_another_form() -> None:
     def program(party: Party) -> None:
         if party.is_active:
             party.step("aligned")
-            party.communicator.send([2], [np.zeros(3, np.uint8)])
+            party._communicator.send([2], [np.zeros(3, np.uint8)])
         elif not party.is_coordinator:
             let_all_keep(party)
 

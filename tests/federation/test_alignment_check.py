@@ -158,8 +158,8 @@ def test_a_salt_of_another_form(salt: list[Any]) -> None:
     def program(party: Party) -> None:
         if party.is_active:
             party.step("align")
-            party.communicator.send(party.others, salt)
-            party.communicator.receive(2)
+            party._communicator.send(party.others, salt)
+            party._communicator.receive(2)
         else:
             check_alignment(party, [ids(PEOPLE)])
 
@@ -186,9 +186,9 @@ def test_an_answer_of_another_form(answer: list[Any]) -> None:
     def program(party: Party) -> None:
         if party.role == 2:
             party.step("align")
-            party.communicator.receive(1)
-            party.communicator.send([1], answer)
-            party.communicator.receive(1)
+            party._communicator.receive(1)
+            party._communicator.send([1], answer)
+            party._communicator.receive(1)
         else:
             check_alignment(party, [] if party.is_coordinator else [ids(PEOPLE)])
 
@@ -232,10 +232,10 @@ def test_an_unknown_kind_of_session(kind: int) -> None:
     def program(party: Party) -> None:
         if party.is_active:
             party.broadcast(KIND_OF_SESSION, [kind])
-            party.communicator.receive(2)
+            party._communicator.receive(2)
         else:
             _agree_on_kind(party, 0 if party.is_coordinator else TRAINING)
-            party.communicator.receive(1)
+            party._communicator.receive(1)
 
     outcomes = run_roles(program, 2, settings=patient())
     assert all("P1 began a session of an unknown kind" in str(outcome.error) for outcome in outcomes)

@@ -527,7 +527,7 @@ def test_garbled_lists_of_people(arrays: list[Any]) -> None:
             party.broadcast(BATCH, [2])
             party.step("ids")
             if party.is_active:
-                party.communicator.send([2], arrays)
+                party._communicator.send([2], arrays)
             party.tell_everyone(NOT_FOUND, None if party.is_coordinator else [0])
 
     outcomes = run_roles(program, 2, settings=SessionSettings(deadline=patience(WAIT)))
@@ -635,16 +635,16 @@ def test_what_an_auxiliary_said_cannot_be_passed_on_otherwise(name: str, column:
     name = MODEL if name == "model" else name
 
     def lie(party: Party, service: Service) -> None:
-        plain = party.communicator.send
+        plain = party._communicator.send
 
         def send(peers: Iterable[int], arrays: Sequence[Any], kind: Kind = Kind.DATA) -> None:
-            if party.communicator.label == f"tell {name}" and peers == party.others:
+            if party.label == f"tell {name}" and peers == party.others:
                 changed = arrays[0].copy()
                 changed[:, column if column is not None else slice(None)] += 1
                 arrays = [changed]
             plain(peers, arrays, kind)
 
-        party.communicator.send = send  # type: ignore[method-assign]
+        party._communicator.send = send  # type: ignore[method-assign]
         run_scoring(party, service)
 
     with (

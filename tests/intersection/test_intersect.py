@@ -190,7 +190,7 @@ def changed(change: Callable[[str, list[Any]], list[Any]]) -> Callable[[Party], 
     """Return what makes a role send something else: given the step's label and the arrays, what goes out."""
 
     def meddle(party: Party) -> None:
-        communicator, send = party.communicator, party.communicator.send
+        communicator, send = party._communicator, party._communicator.send
 
         def other(peers: Any, arrays: Any, kind: Kind = Kind.DATA) -> None:
             send(peers, change(communicator.label, list(arrays)), kind)
@@ -290,7 +290,7 @@ def test_a_role_that_falls_silent() -> None:
     """The others wait no longer than the deadline, and name it."""
 
     def silent(party: Party) -> None:
-        communicator, send = party.communicator, party.communicator.send
+        communicator, send = party._communicator, party._communicator.send
 
         def other(peers: Any, arrays: Any, kind: Kind = Kind.DATA) -> None:
             if communicator.label.endswith(("keys of pads", "sizes")):

@@ -113,7 +113,7 @@ def hold_everything(party: Party, value: int) -> list[object]:
     return [
         party,
         party.keys,
-        party.communicator,
+        party._communicator,
         party.meter,
         party.ledger,
         party.roster,

@@ -113,15 +113,15 @@ def test_phases_are_part_of_the_step() -> None:
         with party.phase("tree 3"):
             with party.phase("gain"):
                 party.step("multiply")
-                labels.append(party.communicator.label)
+                labels.append(party.label)
             try:
                 with party.phase("leaf"):
                     raise ZeroDivisionError
             except ZeroDivisionError:
                 party.step("reveal")
-                labels.append(party.communicator.label)
+                labels.append(party.label)
         party.step("announce")
-        return [*labels, party.communicator.label, repr(party)]
+        return [*labels, party.label, repr(party)]
 
     results = run_locally(program, 2).results
     assert results[1] == ["tree 3/gain/multiply", "tree 3/reveal", "announce", "Party(P1, step 4)"]
@@ -287,7 +287,7 @@ def test_announcements_are_integers() -> None:
     party, communicator, _ = connected()
     coordinator = Party(communicator, Keyring({1: bytes(32), 2: bytes(32)}, b"context"))
     party.step("announce owners")
-    party.communicator.send([0], [np.zeros(1, np.uint64)], Kind.ANNOUNCE)
+    party._communicator.send([0], [np.zeros(1, np.uint64)], Kind.ANNOUNCE)
     with pytest.raises(FrameError, match=r"malformed owners from P1: got uint64\(.*\), expected int64\("):
         coordinator.announce("owners", None)
 

@@ -19,11 +19,10 @@ from mpfedxgb.federation.settings.toml import shown
 from mpfedxgb.intersection.group import Group
 from mpfedxgb.intersection.intersect import Marks, Progress, intersect
 from mpfedxgb.intersection.pads import agree_on_pads
-from mpfedxgb.party.communicator import Array
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import U8
-from mpfedxgb.transport.frame import check_form
+from mpfedxgb.transport.frame import Array
 
 NAMES = {"train": "training", "evaluate": "evaluation"}
 """Which tables are aligned, by their key in [data], and what messages call their rows."""
@@ -69,16 +68,15 @@ def agree_on_terms(party: Party, terms: Terms | None) -> None:
     if terms is None:
         assert party.is_coordinator
         return
-    party.meter.now.rounds += 1
-    party.meter.now.hops += 2
+    party.count(rounds=1, hops=2)
     mine = np.frombuffer(json.dumps(terms.to_dict(), sort_keys=True).encode(), np.uint8)
     if party.is_active:
-        party.communicator.send(party.others, [mine])
+        party.send_bytes(party.others, [mine])
         for m in party.others:
-            _compare(party, m, party.communicator.receive(m), terms)
+            _compare(party, m, party.receive_bytes(m), terms)
         return
-    _compare(party, ACTIVE, party.communicator.receive(ACTIVE), terms)
-    party.communicator.send([ACTIVE], [mine])
+    _compare(party, ACTIVE, party.receive_bytes(ACTIVE), terms)
+    party.send_bytes([ACTIVE], [mine])
 
 
 def _compare(party: Party, peer: int, arrays: tuple[Array, ...], terms: Terms) -> None:
@@ -135,12 +133,11 @@ def let_all_keep(party: Party) -> None:
     Rounds: 1. Sent: nothing by an auxiliary, 8 bytes by P_1. Reveals: nothing.
     """
     party.step("aligned")
-    party.meter.now.rounds += 1
-    party.meter.now.hops += 1
+    party.count(rounds=1, hops=1)
     if party.is_active:
-        party.communicator.send(party.others, [np.ones(1, np.int64)])
+        party.send_bytes(party.others, [np.ones(1, np.int64)])
         return
     active = party.roster.name(ACTIVE)
-    (told,) = check_form(active, "end of the alignment", party.communicator.receive(ACTIVE), (np.int64, (1,)))
+    (told,) = party.receive_bytes(ACTIVE, (np.int64, (1,)), name="end of the alignment")
     if told[0] != 1:
         raise FrameError(f"malformed end of the alignment from {active}: got {told[0]}, expected 1")

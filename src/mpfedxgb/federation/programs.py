@@ -35,7 +35,6 @@ from mpfedxgb.protocols.local_rows import LocalRows
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.protocols.storage import Storage
 from mpfedxgb.ring.prg import os_entropy
-from mpfedxgb.transport.frame import check_form
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
 
@@ -154,21 +153,20 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
     """
     party.step("align")
     active = party.roster.name(ACTIVE)
-    party.ledger.record(ID_DIGEST, active, len(party.others) * 2)
+    party.record(ID_DIGEST, ACTIVE, len(party.others) * 2)
     if party.is_coordinator:
         return
-    party.meter.now.rounds += 1
-    party.meter.now.hops += 2
+    party.count(rounds=1, hops=2)
     if not party.is_active:
-        salt = check_form(active, "salt", party.communicator.receive(ACTIVE), (np.uint8, (SALT_BYTES,)))
-        party.communicator.send([ACTIVE], [*_digests(ids, salt[0].tobytes())])
+        salt = party.receive_bytes(ACTIVE, (np.uint8, (SALT_BYTES,)), name="salt")
+        party.send_bytes([ACTIVE], [*_digests(ids, salt[0].tobytes())])
         return
     salt_bytes = os_entropy(SALT_BYTES)
-    party.communicator.send(party.others, [np.frombuffer(salt_bytes, np.uint8)])
+    party.send_bytes(party.others, [np.frombuffer(salt_bytes, np.uint8)])
     counts, digests = _digests(ids, salt_bytes)
     for m in party.others:
         forms = ((counts.dtype, counts.shape), (digests.dtype, digests.shape))
-        arrays = check_form(party.roster.name(m), ID_DIGEST, party.communicator.receive(m), *forms)
+        arrays = party.receive_bytes(m, *forms, name=ID_DIGEST)
         check_numbers(party, m, arrays[0].tolist(), *(("rows", 0, MOST_ROWS),) * 2)
         for i, what in enumerate(("training", "evaluation")):
             if (arrays[1][i] != digests[i]).any() or arrays[0][i] != counts[i]:

@@ -22,7 +22,7 @@ def prepare_for(settings: RoleSettings, party: Party, note: Callable[[Mapping[st
     """
 
     def on_sizes(sizes: TableSizes) -> None:
-        basis = Basis(settings.training, sizes, settings.roster, party.communicator.settings, keeps_rounds=True)
+        basis = Basis(settings.training, sizes, settings.roster, party.settings, keeps_rounds=True)
         told = foretold_of(basis, party.role)
         if told is not None:
             _log.info("%s", told.summary)

@@ -22,7 +22,6 @@ from mpfedxgb.data.table import Column, Table
 from mpfedxgb.errors import DataError, FederationError, FrameError, HandshakeError, RefusedError
 from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.party.bounds import MOST_CLASSES, MOST_ROWS, check_numbers
-from mpfedxgb.party.communicator import AROUND_BYTES
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.fixed import decode_fixed
@@ -162,7 +161,7 @@ def score_batches(party: Party, service: Service | None) -> None:
         service.begun.set()
     _check_models(party, service)
     ready = _prepare(party, service, _agree_on_classes(party, service))
-    pause = party.communicator.settings.deadline / 3
+    pause = party.settings.deadline / 3
     so_far = {BATCHES: 0, ROWS_ASKED: 0, NOT_ANSWERED: 0}
     while True:
         size, request = STILL_THERE, None
@@ -263,17 +262,17 @@ def _share_ids(party: Party, request: _Request | None, size: int) -> list[str]:
     """Tell the auxiliaries which rows are meant; the coordinator never learns it."""
     party.step("ids")
     for m in party.others:
-        party.ledger.record(BATCH_IDS, party.roster.name(m), size)
+        party.record(BATCH_IDS, m, size)
     if party.is_coordinator:
         return []
-    party.meter.now.rounds += 1  # and no hop: they come right behind the size, on the same way
+    party.count(rounds=1)  # and no hop: they come right behind the size, on the same way
     if request is not None:
-        for text in _lists(request.keys, party.communicator.settings.max_frame_bytes - AROUND_BYTES):
-            party.communicator.send(party.others, [np.frombuffer(text, np.uint8)])
+        for text in _lists(request.keys, party.bytes_per_frame):
+            party.send_bytes(party.others, [np.frombuffer(text, np.uint8)])
         return list(request.keys)
     keys: list[str] = []
     while len(keys) < size:
-        arrays = party.communicator.receive(ACTIVE)
+        arrays = party.receive_bytes(ACTIVE)
         try:
             some = json.loads(arrays[0].tobytes())
         except (ValueError, IndexError, RecursionError):

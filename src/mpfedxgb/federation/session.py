@@ -31,8 +31,8 @@ from mpfedxgb.errors import (
 from mpfedxgb.federation.record import AttemptRecord
 from mpfedxgb.federation.room import prepare_for
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.party.communicator import Communicator, InterimFrames
-from mpfedxgb.party.local import Outcome, Program, run_role
+from mpfedxgb.party import InterimFrames
+from mpfedxgb.party.local import Outcome, Program, Stop, run_role
 from mpfedxgb.party.party import Party
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.prg import os_entropy
@@ -103,13 +103,13 @@ class Stopper:
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
-        self._communicator: Communicator | None = None
+        self._stop: Stop | None = None
         self._changing = threading.Lock()
 
-    def watch(self, communicator: Communicator) -> None:
-        """Note what an attempt talks with; raises the reason if it was stopped before it began."""
+    def watch(self, stop: Stop) -> None:
+        """Note how an attempt is ended; raises the reason if it was stopped before it began."""
         with self._changing:
-            self._communicator = communicator
+            self._stop = stop
             if self.error is not None:
                 raise self.error
 
@@ -117,10 +117,9 @@ class Stopper:
         """End the attempt that runs, and let no other begin."""
         with self._changing:
             self.error = self.error or error
-            running = self._communicator
-        if running is not None:
-            running.abort(error)
-            running.transport.close()
+            stop = self._stop
+        if stop is not None:
+            stop(error)
 
 
 def run_session(

@@ -9,7 +9,6 @@ do not show (zero-sharing of Kolesnikov et al., CCS 2017, in its form for augmen
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +21,7 @@ from mpfedxgb.intersection.dictionary import Places, Shape, look_up, write
 from mpfedxgb.intersection.group import POINT_BYTES, Group
 from mpfedxgb.intersection.oracles import SALT_BYTES, TAG_BYTES, Oracles
 from mpfedxgb.party.bounds import MOST_ROWS, check_numbers
-from mpfedxgb.party.communicator import Array
-from mpfedxgb.party.party import Party
+from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import U8, U64
 from mpfedxgb.ring.prg import os_entropy, shuffled
@@ -131,9 +129,9 @@ class _Mine:
 def _hear_sizes(party: Party, size: int, what: str, most: int) -> tuple[bytes, dict[int, int]]:
     """Send the salt, and hear how many ids every auxiliary has (1, at P_1)."""
     salt, sizes = os_entropy(SALT_BYTES), {}
-    party.communicator.send(party.others, [np.frombuffer(salt, np.uint8), np.array([size], np.int64)])
+    party.send_bytes(party.others, [np.frombuffer(salt, np.uint8), np.array([size], np.int64)])
     for m in party.others:
-        (told,) = _take(party, m, _SIZE)
+        (told,) = party.receive_bytes(m, _SIZE)
         check_numbers(party, m, told.tolist(), _ROWS)
         sizes[m] = int(told[0])
     _note_sizes(party)
@@ -144,12 +142,12 @@ def _hear_sizes(party: Party, size: int, what: str, most: int) -> tuple[bytes, d
 
 def _tell_size(party: Party, size: int, what: str, least: int, most: int) -> tuple[bytes, int]:
     """Return the salt and how many ids P_1 has, and tell it how many there are here (1, at an auxiliary)."""
-    salt, asked = _take(party, ACTIVE, (np.uint8, (SALT_BYTES,)), _SIZE)
+    salt, asked = party.receive_bytes(ACTIVE, (np.uint8, (SALT_BYTES,)), _SIZE)
     check_numbers(party, ACTIVE, asked.tolist(), _ROWS)
     _note_sizes(party)
     _refuse_few(what, int(asked[0]), least)  # P_1 learns which of a few ids all have, whatever `least` is
     _refuse_many(party, ACTIVE, what, int(asked[0]), most)
-    party.communicator.send([ACTIVE], [np.array([size], np.int64)])
+    party.send_bytes([ACTIVE], [np.array([size], np.int64)])
     return salt.tobytes(), int(asked[0])
 
 
@@ -167,11 +165,11 @@ def _have_evaluated(mine: _Mine, sizes: dict[int, int]) -> tuple[U64, dict[int, 
     for steps, (going, coming) in enumerate(zip([*chunks, None], [None, *chunks], strict=True)):
         if going is not None:
             points = group.from_hashes(mine.oracles.hashes(mine.ids[going]))
-            party.communicator.send(party.others, [group.multiply(scalar, points, party.name)])
+            party.send_bytes(party.others, [group.multiply(scalar, points, party.name)])
         if coming is not None:
             some = mine.ids[coming]
             for m in party.others:
-                (points,) = _take(party, m, (np.uint8, (len(some), POINT_BYTES)))
+                (points,) = party.receive_bytes(m, (np.uint8, (len(some), POINT_BYTES)))
                 points = group.multiply(back, points, party.roster.name(m))
                 masks, tags[m][coming] = mine.oracles.masks(some, points)
                 sums[coming] ^= masks
@@ -182,14 +180,14 @@ def _have_evaluated(mine: _Mine, sizes: dict[int, int]) -> tuple[U64, dict[int, 
 
 def _wait_for_others(party: Party, done: int, chunks: dict[int, int]) -> None:
     """Hear from auxiliaries with longer lists that they are at work, and tell all of them, until the last is done."""
-    told, pause = time.monotonic(), _BEAT * party.communicator.settings.deadline
+    told, pause = time.monotonic(), _BEAT * party.settings.deadline
     for i in range(done, max(chunks.values())):
         for m in (m for m, count in chunks.items() if i < count):
-            _take(party, m, (np.uint8, (0, POINT_BYTES)))
+            party.receive_bytes(m, (np.uint8, (0, POINT_BYTES)))
             if time.monotonic() - told >= pause:
-                party.communicator.send(party.others, [np.zeros(1, np.int64)])
+                party.send_bytes(party.others, [np.zeros(1, np.int64)])
                 told = time.monotonic()
-    party.communicator.send(party.others, [np.ones(1, np.int64)])
+    party.send_bytes(party.others, [np.ones(1, np.int64)])
 
 
 def _evaluate(mine: _Mine, asked: int) -> tuple[U64, U8]:
@@ -203,16 +201,16 @@ def _evaluate(mine: _Mine, asked: int) -> tuple[U64, U8]:
     total = max(len(theirs), len(own))
     for i in range(total):
         if i < len(theirs):
-            (points,) = _take(party, ACTIVE, (np.uint8, (theirs[i].stop - theirs[i].start, POINT_BYTES)))
-            party.communicator.send([ACTIVE], [group.multiply(key, points, active)])
+            (points,) = party.receive_bytes(ACTIVE, (np.uint8, (theirs[i].stop - theirs[i].start, POINT_BYTES)))
+            party.send_bytes([ACTIVE], [group.multiply(key, points, active)])
         if i < len(own):
             some = mine.ids[own[i]]
             points = group.multiply(key, group.from_hashes(mine.oracles.hashes(some)), party.name)
             values[own[i]], tags[own[i]] = mine.oracles.masks(some, points)
         if i >= len(theirs):
-            party.communicator.send([ACTIVE], [np.empty((0, POINT_BYTES), np.uint8)])
+            party.send_bytes([ACTIVE], [np.empty((0, POINT_BYTES), np.uint8)])
         mine.done(i + 1, total + 1)
-    while not _take(party, ACTIVE, (np.int64, (1,)))[0].any():
+    while not party.receive_bytes(ACTIVE, (np.int64, (1,)))[0].any():
         pass  # others are still at work
     return values, tags
 
@@ -220,7 +218,7 @@ def _evaluate(mine: _Mine, asked: int) -> tuple[U64, U8]:
 def _send_dictionary(mine: _Mine, values: U64, agreed: U8) -> None:
     """Send masks plus shares of zero (3, at an auxiliary): what two auxiliaries both add is gone from the sum."""
     _step(mine.party, "dictionaries", 1, 1)
-    mine.party.communicator.send([ACTIVE], [dictionary_of(mine.oracles, mine.ids, values, agreed)])
+    mine.party.send_bytes([ACTIVE], [dictionary_of(mine.oracles, mine.ids, values, agreed)])
 
 
 def dictionary_of(oracles: Oracles, ids: Sequence[str], masks: U64, agreed: U8, fill: U64 | None = None) -> U64:
@@ -237,7 +235,7 @@ def _add_dictionaries(mine: _Mine, sizes: dict[int, int], sums: U64) -> None:
     _step(mine.party, "dictionaries", 1, 1)
     for m, size in sizes.items():
         shape = Shape.of(size)
-        (tables,) = _take(mine.party, m, (np.uint64, shape.array))
+        (tables,) = mine.party.receive_bytes(m, (np.uint64, shape.array))
         for chunk in _chunks(len(mine.ids)):
             places = Places.read(mine.oracles.places(mine.ids[chunk], shape), shape)
             sums[chunk] ^= look_up(tables, places)
@@ -250,12 +248,12 @@ def _tell_common(mine: _Mine, what: str, sums: U64, tags: dict[int, U8], least: 
     common: Marks = (sums[:, 0] | sums[:, 1]) == 0
     count = int(common.sum())
     if count < least:
-        party.ledger.record(COMMON, party.name, count)
+        party.record(COMMON, party.role, count)
     _refuse_few(what, count, least)
-    party.ledger.record(COMMON, "participants", count)
+    party.record(COMMON, ALL, count)
     for m in party.others:
         told = tags[m][common]
-        party.communicator.send([m], [told[np.lexsort(told.T[::-1])]])
+        party.send_bytes([m], [told[np.lexsort(told.T[::-1])]])
     mine.done(1, 1)
     return common
 
@@ -264,7 +262,7 @@ def _hear_common(mine: _Mine, tags: U8, least: int) -> Marks:
     """Return which ids are common, as P_1 tells by their tags (4, at an auxiliary)."""
     party, active = mine.party, mine.party.roster.name(ACTIVE)
     _step(party, "common", 1, 1)
-    arrays = party.communicator.receive(ACTIVE, expected=tags.nbytes)
+    arrays = party.receive_bytes(ACTIVE, expected=tags.nbytes)
     count = len(arrays[0]) if len(arrays) == 1 and arrays[0].ndim else len(tags)
     check_form(active, COMMON, arrays, (np.uint8, (count, TAG_BYTES)))
     place = {tag.tobytes(): i for i, tag in enumerate(tags)}
@@ -274,27 +272,19 @@ def _hear_common(mine: _Mine, tags: U8, least: int) -> Marks:
         raise FrameError(f"{told_of}, which are not {least} or more different ones of {party.name}")
     common = np.zeros(len(mine.ids), np.bool_)
     common[told] = True
-    party.ledger.record(COMMON, "participants", len(told))
+    party.record(COMMON, ALL, len(told))
     mine.done(1, 1)
     return common
 
 
 def _step(party: Party, name: str, rounds: int, hops: int) -> None:
     party.step(name)
-    party.meter.now.rounds += rounds
-    party.meter.now.hops += hops
+    party.count(rounds=rounds, hops=hops)
 
 
 def _note_sizes(party: Party) -> None:
-    party.ledger.record(SIZES, "participants", 1)
-    party.ledger.record(SIZES, party.roster.name(ACTIVE), len(party.others))
-
-
-def _take(party: Party, peer: int, *forms: Form) -> tuple[Array, ...]:
-    """Return arrays of known types and shapes from a peer."""
-    expected = sum(np.dtype(kind).itemsize * math.prod(shape) for kind, shape in forms)
-    arrays = party.communicator.receive(peer, expected=expected)
-    return check_form(party.roster.name(peer), party.communicator.label, arrays, *forms)
+    party.record(SIZES, ALL, 1)
+    party.record(SIZES, ACTIVE, len(party.others))
 
 
 def _chunks(size: int) -> list[slice]:

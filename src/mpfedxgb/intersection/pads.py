@@ -12,11 +12,10 @@ import numpy as np
 
 from mpfedxgb.errors import FrameError
 from mpfedxgb.intersection.group import POINT_BYTES, Group
-from mpfedxgb.party.communicator import Array
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import COORDINATOR
 from mpfedxgb.ring.kernels import U8
-from mpfedxgb.transport.frame import Kind, check_form
+from mpfedxgb.transport.frame import Array, Kind, check_form
 from mpfedxgb.transport.topology import MESH
 
 MOST_LISTS = 2
@@ -37,8 +36,7 @@ def agree_on_pads(party: Party, group: Group, lists: int) -> list[U8 | None]:
     """
     party.step(_STEP)
     if len(party.others) > 1:
-        party.meter.now.rounds += 1
-        party.meter.now.hops += 1 if party.topology == MESH else 2
+        party.count(rounds=1, hops=1 if party.topology == MESH else 2)
     if party.is_active:
         return [None] * lists
     scalars = [group.scalar() for _ in range(lists)]
@@ -57,11 +55,11 @@ def agree_on_pads(party: Party, group: Group, lists: int) -> list[U8 | None]:
 def _exchanged(party: Party, mine: U8, others: list[int]) -> dict[int, U8]:
     """Return the public keys of the other auxiliaries, a row for each list."""
     if party.topology == MESH:
-        party.communicator.send(others, [mine])
-        return {m: _keys(party, m, party.communicator.receive(m), mine.shape) for m in others}
-    party.communicator.send([COORDINATOR], [mine], Kind.ANNOUNCE)
+        party.send_bytes(others, [mine])
+        return {m: _keys(party, m, party.receive_bytes(m), mine.shape) for m in others}
+    party.send_bytes([COORDINATOR], [mine], Kind.ANNOUNCE)
     shape = (len(party.others), *mine.shape)
-    everyone = _keys(party, COORDINATOR, party.communicator.receive(COORDINATOR, Kind.ANNOUNCE), shape)
+    everyone = _keys(party, COORDINATOR, party.receive_bytes(COORDINATOR, kind=Kind.ANNOUNCE), shape)
     first = party.others[0]
     if (everyone[party.role - first] != mine).any():
         raise FrameError(f"{party.roster.coordinator} passed on another key of {party.name} than it was sent")
@@ -75,12 +73,12 @@ def pass_keys_on(party: Party) -> None:
         return
     everyone: list[U8] = []
     for m in party.others:
-        arrays = party.communicator.receive(m, Kind.ANNOUNCE)
+        arrays = party.receive_bytes(m, kind=Kind.ANNOUNCE)
         lists = len(everyone[0]) if everyone else len(arrays[0]) if arrays and arrays[0].ndim else 0
         if not 1 <= lists <= MOST_LISTS:
             raise FrameError(f"{party.roster.name(m)} sent no public keys for an alignment")
         everyone.append(_keys(party, m, arrays, (lists, POINT_BYTES)))
-    party.communicator.send(party.others, [np.stack(everyone)], Kind.ANNOUNCE)
+    party.send_bytes(party.others, [np.stack(everyone)], Kind.ANNOUNCE)
 
 
 def _keys(party: Party, peer: int, arrays: tuple[Array, ...], shape: tuple[int, ...]) -> U8:

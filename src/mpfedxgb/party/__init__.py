@@ -1,5 +1,6 @@
 """Who is who, who counts, who may draw which mask; and `run_locally`, every role as a thread of this process."""
 
+from mpfedxgb.party.communicator import InterimFrames
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.local import LocalRun, Outcome, run_locally, run_roles
 from mpfedxgb.party.meter import Counts, Meter
@@ -11,6 +12,7 @@ __all__ = [
     "ALL",
     "COORDINATOR",
     "Counts",
+    "InterimFrames",
     "Ledger",
     "LocalRun",
     "Meter",

@@ -25,6 +25,8 @@ from mpfedxgb.transport.transport import Transport
 
 T = TypeVar("T")
 Program = Callable[..., T]
+Stop = Callable[[BaseException], None]
+"""Ends a role's run from another thread: the peers are told why, and it waits for them no more."""
 
 
 @dataclass(slots=True)
@@ -59,7 +61,7 @@ def run_role(
     make_source: MakeSource | None = None,
     private_key: bytes | None = None,
     first_wait: float = 0.0,
-    on_start: Callable[[Communicator], None] | None = None,
+    on_start: Callable[[Stop], None] | None = None,
 ) -> Outcome[T]:
     """Run one role from handshake to end over any transport; tell the peers if it fails.
 
@@ -70,9 +72,14 @@ def run_role(
     meter = Meter()
     communicator = Communicator(transport, roster, role, settings, meter, first_wait)
     outcome: Outcome[T] = Outcome(roster.name(role), meter, Ledger())
+
+    def stop(error: BaseException) -> None:
+        communicator.abort(error)
+        transport.close()
+
     try:
         if on_start is not None:
-            on_start(communicator)
+            on_start(stop)
         party = Party(communicator, shake_hands(communicator, make_source, private_key))
         outcome.ledger = party.ledger
         outcome.result = program(party, *private)

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.config import Link
+from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import FrameError
-from mpfedxgb.party.communicator import Array, Communicator
+from mpfedxgb.party.communicator import AROUND_BYTES, Array, Communicator
 from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
@@ -25,7 +25,7 @@ from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.bits import unpack_data
 from mpfedxgb.ring.prg import Source, draw
 from mpfedxgb.ring.ring import BIT, Ring, Shape
-from mpfedxgb.transport.frame import Kind, check_form
+from mpfedxgb.transport.frame import Form, Kind, check_form
 from mpfedxgb.transport.topology import MESH
 
 ALL = -1
@@ -42,7 +42,7 @@ class Party:
     """What a program is given as its first argument: identity, masks, corrections, messages, meter and ledger."""
 
     def __init__(self, communicator: Communicator, keys: Keyring) -> None:
-        self.communicator = communicator
+        self._communicator = communicator
         self.keys = keys
         self.meter = communicator.meter
         self.ledger = Ledger()
@@ -58,10 +58,10 @@ class Party:
         self._openings = 0
         self.corrected = ACTIVE
         """The participant whose share of what is dealt in this step the coordinator sends; they take turns."""
-        self._key_step, self._key_label = self.communicator.step, self.communicator.label
+        self._key_step, self._key_label = self._communicator.step, self._communicator.label
 
     def __repr__(self) -> str:
-        return f"Party({self.name}, step {self.communicator.step})"
+        return f"Party({self.name}, step {self._communicator.step})"
 
     @property
     def name(self) -> str:
@@ -94,14 +94,29 @@ class Party:
         return self.role == ACTIVE
 
     @property
+    def settings(self) -> SessionSettings:
+        """What the roles have agreed on for this session, and this role's own limits."""
+        return self._communicator.settings
+
+    @property
+    def label(self) -> str:
+        """Label of the step that this role is at, as frames carry it."""
+        return self._communicator.label
+
+    @property
+    def bytes_per_frame(self) -> int:
+        """How many bytes a message of one array may have to travel in one frame."""
+        return self.settings.max_frame_bytes - AROUND_BYTES
+
+    @property
     def topology(self) -> str:
         """How the participants are connected: over the active one, or each with each."""
-        return self.communicator.settings.topology
+        return self.settings.topology
 
     @property
     def link(self) -> Link:
         """What lies between the roles, as the active participant has announced it."""
-        return self.communicator.settings.link
+        return self.settings.link
 
     @property
     def others(self) -> range:
@@ -127,11 +142,11 @@ class Party:
     def step(self, operation: str) -> None:
         """Begin the next step of the program: new label, new keys."""
         self._label = "/".join((*self._scope, operation))
-        self.communicator.advance(self._label)
-        self._key_step, self._key_label = self.communicator.step, self.communicator.label
+        self._communicator.advance(self._label)
+        self._key_step, self._key_label = self._communicator.step, self._communicator.label
         self._sources.clear()
         self._openings = 0
-        self.corrected = turn(self.communicator.step, self.roster.size)
+        self.corrected = turn(self._communicator.step, self.roster.size)
 
     def alike(self, items: Iterable[T], size: Callable[[T], object]) -> Iterator[T]:
         """Yield items, of which those of one size cost the same: a rehearsal goes through one of each size."""
@@ -141,7 +156,7 @@ class Party:
         """Tell the openings of one step apart: from the second on, each is a step to the peers, under the same keys."""
         self._openings += 1
         if self._openings > 1:
-            self.communicator.advance(f"{self._label} #{self._openings}{' ' + what if what else ''}")
+            self._communicator.advance(f"{self._label} #{self._openings}{' ' + what if what else ''}")
 
     def _source(self, participant: int) -> Source:
         source = self._sources.get(participant)
@@ -220,11 +235,11 @@ class Party:
 
     def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
         """Send ring elements to peers, in one message each."""
-        self.communicator.send(peers, [_to_wire(array) for array in arrays])
+        self._communicator.send(peers, [_to_wire(array) for array in arrays])
 
     def receive(self, peer: int, specs: Sequence[Spec]) -> list[RingArray]:
         """Return ring elements from a peer; anything but the expected rings and shapes is an error."""
-        return self._elements(peer, self.communicator.receive(peer, expected=wire_bytes(specs)), specs)
+        return self._elements(peer, self._communicator.receive(peer, expected=wire_bytes(specs)), specs)
 
     def exchange(
         self, outgoing: Sequence[tuple[Sequence[int], Sequence[RingArray]]], expected: Mapping[int, Sequence[Spec]]
@@ -232,16 +247,50 @@ class Party:
         """Send peers ring elements, and return what peers have sent in the same step; see `Communicator.exchange`."""
         messages = [(peers, [_to_wire(array) for array in arrays]) for peers, arrays in outgoing]
         sizes = {peer: wire_bytes(specs) for peer, specs in expected.items()}
-        received = self.communicator.exchange(messages, sizes)
+        received = self._communicator.exchange(messages, sizes)
         return {peer: self._elements(peer, arrays, expected[peer]) for peer, arrays in received.items()}
 
     def _elements(self, peer: int, arrays: Sequence[Array], specs: Sequence[Spec]) -> list[RingArray]:
-        sender, name = self.roster.name(peer), self.communicator.label
+        sender, name = self.roster.name(peer), self._communicator.label
         check_form(sender, name, arrays, *((ring.dtype, wire_shape(ring, shape)) for ring, shape in specs))
         for array, (ring, _) in zip(arrays, specs, strict=True):
             if ring != BIT and not ring.holds(array):
                 raise FrameError(f"malformed {name} from {sender}: values outside {ring}")
         return [_from_wire(array, *spec) for array, spec in zip(arrays, specs, strict=True)]
+
+    def send_bytes(self, peers: Iterable[int], arrays: Sequence[Array], kind: Kind = Kind.DATA) -> None:
+        """Send arrays that are no ring elements, such as salts, digests and points, in one message to each peer."""
+        self._communicator.send(peers, arrays, kind)
+
+    def receive_bytes(
+        self, peer: int, *forms: Form, name: str = "", kind: Kind = Kind.DATA, expected: int = 0
+    ) -> tuple[Array, ...]:
+        """Return arrays from a peer; those of other types and shapes than `forms` are an error, which has the `name`.
+
+        Without forms the caller checks what came; it is at most one frame, or as many bytes as `expected`.
+        """
+        expected = expected or sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in forms)
+        arrays = self._communicator.receive(peer, kind, expected)
+        return check_form(self.roster.name(peer), name or self.label, arrays, *forms) if forms else arrays
+
+    def count(
+        self, rounds: int = 0, hops: int = 0, products: int = 0, mul_calls: int = 0, comparisons: int = 0
+    ) -> None:
+        """Count what a step costs beside its messages, which count themselves (see `Counts`)."""
+        now = self.meter.now
+        now.rounds += rounds
+        now.hops += hops
+        now.products += products
+        now.mul_calls += mul_calls
+        now.comparisons += comparisons
+
+    def note_plan(self, tournament: str, plan: str) -> None:
+        """Write down how a tournament is played."""
+        self.meter.plans[tournament] = plan
+
+    def record(self, name: str, receiver: int, count: int) -> None:
+        """Write on the ledger that `count` values become known to a role, or to ALL participants."""
+        self.ledger.record(name, "participants" if receiver == ALL else self.roster.name(receiver), count)
 
     def announce(self, name: str, values: npt.ArrayLike | None, shape: Shape | None = None) -> npt.NDArray[np.int64]:
         """Tell the coordinator a public value that all participants know already, and return it.
@@ -251,13 +300,13 @@ class Party:
         """
         self.step(f"announce {name}")
         if self.is_coordinator:
-            arrays = self.communicator.receive(ACTIVE, Kind.ANNOUNCE, MOST_ANNOUNCED_BYTES)
+            arrays = self._communicator.receive(ACTIVE, Kind.ANNOUNCE, MOST_ANNOUNCED_BYTES)
             wanted = shape if shape is not None or len(arrays) != 1 else arrays[0].shape
             (public,) = check_form(self.roster.name(ACTIVE), name, arrays, (np.int64, wanted or ()))
         else:
             public = np.asarray(values, np.int64)
             if self.is_active:
-                self.communicator.send([COORDINATOR], [public], Kind.ANNOUNCE)
+                self._communicator.send([COORDINATOR], [public], Kind.ANNOUNCE)
         self.keys.announce(name, np.ascontiguousarray(public).tobytes())
         self.ledger.record(name, self.roster.coordinator, public.size)
         self.on_reveal(name, public)
@@ -276,7 +325,7 @@ class Party:
             self.meter.now.rounds += 1
             self.meter.now.hops += 1
         if self.role == sender:
-            self.communicator.send([receiver], [numbers])
+            self._communicator.send([receiver], [numbers])
         elif self.role == receiver:
             numbers = self._numbers(sender, name, numbers.shape)
             self.on_reveal(name, numbers)
@@ -293,7 +342,7 @@ class Party:
             self.meter.now.rounds += 1
             self.meter.now.hops += 1
             if self.is_active:
-                self.communicator.send(self.others, [public])
+                self._communicator.send(self.others, [public])
             else:
                 public = self._numbers(ACTIVE, name, public.shape)
         public = self.announce(name, None if self.is_coordinator else public, public.shape)
@@ -314,14 +363,14 @@ class Party:
         rows = np.zeros(shape, np.int64) if mine is None else np.asarray(mine, np.int64)
         assert rows.shape == shape, (name, rows.shape, shape)
         if self.topology == MESH and not self.is_coordinator:
-            told = self.communicator.exchange([(self.peers, [rows])], dict.fromkeys(self.peers, rows.nbytes))
+            told = self._communicator.exchange([(self.peers, [rows])], dict.fromkeys(self.peers, rows.nbytes))
             others = {m: self._as_numbers(m, name, rows.shape, arrays) for m, arrays in told.items()}
             rows = np.stack([others.get(m, rows) for m in range(ACTIVE, self.roster.size + 1)])
         elif self.is_active:
             rows = np.stack([rows, *(self._numbers(m, name, rows.shape) for m in self.others)])
-            self.communicator.send(self.others, [rows])
+            self._communicator.send(self.others, [rows])
         elif not self.is_coordinator:
-            self.communicator.send([ACTIVE], [rows])
+            self._communicator.send([ACTIVE], [rows])
             own, rows = rows, self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
             if (rows[self.role - 1] != own).any():
                 raise FrameError(f"{self.roster.name(ACTIVE)} passed on {name} of {self.name} other than it was told")
@@ -340,14 +389,14 @@ class Party:
             self.meter.now.hops += 2
         if not self.is_active:
             self.send([ACTIVE], [])
-            check_form(self.roster.name(ACTIVE), what, self.communicator.receive(ACTIVE, Kind.ANNOUNCE))
+            check_form(self.roster.name(ACTIVE), what, self._communicator.receive(ACTIVE, Kind.ANNOUNCE))
             return
         for role in (COORDINATOR, *self.others):
             self.receive(role, [])
-        self.communicator.send([COORDINATOR, *self.others], [], Kind.ANNOUNCE)
+        self._communicator.send([COORDINATOR, *self.others], [], Kind.ANNOUNCE)
 
     def _numbers(self, peer: int, name: str, shape: Shape) -> npt.NDArray[np.int64]:
-        return self._as_numbers(peer, name, shape, self.communicator.receive(peer, expected=8 * math.prod(shape)))
+        return self._as_numbers(peer, name, shape, self._communicator.receive(peer, expected=8 * math.prod(shape)))
 
     def _as_numbers(self, peer: int, name: str, shape: Shape, arrays: Sequence[Array]) -> npt.NDArray[np.int64]:
         (numbers,) = check_form(self.roster.name(peer), name, arrays, (np.int64, shape))

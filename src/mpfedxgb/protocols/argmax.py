@@ -132,8 +132,7 @@ class _Play:
         fresh, dealt = self.layout.fresh(), self.layout.dealt()
         masks, shares = party.prepare([spec for _, spec in fresh], [spec for _, spec in dealt], self._deal)
         self.masks, self.dealt = _named(fresh, masks), _named(dealt, shares)
-        party.meter.now.products += 2 * self.layout.comparisons
-        party.meter.now.comparisons += self.layout.comparisons
+        party.count(products=2 * self.layout.comparisons, comparisons=self.layout.comparisons)
 
     def _deal(self, drawn: list[RingArray]) -> list[RingArray]:
         """Return what the coordinator deals, from the masks of the candidates and the fresh ones."""
@@ -250,7 +249,7 @@ class _Play:
             parts = [self._chosen(bits, self.value, self.dealt["value"][0], (-1, 1), value_mask)]
             parts.append(self._chosen(bits, self.tag, self.dealt["tag"][0], (0,), tag_mask))
             value, tag = open_shares(party, parts, what="selected")
-        party.meter.now.products += 3 * self.groups * self.layout.chosen
+        party.count(products=3 * self.groups * self.layout.chosen)
         return (
             Secret(value.reshape(2, *shape), value_mask.reshape(2, *shape)),
             Secret(tag.reshape(*shape), tag_mask.reshape(*shape)),
@@ -258,7 +257,7 @@ class _Play:
 
     def select_shares(self, bits: U8 | None) -> Shares:
         """Return shares of the winners' tags (...), of which each tournament has one left. Rounds: 0."""
-        self.party.meter.now.products += self.groups * self.layout.chosen
+        self.party.count(products=self.groups * self.layout.chosen)
         start = RingArray.zeros(self.tag.ring, (self.groups,))
         if bits is None:
             return Shares(RingArray.hidden(self.tag.ring, self.shape[:-1]))

@@ -115,7 +115,7 @@ def shares_of_bit_products(party: Party, batch: Sequence[BitProduct], name: str 
     shares = []
     for product, (alone, with_mask) in zip(batch, deal.places, strict=True):
         ring, shape = product.value.ring, deal.specs[with_mask][1][:-1]
-        party.meter.now.products += prod(shape) * len(product.bits)
+        party.count(products=prod(shape) * len(product.bits))
         if party.follows_shapes:
             part = RingArray.hidden(ring, shape)
         else:

@@ -100,7 +100,7 @@ def _comparing(party: Party, x: Secret, bits: int, flip: RingArray | None, digit
     """Prepare `less_than` up to its opening."""
     party.step("less than")
     plan, shape = _plan(bits, digit), x.shape
-    party.meter.now.comparisons += prod(shape)
+    party.count(comparisons=prod(shape))
     rho = party.fresh(plan.ring, (*shape, plan.digits))
 
     def deal_tables() -> list[RingArray]:

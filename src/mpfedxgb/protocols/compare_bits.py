@@ -117,7 +117,7 @@ def compare_together(
     party.step("compare")
     asked = [_as_sign(comparison) for comparison in comparisons]
     shapes, counts = [sign.x.shape for sign in asked], [prod(sign.x.shape) for sign in asked]
-    party.meter.now.comparisons += sum(counts)
+    party.count(comparisons=sum(counts))
     layouts = [bit_signs(sign.bits, rounds, digit) for sign in asked]
     flat = [sign.x.reshape(1, count) for sign, count in zip(asked, counts, strict=True)]
     fresh = [layout.fresh(count) for layout, count in zip(layouts, counts, strict=True)]

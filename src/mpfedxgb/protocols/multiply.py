@@ -86,8 +86,7 @@ def multiplying(
     parts = []
     for terms, shape, full in zip(batch, deal.shapes, dealt, strict=False):
         muls = sum(len(term.factors) - 1 for term in terms)
-        party.meter.now.mul_calls += muls
-        party.meter.now.products += prod(shape) * muls
+        party.count(products=prod(shape) * muls, mul_calls=muls)
         if party.follows_shapes:
             parts.append(Shares(RingArray.hidden(full.ring, full.shape)))
             continue

@@ -129,8 +129,7 @@ def open_shares(
         return [RingArray.hidden(part.ring, part.shape) for part in parts]
     specs = [(part.ring, part.shape) for part in parts]
     way = route(wire_bytes(specs), party.roster.size, party.topology, party.link)
-    party.meter.now.rounds += 1
-    party.meter.now.hops += way.hops
+    party.count(rounds=1, hops=way.hops)
     clips = [None] * len(parts) if clips is None else clips
     if party.topology == STAR:
         return _over_the_active(party, parts, clips)

@@ -27,8 +27,7 @@ def reveal(party: Party, x: Secret | Shares, to: int, name: str, count: int | No
     if to != ALL and not ACTIVE <= to <= party.roster.size:
         raise UserError(f"{name} is revealed to ALL or to a participant 1..{party.roster.size}, not to role {to}")
     party.step(f"reveal {name}")
-    receiver = "participants" if to == ALL else party.roster.name(to)
-    party.ledger.record(name, receiver, prod(x.shape) if count is None else count)
+    party.record(name, to, prod(x.shape) if count is None else count)
     spec = (x.ring, x.shape)
     (zero,) = party.deal([spec], lambda: [RingArray.zeros(*spec)])
     if party.is_coordinator:
@@ -42,9 +41,8 @@ def reveal(party: Party, x: Secret | Shares, to: int, name: str, count: int | No
 
 def _collect(party: Party, part: RingArray, to: int) -> RingArray:
     spec = (part.ring, part.shape)
-    party.meter.now.rounds += 1
     straight = party.topology == MESH or to == ACTIVE
-    party.meter.now.hops += 1 if straight else 2
+    party.count(rounds=1, hops=1 if straight else 2)
     if straight:
         if party.role != to:
             party.send([to], [part])

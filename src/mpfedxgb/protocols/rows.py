@@ -108,7 +108,7 @@ def splitting_rows(party: Party, bits: Secret, x: Secret, threads: Threads | Non
     if bits.ring != PACKED or bits.shape[:-1] != (n,) or 8 * bits.shape[-1] < rows:
         raise DoesNotFitError(f"{rows} rows of {n} nodes take a bit each, packed, not {bits}")
     party.step("child update")
-    party.meter.now.products += n * k * rows
+    party.count(products=n * k * rows)
     threads = Threads() if threads is None else threads
     work: _Follower | _Dealer | _Participant
     if x.mask.is_hidden:

@@ -52,9 +52,8 @@ def publish(party: Party, owner: int, values: Sequence[RingArray]) -> list[RingA
     """
     if party.role == COORDINATOR:
         return list(values)
-    party.meter.now.rounds += 1
     straight = party.topology == MESH or owner == ACTIVE
-    party.meter.now.hops += 1 if straight else 2
+    party.count(rounds=1, hops=1 if straight else 2)
     if party.role == owner:
         party.send(party.peers if straight else [ACTIVE], values)
         return list(values)
@@ -87,8 +86,7 @@ def share_each(
     if missing:
         raise DoesNotFitError(f"{party.name} has to share the entries {missing}, which it owns, too")
     masked = {i: given[i] + masks[i] for i in own}
-    party.meter.now.rounds += 1
-    party.meter.now.hops += 1 if party.topology == MESH or set(owners) == {ACTIVE} else 2
+    party.count(rounds=1, hops=1 if party.topology == MESH or set(owners) == {ACTIVE} else 2)
     through = _collect_and_pass_on if party.is_active else _send_and_collect
     complete = _exchange if party.topology == MESH else through
     entries = complete(party, owners, masked, (ring, shape))

@@ -80,7 +80,7 @@ def open_tags(party: Party, tags: Tags, winner: Secret | Shares, name: str) -> O
     value = reveal(party, winner, ALL, name)
     owner = party.announce(name, None if value.is_hidden else value.decode() & (_OWNER - 1), value.shape)
     for m in range(ACTIVE, party.roster.size + 1):
-        party.ledger.record(OWN_SPLIT, party.roster.name(m), int((owner == m).sum()))
+        party.record(OWN_SPLIT, m, int((owner == m).sum()))
     local = np.full(owner.shape, -1, np.int64)
     if not party.follows_shapes and party.role in tags.kappa:
         index = (value - tags.kappa[party.role] * _OWNER).decode() >> 8

@@ -75,10 +75,9 @@ class _Gains:
         masks, dealt = party.prepare(self._fresh(), self._dealt(), self._deal)
         self.y_mask, self.value_mask, self.fraction_mask, self.whole_mask, *self.sign_masks = masks
         self.r, self.wrap, self.pairs, self.lacking, self.lacking_whole, *self.sign_shares = dealt
-        party.meter.now.products += 5 * self.nodes * self.columns + 2 * self.nodes
-        party.meter.now.mul_calls += 7
+        party.count(products=5 * self.nodes * self.columns + 2 * self.nodes, mul_calls=7)
         if self.signs is not None:
-            party.meter.now.comparisons += 2 * self.nodes * self.columns
+            party.count(comparisons=2 * self.nodes * self.columns)
 
     def _fresh(self) -> list[Spec]:
         n, columns = self.nodes, self.columns

@@ -46,7 +46,7 @@ def record_own_paths(party: Party, tree: GrownTree, knows_leaves: bool = True) -
     """
     for owners in tree.path_owners().values():
         if len(owners) == 1 and not (knows_leaves and ACTIVE in owners):
-            party.ledger.record(OWN_PATH, party.roster.name(min(owners)), 1)
+            party.record(OWN_PATH, min(owners), 1)
 
 
 def leaf_weight(G: int, H: int, f_g: int, f_h: int, reg_lambda: float, learning_rate: float) -> int:

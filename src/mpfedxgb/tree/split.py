@@ -60,7 +60,7 @@ def _planned(party: Party, candidates: Fractions, nodes: int) -> Plan:
     planned = plan(
         nodes, field, bits, party.roster.size, party.topology, party.link, valid=candidates.valid is not None
     )
-    party.meter.plans[f"{nodes} x {field}"] = str(planned)
+    party.note_plan(f"{nodes} x {field}", str(planned))
     return planned
 
 

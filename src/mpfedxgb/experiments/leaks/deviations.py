@@ -66,11 +66,11 @@ def edit_openings(party: Party, edit: Edit) -> None:
     send, receive = party.send, party.receive
 
     def edited_send(peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
-        send(peers, edit(party.communicator.label, list(arrays)))
+        send(peers, edit(party.label, list(arrays)))
 
     def edited_receive(peer: int, specs: Sequence[Any]) -> list[RingArray]:
         arrays = receive(peer, specs)
-        return edit(party.communicator.label, arrays) if peer == party.others[0] else arrays
+        return edit(party.label, arrays) if peer == party.others[0] else arrays
 
     if party.is_active:
         party.receive = edited_receive  # type: ignore[method-assign] # that is the attack

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mpfedxgb.party.bounds import MOST_COLUMNS, check_told
-from mpfedxgb.party.party import Party
+from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.protocols.lift import lift_opened
 from mpfedxgb.protocols.opening import open_masked
@@ -98,11 +98,11 @@ def _sides(
 
 def _announce(party: Party, data: SplitData, owner: Ints, local: Ints) -> Opened:
     """Write down what all have seen of the splits, and let each owner tell its splits' permuted index and bucket."""
-    for receiver in ("participants", party.roster.coordinator):
-        party.ledger.record(TREE_SHAPE, receiver, len(owner))
+    for receiver in (ALL, COORDINATOR):
+        party.record(TREE_SHAPE, receiver, len(owner))
     for m in sorted(set(owner.tolist()) - {NOBODY}):
         count = int((owner == m).sum())
-        party.ledger.record(OWN_SPLIT, party.roster.name(m), count)
+        party.record(OWN_SPLIT, m, count)
         index = np.zeros((count, 2), np.int64)
         if party.role == m:
             index = _index(data, local[owner == m])
