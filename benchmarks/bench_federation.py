@@ -24,7 +24,7 @@ from mpfedxgb import FedXGBClassifier
 from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.federation.settings.sections import DEFAULT_LINK
 from mpfedxgb.federation.trial import Trial
-from mpfedxgb.transport.topology import STAR
+from mpfedxgb.transport.transport import STAR
 from relay import Relay
 
 PARTICIPANTS = ("bank", "telecom", "retail", "hospital")

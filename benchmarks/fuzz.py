@@ -49,7 +49,7 @@ from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
-from mpfedxgb.ring.fixed import decode_fixed
+from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 from parity import SEALED_TOLERANCE, values_agree

@@ -33,22 +33,21 @@ ROOMS = ("tree", "protocols", "boosting")
 
 FURTHER_TESTS = {
     "tree/level.py": ["tree/test_split.py", "tree/test_grow.py"],
-    "tree/paper/leaf.py": ["tree/paper/test_leaf_weight.py"],
-    "tree/paper/argmax.py": ["tree/paper/test_secure_argmax.py"],
+    "tree/paper.py": ["tree/paper/test_leaf_weight.py", "tree/paper/test_secure_argmax.py", "tree/paper/test_split.py"],
     "protocols/multiply.py": ["protocols/test_products.py"],
-    "protocols/polynomials.py": ["protocols/test_compare_bits.py", "protocols/test_argmax.py"],
-    "protocols/routes.py": ["protocols/test_opening.py", "protocols/test_plan.py"],
-    "protocols/stages.py": ["protocols/test_argmax.py", "protocols/test_plan.py"],
-    "protocols/local_rows.py": ["protocols/test_row_blocks.py", "protocols/test_private_matrix.py"],
+    "protocols/compare_bits.py": ["protocols/test_compare_bits.py", "protocols/test_argmax.py"],
+    "protocols/opening.py": ["protocols/test_opening.py", "protocols/test_plan.py"],
+    "protocols/plan.py": ["protocols/test_argmax.py", "protocols/test_plan.py"],
+    "protocols/storage.py": ["protocols/test_row_blocks.py", "protocols/test_private_matrix.py"],
     "boosting/train.py": ["boosting/test_resume.py"],
-    "boosting/progress.py": ["boosting/test_checkpoint.py", "boosting/test_resume.py"],
+    "boosting/callbacks.py": ["boosting/test_checkpoint.py", "boosting/test_resume.py"],
     "boosting/plain.py": ["api/test_unprotected.py"],
     "boosting/sealed/state.py": ["boosting/sealed/test_round.py", "boosting/test_kept_shares.py"],
     "boosting/objective.py": ["boosting/test_objectives.py"],
     "boosting/join.py": ["boosting/test_model.py"],
     "boosting/xgboost_json.py": ["boosting/test_model.py"],
     "boosting/params.py": ["api/test_bad_input.py", "federation/test_settings.py"],
-    "boosting/labels.py": ["federation/test_rows.py"],
+    "boosting/active.py": ["federation/test_rows.py"],
 }
 """Test files beside the one of the same name, where that is missing or not all there is."""
 

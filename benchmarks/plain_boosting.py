@@ -21,7 +21,7 @@ from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.party.keys import Keyring
-from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.nodes import Leaf
 
 WEIGHT_BITS = 32

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from mpfedxgb.ring import kernels, plain_kernels, row_kernels, xor_kernels  # noqa: F401 (to compile them all)
+from mpfedxgb.ring import kernels
 from support.hang_timer import pytest_timeout_set_timer  # noqa: F401 (a hook)
 
 # Machines are busy at times; a failure prints how to repeat it.

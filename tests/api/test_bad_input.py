@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.api.names import CHANGES_NOTHING
+from mpfedxgb.api.settings import CHANGES_NOTHING
 from mpfedxgb.boosting.params import REFUSED, TrainParams
 from mpfedxgb.errors import SettingsError, UserError
 from support.toy_tables import BANK, QUICK, TELECOM, halves, labels, numbers, people

@@ -12,7 +12,7 @@ import pytest
 import xgboost
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join
-from mpfedxgb.boosting.continuing import CONTINUED
+from mpfedxgb.boosting.setup import CONTINUED
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json
 from mpfedxgb.errors import MpfedxgbError
 from mpfedxgb.tree.agreement import ROWS_TO_SCORE

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.data.spool import Spool
 from mpfedxgb.errors import NoRoomError
-from mpfedxgb.protocols import local_rows, row_blocks, rows
+from mpfedxgb.protocols import row_blocks, rows, storage
 from mpfedxgb.protocols.storage import SpoolShelf
 
 ROWS, FEATURES = 600, 6
@@ -33,7 +33,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make blocks so small that there are many."""
     monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 64)
     monkeypatch.setattr(row_blocks, "TILE_BYTES", 1 << 12)
-    monkeypatch.setattr(local_rows, "OWN_BLOCKS", 2)
+    monkeypatch.setattr(storage, "OWN_BLOCKS", 2)
     monkeypatch.setattr(rows, "BLOCK", 1 << 8)
 
 

@@ -13,7 +13,7 @@ from mpfedxgb.api.parity import compare_with_xgboost
 from mpfedxgb.api.rounding import Sums, float32_gradients, integer_gradients, integer_gradients_of_sealed
 from mpfedxgb.boosting import Labels, scales
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.ring.ring import encode_fixed
 from plain_sealed import encode
 
 ROWS = 400

@@ -17,7 +17,7 @@ from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.parity import compare_with_xgboost
 from mpfedxgb.api.plotting import plot_metrics, plot_tree
 from mpfedxgb.boosting.metrics import NO_METRIC
-from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS
+from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 from support.pages import parse

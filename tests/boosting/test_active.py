@@ -22,7 +22,7 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, Meter, Party, Roster
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.keys import Keyring
-from mpfedxgb.ring.fixed import decode_fixed
+from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.transport import MemoryHub
 from mpfedxgb.tree import GrownTree, Leaf, TableSizes
 from mpfedxgb.tree.leaf import WEIGHT_BITS

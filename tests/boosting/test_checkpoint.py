@@ -22,10 +22,10 @@ import pytest
 
 from mpfedxgb.atomic import append_to_file, write_file
 from mpfedxgb.boosting import checkpoint
+from mpfedxgb.boosting.callbacks import EvaluationState, State
 from mpfedxgb.boosting.checkpoint import KEPT, MAGIC, ROUNDS, Checkpoints, read_kept
-from mpfedxgb.boosting.choices import private_key
 from mpfedxgb.boosting.common_round import COMMON
-from mpfedxgb.boosting.progress import EvaluationState, State
+from mpfedxgb.boosting.sampling import private_key
 from mpfedxgb.errors import CheckpointError
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
 from support.loopback import run_program

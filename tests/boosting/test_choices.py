@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mpfedxgb.boosting.choices import forget_private_key, key_of_choices, private_key
+from mpfedxgb.boosting.sampling import forget_private_key, key_of_choices, private_key
 from mpfedxgb.errors import CheckpointError
 
 MINE: dict[str, Any] = {

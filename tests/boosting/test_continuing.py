@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting import PartialModel, TrainData, secure_train
-from mpfedxgb.boosting.continuing import CONTINUED, state_of_model
-from mpfedxgb.boosting.progress import State
-from mpfedxgb.boosting.setup import set_up
+from mpfedxgb.boosting.callbacks import State
+from mpfedxgb.boosting.setup import CONTINUED, set_up, state_of_model
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import LocalRun, Party, run_locally
 from mpfedxgb.tree.agreement import ROWS_TO_SCORE
+from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import PREDICTION, secure_predict
-from mpfedxgb.tree.reachable import Scorer
 from mpfedxgb.tree.split import TREE_SHAPE
 from support.small_trainings import Training, training_of
 

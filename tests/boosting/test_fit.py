@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from mpfedxgb.boosting import fit, scales
+from mpfedxgb.boosting import scales, train
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import column_sample
 from mpfedxgb.boosting.setup import Setup, TrainData, set_up
@@ -36,8 +36,8 @@ def share_inputs(training: Training, t: int = 0) -> list[Shared]:
 
     def program(party: Party, params: TrainParams, data: TrainData | None) -> Shared:
         setup = set_up(party, params, data)
-        gh, constants = fit._share_gradients(party, setup, t)
-        sample = fit._share_sample(party, setup, t)
+        gh, constants = train._share_gradients(party, setup, t)
+        sample = train._share_sample(party, setup, t)
         numbers = [opened(party, secret) for secret in (constants.lam, constants.gam, constants.mcw)]
         bits = None if sample is None else opened(party, sample.secret)
         return Shared(setup, opened(party, gh), numbers, bits)
@@ -131,7 +131,7 @@ def test_a_round_begins_with_all_rows_in_every_root(kind: str, trees: int) -> No
     training = training_of(kind, 2)
 
     def program(party: Party, params: TrainParams, data: TrainData | None) -> tuple[list[GrownTree], Opened]:
-        grown = fit.secure_fit(party, set_up(party, params, data), 0)
+        grown = train.secure_fit(party, set_up(party, params, data), 0)
         return grown.trees, opened(party, grown.members)
 
     run = run_locally(program, 2, training.private)

@@ -25,7 +25,7 @@ from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.rehearsal import Rehearsal
 from mpfedxgb.party.roster import Roster
-from mpfedxgb.protocols.tag import NOBODY
+from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.split import TREE_SHAPE
 

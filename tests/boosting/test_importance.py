@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpfedxgb import FedXGBClassifier, join
-from mpfedxgb.boosting.importance import feature_importance, owner_importance
-from mpfedxgb.boosting.join import JoinedSplit
+from mpfedxgb.boosting.join import JoinedSplit, feature_importance, owner_importance
 from mpfedxgb.errors import SettingsError
 from support.toy_tables import QUICK, halves, labels, people
 

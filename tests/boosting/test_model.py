@@ -30,8 +30,7 @@ from mpfedxgb.boosting.xgboost_rules import RULES
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
-from mpfedxgb.tree.reachable import reachable
+from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree, reachable
 from support.property_tests import examples
 from support.toy_tables import QUICK, Floats, halves, labels, margins_by_hand, people
 

@@ -13,9 +13,8 @@ import pytest
 
 from contracts.transport_contract import Call
 from mpfedxgb.boosting import TrainData, TrainResult, join, secure_train
-from mpfedxgb.boosting.callbacks import Callbacks
+from mpfedxgb.boosting.callbacks import Callbacks, NothingKept
 from mpfedxgb.boosting.checkpoint import ROUNDS
-from mpfedxgb.boosting.progress import NothingKept
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import CheckpointError, FederationError, PeerFailedError, RefusedError, StoppedError

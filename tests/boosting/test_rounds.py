@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mpfedxgb.boosting import PartialModel
+from mpfedxgb.boosting.metrics import first_judged, limited_to, read_range, rounds_of
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.rounds import first_judged, limited_to, read_range, rounds_of
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.tree.nodes import Dummy, Leaf
 

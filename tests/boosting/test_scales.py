@@ -24,8 +24,8 @@ from mpfedxgb.boosting.scales import (
     weight_bits,
 )
 from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.ring.fixed import encode_fixed
-from mpfedxgb.tree.paper.leaf import SPARE_BITS
+from mpfedxgb.ring.ring import encode_fixed
+from mpfedxgb.tree.paper import SPARE_BITS
 from support.property_tests import examples
 
 OBJECTIVES: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ from mpfedxgb.protocols.rows import RowVectors
 from mpfedxgb.ring import VECTOR, wide
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.level import TableSizes, TreeRules
-from mpfedxgb.tree.paper.leaf import SPARE_BITS
+from mpfedxgb.tree.paper import SPARE_BITS
 from support.small_trainings import EVAL_ROWS, PARAMS, ROWS, Training, training_of
 from support.small_trees import opened
 

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting import TrainResult, join, secure_train
-from mpfedxgb.boosting.callbacks import Callbacks
+from mpfedxgb.boosting.callbacks import Callbacks, State
 from mpfedxgb.boosting.join import JoinedTree
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.progress import State
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpfedxgb.boosting.fit import secure_fit
 from mpfedxgb.boosting.params import SECURITY, TrainParams
 from mpfedxgb.boosting.setup import Setup, TrainData, set_up
-from mpfedxgb.boosting.update import UPDATES
+from mpfedxgb.boosting.train import UPDATES, secure_fit
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
-from mpfedxgb.ring.fixed import decode_fixed
+from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.tree import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Split, Tree
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, WEIGHT_BITS
 from support.small_trainings import EVAL_ROWS, ROWS, Training, training_of

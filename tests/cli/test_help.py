@@ -15,8 +15,7 @@ import pytest
 import typer.main
 
 import mpfedxgb
-from mpfedxgb.cli.main import COMMANDS, make_app
-from mpfedxgb.cli.summaries import FIRST, SUMMARIES
+from mpfedxgb.cli.main import COMMANDS, FIRST, SUMMARIES, make_app
 from mpfedxgb.config import PROTOCOLS
 from support.commands import Shell
 

@@ -11,7 +11,7 @@ import pytest
 
 from cli.test_help import GROUP
 from mpfedxgb.boosting.metrics import NO_METRIC
-from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS
+from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP

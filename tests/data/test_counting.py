@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.data import Table, binning, counting
-from mpfedxgb.data.binning import bin_table
-from mpfedxgb.data.counting import ValueCounts, add_counts, count_values
+from mpfedxgb.data import Table, binning
+from mpfedxgb.data.binning import ValueCounts, add_counts, bin_table, count_values
 from support.property_tests import examples
 
 VALUES = st.lists(
@@ -63,7 +62,7 @@ def test_exact_while_it_fits(values: list[float], most: int) -> None:
 def _spread(found: ValueCounts, column: npt.NDArray[np.float32]) -> int:
     """Return how many steps of float32 lie between any value and the one that it is counted for."""
     present = column[~np.isnan(column)] + np.float32(0)
-    places = [counting._ordered(x).astype(np.int64) for x in (present, found.values)]
+    places = [binning._ordered(x).astype(np.int64) for x in (present, found.values)]
     return int((places[1][np.searchsorted(found.values, present)] - places[0]).max())
 
 

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.data import chunks
-from mpfedxgb.data.csv_format import CsvFormat
-from mpfedxgb.data.csv_lines import CsvLines
+from mpfedxgb.data.csv_format import CsvFormat, CsvLines
 from mpfedxgb.data.files import read_table
 from mpfedxgb.errors import DataError
 from support.property_tests import examples

@@ -36,7 +36,7 @@ from mpfedxgb.experiments import (
 from mpfedxgb.experiments.data import TrainTestSplit, dataset1, dataset2
 from mpfedxgb.experiments.output import Result, Row, write, write_index
 from mpfedxgb.experiments.setting import Setup
-from mpfedxgb.tree.paper.leaf import MU
+from mpfedxgb.tree.paper import MU
 from support.data_sets import whole_data
 
 QUIET = Setup(None, lambda text: None)

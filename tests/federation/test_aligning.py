@@ -18,8 +18,7 @@ from mpfedxgb import Federation, FedXGBClassifier, join
 from mpfedxgb.data.ids import IdRule
 from mpfedxgb.errors import CheckpointError, DataError, FrameError, HandshakeError, SettingsError
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.aligning import Terms, agree_on_terms, let_all_keep
-from mpfedxgb.federation.alignment import alignment_path, rows_in_common
+from mpfedxgb.federation.alignment import Terms, agree_on_terms, alignment_path, let_all_keep, rows_in_common
 from mpfedxgb.federation.doctor import Severity, examine
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.rows import Rows, read_rows

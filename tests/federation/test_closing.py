@@ -14,7 +14,7 @@ from mpfedxgb import join
 from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.errors import FederationError, MissingPeerError, StoppedError
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.closing import Finished
+from mpfedxgb.federation.programs import Finished
 from mpfedxgb.party import Party
 from support.switchboard import Organisations
 

@@ -27,7 +27,7 @@ from mpfedxgb.federation.dashboard import HEADERS, LINK, Dashboard, live_view, r
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.report.html.facts import Facts
 from mpfedxgb.report.html.page import Live
-from mpfedxgb.transport.address import Address
+from mpfedxgb.transport.transport import Address
 from patience import patience
 from support.chromium import browser, find_chromium
 from support.commands import Shell

@@ -14,8 +14,8 @@ from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import CheckpointError
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.lock import locked_state
 from mpfedxgb.federation.record import read_record
+from mpfedxgb.federation.session import locked_state
 from nursery import Nursery
 from support.role_processes import make_nursery, place
 

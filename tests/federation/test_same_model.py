@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 from mpfedxgb.boosting.checkpoint import Checkpoints
-from mpfedxgb.boosting.choices import key_of_choices, label_commitment, label_salt
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.boosting.sampling import key_of_choices, label_commitment, label_salt
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.config import Resources
 from mpfedxgb.data.spool import Spool
@@ -30,7 +30,7 @@ from mpfedxgb.party.local import Outcome, run_role
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols import storage
 from mpfedxgb.ring import kernels
-from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.transport.memory import MemoryHub
 from patience import patience

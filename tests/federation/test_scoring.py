@@ -37,7 +37,6 @@ from mpfedxgb.errors import (
     UserError,
 )
 from mpfedxgb.federation.programs import run_coordinator, run_scoring
-from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.scoring import (
     BATCH,
     BATCH_IDS,
@@ -46,6 +45,7 @@ from mpfedxgb.federation.scoring import (
     MODEL,
     NOT_FOUND,
     STILL_THERE,
+    RowsPerDay,
     Service,
     _check_models,
     _lists,

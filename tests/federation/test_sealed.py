@@ -17,13 +17,13 @@ from mpfedxgb import Federation
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS
+from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.data.ids import Ids, sort_by_id
 from mpfedxgb.errors import UserError
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.overview import overview
+from mpfedxgb.federation.dashboard import overview
 from mpfedxgb.federation.programs import refuse_training_ids
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.role import load_model

@@ -16,7 +16,7 @@ from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.role import TABLES, RoleSettings
 from mpfedxgb.federation.settings.toml import LARGEST_FILE
-from mpfedxgb.transport.address import Address, parse_address
+from mpfedxgb.transport.transport import Address, parse_address
 from support.role_files import ROLES, Content, Raw, full, least, to_toml, write
 
 

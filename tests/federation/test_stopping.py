@@ -21,11 +21,10 @@ from mpfedxgb.federation.stopping import ignore_stops, stopping_on_signals
 from mpfedxgb.party import Meter, Roster
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
-from mpfedxgb.transport.grpc.rendezvous import Introduction, Rendezvous
+from mpfedxgb.transport.grpc.rendezvous import Introduction, Rendezvous, Waiting
 from mpfedxgb.transport.grpc.stream import PeerStream
 from mpfedxgb.transport.grpc.tls import Identity
 from mpfedxgb.transport.grpc.transport import GrpcTransport
-from mpfedxgb.transport.grpc.waiting import Waiting
 from mpfedxgb.transport.memory import MemoryHub
 from patience import patience
 from support.pki import Authority

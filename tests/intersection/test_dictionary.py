@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mpfedxgb.errors import FederationError
 from mpfedxgb.intersection.dictionary import LOAD, SPARE, Places, Shape, look_up, write
-from mpfedxgb.intersection.oracles import SALT_BYTES, Oracles
+from mpfedxgb.intersection.group import SALT_BYTES, Oracles
 from support.property_tests import examples
 
 

@@ -14,12 +14,11 @@ from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.errors import DataError, FrameError, PeerFailedError, PeerFinishedError, PeerTimeoutError, UserError
 from mpfedxgb.intersection import intersect as module
 from mpfedxgb.intersection.dictionary import Shape
-from mpfedxgb.intersection.group import Edwards25519
+from mpfedxgb.intersection.group import Edwards25519, agree_on_pads, pass_keys_on
 from mpfedxgb.intersection.intersect import COMMON, SIZES, Marks, intersect
-from mpfedxgb.intersection.pads import agree_on_pads, pass_keys_on
 from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, run_locally, run_roles
 from mpfedxgb.transport.frame import Kind
-from mpfedxgb.transport.topology import MESH, STAR
+from mpfedxgb.transport.transport import MESH, STAR
 from patience import patience
 from support.property_tests import examples
 from support.views import Recorder

@@ -18,8 +18,7 @@ from mpfedxgb.boosting.setup import TABLE_SIZES
 from mpfedxgb.experiments.leaks import transcripts
 from mpfedxgb.party import ACTIVE, COORDINATOR, Party
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
-from mpfedxgb.tree.paper.leaf import STEP_SIZE
-from mpfedxgb.tree.paper.split import FEATURE_INDEX, SPLIT_INDEX
+from mpfedxgb.tree.paper import FEATURE_INDEX, SPLIT_INDEX, STEP_SIZE
 from mpfedxgb.tree.split import TREE_SHAPE
 from support.small_trainings import training_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mpfedxgb.party import ALL, COORDINATOR
-from mpfedxgb.transport.topology import MESH
+from mpfedxgb.transport.transport import MESH
 from support import tiny_cases as tiny
 from support.views import Case, Coalition, Way, coalitions, leaks
 

@@ -13,7 +13,7 @@ from mpfedxgb.protocols import Secret
 from mpfedxgb.protocols.opening import open_shares
 from mpfedxgb.protocols.share import publish
 from mpfedxgb.ring import Ring, RingArray, kernels
-from mpfedxgb.ring.bits import low_digits
+from mpfedxgb.ring.array import low_digits
 from support import tiny_cases as tiny
 from support.views import Case, Coalition, Draw, Given, Inputs, Output, coalitions, draws_of, leaks
 

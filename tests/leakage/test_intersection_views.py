@@ -19,10 +19,8 @@ from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.intersection import dictionary
 from mpfedxgb.intersection import intersect as module
 from mpfedxgb.intersection.dictionary import Shape
-from mpfedxgb.intersection.group import Edwards25519
+from mpfedxgb.intersection.group import Edwards25519, Oracles, agree_on_pads, pass_keys_on
 from mpfedxgb.intersection.intersect import dictionary_of, intersect
-from mpfedxgb.intersection.oracles import Oracles
-from mpfedxgb.intersection.pads import agree_on_pads, pass_keys_on
 from mpfedxgb.party import Party, run_locally
 from mpfedxgb.ring.kernels import U8, U64
 from mpfedxgb.transport.frame import Kind

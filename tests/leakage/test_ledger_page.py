@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from mpfedxgb.boosting import continuing, setup, train
-from mpfedxgb.boosting.sealed import round as sealed_round
-from mpfedxgb.federation import closing, programs, scoring
+from mpfedxgb.boosting import setup, train
+from mpfedxgb.boosting.sealed import state as sealed_round
+from mpfedxgb.federation import programs, scoring
 from mpfedxgb.intersection import intersect
 from mpfedxgb.party.ledger import Reveal
-from mpfedxgb.protocols import tag
+from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.tree import agreement, leaf, predict, split
 from support import sealed_trainings, small_trainings
 
@@ -24,9 +24,9 @@ NAMES = [
     setup.TABLE_SIZES,
     train.NUMBER_OF_TREES,
     train.ROUNDS_DONE,
-    continuing.CONTINUED,
+    setup.CONTINUED,
     split.TREE_SHAPE,
-    tag.OWN_SPLIT,
+    OWN_SPLIT,
     leaf.LEAF_MEMBERSHIP,
     leaf.OWN_PATH,
     sealed_round.EVALUATION_MARGINS,
@@ -35,7 +35,7 @@ NAMES = [
     programs.KIND_OF_SESSION,
     programs.ID_DIGEST,
     programs.LABEL_COMMITMENT,
-    closing.KEPT_AT_THE_END,
+    programs.KEPT_AT_THE_END,
     intersect.SIZES,
     intersect.COMMON,
     scoring.BATCH,

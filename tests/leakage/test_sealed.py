@@ -11,16 +11,15 @@ import numpy.typing as npt
 import pytest
 
 from mpfedxgb.boosting.scales import UNKNOWN, plan
-from mpfedxgb.boosting.sealed.labels import SealedLabels, plain_gradients
-from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS
-from mpfedxgb.boosting.sealed.rules import sealed_rules
+from mpfedxgb.boosting.sealed.gradients import SealedLabels, plain_gradients, sealed_rules
+from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.boosting.setup import ROOM, TABLE_SIZES
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.keys import MakeSource
-from mpfedxgb.protocols.tag import OWN_SPLIT
-from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.protocols.reveal import OWN_SPLIT
+from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree

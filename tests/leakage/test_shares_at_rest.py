@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pytest
 
 from mpfedxgb.boosting import TrainData, TrainResult, secure_train
+from mpfedxgb.boosting.callbacks import NothingKept
 from mpfedxgb.boosting.checkpoint import Checkpoints, read_kept
-from mpfedxgb.boosting.progress import NothingKept
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.sigmoid import PLACES

@@ -16,7 +16,7 @@ from mpfedxgb.boosting.setup import ROOM, TABLE_SIZES
 from mpfedxgb.boosting.train import NUMBER_OF_TREES
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.keys import Keyring
-from mpfedxgb.protocols.tag import NOBODY, OWN_SPLIT
+from mpfedxgb.protocols.reveal import NOBODY, OWN_SPLIT
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH

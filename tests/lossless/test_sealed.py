@@ -20,8 +20,8 @@ from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.data import Table
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.sigmoid import LIMIT
+from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import secure_predict
-from mpfedxgb.tree.reachable import Scorer
 from patience import patience
 from plain_sealed import SealedAnswer, answer_to, joined_weights
 from support.property_tests import examples

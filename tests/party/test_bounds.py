@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpfedxgb.boosting.progress import NothingKept
+from mpfedxgb.boosting.callbacks import NothingKept
 from mpfedxgb.boosting.setup import TABLE_SIZES
 from mpfedxgb.boosting.train import ROUNDS_DONE, secure_train
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import DoesNotFitError, FrameError, MpfedxgbError, PeerFailedError
 from mpfedxgb.party import Outcome, Party, run_roles
-from mpfedxgb.party.bounds import check_numbers
+from mpfedxgb.party.handshake import check_numbers
 from mpfedxgb.tree.agreement import ROWS_TO_SCORE
-from mpfedxgb.tree.paper.split import FEATURE_SIZES
+from mpfedxgb.tree.nodes import Scorer
+from mpfedxgb.tree.paper import FEATURE_SIZES
 from mpfedxgb.tree.predict import secure_predict
-from mpfedxgb.tree.reachable import Scorer
 from mpfedxgb.tree.split import TREE_SHAPE
 from patience import patience
 from support.small_trainings import models, training_of

@@ -23,7 +23,7 @@ from mpfedxgb.protocols import (
 )
 from mpfedxgb.protocols.bits import shares_of_bit_products
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
-from mpfedxgb.ring.bits import pack, unpack
+from mpfedxgb.ring.array import pack, unpack
 from mpfedxgb.ring.ring import Shape
 from support.evaluation import (
     PARTICIPANTS,

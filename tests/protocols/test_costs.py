@@ -80,10 +80,10 @@ from mpfedxgb.protocols import (
     winning_tags,
 )
 from mpfedxgb.protocols.opening import masking
+from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.protocols.share import publish
-from mpfedxgb.protocols.tag import OWN_SPLIT
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
-from mpfedxgb.transport.topology import MESH, STAR
+from mpfedxgb.transport.transport import MESH, STAR
 from support.evaluation import Compute, Evaluation, Operand, evaluate, operand, run_patiently
 
 Function = Callable[..., Any]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.protocols import divide, reciprocal
-from mpfedxgb.protocols.divide import ITERATIONS
+from mpfedxgb.protocols.quotient import ITERATIONS
 from mpfedxgb.ring import VECTOR, Ring, wide
 from support.evaluation import PARTICIPANTS, PROPERTY, SEEDS, Operand, evaluate, integers, operand, same
 

@@ -12,8 +12,7 @@ from mpfedxgb.config import LINKS
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import Party
 from mpfedxgb.protocols import Fractions, Secret, Shares, Stage, plan, public_secret, stack, to_shares, winning_tags
-from mpfedxgb.protocols.plan import cost
-from mpfedxgb.protocols.stages import Layout, winner_bits, winner_products
+from mpfedxgb.protocols.plan import Layout, cost, winner_bits, winner_products
 from mpfedxgb.ring import BIT, VECTOR, wide
 from support.evaluation import Operand, evaluate, integers
 

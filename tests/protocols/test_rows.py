@@ -24,8 +24,8 @@ from mpfedxgb.protocols import (
     to_shares,
 )
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, wide
-from mpfedxgb.ring.bits import pack
-from mpfedxgb.ring.threads import Threads
+from mpfedxgb.ring.array import pack
+from mpfedxgb.ring.kernels import Threads
 from support.evaluation import (
     PARTICIPANTS,
     PROPERTY,

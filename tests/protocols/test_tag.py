@@ -9,7 +9,7 @@ from hypothesis import given
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import ALL, COORDINATOR, Party, Reveal
 from mpfedxgb.protocols import NOBODY, Bit, Opened, Secret, make_tags, open_tags, reveal, select
-from mpfedxgb.protocols.tag import OWN_SPLIT
+from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.ring import BIT, VECTOR, Ring, wide
 from mpfedxgb.ring.ring import Shape
 from support.evaluation import PARTICIPANTS, PROPERTY, SEEDS, check_masks, enter, operand, run_patiently

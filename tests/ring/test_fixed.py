@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.ring.fixed import decode_fixed, encode_fixed
+from mpfedxgb.ring.ring import decode_fixed, encode_fixed
 from support.property_tests import examples
 
 many = examples(200)

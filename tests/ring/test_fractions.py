@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpfedxgb.ring.fractions import fraction_masks, fraction_parts, lift_words
+from mpfedxgb.ring.planes import fraction_masks, fraction_parts, lift_words
 from support.wide_words import random_words, to_integers, two_shares
 
 LIMBS = pytest.mark.parametrize("limbs", [2, 3, 4])

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as st_numpy
 
 from mpfedxgb.errors import DoesNotFitError, SecretError
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
-from mpfedxgb.ring.bits import low_digits, pack, shift_right, signs, top_bit, unpack, unpack_data
+from mpfedxgb.ring.array import low_digits, pack, shift_right, signs, top_bit, unpack, unpack_data
 from support.property_tests import examples
 from support.ring_strategies import ALL_RINGS, Ints, edges, from_ints, object_array, ring_and_integers, same, shapes
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from mpfedxgb.ring.selection import choose_members, chosen_masks, cross_differences
+from mpfedxgb.ring.row_kernels import choose_members, chosen_masks, cross_differences
 from support.wide_words import random_words, to_integers, to_words, two_shares
 
 LIMBS = pytest.mark.parametrize("limbs", [1, 2, 3, 4])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mpfedxgb.ring.kernels import U64
-from mpfedxgb.ring.tables import columns_of, look_up_rows, one_hot_words, weigh_bits
+from mpfedxgb.ring.row_kernels import columns_of, look_up_rows, one_hot_words, weigh_bits
 
 
 def words(seed: int, *shape: int) -> U64:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from mpfedxgb.ring.kernels import U64
-from mpfedxgb.ring.threads import Threads
+from mpfedxgb.ring.kernels import U64, Threads
 
 COUNTS = (1, 2, 3, 8)
 

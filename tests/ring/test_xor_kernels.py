@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.ring.kernels import U64
-from mpfedxgb.ring.xor_kernels import solve_systems, sums_of_columns
+from mpfedxgb.ring.row_kernels import solve_systems, sums_of_columns
 from support.property_tests import examples
 
 WORD = st.integers(0, 2**64 - 1)

@@ -12,8 +12,8 @@ from typing import Any
 
 from contracts.transport_contract import Call
 from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, join, secure_train
+from mpfedxgb.boosting.callbacks import NothingKept, Progress, State
 from mpfedxgb.boosting.checkpoint import Checkpoints
-from mpfedxgb.boosting.progress import NothingKept, Progress, State
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import StoppedError
 from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Roster

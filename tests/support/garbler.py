@@ -14,14 +14,14 @@ import pandas as pd
 
 from contracts.transport_contract import Call
 from mpfedxgb.boosting import Labels, TrainData
+from mpfedxgb.boosting.callbacks import NothingKept
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.progress import NothingKept
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Table
 from mpfedxgb.data.ids import IdRule, Ids, sort_by_id
 from mpfedxgb.errors import FederationError
-from mpfedxgb.federation.aligning import Terms, Tools
+from mpfedxgb.federation.alignment import Terms, Tools
 from mpfedxgb.federation.programs import Training, run_aligning, run_coordinator, run_scoring, run_training
 from mpfedxgb.federation.scoring import Service
 from mpfedxgb.intersection.group import Edwards25519

@@ -11,16 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting import TrainData, TrainResult, secure_train
-from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
+from mpfedxgb.boosting.callbacks import Callbacks, Progress, RoundReport, State
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.progress import Progress, State
-from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS
+from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.boosting.setup import TABLE_SIZES
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import Party, run_locally
 from mpfedxgb.party.keys import MakeSource
-from mpfedxgb.protocols.tag import OWN_SPLIT
+from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.prg import digest
 from mpfedxgb.transport.memory import Tap

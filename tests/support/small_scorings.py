@@ -23,8 +23,8 @@ from mpfedxgb.party.keys import MakeSource
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
 from mpfedxgb.tree.agreement import ROWS_TO_SCORE
+from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import PREDICTION, secure_predict
-from mpfedxgb.tree.reachable import Scorer
 from mpfedxgb.tree.split import TREE_SHAPE
 from patience import patience
 

@@ -19,7 +19,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.party import ACTIVE, LocalRun, run_locally
 from mpfedxgb.party.keys import MakeSource
-from mpfedxgb.protocols.tag import NOBODY, OWN_SPLIT
+from mpfedxgb.protocols.reveal import NOBODY, OWN_SPLIT
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf, Split, Tree
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH

@@ -30,7 +30,7 @@ from mpfedxgb.protocols import (
 from mpfedxgb.protocols import to_shares as shares_of
 from mpfedxgb.protocols.secret import concatenate
 from mpfedxgb.ring import BIT, PACKED, VECTOR, RingArray, wide
-from mpfedxgb.ring.bits import pack
+from mpfedxgb.ring.array import pack
 from mpfedxgb.tree import Constants, SplitData, TableSizes
 from support.row_vectors import mask_in_parts
 

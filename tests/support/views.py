@@ -23,11 +23,11 @@ import pytest
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.party import party as party_module
-from mpfedxgb.protocols import Bit, Secret, Shares, routes, rows, share, share_bit
+from mpfedxgb.protocols import Bit, Secret, Shares, opening, rows, share, share_bit
 from mpfedxgb.ring import BIT, PACKED, Ring, RingArray
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport.frame import Frame, Kind, decode
-from mpfedxgb.transport.topology import STAR
+from mpfedxgb.transport.transport import STAR
 
 DEALT = COORDINATOR
 """Owner of an input that stands for a secret of an earlier protocol: the program has the coordinator deal shares."""
@@ -319,7 +319,7 @@ def _run(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "DEALT_BYTES", 1 << 40)
         patch.setattr(rows, "BLOCK", 1 << 40)  # the whole batch is in front of every draw, rows are not cut
-        patch.setattr(routes, "HOP_SECONDS", 1e9)  # nor are openings
+        patch.setattr(opening, "HOP_SECONDS", 1e9)  # nor are openings
         patch.setattr(party_module, "turn", lambda step, participants: way.corrected)
         settings = SessionSettings(topology=way.topology)
         run = run_locally(case.program, participants, inputs, settings, recorder, randomness.source)

@@ -13,11 +13,10 @@ import pytest
 
 from contracts.transport_contract import LONG, ROOM, Call
 from mpfedxgb.errors import MissingPeerError, SettingsError
-from mpfedxgb.transport.address import parse_address
-from mpfedxgb.transport.certificates import Authority
-from mpfedxgb.transport.expiry import ExpiryWatch
+from mpfedxgb.transport.certificates import Authority, ExpiryWatch
 from mpfedxgb.transport.grpc.tls import Identity
 from mpfedxgb.transport.grpc.transport import GrpcTransport, open_transport
+from mpfedxgb.transport.transport import parse_address
 from mpfedxgb.transport.transports import ConnectionSettings, Credentials
 from support.loopback import reserved_ports
 

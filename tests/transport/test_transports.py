@@ -11,7 +11,7 @@ from typing import get_type_hints
 import pytest
 
 from mpfedxgb.errors import UserError
-from mpfedxgb.transport.address import Address
+from mpfedxgb.transport.transport import Address
 from mpfedxgb.transport.transports import TRANSPORTS, ConnectionSettings, Credentials
 
 TESTS = Path(__file__).parent

@@ -11,11 +11,11 @@ import pytest
 
 from mpfedxgb import reference
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
-from mpfedxgb.protocols.tag import OWN_SPLIT
+from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.tree import GrownLeaf, GrownSplit, GrownTree, Round, TreeRules
 from mpfedxgb.tree.grow import grow
 from mpfedxgb.tree.level import FeatureIndex, Level
-from mpfedxgb.tree.paper.split import index_features
+from mpfedxgb.tree.paper import index_features
 from mpfedxgb.tree.split import TREE_SHAPE
 from support.row_vectors import as_secret
 from support.small_trees import (

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from mpfedxgb.party import Party, run_locally
-from mpfedxgb.tree.histogram import aggregate_buckets
+from mpfedxgb.tree.level import aggregate_buckets
 from support.small_trees import Federation, gradients, opened, share_gradients
 
 ROWS = 37

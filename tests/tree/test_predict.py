@@ -14,8 +14,8 @@ from mpfedxgb.data import Table
 from mpfedxgb.party import ACTIVE, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.tree import Leaf, Split, predict
 from mpfedxgb.tree.agreement import ROWS_TO_SCORE
+from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import PREDICTION, secure_predict
-from mpfedxgb.tree.reachable import Scorer
 from mpfedxgb.tree.split import TREE_SHAPE
 from support.evaluation import SEEDS
 from support.property_tests import examples

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.tree import Dummy, Leaf, Split
-from mpfedxgb.tree.nodes import outline
-from mpfedxgb.tree.reachable import Scorer, goes_first, reachable
+from mpfedxgb.tree.nodes import Scorer, goes_first, outline, reachable
 from support.evaluation import SEEDS
 from support.property_tests import examples
 from support.whole_trees import random_tables, random_tree

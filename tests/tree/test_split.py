@@ -17,8 +17,7 @@ from mpfedxgb.party import COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.party.keys import Keyring
 from mpfedxgb.protocols import NOBODY, Opened
 from mpfedxgb.tree import GrownSplit, GrownTree, Round, TreeRules
-from mpfedxgb.tree.histogram import aggregate_buckets
-from mpfedxgb.tree.level import Level, select_nodes
+from mpfedxgb.tree.level import Level, aggregate_buckets, select_nodes
 from mpfedxgb.tree.split import TREE_SHAPE, best_splits, children
 from support.evaluation import SEEDS
 from support.property_tests import examples

@@ -21,10 +21,9 @@ from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import PeerFailedError, SettingsError, WorkersError, public_reason
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.doctor import Severity, examine
-from mpfedxgb.federation.rows import read_rows
+from mpfedxgb.federation.rows import own_workers, read_rows, workers_in_session
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.trial import Trial
-from mpfedxgb.federation.workers import own_workers, workers_in_session
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.transport.certificates import Authority
 from patience import patience

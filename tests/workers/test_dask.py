@@ -21,8 +21,8 @@ from mpfedxgb import FedXGBClassifier
 from mpfedxgb.boosting.join import join
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.errors import DataError, MpfedxgbError, SettingsError, WorkersError
-from mpfedxgb.protocols.local_rows import LocalRows
 from mpfedxgb.protocols.row_blocks import RowLayout
+from mpfedxgb.protocols.storage import LocalRows
 from mpfedxgb.ring.prg import Stream
 from mpfedxgb.workers import rows as worker_rows
 from mpfedxgb.workers import tasks

@@ -14,15 +14,21 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mpfedxgb.api.continuing import check_same_start, go_on
-from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, to_booster
-from mpfedxgb.api.names import explaining_names, known_names
-from mpfedxgb.api.planning import forecast_tables
-from mpfedxgb.api.reports import summary, write_report
-from mpfedxgb.api.row_order import RowOrder
-from mpfedxgb.api.settings import check_start, plain, read_callbacks, read_metrics, read_patience, sample_key
+from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, summary, to_booster, write_report
+from mpfedxgb.api.settings import (
+    check_start,
+    explaining_names,
+    known_names,
+    plain,
+    read_callbacks,
+    read_metrics,
+    read_patience,
+    sample_key,
+)
 from mpfedxgb.api.tables import (
     Participants,
+    RowOrder,
+    Rows,
     cut,
     cut_as_trained,
     is_federated,
@@ -30,25 +36,22 @@ from mpfedxgb.api.tables import (
     read_frame,
     read_row_weights,
     read_tables,
+    refuse_training_rows,
     row_order,
     warn_of_identifiers,
 )
-from mpfedxgb.api.training import TrainingJob, train_here
-from mpfedxgb.api.training_rows import Rows, refuse_training_rows
+from mpfedxgb.api.training import TrainingJob, check_same_start, forecast_tables, go_on, train_here
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks
 from mpfedxgb.boosting.forecast import Forecast
-from mpfedxgb.boosting.importance import column_importance, feature_importance
-from mpfedxgb.boosting.join import join
-from mpfedxgb.boosting.metrics import OwnMetric
+from mpfedxgb.boosting.join import column_importance, feature_importance, join
+from mpfedxgb.boosting.metrics import OwnMetric, limited_to, read_range
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.rounds import limited_to, read_range
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.config import Link, Resources, SessionSettings, link_of
-from mpfedxgb.data.arrow import is_arrow
-from mpfedxgb.data.table import Table
+from mpfedxgb.data.table import Table, is_arrow
 from mpfedxgb.errors import DataError
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.progress import watch

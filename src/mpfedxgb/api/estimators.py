@@ -11,11 +11,10 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from mpfedxgb.api.base import FederatedModel, FitInput, Start, all_or_nothing
-from mpfedxgb.api.continuing import read_start
-from mpfedxgb.api.names import explaining_names
-from mpfedxgb.api.settings import train_params
+from mpfedxgb.api.settings import explaining_names, train_params
 from mpfedxgb.api.tables import read_classes, read_labels, read_row_weights
-from mpfedxgb.boosting.labels import check_labels_present, class_name, encode_classes, read_numbers
+from mpfedxgb.api.training import read_start
+from mpfedxgb.boosting.active import check_labels_present, class_name, encode_classes, read_numbers
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Objective, Origin
 from mpfedxgb.boosting.objectives import CUSTOM, FOR_NUMBERS, OBJECTIVES, OTHER_NAMES, for_classes, objective_error

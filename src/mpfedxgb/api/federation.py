@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from mpfedxgb.api.reports import write_page
+from mpfedxgb.api.models import write_page
+from mpfedxgb.boosting.metrics import limited_to, read_range
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.rounds import limited_to, read_range
-from mpfedxgb.data.arrow import from_arrow, is_arrow
+from mpfedxgb.data.table import from_arrow, is_arrow
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.federation import role
-from mpfedxgb.federation.overview import overview
+from mpfedxgb.federation.dashboard import overview
 from mpfedxgb.federation.role import ScoringSession, Trained
 from mpfedxgb.federation.rows import Rows, arrange_rows, read_rows, with_kinds_of
 from mpfedxgb.federation.settings import RoleSettings

@@ -14,8 +14,8 @@ from typing import Any
 
 import mpfedxgb
 from mpfedxgb.api.models import SUFFIX
+from mpfedxgb.boosting.metrics import first_judged
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.rounds import first_judged
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.role import Trained
 

@@ -1,4 +1,7 @@
-"""Models of a whole simulated federation: score, export, save and load all participants' parts."""
+"""Models of a whole simulated federation: score, export, save and load all participants' parts.
+
+The report of a simulated federation: a page for one participant, and the summary that notebooks show.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.atomic import new_file
+from mpfedxgb.atomic import new_file, write_file
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
@@ -20,15 +23,50 @@ from mpfedxgb.boosting.plain import plain_predict
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json, unreadable_categories
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import UserError
+from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
+from mpfedxgb.report.html import page_html, summary_html
+from mpfedxgb.report.html.facts import Facts, Metrics, of_simulation
 from mpfedxgb.report.memory import PeakMemory
 from mpfedxgb.report.record import RunRecord, record_run
-from mpfedxgb.ring.fixed import decode_fixed
+from mpfedxgb.report.versions import versions
+from mpfedxgb.ring.ring import decode_fixed
+from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import secure_predict
-from mpfedxgb.tree.reachable import Scorer
+
+
+def write_report(
+    models: Sequence[PartialModel], run: RunRecord | None, metrics: Metrics, path: Path, participant: str | None
+) -> Path:
+    """Write the page of one participant, the active one if none is named, and return its path."""
+    return write_page(_facts(models, run, metrics, participant), path)
+
+
+def write_page(facts: Facts, path: Path) -> Path:
+    """Write a page, for its owner only, and return its path."""
+    try:
+        write_file(path, page_html(facts))
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}; give a file in a folder that exists") from None
+    return path
+
+
+def summary(models: Sequence[PartialModel], run: RunRecord | None, metrics: Metrics) -> str:
+    """Return what a notebook shows: the active participant's summary."""
+    return summary_html(_facts(models, run, metrics, None))
+
+
+def _facts(models: Sequence[PartialModel], run: RunRecord | None, metrics: Metrics, participant: str | None) -> Facts:
+    named = {model.name: model for model in models}
+    model = models[0] if participant is None else named.get(participant)
+    if model is None:
+        raise SettingsError(
+            f"participant={participant!r} took no part in the training; it is one of {', '.join(named)}"
+        )
+    return of_simulation(model, None if run is None else run.to_dict(), metrics, versions())
+
 
 _log = logging.getLogger("mpfedxgb.model")
 SUFFIX = ".mpfedxgb.json"

@@ -28,7 +28,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
 from mpfedxgb.boosting.xgboost_rules import tells_zero_hessians
 from mpfedxgb.data.table import FLOAT32_MAX, is_text
-from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 

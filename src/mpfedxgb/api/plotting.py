@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mpfedxgb.boosting.importance import feature_importance
+from mpfedxgb.boosting.join import feature_importance
+from mpfedxgb.boosting.metrics import first_judged
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.rounds import first_judged
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.report.trees import condition
 from mpfedxgb.tree.leaf import WEIGHT_BITS

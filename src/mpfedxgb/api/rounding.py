@@ -17,9 +17,8 @@ import numpy.typing as npt
 from mpfedxgb.boosting import scales, xgboost_rules
 from mpfedxgb.boosting.objective import Floats, Objective, unchanged
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sealed.labels import encode_labels, plain_gradients
-from mpfedxgb.boosting.sealed.rules import sealed_rules
-from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.boosting.sealed.gradients import encode_labels, plain_gradients, sealed_rules
+from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 
 FLOAT32 = 2.0**-23

@@ -1,10 +1,25 @@
-"""What a user passes as X: one table to cut vertically, or one table per participant; checked before anything runs."""
+"""What a user passes as X: one table to cut vertically, or one table per participant; checked before anything runs.
+
+Which row is whose: tables, labels and weights are put together by an id column, or refused if they disagree.
+
+pandas' tables say by their index which row is which; two that say different things are not the same rows in the same
+order, and nothing is trained on them. Arrays and lists say nothing: their order is the caller's promise.
+
+Evaluation rows that are training rows: a sealed training refuses them, as far as tables without ids can tell.
+
+The active participant gets the margins of evaluation rows round by round, and so their leaves. With an id column it is
+plain which rows are meant. Without one, two rows are taken for one if pandas' index has the same label for both and
+they are alike in all columns; where both tables only count their rows, labels say nothing. Whatever the labels, a table
+is refused if it is the training table once more, or if more than half of its rows are alike in all columns to a
+training row that is one of a kind. A repeated row may be somebody else's, so a few of them are nothing to stop for.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -14,12 +29,176 @@ import pandas as pd
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from mpfedxgb.api.row_order import RowOrder, in_one_order
-from mpfedxgb.boosting.labels import check_labels_present, read_weights
+from mpfedxgb.boosting.active import check_labels_present, read_weights
 from mpfedxgb.boosting.objective import Floats, Origin
-from mpfedxgb.data.arrow import is_arrow
-from mpfedxgb.data.table import Table, identifier_columns
+from mpfedxgb.data.ids import Ids, count_common, id_as_column, sort_by_id
+from mpfedxgb.data.table import Table, identifier_columns, is_arrow, to_frame
 from mpfedxgb.errors import DataError
+
+BY_POSITION = "reset_index(drop=True) on all of them if their rows are in one order all the same"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowOrder:
+    """The order of the rows of X: what labels and weights are held to.
+
+    `index` is that of the table whose order counts, None if it is an array; `ids` are its ids if a column has them.
+    """
+
+    owner: str
+    index: pd.Index[Any] | None = field(default=None, repr=False)
+    column: str | None = None
+    ids: Ids | None = field(default=None, repr=False)
+
+    def put(self, values: Any, name: str) -> Any:
+        """Return labels or weights in this order; raises DataError if their index says they belong to other rows.
+
+        A Series whose index has the id column's name is put in order by its ids. Any other has to have the index of the
+        table; arrays and lists are taken as they come.
+        """
+        if not isinstance(values, (pd.Series, pd.DataFrame)):
+            return values
+        if self.ids is not None and self.column is not None and self.column in values.index.names:
+            frame = values.to_frame() if isinstance(values, pd.Series) else values
+            by_id, ids = sort_by_id(id_as_column(frame, self.column), self.column, name)
+            _refuse_other_ids(name, ids, self.owner, self.ids, self.column)
+            return self.ids.to_file_order(by_id.iloc[:, 0].to_numpy()) if by_id.shape[1] == 1 else by_id
+        if self.index is not None and len(values) == len(self.index):
+            _refuse_other_index(name, values.index, self.owner, self.index)
+        return values
+
+
+def in_one_order(
+    named: Mapping[str, Any], id_column: str | None, active: str | None = None
+) -> tuple[dict[str, pd.DataFrame], RowOrder]:
+    """Return the participants' tables with their rows in one order, that of the active participant's table.
+
+    Parameters
+    ----------
+    named : mapping
+        Owner -> table, in any form that `Table.read` takes.
+    id_column : str or None
+        The column, or index, that says which row is whose; it is no feature. None: by position, for tables whose
+        indexes agree.
+    active : str or None
+        Whose order counts; the first one's if None or if there is no such table.
+
+    Raises
+    ------
+    DataError
+        If the tables are not about the same rows, or do not say so.
+    """
+    frames = {owner: to_frame(data, owner) for owner, data in named.items()}
+    leader = active if active in frames else next(iter(frames))
+    index = _index_of(named[leader])
+    if id_column is not None:
+        return _by_id(frames, id_column, leader, index)
+    rows = len(frames[leader])
+    for owner, frame in frames.items():
+        if len(frame) != rows:
+            raise DataError(
+                f"{owner} brings {len(frame)} rows and {leader} {rows}; "
+                "the tables must list the same people in the same order, or id= names the column that says who is who"
+            )
+    leads = next((owner for owner, data in named.items() if _index_of(data) is not None), leader)
+    for owner, data in named.items():
+        own, first = _index_of(data), _index_of(named[leads])
+        if own is not None and first is not None:
+            _refuse_other_index(owner, own, leads, first)
+    return frames, RowOrder(leads, _index_of(named[leads]))
+
+
+def _by_id(
+    frames: dict[str, pd.DataFrame], column: str, leader: str, index: pd.Index[Any] | None
+) -> tuple[dict[str, pd.DataFrame], RowOrder]:
+    parts = {owner: sort_by_id(id_as_column(frame, column), column, owner) for owner, frame in frames.items()}
+    ids = parts[leader][1]
+    for owner, (_, own) in parts.items():
+        _refuse_other_ids(owner, own, leader, ids, column)
+    back = np.argsort(ids.places)
+    aligned = {owner: frame.iloc[back].reset_index(drop=True) for owner, (frame, _) in parts.items()}
+    return aligned, RowOrder(leader, index, column, ids)
+
+
+def _index_of(data: Any) -> pd.Index[Any] | None:
+    return data.index if isinstance(data, (pd.DataFrame, pd.Series)) else None
+
+
+def _refuse_other_index(name: str, index: pd.Index[Any], owner: str, first: pd.Index[Any]) -> None:
+    if index.equals(first):
+        return
+    unique = index.is_unique and first.is_unique
+    if unique and len(index.difference(first, sort=False)) == 0 and len(index) == len(first):
+        told = f"{name} has the rows of {owner} in another order, by their indexes"
+        remedy = f"put them in one order, such as {_word(name)}.loc[{_word(owner)}.index]"
+    else:
+        other = int((~index.isin(first)).sum())
+        told = f"{name} and {owner} have different indexes: {other} of {len(index)} rows of {name} are not {owner}'s"
+        remedy = "give tables about the same rows in the same order"
+    raise DataError(f"{told}; {remedy}, name an id column (id=), or {BY_POSITION}")
+
+
+def _word(name: str) -> str:
+    """Return a name as it may stand in a line of Python."""
+    return name if name.isidentifier() else "table"
+
+
+def _refuse_other_ids(name: str, ids: Ids, owner: str, first: Ids, column: str) -> None:
+    if ids.keys == first.keys:
+        return
+    mine, others = set(ids.keys), set(first.keys)
+    raise DataError(
+        f"{name} lacks {len(others - mine)} of {owner}'s {len(others)} ids of column {column!r} and has "
+        f"{len(mine - others)} that {owner} has not; keep the rows that all have in common"
+    )
+
+
+Rows = tuple[Mapping[str, Table], RowOrder]
+"""Everybody's table, columns and categories as in the training, and the order of their rows."""
+
+
+def refuse_training_rows(name: str, training: Rows, evaluation: Rows) -> None:
+    """Raise DataError if rows of an evaluation set are training rows; it says how many."""
+    common, how = _common(training, evaluation)
+    if common:
+        rows = next(iter(evaluation[0].values())).rows
+        raise DataError(
+            f"{name}: {common} of {rows} rows are training rows, by their {how}; security='sealed' lets nobody learn "
+            "anything about a training row, and an evaluation set tells margins round by round: keep rows back for it, "
+            "or leave it out; if they are other people's, id= names the column that says so"
+        )
+
+
+def _common(training: Rows, evaluation: Rows) -> tuple[int, str]:
+    """Return how many rows are in both, and what says so."""
+    (tables, order), (others, other) = training, evaluation
+    if order.ids is not None and other.ids is not None:
+        return count_common(order.ids, other.ids), "ids"
+    first, second = _digests(tables), _digests(others)
+    if np.array_equal(first, second):
+        return len(second), "values"
+    labelled = 0
+    if order.index is not None and other.index is not None and (_says_who(order.index) or _says_who(other.index)):
+        known, asked = (pd.MultiIndex.from_arrays(pair) for pair in ((order.index, first), (other.index, second)))
+        labelled = int(asked.isin(known).sum())
+    values, counts = np.unique(first, return_counts=True)
+    alike = int(np.isin(second, values[counts == 1]).sum())
+    if 2 * alike > len(second) and alike > labelled:
+        return alike, "values"
+    return labelled, "index and values"
+
+
+def _says_who(index: pd.Index[Any]) -> bool:
+    """Return whether an index tells rows apart, and does not only count them."""
+    return not (isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1)
+
+
+def _digests(tables: Mapping[str, Table]) -> npt.NDArray[np.uint64]:
+    """Return 64 bits for each row that are the same for the same values in all columns of everybody."""
+    columns = [column.values for owner in sorted(tables) for column in tables[owner].columns]
+    frame = pd.DataFrame({i: np.where(np.isnan(v), np.nan, v + 0.0) for i, v in enumerate(columns)})
+    return np.asarray(pd.util.hash_pandas_object(frame, index=False), np.uint64)
+
 
 _log = logging.getLogger("mpfedxgb.data")
 

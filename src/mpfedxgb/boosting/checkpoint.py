@@ -30,9 +30,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.atomic import append_to_file, cut_file, write_file
+from mpfedxgb.boosting.callbacks import EvaluationState, State
 from mpfedxgb.boosting.common_round import COMMON, CommonRound, read_common, write_common
 from mpfedxgb.boosting.model import tree_from_json, tree_to_json
-from mpfedxgb.boosting.progress import EvaluationState, State
 from mpfedxgb.boosting.xgboost_rules import UNNAMED
 from mpfedxgb.chain import HEX, chain_start, chained, whole_lines
 from mpfedxgb.errors import CheckpointError

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from mpfedxgb.boosting.callbacks import NothingKept
 from mpfedxgb.boosting.memory import disk_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.boosting.params import STRICT, TrainParams
-from mpfedxgb.boosting.progress import NothingKept
 from mpfedxgb.boosting.room import in_units
 from mpfedxgb.boosting.setup import TABLE_SIZES
 from mpfedxgb.boosting.train import ROUNDS_DONE, secure_train
@@ -26,7 +26,7 @@ from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.rehearsal import Numbers, Rehearsal
 from mpfedxgb.party.roster import ACTIVE, Roster
-from mpfedxgb.protocols.tag import NOBODY
+from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.tree.level import TableSizes
 

@@ -26,8 +26,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import CheckpointError, UserError, is_full_disk
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.nodes import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Node, Split, Tree
-from mpfedxgb.tree.reachable import Scorer
+from mpfedxgb.tree.nodes import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Node, Scorer, Split, Tree
 
 FORMAT = "mpfedxgb partial model"
 VERSION = 2

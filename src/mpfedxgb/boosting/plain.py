@@ -29,12 +29,11 @@ from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import LocalRun
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.roster import ACTIVE, Roster
-from mpfedxgb.protocols.tag import NOBODY
+from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.ring import kernels
 from mpfedxgb.tree.level import TableSizes
-from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
+from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree, goes_first
 from mpfedxgb.tree.plain import PlainRules, PlainTable, grow_plain
-from mpfedxgb.tree.reachable import goes_first
 from mpfedxgb.tree.split import toss
 
 MOST_LEVELS = 100

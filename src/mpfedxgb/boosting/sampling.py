@@ -1,21 +1,85 @@
 """Row and column samples: private choices of the participant that makes them, unknown to all others.
 
 They come from a key of its own, or from a `random_state` where samples should repeat from run to run.
+
+The key of a role's own choices - coins, samples - which a resumed training has to repeat. It masks nothing.
+
+From the same key comes the salt under which the active participant commits to its labels.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.atomic import write_file
+from mpfedxgb.boosting.checkpoint import trying
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.errors import CheckpointError
 from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.ring.prg import Stream, digest
+
+_KEY = "private.key"
+
+
+def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> bytes:
+    """Return the key of a role's own choices in a session: the one that the folder holds, or a new one."""
+    path = folder / _KEY
+
+    def read() -> bytes:
+        if path.is_file():
+            return path.read_bytes()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileExistsError):  # of two who make one, the first decides
+            write_file(path, make(count).hex(), overwrite=False)
+        return path.read_bytes()
+
+    text = trying(read, f"cannot keep the private key {path}")
+    try:
+        key = bytes.fromhex(text.decode())
+    except ValueError:
+        key = b""
+    if len(key) != count:
+        raise CheckpointError(f"{path} is damaged; put a copy back, or begin again with --restart at every participant")
+    return key
+
+
+def key_of_choices(key: bytes, belongs_to: dict[str, Any]) -> bytes:
+    """Return the key of a role's own choices in one training: with other data or parameters it is another one."""
+    return digest(b"choices of one training", key, json.dumps(belongs_to, sort_keys=True).encode())
+
+
+def label_salt(key: bytes) -> bytes:
+    """Return the 256 bits under which labels are committed to in a session. They tell nothing else of its key."""
+    return digest(b"salt of the labels", key)
+
+
+def label_commitment(salt: bytes, numbers: Sequence[npt.NDArray[Any] | None]) -> bytes:
+    """Return a commitment to labels, and to whatever else the active participant alone brings: HMAC-SHA-256.
+
+    Without the salt it tells nothing of them. With the salt and the numbers anybody can compute it, so that the active
+    participant can show an auditor later which labels it trained with.
+    """
+    state = hmac.new(salt, b"mpfedxgb labels 1", hashlib.sha256)
+    for array in numbers:
+        state.update(b"none;" if array is None else f"{array.shape};".encode() + array.astype("<f8").tobytes())
+    return state.digest()
+
+
+def forget_private_key(folder: Path) -> None:
+    """Let the next training have a key of its own."""
+    trying(lambda: (folder / _KEY).unlink(missing_ok=True), f"cannot remove the private key in {folder}")
 
 
 class Participant(Protocol):

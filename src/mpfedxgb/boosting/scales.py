@@ -17,10 +17,9 @@ import numpy.typing as npt
 from mpfedxgb.boosting import xgboost_rules
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.ring.fixed import encode_fixed
-from mpfedxgb.ring.ring import VECTOR, Ring
+from mpfedxgb.ring.ring import VECTOR, Ring, encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.paper.leaf import SPARE_BITS, LeafRules, leaf_bits
+from mpfedxgb.tree.paper import SPARE_BITS, LeafRules, leaf_bits
 
 SMALLEST_GAMMA = 1e-6
 """XGBoost splits on gains above this, whatever gamma says."""

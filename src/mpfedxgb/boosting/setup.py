@@ -1,4 +1,7 @@
-"""What stands before the first round: own columns binned, sizes told, candidates published, rules fixed."""
+"""What stands before the first round: own columns binned, sizes told, candidates published, rules fixed.
+
+Going on from a model: its trees are the first, and new rounds start from their margins (XGBoost's xgb_model).
+"""
 
 from __future__ import annotations
 
@@ -10,27 +13,27 @@ import numpy as np
 
 from mpfedxgb.boosting import memory, scales, xgboost_rules
 from mpfedxgb.boosting.active import Active, Labels
-from mpfedxgb.boosting.metrics import NO_METRIC
+from mpfedxgb.boosting.callbacks import State
+from mpfedxgb.boosting.metrics import NO_METRIC, rounds_of
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sealed.labels import encode_labels
-from mpfedxgb.boosting.sealed.rules import sealed_rules
+from mpfedxgb.boosting.sealed.gradients import encode_labels, sealed_rules
 from mpfedxgb.boosting.sealed.state import Sealed, seal
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.machine import give_back
-from mpfedxgb.party.bounds import MOST_COLUMNS, MOST_ROWS, check_numbers, check_told
+from mpfedxgb.party.handshake import MOST_COLUMNS, MOST_ROWS, MOST_TREES, check_numbers, check_told
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.local_rows import LocalRows
 from mpfedxgb.protocols.private_matrix import publish_matrix
 from mpfedxgb.protocols.row_blocks import RowBlocks
+from mpfedxgb.protocols.storage import LocalRows
 from mpfedxgb.ring.ring import wide
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.level import FeatureIndex, SplitData, TableSizes, TreeRules
-from mpfedxgb.tree.paper.leaf import SPARE_BITS, LeafRules
-from mpfedxgb.tree.paper.split import index_features
+from mpfedxgb.tree.paper import SPARE_BITS, LeafRules, index_features
+from mpfedxgb.tree.predict import secure_predict
 
 TABLE_SIZES = "rows, evaluation rows and candidate columns"
 ROOM = "room for a training of these sizes"
@@ -181,3 +184,33 @@ def _index_features(party: Party, candidates: Candidates | None) -> FeatureIndex
     if candidates is not None:
         per_feature = np.bincount(candidates.features, minlength=len(candidates.bins.counts)).tolist()
     return index_features(party, per_feature)
+
+
+CONTINUED = "rounds of the model that is continued"
+
+
+def state_of_model(party: Party, setup: Setup) -> State:
+    """Return this role's state after the rounds of the model that its data name; every role runs this.
+
+    1. Everyone tells how many rounds its part of the model has, so that the coordinator knows where to go on.
+    2. The training and evaluation rows are scored jointly, with all trees of the model.
+    3. The active participant takes the sums, which are exact, for the margins that it had after growing them.
+
+    Rounds: 1, and those of `secure_predict`. Reveals: CONTINUED to everyone; what `secure_predict` tells, hence the sum
+    of leaf weights of each row to the active participant.
+    """
+    model = None if setup.mine is None else setup.mine.start
+    with party.phase("setup"):
+        told = party.tell_everyone(CONTINUED, None if model is None else [rounds_of(model)])
+        check_told(party, CONTINUED, told, ("rounds of the model", 1, MOST_TREES))
+        if len(set(told[:, 0].tolist())) > 1:
+            listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, told[:, 0], strict=True))
+            raise UserError(f"the parts of the model to continue have different numbers of rounds ({listed})")
+        scorer = None
+        if setup.mine is not None and model is not None:
+            scorer = model.scorer(setup.mine.table.followed_by(setup.mine.evaluation))
+        sums = secure_predict(party, setup.params.trees_per_round, scorer, None)
+    if setup.active is not None and model is not None and sums is not None:
+        assert model.base_margin is not None
+        setup.active.start_from(model.base_margin, sums)
+    return State(int(told[0, 0]), trees=() if model is None else model.trees)

@@ -1,27 +1,173 @@
-"""SecureTrain: the loop over rounds (Algorithm 1)."""
+"""SecureTrain: the loop over rounds (Algorithm 1).
+
+SecureFit: the gradients of a round are shared, and its trees grow from them (Algorithm 2).
+
+Lines 7-11 of Algorithm 1 turn grown trees into kept trees and new margins, once in the strict way, once sealed, and
+once as the paper has it; `UPDATES` names them by `security`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active
-from mpfedxgb.boosting.continuing import state_of_model
-from mpfedxgb.boosting.fit import secure_fit
-from mpfedxgb.boosting.model import Feature, PartialModel
+from mpfedxgb.boosting.callbacks import EvaluationState, Progress, State
+from mpfedxgb.boosting.model import Feature, PartialModel, keep_trees
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.progress import EvaluationState, Progress, State
-from mpfedxgb.boosting.setup import Setup, TrainData, set_up
-from mpfedxgb.boosting.update import UPDATES
+from mpfedxgb.boosting.sampling import column_sample
+from mpfedxgb.boosting.sealed.state import add_leaves, sealed_gradients
+from mpfedxgb.boosting.setup import Setup, TrainData, set_up, state_of_model
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.errors import CheckpointError, RefusedError, SettingsError
-from mpfedxgb.party.bounds import check_flag, check_numbers, check_told
+from mpfedxgb.party.handshake import check_flag, check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
+from mpfedxgb.protocols.bits import Bit, share_bit
+from mpfedxgb.protocols.opening import open_masked
 from mpfedxgb.protocols.row_blocks import RowBlocks
+from mpfedxgb.protocols.rows import RowVectors, masked_by
+from mpfedxgb.protocols.secret import Secret, Shares, concatenate, public_secret, to_shares
+from mpfedxgb.protocols.share import share_together
+from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.prg import digest
-from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.nodes import Tree
+from mpfedxgb.ring.ring import BIT, PACKED, VECTOR
+from mpfedxgb.tree.grow import Grown, grow
+from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, WEIGHT_BITS, record_own_paths, reveal_leaves
+from mpfedxgb.tree.level import Constants, Level, Round
+from mpfedxgb.tree.nodes import Leaf, Scorer, Tree
+from mpfedxgb.tree.paper import secure_leaf_weight
+from mpfedxgb.tree.predict import predict_rows
+from mpfedxgb.tree.sealed import secure_leaf_weights
+
+
+def secure_fit(party: Party, setup: Setup, t: int) -> Grown:
+    """Return this role's view of the trees of round t: one, or one per class."""
+    trees = setup.params.trees_per_round
+    s = public_secret(party, PACKED, np.full((trees, setup.data.sizes.packed), 255, np.uint8))  # 3
+    with party.phase("gradients"):
+        gh, vectors, constants = _gradients(party, setup, t)  # 4-7
+    round_ = Round(str(t), constants, _share_sample(party, setup, t))
+    roots = Level([(tree, 0) for tree in range(trees)], s, gh, fresh=vectors)
+    return grow(party, setup.data, roots, round_, setup.rules)  # 8-9
+
+
+def _gradients(party: Party, setup: Setup, t: int) -> tuple[Secret, RowVectors, Constants]:
+    """Return g~ and h~ of the round, and the constants at their scales: P_1's, or computed on secrets."""
+    if setup.sealed is not None:
+        key = "" if setup.mine is None else setup.mine.sample_key
+        gh, vectors = sealed_gradients(party, setup.sealed, setup.params.subsample, key, t)
+        return gh, vectors, setup.sealed.constants
+    gh, constants = _share_gradients(party, setup, t)
+    return gh, masked_by(party, ACTIVE, gh), constants
+
+
+def _share_gradients(party: Party, setup: Setup, t: int) -> tuple[Secret, Constants]:
+    """Share g~ and h~ of the round, (trees, 2, rows), and lambda~, gamma~ and min_child_weight~ at their scales.
+
+    All of it is the active participant's secret, in one message; the constants are public where the scales are.
+    """
+    ring, shape = setup.rules.ring, (setup.params.trees_per_round, 2, setup.data.sizes.rows)
+    values = None
+    if setup.active is not None:  # 4
+        values = [RingArray.encode(VECTOR, setup.active.integers(t))]  # 5
+    known = scales.public_scale(setup.params, setup.plan, setup.data.sizes.rows)
+    if known is not None:
+        (gh,) = share_together(party, ACTIVE, [(VECTOR, shape)], values)  # 6
+        public = scales.constants_of(ring, known)
+        return gh, Constants(*(public_secret(party, r, np.array(v, object)) for r, v in public))
+    if values is not None and setup.active is not None:
+        values += [RingArray.encode(r, np.array(v, object)) for r, v in scales.constants_of(ring, setup.active.scale)]
+    specs = [(VECTOR, shape), *((r, ()) for r, _ in scales.constants_of(ring, scales.UNKNOWN))]
+    gh, *constants = share_together(party, ACTIVE, specs, values)  # 6
+    return gh, Constants(*constants)
+
+
+def _share_sample(party: Party, setup: Setup, t: int) -> Bit | None:
+    """Share which candidates take part in each tree of the round; every owner samples its own features, in private."""
+    params, sizes, candidates = setup.params, setup.data.sizes, setup.data.candidates
+    if params.colsample_bytree == 1 or not sizes.owners:  # nobody may have anything to split by
+        return None
+    pieces = []
+    for owner in sizes.owners:
+        bits = None
+        if party.role == owner and candidates is not None and setup.mine is not None:
+            bits = RingArray.encode(BIT, column_sample(party, params, candidates, setup.mine.sample_key, t))
+        shape = (params.trees_per_round, sizes.columns[owner - 1])
+        pieces.append(share_bit(party, owner, shape, bits).secret)
+    return Bit(concatenate(pieces), owned=True)
+
+
+Update = Callable[[Party, Setup, Grown, int], list[Tree]]
+"""From the grown trees of round t to what is kept of them; t labels private draws, of which the strict way has none."""
+
+
+def strict_update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
+    """Return the kept trees of round t: P_1 learns which rows share a leaf, and computes the weights alone."""
+    members = reveal_leaves(party, grown, setup.data.sizes)  # 7
+    leaves, gains = None, None
+    if setup.active is not None and members is not None:  # 8
+        leaves, gains = setup.active.update(
+            grown.trees, [np.flatnonzero(m) for m in members]
+        )  # 9, after Algorithm 3, lines 5 and 43
+    return keep_trees(party.role, grown.trees, setup.data.candidates, leaves, gains)  # 11
+
+
+def paper_update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
+    """Return the kept trees of round t, with shares of leaf weights: P_1 learns what the trees predict for each row.
+
+    SecureLeafWeight, then SecurePredict over the training and evaluation rows, restored at P_1.
+    """
+    assert grown.totals is not None
+    assert setup.leaf_rules is not None
+    weights = secure_leaf_weight(party, grown.totals, setup.rules.ring, setup.leaf_rules, str(t))  # Algorithm 3, 5, 43
+    leaves = None if party.is_coordinator else [Leaf(None, share=int(share)) for share in weights.part.decode()]
+    kept = keep_trees(party.role, grown.trees, setup.data.candidates, leaves)  # 11
+    with party.phase("update"):
+        predictions = _predict(party, setup, grown, kept, weights)  # 7
+        for tree in grown.trees:
+            record_own_paths(party, tree)
+    if setup.active is not None and predictions is not None:  # 8
+        setup.active.add(predictions, setup.weight_bits)  # 9
+    return kept
+
+
+def sealed_update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
+    """Return the kept trees of round t, with shares of leaf weights; nobody learns anything of a training row."""
+    sealed = setup.sealed
+    assert sealed is not None
+    weights = secure_leaf_weights(party, grown, sealed.constants, sealed.rules.division)
+    shares, leaves = to_shares(party, weights).part, None
+    if not shares.is_hidden:
+        leaves = [Leaf(None, share=int(share)) for share in shares.decode()]
+    kept = keep_trees(party.role, grown.trees, setup.data.candidates, leaves)  # 11
+    with party.phase("update"):
+        evaluated = add_leaves(party, sealed, grown, weights)  # 7-9
+        for tree in grown.trees:
+            record_own_paths(party, tree, knows_leaves=False)
+    if setup.active is not None and evaluated is not None:
+        setup.active.see_evaluation(evaluated, setup.weight_bits)
+    return kept
+
+
+def _predict(
+    party: Party, setup: Setup, grown: Grown, kept: list[Tree], shares: Shares
+) -> npt.NDArray[np.int64] | None:
+    """Return what each tree predicts for every row, (trees, rows), to P_1 (section 4.5)."""
+    used = [(k, tree.outline(k)) for k, tree in enumerate(grown.trees)]
+    places = np.array([place for tree in grown.trees for place in tree.leaf_places()])
+    party.step("kept shares")
+    weights = open_masked(party, shares[places])
+    scorer = None if setup.all_rows is None else Scorer(kept, setup.all_rows, holds_shares=True)
+    return predict_rows(party, scorer, used, weights, len(used), setup.data.sizes.all_rows, LEAF_MEMBERSHIP)
+
+
+UPDATES: dict[str, Update] = {"strict": strict_update, "sealed": sealed_update, "paper": paper_update}
+
 
 NUMBER_OF_TREES = "number of trees"
 ROUNDS_DONE = "rounds done before this attempt"

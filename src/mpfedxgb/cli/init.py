@@ -19,9 +19,8 @@ from mpfedxgb.federation.samples import sample_tables
 from mpfedxgb.federation.settings.sections import listens
 from mpfedxgb.federation.settings.template import Place, settings_text
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.transport.address import NAME, Address, parse_address
 from mpfedxgb.transport.certificates import AUTHORITY_DAYS, ROLE_DAYS, Authority
-from mpfedxgb.transport.topology import STAR
+from mpfedxgb.transport.transport import NAME, STAR, Address, parse_address
 
 FIRST_PORT = 7701
 """Where the coordinator listens, if the port is free; the participants that listen follow."""

@@ -1,8 +1,13 @@
-"""`plan`: what a training will cost, before it runs, from settings, from a table, or from sizes."""
+"""`plan`: what a training will cost, before it runs, from settings, from a table, or from sizes.
+
+`doctor`: whether a role is ready to run, and what to mend if not.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,17 +21,55 @@ from mpfedxgb.boosting.forecast import Forecast, forecast
 from mpfedxgb.boosting.objectives import FOR_NUMBERS
 from mpfedxgb.boosting.params import FOR_WORK, STRICT, TrainParams, check_for_work
 from mpfedxgb.boosting.room import check_limits, check_role, check_simulation
-from mpfedxgb.cli.columns import listed, read_labelled
-from mpfedxgb.cli.simulate import choose_objective, parse_participants
+from mpfedxgb.cli.simulate import choose_objective, listed, parse_participants, read_labelled
 from mpfedxgb.config import SessionSettings, link_of
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import NoRoomError, SettingsError
+from mpfedxgb.federation.doctor import Finding, Severity, examine
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.tree.level import TableSizes
+
+EXIT_PROBLEMS = 2
+
+_COLOURS = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "red"}
+
+
+def doctor(
+    settings: Annotated[Path, typer.Argument(help="Settings file of a role (.toml).")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print all findings as one JSON object.")] = False,
+) -> None:
+    """Check a role before it runs: settings, data, certificate, clock, port, peers, versions; say what to mend.
+
+    The exit code is 0 without problems, warnings or not, and 2 with problems.
+    """
+    findings: list[Finding] = []
+    for finding in examine(settings):
+        findings.append(finding)
+        if not as_json:
+            level = typer.style(f"{finding.level:8}", fg=_COLOURS[finding.level])
+            typer.echo(f"{level}{finding.check:13}{finding.text}")
+    counts = Counter(finding.level for finding in findings)
+    if as_json:
+        content = {
+            "settings": str(settings),
+            "problems": counts[Severity.PROBLEM],
+            "warnings": counts[Severity.WARNING],
+            "findings": [{"check": f.check, "level": str(f.level), "text": f.text} for f in findings],
+        }
+        typer.echo(json.dumps(content, indent=1))
+    else:
+        typer.echo(f"\n{_count(counts[Severity.PROBLEM], 'problem')}, {_count(counts[Severity.WARNING], 'warning')}")
+    if counts[Severity.PROBLEM]:
+        sys.exit(EXIT_PROBLEMS)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+
 
 _OF_SETTINGS = frozenset({"settings", "rows", "evaluation_rows", "columns", "candidates", "as_json"})
 """Options that say something beside a settings file; the rest stands in it."""

@@ -13,7 +13,7 @@ from mpfedxgb.api.models import SUFFIX, load_parts, part_paths
 from mpfedxgb.atomic import write_file
 from mpfedxgb.cli.simulate import RECORD
 from mpfedxgb.errors import SettingsError, UserError
-from mpfedxgb.federation.overview import find_settings, overview
+from mpfedxgb.federation.dashboard import find_settings, overview
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.report.html import page_html
 from mpfedxgb.report.html.facts import of_simulation

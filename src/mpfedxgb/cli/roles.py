@@ -1,7 +1,13 @@
-"""`coordinator`, `participant` and `mpi-run`: one role of a federation, in a process of its own."""
+"""`coordinator`, `participant` and `mpi-run`: one role of a federation, in a process of its own.
+
+`align`: find the rows that all participants have, before a training.
+
+`record`: everything that a role has ever taken part in, and what was revealed to whom.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,15 +19,79 @@ import typer
 from mpfedxgb.boosting.model import Feature
 from mpfedxgb.cli.exit_codes import exit_code
 from mpfedxgb.cli.logs import say_result, start_logging
-from mpfedxgb.errors import MpfedxgbError, SettingsError, StoppedError, own_reason
+from mpfedxgb.errors import CheckpointError, MpfedxgbError, SettingsError, StoppedError, UserError, own_reason
 from mpfedxgb.federation import role
+from mpfedxgb.federation.alignment import NAMES
+from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.rows import SCORING, Rows, read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.settings.sections import LOG_LEVELS
 from mpfedxgb.federation.stopping import ignore_stops, stopping_on_signals
+from mpfedxgb.report.history import History
+from mpfedxgb.report.progress import watch_steps
 
 if TYPE_CHECKING:
     from mpfedxgb.federation.dashboard import Dashboard
+
+
+def align(
+    settings: Settings,
+    n_jobs: Annotated[
+        int | None, typer.Option("--n-jobs", min=1, help="Threads to compute with; one per core if not given.")
+    ] = None,
+    json_logs: JsonLogs = False,
+    log_level: LogLevel = None,
+) -> None:
+    """Find the rows that all participants have, without showing each other the rest; trainings then take those.
+
+    All participants run it together, the coordinator is started as for a training and sees nothing of it. Needs
+    align = true in [data] and the extra mpfedxgb[align]. A training does the same if it has not been done.
+    """
+    mine = read_settings(settings, json_logs, log_level)
+    if mine.is_coordinator:
+        raise SettingsError(f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}")
+    with last_line_in_the_log():
+        rows, evaluation = read_tables(mine)
+        before = {"train": rows, "evaluate": evaluation}
+        with watch_steps(f"{mine.role.name}: comparing ids") as on_progress:
+            found = role.align(mine, rows, evaluation, n_jobs, on_progress)
+        for what, common in found.items():
+            of = before[what]
+            assert of is not None
+            say_result(f"{mine.role.name}: {len(common.ids)} of {len(of.ids)} {NAMES[what]} rows are in common")
+
+
+def record(
+    settings: Annotated[Path, typer.Argument(help="Settings file of a role (.toml).")],
+    session: Annotated[str | None, typer.Option("--session", help="Only the attempts of this session.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Only check that every line is there and as it was written; 7 if not.")
+    ] = False,
+) -> None:
+    """Print what was revealed to whom, in every attempt at a training or scoring so far and in total."""
+    mine = RoleSettings.from_toml(settings)
+    found = read_record(mine)
+    if verify:
+        typer.echo(_verdict(found, mine.role.state))
+        return
+    found = found.of_session(session)
+    typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else str(found))
+
+
+def _verdict(found: History, folder: Path) -> str:
+    """Return that a record is as it was written; raises CheckpointError, which names the first bad place, if not."""
+    if found.problems:
+        more = f"; and {len(found.problems) - 1} more" if len(found.problems) > 1 else ""
+        raise CheckpointError(
+            f"the record in {folder} is not as it was written: {found.problems[0]}{more}. Keep it as it is, and "
+            "compare it with a backup"
+        )
+    if not found.chained:
+        what = "is not chained, since an earlier version wrote it" if found.unchained else "is not there"
+        raise UserError(f"the record in {folder} {what}; there is nothing to verify")
+    return "\n".join([f"ok: {found.chained} lines, all as they were written; digest {found.digest}", *found.warnings()])
+
 
 _log = logging.getLogger("mpfedxgb.role")
 

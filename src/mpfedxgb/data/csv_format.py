@@ -2,22 +2,41 @@
 
 What is not told is detected, from the first lines; what can be read in two ways is refused, never guessed. A file is
 read in chunks, and comes out as if it had been read at once.
+
+Lines of a CSV file: at which one a row begins, and which have too few or too many values.
+
+pandas fills a short line with missing values, and its line numbers count no line ends inside quotes. The lines here are
+those that an editor shows, from 1.
+
+Columns of numbers in a CSV file in which some values are none: refused with line, value and remedy.
+
+pandas makes words of a whole column if a single value is no number, and words are categories here. A column is taken
+for one of numbers if nine of ten values are, and no more than `FEW_WORDS` different words are not. Numbers in another
+notation, such as 1.234,5, are no words: if nothing else is beside numbers, their share does not matter.
 """
 
 from __future__ import annotations
 
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
 import re
 import warnings
-from collections.abc import Callable, Collection
+import zipfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mpfedxgb.data.chunks import ColumnParts, as_categories, rows_per_chunk
-from mpfedxgb.data.csv_lines import DELIMITERS, CsvLines, first_lines, open_lines
-from mpfedxgb.data.csv_numbers import NumberCheck
 from mpfedxgb.data.table import is_text
 from mpfedxgb.errors import DataError, SettingsError
 
@@ -191,3 +210,173 @@ def _decimal(path: Path, lines: list[str], delimiter: str) -> str:
     if commas and points:
         raise DataError(f"{path}: some numbers have a decimal comma, others a point; say which with decimal")
     return "," if commas else "."
+
+
+DELIMITERS = (",", ";", "\t", "|")
+_LISTED = 5
+_ARCHIVES = {".tar", ".zst"}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+@contextmanager
+def open_lines(path: Path, encoding: str) -> Iterator[Iterator[str]]:
+    """Open a file for its lines, blank ones too, each with its end; it is compressed as pandas takes it from its name.
+
+    Only archives of several files are refused, and what needs packages that pandas does not bring.
+    """
+    suffix = path.suffix.lower()
+    if suffix in _ARCHIVES or path.stem.lower().endswith(".tar"):
+        raise DataError(f"{path} is an archive that is not read; unpack it, or compress it with gzip, bz2, xz or zip")
+    if suffix == ".zip":
+        with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
+            yield io.TextIOWrapper(file, encoding)
+        return
+    with _OPENERS.get(suffix, open)(path, "rt", encoding=encoding) as lines:
+        yield lines
+
+
+def first_lines(path: Path, encoding: str, count: int) -> list[str]:
+    """Return those of the first lines that are not blank."""
+    with open_lines(path, encoding) as lines:
+        return [line.rstrip("\n") for line in islice(lines, count) if line.strip()]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvLines:
+    """The lines of one CSV file, read anew whenever they are asked for."""
+
+    path: Path
+    encoding: str
+    delimiter: str
+
+    def records(self) -> Iterator[tuple[int, int, str]]:
+        """Yield line number, number of values and first line of all that pandas takes for a row, the header first."""
+        blank = " \t\n".replace(self.delimiter, "")
+        with open_lines(self.path, self.encoding) as opened:
+            lines = enumerate(opened, 1)
+            for number, line in lines:
+                values = line.count(self.delimiter) + 1
+                if '"' in line:
+                    values = self._quoted(number, chain([line], (text for _, text in lines)))
+                elif values == 1 and not line.strip(blank):
+                    continue
+                yield number, values, line
+
+    def _quoted(self, number: int, lines: Iterator[str]) -> int:
+        """Return how many values there are in the next lines, as many of them as quotes enclose."""
+        try:
+            return len(next(csv.reader(lines, delimiter=self.delimiter)))
+        except csv.Error as error:
+            told = f"{self.path}: line {number} has a value that does not end ({error})"
+            raise DataError(f"{told}; close its quotes") from None
+
+    def line_of(self, row: int) -> int:
+        """Return the line at which a row of the table begins; the first row is 0."""
+        return next(islice(self.records(), row + 1, None))[0]
+
+    def refuse_uneven(self) -> None:
+        """Raise DataError if a line has fewer values than there are column names, or more that are not empty."""
+        records = self.records()
+        names = next(records)[1]
+        uneven = [(n, v, text) for n, v, text in records if v != names and not self._only_ends_longer(v, text, names)]
+        if not uneven:
+            return
+        line, values, text = uneven[0]
+        others = [str(number) for number, _, _ in uneven[1 : _LISTED + 1]]
+        more = len(uneven) - 1 - len(others)
+        also = f" (likewise: {', '.join(others)}{f' and {more} more' if more else ''})"
+        counted = f"{values} value{'' if values == 1 else 's'}"
+        raise DataError(
+            f"{self.path}: line {line} has {counted} for the {names} column names of the header"
+            f"{also if others else ''}; {self._remedy(values, text, names)}"
+        )
+
+    def _only_ends_longer(self, values: int, text: str, names: int) -> bool:
+        """Return whether all that a line has beyond the names is empty, as programs write that end each value."""
+        return values > names and text.rstrip("\n").rstrip(self.delimiter).count(self.delimiter) < names
+
+    def _remedy(self, values: int, text: str, names: int) -> str:
+        other = next((c for c in DELIMITERS if c != self.delimiter and text.count(c) == names - 1), None)
+        if other is not None and values < names:
+            return f"its values are separated by {other!r}, those of the header by {self.delimiter!r}: use one of them"
+        if values < names:
+            return "complete or delete the line; a missing value leaves its place between two separators empty"
+        return f"put values that contain {self.delimiter!r} into quotes, or repair the line"
+
+
+ONE_IN = 10
+"""A column of numbers has at most one other value in this many, missing ones aside."""
+
+FEW_WORDS = 10
+"""The most different words that a column of numbers has by mistake: a column with more of them holds codes."""
+
+_LONGEST = 40
+_GROUPED = re.compile(r"[+-]?[0-9]{1,3}([.,' \u00a0\u202f][0-9]{3})*([.,][0-9]+)?|[+-]?[0-9]+[.,][0-9]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberCheck:
+    """What decides whether the words of a column are refused."""
+
+    lines: CsvLines
+    decimal: str
+    numbers: Collection[str]
+    unquoted: Collection[str]
+
+    def refuse_words(self, columns: dict[str, pd.Series[Any]]) -> None:
+        """Raise DataError for a column of numbers that holds words, or numbers in another notation."""
+        for name, column in columns.items():
+            if isinstance(column.dtype, pd.CategoricalDtype):
+                self._refuse(name, column)
+
+    def _refuse(self, name: str, column: pd.Series[Any]) -> None:
+        must = name in self.numbers
+        number = re.compile(
+            rf"\s*[+-]?([0-9]+({re.escape(self.decimal)}[0-9]*)?|{re.escape(self.decimal)}[0-9]+)([eE][+-]?[0-9]+)?\s*"
+            r"|\s*[+-]?(inf|infinity)\s*",
+            re.ASCII | re.IGNORECASE,
+        )
+        odd, words = [], []
+        for code, text in enumerate(column.cat.categories):
+            if number.fullmatch(text):
+                continue
+            odd.append(code)
+            if not _GROUPED.fullmatch(text.strip()):
+                words.append(text)
+                if len(words) > FEW_WORDS and not must:
+                    return
+        if not odd:
+            return
+        codes = column.cat.codes.to_numpy()
+        places = np.flatnonzero(np.isin(codes, odd))
+        present = int((codes >= 0).sum())
+        if words and not must and ONE_IN * len(places) > present:
+            return
+        first = column.cat.categories[codes[places[0]]]
+        shown = [first, *(text for text in column.cat.categories[odd] if text != first)]
+        line = self.lines.line_of(int(places[0]))
+        raise DataError(
+            self._told(name, line, [*map(_short, shown)], [*map(_short, words)], f"{len(places)} of {present} values")
+        )
+
+    def _told(self, name: str, line: int, odd: list[str], words: list[str], counted: str) -> str:
+        others = ", ".join(map(repr, odd[1 : _LISTED + 1])) + (", ..." if len(odd) > _LISTED + 1 else "")
+        holds, also = f"holds {odd[0]!r}", f"; also {others}" if others else ""
+        remedies, as_words = ["correct them"], "if the column holds words name it in [data] categorical (--categorical)"
+        if len(words) < len(odd):
+            decimal = "say which mark is the decimal's: [data] decimal (--decimal)"
+            remedies = [f"write them as 1234{self.decimal}5", decimal]
+        if name in self.unquoted:
+            holds, also, words = "holds something", "", ["n.a."] if words else []
+            as_words = "if they are names of classes name the column with --categorical"
+        if words:
+            listed, option = json.dumps(words[:_LISTED], ensure_ascii=False), ",".join(words[:_LISTED])
+            remedies.append(f"if they stand for missing values set [data] missing = {listed} (--missing {option!r})")
+        return (
+            f"{self.lines.path}: line {line}: column {name!r} {holds}, which is not a number ({counted}{also}); "
+            f"{', or '.join([*remedies, as_words])}"
+        )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -26,7 +26,7 @@ from mpfedxgb.party.roster import Roster
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
-from mpfedxgb.tree.paper.leaf import MU, STEP_SIZE, steps_needed, steps_of
+from mpfedxgb.tree.paper import MU, STEP_SIZE, steps_needed, steps_of
 
 RATIO = 1e-14
 """a epsilon / b in the paper's worst case: 10^8 rows, all wrong, epsilon = 10^-6."""

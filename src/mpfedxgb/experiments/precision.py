@@ -26,7 +26,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.experiments.data import Labels, dataset1, dataset2
 from mpfedxgb.experiments.output import INK, Result, Row
 from mpfedxgb.experiments.setting import GAMMA, Setup, missing_extra
-from mpfedxgb.ring.fixed import encode_fixed
+from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 
 BITS = tuple(range(4, 25))

@@ -13,12 +13,12 @@ from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.protocols.divide import ITERATIONS
+from mpfedxgb.protocols.quotient import ITERATIONS
 from mpfedxgb.protocols.secret import Secret
 from mpfedxgb.protocols.share import share
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import wide
-from mpfedxgb.tree.paper.argmax import Ints, argmax_by_division, secure_argmax
+from mpfedxgb.tree.paper import Ints, argmax_by_division, secure_argmax
 
 Find = Callable[[Party, Secret], Ints]
 

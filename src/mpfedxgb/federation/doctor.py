@@ -37,17 +37,15 @@ from mpfedxgb.errors import (
     UserError,
     WorkersError,
 )
-from mpfedxgb.federation.aligning import NAMES
-from mpfedxgb.federation.alignment import alignment_path, rows_in_common
+from mpfedxgb.federation.alignment import NAMES, alignment_path, rows_in_common
 from mpfedxgb.federation.programs import refuse_training_ids
-from mpfedxgb.federation.quota import RowsPerDay
-from mpfedxgb.federation.rows import Rows, encode_labels, read_rows
+from mpfedxgb.federation.rows import Rows, encode_labels, own_workers, read_rows
+from mpfedxgb.federation.scoring import RowsPerDay
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.workers import own_workers
 from mpfedxgb.intersection.group import check_available
 from mpfedxgb.report.versions import version_of
-from mpfedxgb.transport.address import Address
-from mpfedxgb.transport.expiry import SOON
+from mpfedxgb.transport.certificates import SOON
+from mpfedxgb.transport.transport import Address
 from mpfedxgb.tree.level import TableSizes
 
 if TYPE_CHECKING:

@@ -1,39 +1,42 @@
-"""What the roles of a federation run together: align, then train or score. The active participant says which."""
+"""What the roles of a federation run together: align, then train or score. The active participant says which.
+
+How a training ends: nobody ends well while somebody else could not.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.atomic import write_file
+from mpfedxgb.boosting.callbacks import NothingKept, Progress, State
 from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.progress import NothingKept, Progress, State
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Resources
 from mpfedxgb.data.ids import SALT_BYTES, Ids, count_common
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import FrameError, HandshakeError, RefusedError, UserError
-from mpfedxgb.federation.aligning import Terms, Tools, agree_on_terms, find_all_common, let_all_keep
-from mpfedxgb.federation.closing import Finished, close_training
+from mpfedxgb.errors import CheckpointError, FrameError, HandshakeError, RefusedError, UserError
+from mpfedxgb.federation.alignment import Terms, Tools, agree_on_terms, find_all_common, let_all_keep
 from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.federation.stopping import ignore_stops
+from mpfedxgb.intersection.group import pass_keys_on
 from mpfedxgb.intersection.intersect import Marks
-from mpfedxgb.intersection.pads import pass_keys_on
-from mpfedxgb.party.bounds import MOST_ROWS, check_numbers
-from mpfedxgb.party.handshake import COMMITMENT_BYTES
+from mpfedxgb.party.handshake import COMMITMENT_BYTES, MOST_ROWS, check_numbers
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.protocols.local_rows import LocalRows
 from mpfedxgb.protocols.row_blocks import RowBlocks
-from mpfedxgb.protocols.storage import Storage
+from mpfedxgb.protocols.storage import LocalRows, Storage
 from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
@@ -288,3 +291,57 @@ def data_digest(tables: Sequence[Table], numbers: Sequence[npt.NDArray[Any] | No
     for array in numbers:
         state.update(b"none" if array is None else repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
     return state.hexdigest()
+
+
+KEPT_AT_THE_END = "last round kept, model written"
+_ROUND_KEPT, _MODEL_WRITTEN = 1, 2
+_NAME = "finished.json"
+
+
+def close_training(party: Party, write_model: Callable[[], object] | None) -> None:
+    """End a training together, after the last round was kept; the coordinator listens.
+
+    1. Everyone tells that it has kept the last round: nobody will have to make it again.
+    2. Everyone writes its model and notes that (1) has happened (`Finished`), and tells so.
+
+    A role that is lost before (1) is waited for by all, who go on from their checkpoints. A role that is lost after (1)
+    finds the others waiting too, unless they have heard (2) from all, this one included: then it has its model and the
+    note, and needs nobody. Rounds: 2. Reveals: KEPT_AT_THE_END to everyone.
+    """
+    party.tell_everyone(KEPT_AT_THE_END, None if party.is_coordinator else [_ROUND_KEPT])
+    if write_model is not None:
+        write_model()
+    party.tell_everyone(KEPT_AT_THE_END, None if party.is_coordinator else [_MODEL_WRITTEN])
+
+
+class Finished:
+    """A note beside a participant's checkpoints: all have kept the last round, and this is the model."""
+
+    def __init__(self, folder: Path, belongs_to: Mapping[str, Any]) -> None:
+        self._path, self._belongs_to = folder / _NAME, dict(belongs_to)
+
+    def note(self, model: Path) -> None:
+        """Write the note, once the model is there."""
+        try:
+            write_file(self._path, json.dumps({"belongs_to": self._belongs_to, "model": _digest(model)}) + "\n")
+        except OSError as error:
+            raise CheckpointError(f"cannot write {self._path}: {error.strerror}") from None
+
+    def is_noted(self, model: Path) -> bool:
+        """Return whether the file is the model of this very training, and everybody has theirs or can get it."""
+        try:
+            noted = json.loads(self._path.read_bytes())
+            return bool(noted == {"belongs_to": self._belongs_to, "model": _digest(model)})
+        except (OSError, ValueError):
+            return False
+
+    def forget(self) -> None:
+        """Remove the note: some round is made again."""
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"cannot remove {self._path}: {error.strerror}") from None
+
+
+def _digest(model: Path) -> str:
+    return hashlib.sha256(model.read_bytes()).hexdigest()

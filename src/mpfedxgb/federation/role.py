@@ -18,21 +18,19 @@ import pandas as pd
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.boosting.checkpoint import Checkpoints
-from mpfedxgb.boosting.choices import forget_private_key, label_commitment, label_salt, private_key
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.sampling import forget_private_key, label_commitment, label_salt, private_key
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult
 from mpfedxgb.data.files import write_table
 from mpfedxgb.data.table import Table, to_frame
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
-from mpfedxgb.federation.aligning import Terms, Tools
-from mpfedxgb.federation.alignment import alignment_path, keep_alignment, rows_in_common, take
-from mpfedxgb.federation.closing import Finished
-from mpfedxgb.federation.lock import locked_state
+from mpfedxgb.federation.alignment import Terms, Tools, alignment_path, keep_alignment, rows_in_common, take
 from mpfedxgb.federation.programs import (
     ALIGNING,
     KINDS,
+    Finished,
     LoggedProgress,
     Training,
     data_digest,
@@ -41,14 +39,21 @@ from mpfedxgb.federation.programs import (
     run_scoring,
     run_training,
 )
-from mpfedxgb.federation.quota import RowsPerDay
 from mpfedxgb.federation.record import record_path
-from mpfedxgb.federation.rows import SCORING, Rows, arrange_rows, encode_labels, read_rows, with_kinds_of
-from mpfedxgb.federation.scoring import Service
-from mpfedxgb.federation.session import Stopper, run_session, serve, state_folder
+from mpfedxgb.federation.rows import (
+    SCORING,
+    Rows,
+    arrange_rows,
+    encode_labels,
+    own_workers,
+    read_rows,
+    with_kinds_of,
+    workers_in_session,
+)
+from mpfedxgb.federation.scoring import RowsPerDay, Service
+from mpfedxgb.federation.session import Stopper, locked_state, run_session, serve, state_folder
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.stopping import stopping_on_signals
-from mpfedxgb.federation.workers import own_workers, workers_in_session
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.intersection.intersect import Marks, Progress
 from mpfedxgb.party.ledger import Ledger

@@ -1,9 +1,13 @@
-"""The rows of one role's file, in the order of their ids: features, and at the active participant label and weight."""
+"""The rows of one role's file, in the order of their ids: features, and at the active participant label and weight.
+
+The workers of this role's own organisation, connected for as long as they are needed.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mpfedxgb.boosting.labels import (
+from mpfedxgb.boosting.active import (
     Class,
     check_labels_present,
     encode_classes,
@@ -28,10 +32,41 @@ from mpfedxgb.data.files import read_table, with_kinds
 from mpfedxgb.data.ids import Ids, id_as_column, sort_by_id
 from mpfedxgb.data.parquet import ParquetRows, is_parquet
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import DataError
+from mpfedxgb.errors import DataError, SettingsError, WorkersError
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.settings.sections import Data
 from mpfedxgb.federation.settings.toml import suggestion
+from mpfedxgb.workers.cluster import Cluster
+
+
+@contextmanager
+def own_workers(settings: RoleSettings, client: Any = None) -> Iterator[Cluster | None]:
+    """Connect with the cluster of a `distributed.Client`, or of [workers] if there is none; None without both."""
+    deadline = settings.network.deadline
+    if client is not None:
+        yield Cluster.over(client, deadline)
+        return
+    told = settings.workers
+    if told is None:
+        yield None
+        return
+    cluster = Cluster.connect(told.scheduler, told.ca, told.certificate, told.key, deadline)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@contextmanager
+def workers_in_session(settings: RoleSettings, client: Any = None) -> Iterator[Cluster | None]:
+    """Connect as `own_workers` while others wait: they are told of an error, and not where files or workers are."""
+    with ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(own_workers(settings, client))
+        except SettingsError as error:
+            raise WorkersError(str(error)) from None
+        yield cluster
+
 
 SCORING = "predict"
 

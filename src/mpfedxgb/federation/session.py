@@ -2,20 +2,29 @@
 
 Every start is a new attempt with new keys. What a participant keeps between attempts is in its folder: the key of its
 own choices, the number of the last attempt, and the checkpoints. The coordinator keeps nothing but its record.
+
+One process at a time in a participant's state folder.
+
+The lock is the system's own (flock), so that it goes with the process that holds it, however that ends; the file stays,
+and says who holds it, or held it last. Commands that only read, such as record, report and doctor, do not take it.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import logging
+import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mpfedxgb.atomic import write_file
-from mpfedxgb.boosting.choices import key_of_choices, private_key
+from mpfedxgb.atomic import PRIVATE, write_file
+from mpfedxgb.boosting.sampling import key_of_choices, private_key
 from mpfedxgb.errors import (
     CheckpointError,
     ExhaustedError,
@@ -246,3 +255,51 @@ def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -
             else:
                 _log.error("a session failed: %s", type(outcome.error).__name__, exc_info=outcome.error)
             time.sleep(_PAUSE)
+
+
+_NAME = "lock"
+_HELD = (errno.EWOULDBLOCK, errno.EACCES)
+
+
+@contextmanager
+def locked_state(settings: RoleSettings) -> Iterator[None]:
+    """Hold the lock of this participant's state folder inside the block.
+
+    Raises
+    ------
+    CheckpointError
+        If another process holds it, which is named, or this one by another call; nothing is changed then.
+    """
+    path = state_folder(settings) / _NAME
+    file = _open(path)
+    try:
+        _lock(file, path, settings.role.name)
+        with suppress(OSError):  # who holds it is for people only, and the disk may be full
+            os.truncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(file)
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
+    except OSError as error:
+        raise CheckpointError(f"cannot open the lock {path}: {error.strerror}") from None
+
+
+def _lock(file: int, path: Path, name: str) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _HELD:
+            raise CheckpointError(
+                f"{path} cannot be locked: {error.strerror}; give [role] state a folder on a local disk"
+            ) from None
+        pid = os.pread(file, 32, 0).strip()
+        holder = f"process {int(pid)}" if pid.isdigit() else "another process"
+        raise CheckpointError(
+            f"{name}: {holder} is at work with the state folder {path.parent}; nothing was changed. Wait until it has "
+            "ended, or stop it; for two at a time give each a [role] state of its own"
+        ) from None

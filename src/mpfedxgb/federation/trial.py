@@ -28,7 +28,7 @@ from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.settings.sections import listens
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.certificates import Authority
-from mpfedxgb.transport.topology import STAR
+from mpfedxgb.transport.transport import STAR
 
 _STOPPING = 10.0
 _LOOK = 0.02

@@ -19,7 +19,7 @@ import numpy as np
 from mpfedxgb.errors import FederationError
 from mpfedxgb.ring.kernels import I64, U8, U64
 from mpfedxgb.ring.prg import KEY_BYTES, Stream, os_entropy
-from mpfedxgb.ring.xor_kernels import solve_systems, sums_of_columns
+from mpfedxgb.ring.row_kernels import solve_systems, sums_of_columns
 
 LOAD = 512
 """Keys that a bin has on average: more save a little room and cost more time."""

@@ -3,20 +3,38 @@
 Scalars are uniform below the order and never clamped, so that every one has an inverse and blinding can be undone. A
 hash becomes a point as the sum of two Elligator maps, which is as good as a random point of which nobody knows the
 logarithm (Brier et al., CRYPTO 2010); one map alone reaches only half of them.
+
+What every two auxiliaries agree on for the pads of an intersection, so that neither P_1 nor C can stand in between.
+
+A Diffie-Hellman exchange with fresh keys for each list. In a mesh the auxiliaries send each other their public keys. In
+a star, where no two of them are connected, the coordinator passes the keys on, over its own authenticated connections:
+P_1, who could make use of other keys because it gets the dictionaries, never has one in its hands; the coordinator has
+them, and no dictionary.
+
+The hash functions of one intersection, each with a purpose of its own, all salted for this list of this session.
+
+The argument for what stays hidden takes them for random functions (random oracles). The salt is fresh, so that nothing
+that was computed for one intersection is of use in another.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
 
 from mpfedxgb.errors import FrameError, SettingsError
-from mpfedxgb.ring.kernels import U8
+from mpfedxgb.intersection.dictionary import Shape
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import COORDINATOR
+from mpfedxgb.ring.kernels import U8, U64
 from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.transport.frame import Array, Kind, check_form
+from mpfedxgb.transport.transport import MESH
 
 POINT_BYTES = 32
 WIDE_BYTES = 64
@@ -152,3 +170,121 @@ def _refusals() -> tuple[type[BaseException], ...]:
 def check_available() -> None:
     """Raise SettingsError, with the remedy, where the group cannot be used."""
     _bindings()
+
+
+MOST_LISTS = 2
+"""Training and evaluation rows."""
+
+_STEP = "keys of pads"
+
+
+def agree_on_pads(party: Party, group: Group, lists: int) -> list[U8 | None]:
+    """Return, for each list, the points that an auxiliary agrees on with every other one; None for each at P_1.
+
+    1. Each auxiliary sends a public key for each list to the coordinator, in a mesh to each other auxiliary.
+    2. In a star the coordinator sends all of them to each (`pass_keys_on`).
+    3. Each multiplies the others' keys by its own scalars.
+
+    Rounds: 1. Sent: by each auxiliary 32 bytes per list to the coordinator, who sends 32 (M - 1) per list to each; in a
+    mesh 32 bytes per list to each other auxiliary. With one auxiliary alone nothing is sent. Reveals: nothing.
+    """
+    party.step(_STEP)
+    if len(party.others) > 1:
+        party.count(rounds=1, hops=1 if party.topology == MESH else 2)
+    if party.is_active:
+        return [None] * lists
+    scalars = [group.scalar() for _ in range(lists)]
+    mine = np.concatenate([group.public(scalar) for scalar in scalars])
+    others = [m for m in party.others if m != party.role]
+    theirs = _exchanged(party, mine, others) if others else {}
+    nobody = np.empty((0, POINT_BYTES), np.uint8)
+    return [
+        np.concatenate(
+            [nobody, *(group.multiply(scalar, keys[i][None], party.roster.name(m)) for m, keys in theirs.items())]
+        )
+        for i, scalar in enumerate(scalars)
+    ]
+
+
+def _exchanged(party: Party, mine: U8, others: list[int]) -> dict[int, U8]:
+    """Return the public keys of the other auxiliaries, a row for each list."""
+    if party.topology == MESH:
+        party.send_bytes(others, [mine])
+        return {m: _keys(party, m, party.receive_bytes(m), mine.shape) for m in others}
+    party.send_bytes([COORDINATOR], [mine], Kind.ANNOUNCE)
+    shape = (len(party.others), *mine.shape)
+    everyone = _keys(party, COORDINATOR, party.receive_bytes(COORDINATOR, kind=Kind.ANNOUNCE), shape)
+    first = party.others[0]
+    if (everyone[party.role - first] != mine).any():
+        raise FrameError(f"{party.roster.coordinator} passed on another key of {party.name} than it was sent")
+    return {m: everyone[m - first] for m in others}
+
+
+def pass_keys_on(party: Party) -> None:
+    """Pass the auxiliaries' public keys on between them, as the coordinator of a star (see `agree_on_pads`)."""
+    party.step(_STEP)
+    if party.topology == MESH or len(party.others) < 2:
+        return
+    everyone: list[U8] = []
+    for m in party.others:
+        arrays = party.receive_bytes(m, kind=Kind.ANNOUNCE)
+        lists = len(everyone[0]) if everyone else len(arrays[0]) if arrays and arrays[0].ndim else 0
+        if not 1 <= lists <= MOST_LISTS:
+            raise FrameError(f"{party.roster.name(m)} sent no public keys for an alignment")
+        everyone.append(_keys(party, m, arrays, (lists, POINT_BYTES)))
+    party.send_bytes(party.others, [np.stack(everyone)], Kind.ANNOUNCE)
+
+
+def _keys(party: Party, peer: int, arrays: tuple[Array, ...], shape: tuple[int, ...]) -> U8:
+    (keys,) = check_form(party.roster.name(peer), _STEP, arrays, (np.uint8, shape))
+    return np.asarray(keys, np.uint8)
+
+
+SALT_BYTES = 32
+TAG_BYTES = 16
+
+
+class Oracles:
+    """The functions, by what they are for; ids are texts in the spelling that all participants compare."""
+
+    def __init__(self, salt: bytes) -> None:
+        self._salt = salt
+
+    def __repr__(self) -> str:
+        return "Oracles()"
+
+    def hashes(self, ids: Sequence[str]) -> U8:
+        """Return what becomes a point for each id, (n, 64)."""
+        return _rows([self._hash(b"point", one.encode(), WIDE_BYTES) for one in ids], WIDE_BYTES)
+
+    def masks(self, ids: Sequence[str], points: U8) -> tuple[U64, U8]:
+        """Return for each id under an auxiliary's key, which made the points, its mask, (n, 2), and its tag, (n, 16).
+
+        Only who has both, or has the key, can compute them (2HashDH of Jarecki et al., ASIACRYPT 2014).
+        """
+        pairs, length = zip(ids, points, strict=True), 16 + TAG_BYTES
+        octets = _rows([self._hash(b"mask", point.tobytes() + one.encode(), length) for one, point in pairs], length)
+        return np.ascontiguousarray(octets[:, :16]).view(np.uint64), np.ascontiguousarray(octets[:, 16:])
+
+    def pads(self, agreed: U8, ids: Sequence[str]) -> U64:
+        """Return for each id what two auxiliaries both add, (n, 2), from the point that only they have agreed on."""
+        key = self._hash(b"pair", agreed.tobytes(), 32)
+        pad = (hashlib.blake2b(one.encode(), digest_size=16, key=key, person=b"pad").digest() for one in ids)
+        return _rows(list(pad), 16).view(np.uint64)
+
+    def places(self, ids: Sequence[str], shape: Shape) -> U8:
+        """Return where in a dictionary each id is, (n, bytes): public, and the same whoever computes it."""
+        start = hashlib.shake_128(b"mpfedxgb place" + self._salt)
+        octets = []
+        for one in ids:
+            state = start.copy()
+            state.update(one.encode())
+            octets.append(state.digest(shape.place_bytes))
+        return _rows(octets, shape.place_bytes)
+
+    def _hash(self, purpose: bytes, content: bytes, length: int) -> bytes:
+        return hashlib.blake2b(content, digest_size=length, key=self._salt, person=purpose).digest()
+
+
+def _rows(blobs: list[bytes], length: int) -> U8:
+    return np.frombuffer(b"".join(blobs), np.uint8).reshape(len(blobs), length)

@@ -18,9 +18,8 @@ import numpy.typing as npt
 
 from mpfedxgb.errors import DataError, FrameError, RefusedError, UserError
 from mpfedxgb.intersection.dictionary import Places, Shape, look_up, write
-from mpfedxgb.intersection.group import POINT_BYTES, Group
-from mpfedxgb.intersection.oracles import SALT_BYTES, TAG_BYTES, Oracles
-from mpfedxgb.party.bounds import MOST_ROWS, check_numbers
+from mpfedxgb.intersection.group import POINT_BYTES, SALT_BYTES, TAG_BYTES, Group, Oracles
+from mpfedxgb.party.handshake import MOST_ROWS, check_numbers
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import U8, U64

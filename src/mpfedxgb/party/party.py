@@ -21,12 +21,11 @@ from mpfedxgb.party.communicator import AROUND_BYTES, Array, Communicator
 from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.bits import unpack_data
+from mpfedxgb.ring.array import RingArray, unpack_data
 from mpfedxgb.ring.prg import Source, draw
 from mpfedxgb.ring.ring import BIT, Ring, Shape
 from mpfedxgb.transport.frame import Form, Kind, check_form
-from mpfedxgb.transport.topology import MESH
+from mpfedxgb.transport.transport import MESH
 
 ALL = -1
 """As the receiver of a reveal: every participant."""

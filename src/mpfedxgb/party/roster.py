@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mpfedxgb.errors import SettingsError
-from mpfedxgb.transport.topology import ACTIVE, COORDINATOR, STAR, neighbours
+from mpfedxgb.transport.transport import ACTIVE, COORDINATOR, STAR, neighbours
 
 __all__ = ["ACTIVE", "COORDINATOR", "MAX_PARTICIPANTS", "Roster"]
 

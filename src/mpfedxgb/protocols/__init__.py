@@ -6,8 +6,11 @@ Everything that the rooms above use is here, and what a program of one's own may
 from mpfedxgb.protocols.argmax import Fractions, argmax, fractions, winning_tags
 from mpfedxgb.protocols.bits import (
     Bit,
+    BitField,
     BitProduct,
     bit_times,
+    bits_into_ring,
+    bits_to_ring,
     both,
     multiplying_by_bits,
     open_bit,
@@ -17,7 +20,6 @@ from mpfedxgb.protocols.bits import (
     shares_of_bit_products,
     sums_of_bit_products,
 )
-from mpfedxgb.protocols.bits_to_ring import BitField, bits_into_ring, bits_to_ring
 from mpfedxgb.protocols.compare import comparing_with_zero, less_than, negative
 from mpfedxgb.protocols.compare_bits import (
     BitSigns,
@@ -28,10 +30,6 @@ from mpfedxgb.protocols.compare_bits import (
     compare_together,
     negative_by_bits,
 )
-from mpfedxgb.protocols.divide import ITERATIONS, divide, reciprocal
-from mpfedxgb.protocols.lift import lift, lift_opened, lift_secret, lifting
-from mpfedxgb.protocols.local_rows import LocalRows
-from mpfedxgb.protocols.look_up import look_up, looking_up
 from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
 from mpfedxgb.protocols.opening import (
     Opening,
@@ -44,14 +42,24 @@ from mpfedxgb.protocols.opening import (
     open_pending,
     open_shares,
 )
-from mpfedxgb.protocols.plan import Plan, plan
+from mpfedxgb.protocols.plan import Layout, Plan, Stage, plan
 from mpfedxgb.protocols.private_matrix import KEPT_BYTES, PrivateMatrix, matrices_times, publish_matrix
-from mpfedxgb.protocols.quotient import LongDivision, long_division, quotient, rounded_quotient
-from mpfedxgb.protocols.reveal import reveal
+from mpfedxgb.protocols.quotient import (
+    ITERATIONS,
+    LongDivision,
+    divide,
+    long_division,
+    quotient,
+    reciprocal,
+    rounded_quotient,
+)
+from mpfedxgb.protocols.reveal import NOBODY, OWN_SPLIT, Opened, Tags, make_tags, open_tags, reveal
 from mpfedxgb.protocols.row_blocks import BitMatrix, Matrix, RowBlocks, RowLayout, Tile, combined, expanded, tiles_times
 from mpfedxgb.protocols.rows import (
     RowVectors,
     Sides,
+    look_up,
+    looking_up,
     mask_rows,
     masked_by,
     masking_rows,
@@ -71,10 +79,8 @@ from mpfedxgb.protocols.secret import (
     to_shares,
 )
 from mpfedxgb.protocols.share import share, share_each, share_together
-from mpfedxgb.protocols.stages import Layout, Stage
-from mpfedxgb.protocols.storage import Storage, is_in_memory, matrix_bytes
-from mpfedxgb.protocols.tag import NOBODY, OWN_SPLIT, Opened, Tags, make_tags, open_tags
-from mpfedxgb.protocols.truncate import cut, round_off, shift, truncate
+from mpfedxgb.protocols.storage import LocalRows, Storage, is_in_memory, matrix_bytes
+from mpfedxgb.protocols.truncate import cut, lift, lift_opened, lift_secret, lifting, round_off, shift, truncate
 
 __all__ = [
     "ITERATIONS",

@@ -17,13 +17,13 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.compare import ByteSigns
 from mpfedxgb.protocols.opening import follow_openings, open_shares, open_steps
+from mpfedxgb.protocols.plan import Layout, Named, Stage, winner_bits
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, stack, to_shares
-from mpfedxgb.protocols.stages import Layout, Named, Stage, winner_bits
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.kernels import U8
 from mpfedxgb.ring.planes import plane_bits
 from mpfedxgb.ring.ring import BIT, PACKED
-from mpfedxgb.ring.selection import choose_members, chosen_masks, cross_differences
+from mpfedxgb.ring.row_kernels import choose_members, chosen_masks, cross_differences
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,8 +23,7 @@ from mpfedxgb.party.party import Party, Spec
 from mpfedxgb.protocols.opening import Pending, Steps, open_pending
 from mpfedxgb.protocols.secret import Secret, Shares, public_shares
 from mpfedxgb.ring import kernels
-from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.bits import bit_at, low_digits
+from mpfedxgb.ring.array import RingArray, bit_at, low_digits
 from mpfedxgb.ring.kernels import I64, U8
 from mpfedxgb.ring.ring import BIT, PACKED, Ring, Shape
 

@@ -19,11 +19,11 @@ import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.local_rows import LocalRows
 from mpfedxgb.protocols.row_blocks import Matrix, RowBlocks, RowLayout
 from mpfedxgb.protocols.rows import RowVectors
 from mpfedxgb.protocols.secret import Shares, concatenate_shares
 from mpfedxgb.protocols.share import publish
+from mpfedxgb.protocols.storage import LocalRows
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.kernels import U64
 from mpfedxgb.ring.ring import VECTOR

@@ -29,10 +29,9 @@ import numpy.typing as npt
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring import kernels
-from mpfedxgb.ring.kernels import U64
+from mpfedxgb.ring.kernels import U64, Threads
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import VECTOR
-from mpfedxgb.ring.threads import Threads
 
 Bits = npt.NDArray[np.uint8]
 

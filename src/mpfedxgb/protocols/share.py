@@ -10,7 +10,7 @@ from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.protocols.secret import Secret
 from mpfedxgb.ring.array import RingArray, stack
 from mpfedxgb.ring.ring import Ring, Shape
-from mpfedxgb.transport.topology import MESH
+from mpfedxgb.transport.transport import MESH
 
 Entries = dict[int, RingArray]
 """Masked arrays by their place."""

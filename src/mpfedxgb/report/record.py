@@ -10,7 +10,7 @@ from typing import Any
 from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.boosting.params import SEALED, UNPROTECTED
-from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS
+from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts, Meter

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.bits import unpack_data
+from mpfedxgb.ring.array import RingArray, unpack_data
 from mpfedxgb.ring.kernels import U8
 from mpfedxgb.ring.ring import BIT, Ring, Shape
 

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from mpfedxgb.errors import FederationError, PeerFinishedError, PeerTimeoutError, SettingsError, UserError
-from mpfedxgb.transport.topology import STAR, neighbours
+from mpfedxgb.transport.transport import STAR, neighbours
 from mpfedxgb.transport.transports import ConnectionSettings
 
 try:

@@ -13,9 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-from mpfedxgb.transport.address import Address
-from mpfedxgb.transport.topology import STAR
-from mpfedxgb.transport.transport import Transport
+from mpfedxgb.transport.transport import STAR, Address, Transport
 
 
 @dataclass(frozen=True, slots=True)

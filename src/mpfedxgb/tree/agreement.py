@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.errors import FrameError, UserError
-from mpfedxgb.party.bounds import MOST_LEAVES, MOST_ROWS, MOST_TREES, check_numbers, check_told
+from mpfedxgb.party.handshake import MOST_LEAVES, MOST_ROWS, MOST_TREES, check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.tree.nodes import Outline, outline
-from mpfedxgb.tree.reachable import Scorer
+from mpfedxgb.tree.nodes import Outline, Scorer, outline
 from mpfedxgb.tree.split import TREE_SHAPE
 
 ROWS_TO_SCORE = "rows to score and trees in use"

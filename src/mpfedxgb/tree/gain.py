@@ -11,9 +11,8 @@ from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs
 from mpfedxgb.protocols.opening import Opening, Steps, follow_openings, open_shares
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, public_shares, stack, to_shares
 from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.fractions import fraction_masks, fraction_parts, lift_words
 from mpfedxgb.ring.kernels import U8, U64
-from mpfedxgb.ring.planes import plane_bits
+from mpfedxgb.ring.planes import fraction_masks, fraction_parts, lift_words, plane_bits
 from mpfedxgb.ring.ring import BIT, VECTOR
 from mpfedxgb.tree.level import Constants, TreeRules
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpfedxgb.party.party import Party
+from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares
-from mpfedxgb.protocols.tag import NOBODY
-from mpfedxgb.tree.histogram import aggregate_buckets
-from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules, select_nodes
+from mpfedxgb.tree import paper as paper_split
+from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules, aggregate_buckets, select_nodes
 from mpfedxgb.tree.nodes import GrownTree
-from mpfedxgb.tree.paper import split as paper_split
 from mpfedxgb.tree.split import best_splits, children
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.reveal import reveal
-from mpfedxgb.ring.bits import unpack_data
+from mpfedxgb.ring.array import unpack_data
 from mpfedxgb.tree.grow import Grown
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import GrownTree

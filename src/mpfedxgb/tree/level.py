@@ -1,4 +1,7 @@
-"""What travels from level to level of the trees of one round: all their nodes of one depth, as one batch."""
+"""What travels from level to level of the trees of one round: all their nodes of one depth, as one batch.
+
+SecureAggBucket: sums of g and h over the left side of every candidate (Algorithm 3, lines 9-13).
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,24 @@ import numpy.typing as npt
 
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
+from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.bits import Bit
-from mpfedxgb.protocols.private_matrix import PrivateMatrix
+from mpfedxgb.protocols.private_matrix import PrivateMatrix, matrices_times
 from mpfedxgb.protocols.rows import RowVectors
 from mpfedxgb.protocols.secret import Secret, Shares
+from mpfedxgb.ring.kernels import Threads
 from mpfedxgb.ring.ring import Ring
-from mpfedxgb.ring.threads import Threads
+
+
+def aggregate_buckets(party: Party, data: SplitData, gh: RowVectors) -> Shares:
+    """Return shares of the left sums of all candidates: gh (n, 2, rows) to (n, 2, columns).
+
+    Rounds: 0. Sent: nothing. Reveals: nothing.
+    """
+    with party.phase("histogram"):
+        n, _, rows = gh.masked.shape
+        sums = matrices_times(party, data.matrices, gh.reshape(2 * n, rows))
+        return sums.reshape(n, 2, sums.shape[-1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,10 @@ from mpfedxgb.protocols.opening import open_masked
 from mpfedxgb.protocols.reveal import reveal
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, public_secret, to_shares
 from mpfedxgb.protocols.share import share, share_each
-from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.bits import pack, unpack
+from mpfedxgb.ring.array import RingArray, pack, unpack
 from mpfedxgb.ring.ring import PACKED, VECTOR
 from mpfedxgb.tree.agreement import agree
-from mpfedxgb.tree.nodes import Outline, Used
-from mpfedxgb.tree.reachable import Scorer
+from mpfedxgb.tree.nodes import Outline, Scorer, Used
 
 PREDICTION = "prediction of a row, at most all its leaves"
 """One 64-bit number per row and class. Whatever the active participant brings as leaf weights is summed: with weights

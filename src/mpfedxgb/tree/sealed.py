@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.bits import Bit, BitProduct, shares_of_bit_products
-from mpfedxgb.protocols.lift import lift_secret
 from mpfedxgb.protocols.quotient import rounded_quotient
 from mpfedxgb.protocols.rows import rows_in_turns
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate_shares, reduced
-from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.bits import unpack
+from mpfedxgb.protocols.truncate import lift_secret
+from mpfedxgb.ring.array import RingArray, unpack
 from mpfedxgb.ring.ring import VECTOR, Ring, wide
 from mpfedxgb.tree.grow import Grown
 from mpfedxgb.tree.level import Constants

@@ -11,11 +11,11 @@ from mpfedxgb.protocols.argmax import Fractions, winning_tags
 from mpfedxgb.protocols.multiply import Product, multiplying
 from mpfedxgb.protocols.opening import open_groups, open_pending
 from mpfedxgb.protocols.plan import Plan, plan
+from mpfedxgb.protocols.reveal import NOBODY, Opened, make_tags, open_tags
 from mpfedxgb.protocols.rows import splitting_rows
 from mpfedxgb.protocols.secret import Secret, concatenate
 from mpfedxgb.protocols.share import share_each
-from mpfedxgb.protocols.tag import NOBODY, Opened, make_tags, open_tags
-from mpfedxgb.ring.bits import pack
+from mpfedxgb.ring.array import pack
 from mpfedxgb.ring.ring import PACKED
 from mpfedxgb.tree.gain import gains
 from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules

@@ -24,9 +24,8 @@ from mpfedxgb.data.candidates import BinRanges, Bits
 from mpfedxgb.errors import WorkersError
 from mpfedxgb.protocols.row_blocks import Matrix, RowLayout, Tile, combined
 from mpfedxgb.protocols.storage import Storage
-from mpfedxgb.ring.kernels import U64
+from mpfedxgb.ring.kernels import U64, Threads
 from mpfedxgb.ring.prg import Source, Stream
-from mpfedxgb.ring.threads import Threads
 from mpfedxgb.workers import tasks
 from mpfedxgb.workers.cluster import Call, Cluster, Lost
 

@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sealed import gradients
-from mpfedxgb.boosting.sealed.gradients import END_HESSIAN, GradientRows, secure_gradients
-from mpfedxgb.boosting.sealed.labels import plain_gradients
-from mpfedxgb.boosting.sealed.rules import SealedRules, sealed_rules
+from mpfedxgb.boosting.sealed.gradients import (
+    END_HESSIAN,
+    GradientRows,
+    SealedRules,
+    plain_gradients,
+    sealed_rules,
+    secure_gradients,
+)
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.party import Counts, Party, Roster, run_locally
 from mpfedxgb.party.rehearsal import Rehearsal

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from mpfedxgb import reference
 from mpfedxgb.boosting import Labels, scales
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sealed.labels import SealedLabels, encode_labels, plain_gradients
-from mpfedxgb.boosting.sealed.rules import SealedRules, sealed_rules
+from mpfedxgb.boosting.sealed.gradients import SealedLabels, SealedRules, encode_labels, plain_gradients, sealed_rules
 from mpfedxgb.errors import UserError
 from mpfedxgb.sigmoid import LIMIT
 from plain_sealed import encode

@@ -13,11 +13,15 @@ import pytest
 from mpfedxgb.boosting import Labels, scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
-from mpfedxgb.boosting.sealed.gradients import secure_gradients
-from mpfedxgb.boosting.sealed.labels import SealedLabels, encode_labels, plain_gradients
-from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS, add_leaves, sealed_gradients
-from mpfedxgb.boosting.sealed.rules import SealedRules, sealed_rules
-from mpfedxgb.boosting.sealed.state import Sealed, seal
+from mpfedxgb.boosting.sealed.gradients import (
+    SealedLabels,
+    SealedRules,
+    encode_labels,
+    plain_gradients,
+    sealed_rules,
+    secure_gradients,
+)
+from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS, Sealed, add_leaves, seal, sealed_gradients
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.party import ACTIVE, Counts, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.protocols import share

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from mpfedxgb import reference
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sealed.labels import plain_gradients
-from mpfedxgb.boosting.sealed.rules import SealedRules, sealed_rules
+from mpfedxgb.boosting.sealed.gradients import SealedRules, plain_gradients, sealed_rules
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.sigmoid import LIMIT, PLACES
 from support.property_tests import examples

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.report.html.bars import Bar, bars
-from mpfedxgb.report.html.curves import curve
-from mpfedxgb.report.html.numbers import count
-from mpfedxgb.report.html.tree_picture import Names, condition, tree_picture
+from mpfedxgb.report.html.markup import count
+from mpfedxgb.report.html.pictures import Bar, Names, bars, condition, curve, tree_picture
 from mpfedxgb.tree.nodes import Dummy, Leaf, Node, Split, Tree
 from support.pages import Element, parse
 from support.reports import tree

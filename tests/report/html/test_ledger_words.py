@@ -6,25 +6,25 @@ import pytest
 
 from leakage.test_ledger_page import NAMES
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS
+from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.party.ledger import Reveal
 from mpfedxgb.report.html.ledger_words import WORDS, ledger_section, split_by_side
 from mpfedxgb.report.html.markup import join
+from mpfedxgb.tree import paper
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
-from mpfedxgb.tree.paper import argmax, leaf, split
 from mpfedxgb.tree.predict import PREDICTION
 from support.pages import parse
 from support.reports import facts, model
 
 PAPER = [
-    split.FEATURE_SIZES,
-    split.FEATURE_INDEX,
-    split.SPLIT_INDEX,
-    leaf.STEP_SIZE,
-    argmax.NUMERATOR,
-    argmax.DENOMINATOR,
-    argmax.COMPARISON,
-    argmax.BEST,
+    paper.FEATURE_SIZES,
+    paper.FEATURE_INDEX,
+    paper.SPLIT_INDEX,
+    paper.STEP_SIZE,
+    paper.NUMERATOR,
+    paper.DENOMINATOR,
+    paper.COMPARISON,
+    paper.BEST,
 ]
 SHAPE = "the shape of every tree, and whose column each split uses"
 WON = "which of the receiver\u2019s own columns won a split, and at which value"

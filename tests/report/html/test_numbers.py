@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.report.html.numbers import count, counted, duration, share, short, shortened, signed, size, ticks
+from mpfedxgb.report.html.markup import count, counted, duration, share, short, shortened, signed, size, ticks
 
 
 @pytest.mark.parametrize(

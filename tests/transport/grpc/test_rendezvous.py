@@ -22,7 +22,7 @@ from mpfedxgb.errors import (
     SettingsError,
     UserError,
 )
-from mpfedxgb.transport.grpc import Endpoints, waiting
+from mpfedxgb.transport.grpc import Endpoints, rendezvous
 from mpfedxgb.transport.grpc.rendezvous import METHOD, OPTIONS, Introduction, Refusal, Rendezvous
 from mpfedxgb.transport.grpc.server import Server
 from mpfedxgb.transport.grpc.stream import PeerStream
@@ -236,7 +236,7 @@ def test_what_the_log_says_meanwhile(
     federation: Loopback, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That it listens, and for whom it waits, at once and again and again; with what is known of them."""
-    monkeypatch.setattr(waiting, "SAY_EVERY", 0.01)
+    monkeypatch.setattr(rendezvous, "SAY_EVERY", 0.01)
     caplog.set_level(logging.INFO, "mpfedxgb.transport")
 
     def wait_for(words: str, times: int) -> None:

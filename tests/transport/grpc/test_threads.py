@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mpfedxgb.transport.grpc.threads import Threads, join
+from mpfedxgb.transport.grpc.stream import Threads, join
 
 
 def test_a_thread_that_is_about_to_begin() -> None:

@@ -19,7 +19,7 @@ from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.protocols import share
 from mpfedxgb.ring import VECTOR, Ring, RingArray, wide
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.paper.leaf import (
+from mpfedxgb.tree.paper import (
     MU,
     SPARE_BITS,
     STEP_SIZE,

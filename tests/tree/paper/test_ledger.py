@@ -16,16 +16,14 @@ from mpfedxgb.boosting.train import NUMBER_OF_TREES
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, bin_table
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
-from mpfedxgb.protocols.tag import OWN_SPLIT
+from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.transport.frame import Kind
 from mpfedxgb.tree import Leaf, Split
 from mpfedxgb.tree.agreement import ROWS_TO_SCORE
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH
-from mpfedxgb.tree.paper.argmax import COMPARISON, DENOMINATOR, NUMERATOR
-from mpfedxgb.tree.paper.leaf import STEP_SIZE
-from mpfedxgb.tree.paper.split import FEATURE_INDEX, FEATURE_SIZES, SPLIT_INDEX
+from mpfedxgb.tree.nodes import Scorer
+from mpfedxgb.tree.paper import COMPARISON, DENOMINATOR, FEATURE_INDEX, FEATURE_SIZES, NUMERATOR, SPLIT_INDEX, STEP_SIZE
 from mpfedxgb.tree.predict import PREDICTION, secure_predict
-from mpfedxgb.tree.reachable import Scorer
 from mpfedxgb.tree.split import TREE_SHAPE
 from support.chance import THRESHOLD, joint, p_uniform
 from support.received import operation, secret_symbols, witnessed

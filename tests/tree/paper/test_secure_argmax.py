@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mpfedxgb.party import ACTIVE, COORDINATOR, Counts, LocalRun, Party, run_locally
 from mpfedxgb.protocols import Secret, share
 from mpfedxgb.ring import RingArray, wide
-from mpfedxgb.tree.paper.argmax import (
+from mpfedxgb.tree.paper import (
     BEST,
     COMPARISON,
     DENOMINATOR,

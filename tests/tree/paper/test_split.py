@@ -13,9 +13,8 @@ from mpfedxgb import reference
 from mpfedxgb.party import COORDINATOR, Party, run_locally
 from mpfedxgb.protocols import NOBODY, Opened
 from mpfedxgb.tree import Round, TreeRules
-from mpfedxgb.tree.histogram import aggregate_buckets
-from mpfedxgb.tree.level import FeatureIndex, Level
-from mpfedxgb.tree.paper.split import _index, best_splits, index_features
+from mpfedxgb.tree.level import FeatureIndex, Level, aggregate_buckets
+from mpfedxgb.tree.paper import _index, best_splits, index_features
 from support.evaluation import SEEDS
 from support.property_tests import examples
 from support.row_vectors import as_secret

@@ -23,7 +23,7 @@ from mpfedxgb.cli import main
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.paper.argmax import NUMERATOR
+from mpfedxgb.tree.paper import NUMERATOR
 from plain_boosting import plain_trees
 from support.property_tests import examples
 from support.small_problems import Problem, small_problem

@@ -3,30 +3,44 @@
 Squared error is a difference, kept within its bounds. Log-loss is the integer sigmoid (`mpfedxgb.sigmoid`): the segment
 that a margin lies in is looked up in a table under a mask, and a quadratic gives the rest. All of it is exact, in the
 same integers as `plain_gradients` and the oracle.
+
+The public numbers of a sealed training: how far margins and leaf weights can go, and in which units.
+
+Nobody can look whether a number has grown too large, so all of them are bounded in advance, by public parameters and
+sizes. Margins and leaf weights are integers in units of 2^-places: `PLACES` where the loss is a log-loss, and the
+active participant's secret where labels may be of any size. The oracle (`reference`) computes the same integers.
+
+What the active participant encodes alone before a sealed training: labels, row weights, the start, their scales.
+
+Afterwards nobody computes on them in the clear but in the first round, in which every margin is the start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import reduce
 from operator import add
 
 import numpy as np
+import numpy.typing as npt
 
-from mpfedxgb.boosting.sealed.rules import SealedRules
+from mpfedxgb.boosting import scales
+from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.scales import ScalePlan
+from mpfedxgb.errors import DoesNotFitError, UserError
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.bits import Bit, BitProduct, opening_bit, shares_of_bit_products
-from mpfedxgb.protocols.bits_to_ring import BitField, bits_to_ring
+from mpfedxgb.protocols.bits import Bit, BitField, BitProduct, bits_to_ring, opening_bit, shares_of_bit_products
 from mpfedxgb.protocols.compare_bits import Borrow, Sign, compare_together
-from mpfedxgb.protocols.look_up import looking_up
 from mpfedxgb.protocols.multiply import Product, multiplying, sums_of_products
 from mpfedxgb.protocols.opening import masking, open_groups, open_pending
-from mpfedxgb.protocols.rows import rows_in_turns
+from mpfedxgb.protocols.rows import looking_up, rows_in_turns
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate_shares, public_secret, to_shares
 from mpfedxgb.protocols.truncate import cut, round_off
 from mpfedxgb.ring.array import RingArray
-from mpfedxgb.ring.ring import VECTOR, Shape
+from mpfedxgb.ring.ring import VECTOR, Shape, encode_fixed
 from mpfedxgb.sigmoid import (
     C0_SHIFT,
     C1_SHIFT,
@@ -41,6 +55,185 @@ from mpfedxgb.sigmoid import (
     sigmoid,
     words,
 )
+from mpfedxgb.tree.sealed import Division
+
+_PRODUCT_BITS = 60
+"""Bits of a row's g times its weight at most: g of log-loss has 24 of them, and of regression up to 36."""
+
+_MOST_G_BITS = 36
+
+_LEAST_LAMBDA = 1 << 12
+"""The least lambda~ where its scale is private, in units of g and h that weights have not made finer."""
+
+MOST_TIMES_LAMBDA = (1 << (PLACES - 1)) // _LEAST_LAMBDA
+"""A row may weigh so many times lambda; scales are powers of two, so that up to twice as much may fit."""
+
+_MARGIN_BITS = 61
+"""Bits of a margin at most, and its sign: sums of two keep within the ring."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedRules:
+    """What all roles know of the numbers of a sealed training.
+
+    `g_cap` bounds |g~|. `h_whole` is the hessian of a row in regression. Margins have up to `margin_bits` bits, their
+    sign included. Row weights have `weight_places` bits beside the largest. Of g and h times a weight `rounding` places
+    are rounded off: as many, or fewer, which leaves light rows some bits of theirs.
+    """
+
+    is_logistic: bool
+    weighted: bool
+    g_cap: int
+    h_whole: int
+    weight_places: int
+    rounding: int
+    margin_bits: int
+    division: Division
+
+    @property
+    def least_lambda(self) -> int:
+        """The least lambda~ where its scale is private: it bounds the leaf weights."""
+        return _LEAST_LAMBDA << (self.weight_places - self.rounding)
+
+
+def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules:
+    """Return the rules; raises DoesNotFitError where margins could outgrow the ring, or a division."""
+    form = params.loss.sealed
+    assert form is not None
+    is_logistic = form.is_logistic
+    rate = Fraction(float(np.float32(params.learning_rate)))
+    if rate == 0:
+        raise DoesNotFitError(f"learning_rate={params.learning_rate!r} is zero as a float32; raise it")
+    f_h = h_places(plan)
+    weight_places = _PRODUCT_BITS - (PLACES if is_logistic else _MOST_G_BITS)
+    finer = plan.g_cap.bit_length() - 1 - PLACES if is_logistic and params.weighted else 0
+    least = _LEAST_LAMBDA << finer if params.weighted else plan.lam_cap  # without weights it is public, the cap itself
+    largest = _largest_weight(plan, rows, rate, f_h, is_logistic, params.weighted, least)
+    start = 1 << (PLACES + 7) if is_logistic else 0  # XGBoost starts from no log-odds beyond 14
+    most = params.n_estimators * largest + start + 2 * plan.g_cap  # a margin less a label, and how far from a bound
+    if most.bit_length() > _MARGIN_BITS:
+        raise DoesNotFitError(
+            f"with {rows} rows, reg_lambda={params.reg_lambda:g} and learning_rate={params.learning_rate:g}, "
+            f"{params.n_estimators} leaf weights may add up to more than 64 bits hold in security='sealed'; raise "
+            "reg_lambda, lower learning_rate, or use security='strict'"
+        )
+    shift = f_h - (rate.denominator.bit_length() - 1)
+    division = Division(
+        factor=rate.numerator << max(0, shift),
+        shift=max(0, -shift),
+        largest_sum=rows * plan.g_cap,
+        largest_divisor=rows * plan.h_cap + plan.lam_cap,
+        largest_weight=largest,
+    )
+    if division.ring.bits > 64 * plan.limbs:  # lambda~ has no more bits
+        raise DoesNotFitError(
+            f"learning_rate={params.learning_rate:g} makes divisions of {division.ring.bits} bits with {rows} rows, "
+            f"and security='sealed' has {64 * plan.limbs}; raise it, or use security='strict'"
+        )
+    return SealedRules(
+        is_logistic=is_logistic,
+        weighted=params.weighted,
+        g_cap=plan.g_cap,
+        h_whole=1 << f_h,
+        weight_places=weight_places,
+        rounding=weight_places - finer,
+        margin_bits=most.bit_length() + 1,
+        division=division,
+    )
+
+
+def h_places(plan: ScalePlan) -> int:
+    """Return the places of h before rows are weighed: the policy's if they are public, or else those of margins."""
+    return PLACES if plan.f_h is None else plan.f_h
+
+
+def _largest_weight(
+    plan: ScalePlan, rows: int, rate: Fraction, f_h: int, is_logistic: bool, weighted: bool, least: int
+) -> int:
+    """Return a bound on |rate G 2^f_h / (H + lambda~)|, where lambda~ is at least `least`."""
+    if is_logistic:
+        most = Fraction(rows * plan.g_cap << f_h, least)
+    else:  # h = 1, so |G| <= g_cap H but for the rounding of g, by half a unit a row where rows have weights
+        most = Fraction(plan.g_cap) + (Fraction(rows << (f_h - 1), least) if weighted else 0)
+    return int(rate * most) + 2
+
+
+Ints = npt.NDArray[np.int64]
+
+_SHARE_OF_LABELS = 4
+"""The largest label takes this part of what |g| may be, so that residuals have room to grow."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SealedLabels:
+    """Labels as integers in the units of margins, row weights as integers, the start, and the scales of the training.
+
+    Margins, as they are kept and added up, are in units of 2^-places.
+    """
+
+    places: int = field(repr=False)
+    start: int = field(repr=False)
+    y: Ints = field(repr=False)
+    weights: Ints | None = field(repr=False)
+    scale: scales.Scale = field(repr=False)
+
+    def first_gradients(self, rules: SealedRules, inside: npt.NDArray[np.uint8] | None) -> Ints:
+        """Return g~ and h~ of the first round, (2, rows), for rows inside the sample."""
+        weights = self.weights
+        if weights is None and inside is not None:
+            weights = inside.astype(np.int64) << rules.rounding
+        elif weights is not None and inside is not None:
+            weights = weights * inside
+        return plain_gradients(rules, np.full(len(self.y), self.start, np.int64), self.y, weights)
+
+
+def encode_labels(
+    params: TrainParams,
+    plan: scales.ScalePlan,
+    rules: SealedRules,
+    y: Floats,
+    weight: Floats | None,
+    base: float,
+    rows: int,
+) -> SealedLabels:
+    """Return a training's labels as integers, at the finest scales under which they and their residuals fit."""
+    places = PLACES
+    if not rules.is_logistic:
+        places = scales.finest(float(np.abs(y - base).max()), plan.g_cap // _SHARE_OF_LABELS)
+    weights, more = None, 0
+    if weight is not None:
+        at_most = scales.finest(params.reg_lambda, plan.lam_cap) - h_places(plan) + rules.rounding
+        largest = 1 << rules.weight_places
+        f_w = min(scales.finest(float(weight.max()), largest), at_most)
+        weights, more = encode_fixed(weight, f_w, largest), f_w - rules.rounding
+    scale = scales.scale(params, plan, rows, places + more, h_places(plan) + more)
+    if weight is not None and scale.lam < rules.least_lambda:
+        raise UserError(
+            f"a sample weight is more than {MOST_TIMES_LAMBDA} times reg_lambda={params.reg_lambda:g}, and "
+            "security='sealed' has no room for it; divide the weights by a constant, or raise reg_lambda"
+        )
+    if rules.is_logistic:
+        return SealedLabels(places, int(encode_fixed(base, places)), y.astype(np.int64) << PLACES, weights, scale)
+    return SealedLabels(places, 0, encode_fixed(y - base, places, plan.g_cap), weights, scale)
+
+
+def plain_gradients(rules: SealedRules, margins: Ints, y: Ints, weights: Ints | None) -> Ints:
+    """Return g~ and h~, (2, rows), as `secure_gradients` computes them on secrets."""
+    if rules.is_logistic:
+        p = sigmoid(margins)
+        g, h = p - y, _rounded(p * ((1 << PLACES) - p), PLACES)
+    else:
+        g = np.clip(margins - y, -rules.g_cap, rules.g_cap)
+        h = np.full_like(g, rules.h_whole)
+    if weights is None:
+        return np.stack([g, h])
+    return np.stack([_rounded(g * weights, rules.rounding), _rounded(h * weights, rules.rounding)])
+
+
+def _rounded(numbers: Ints, places: int) -> Ints:
+    """Return numbers / 2^places, halves going up."""
+    return (numbers + (1 << (places - 1))) >> places
+
 
 END_HESSIAN = 1
 """h outside the range of the table: p (1 - p), rounded to its places."""

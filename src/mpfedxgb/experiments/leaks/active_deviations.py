@@ -16,10 +16,10 @@ from mpfedxgb.data.candidates import Bits
 from mpfedxgb.experiments.leaks.deviations import CHILDREN, FRACTIONS, Deviation, edit_openings, plus, toss_no_coins
 from mpfedxgb.experiments.leaks.transcripts import Ints, Rows
 from mpfedxgb.party import Party
-from mpfedxgb.protocols.local_rows import LocalRows
 from mpfedxgb.protocols.row_blocks import RowBlocks
+from mpfedxgb.protocols.storage import LocalRows
 from mpfedxgb.ring import RingArray
-from mpfedxgb.ring.bits import pack, unpack_data
+from mpfedxgb.ring.array import pack, unpack_data
 from mpfedxgb.tree import Dummy, Leaf, Tree
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 

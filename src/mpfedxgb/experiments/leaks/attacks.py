@@ -16,8 +16,8 @@ import numpy.typing as npt
 from mpfedxgb.data import Table
 from mpfedxgb.experiments.leaks.transcripts import Bracket, Brackets, Ints, Place, Rows, Words
 from mpfedxgb.tree import Dummy, Leaf, Tree
-from mpfedxgb.tree.paper.leaf import MU
-from mpfedxgb.tree.reachable import goes_first
+from mpfedxgb.tree.nodes import goes_first
+from mpfedxgb.tree.paper import MU
 
 Counts = dict[int, int]
 """Per candidate, a number of rows."""

@@ -14,8 +14,8 @@ from mpfedxgb.data.candidates import Bits
 from mpfedxgb.experiments.leaks.deviations import FRACTIONS, SUMS, Deviation, edit_openings, plus, toss_no_coins
 from mpfedxgb.experiments.leaks.transcripts import Rows
 from mpfedxgb.party import Party
-from mpfedxgb.protocols.local_rows import LocalRows
 from mpfedxgb.protocols.row_blocks import BitMatrix, Matrix, RowLayout
+from mpfedxgb.protocols.storage import LocalRows
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.tree import Leaf, Split, Tree

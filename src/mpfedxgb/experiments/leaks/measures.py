@@ -15,9 +15,9 @@ from mpfedxgb.boosting.objectives import OBJECTIVES
 from mpfedxgb.experiments.leaks import attacks
 from mpfedxgb.experiments.leaks.transcripts import Brackets, Floats, Ints, Place, RecordedTraining, Words, brackets
 from mpfedxgb.party import ACTIVE
-from mpfedxgb.ring.bits import unpack_data
+from mpfedxgb.ring.array import unpack_data
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
-from mpfedxgb.tree.paper.leaf import STEP_SIZE
+from mpfedxgb.tree.paper import STEP_SIZE
 from mpfedxgb.tree.split import TREE_SHAPE
 
 P_2, P_3 = 2, 3

@@ -18,8 +18,8 @@ from mpfedxgb.data import Table
 from mpfedxgb.experiments.leaks.transcripts import Ints, RecordedTraining, Rows
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.tree import Leaf, Split, Tree
+from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import secure_predict
-from mpfedxgb.tree.reachable import Scorer
 
 _SHIFT = 44
 """Where the digits of edited shares begin: above all that leaf weights add up to."""

@@ -1,6 +1,8 @@
 """What one role of a federation is told: one TOML file, read once, checked before anything runs.
 
 Nothing here opens a data file, a certificate or a connection; whether files are there, `doctor` looks.
+
+[workers]: the Dask cluster of this role's own organisation, if its rows are to live there.
 """
 
 from __future__ import annotations
@@ -31,10 +33,31 @@ from mpfedxgb.federation.settings.sections import (
     read_training,
 )
 from mpfedxgb.federation.settings.toml import Section, check_values, read_toml, shorten, suggestion
-from mpfedxgb.federation.settings.workers import Workers
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.transport.address import Address
+from mpfedxgb.transport.transport import Address
 from mpfedxgb.transport.transports import TRANSPORTS, ConnectionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """[workers]: where the scheduler is, and the files of the cluster's own TLS; without it, rows stay in the process.
+
+    The cluster has an authority of its own. Its certificates have nothing to do with those of the federation.
+    """
+
+    scheduler: str
+    ca: Path
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def read(cls, table: Section) -> Workers:
+        """Return the table, checked."""
+        scheduler: str = table.text("scheduler")
+        if not scheduler.startswith("tls://") or ":" not in scheduler.removeprefix("tls://"):
+            remedy = "give the address of a Dask scheduler with TLS, such as tls://dask.bank.internal:8786"
+            raise table.error("scheduler", "is no encrypted address", remedy)
+        return cls(scheduler, table.path("ca"), table.path("certificate"), table.path("key"))
 
 
 def _keys(part: type[Any]) -> tuple[str, ...]:

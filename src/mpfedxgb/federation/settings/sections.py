@@ -18,8 +18,7 @@ from mpfedxgb.data.ids import RULES, IdRule
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.settings.toml import REQUIRED, Section, shown, suggestion
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.transport.address import Address
-from mpfedxgb.transport.topology import MESH, STAR
+from mpfedxgb.transport.transport import MESH, STAR, Address
 from mpfedxgb.transport.transports import TRANSPORTS, Credentials
 
 LOG_LEVELS = ("debug", "info", "warning", "error")

@@ -12,8 +12,7 @@ from mpfedxgb.boosting.params import STRICT, TrainParams
 from mpfedxgb.federation.samples import ID, LABEL
 from mpfedxgb.federation.settings.sections import ALL_CORES, DEFAULT_LINK, LEAST_ROWS
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.transport.address import Address
-from mpfedxgb.transport.topology import MESH, STAR
+from mpfedxgb.transport.transport import MESH, STAR, Address
 from mpfedxgb.transport.transports import TRANSPORTS
 
 TRAINING: dict[str, Any] = {

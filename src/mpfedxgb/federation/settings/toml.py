@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mpfedxgb.errors import SettingsError
-from mpfedxgb.transport.address import NAME, parse_address
+from mpfedxgb.transport.transport import NAME, parse_address
 
 LARGEST_FILE = 1 << 20
 """Bytes of the largest settings file that is read; a real one has a few thousand."""

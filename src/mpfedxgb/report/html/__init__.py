@@ -1,6 +1,5 @@
 """The report as one HTML page: what one role may know of its federation, in words, tables and drawings."""
 
-from mpfedxgb.report.html.page import page_html
-from mpfedxgb.report.html.summary import summary_html
+from mpfedxgb.report.html.page import page_html, summary_html
 
 __all__ = ["page_html", "summary_html"]

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mpfedxgb.party.meter import Counts
-from mpfedxgb.report.html.bars import Bar, bars
 from mpfedxgb.report.html.facts import Facts, counts_of
-from mpfedxgb.report.html.markup import Content, Markup, element
-from mpfedxgb.report.html.numbers import count, duration, size
-from mpfedxgb.report.html.tables import table
+from mpfedxgb.report.html.markup import Content, Markup, count, duration, element, size, table
+from mpfedxgb.report.html.pictures import Bar, bars
 
 _BETWEEN = "between phases"
 _QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {

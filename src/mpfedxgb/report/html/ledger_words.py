@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mpfedxgb.boosting.sealed.round import EVALUATION_MARGINS
+from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.party.ledger import Reveal
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.report.html.facts import Facts
-from mpfedxgb.report.html.markup import Content, Markup, element
-from mpfedxgb.report.html.numbers import count, counted, size
-from mpfedxgb.report.html.tables import table
+from mpfedxgb.report.html.markup import Content, Markup, count, counted, element, size, table
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 from mpfedxgb.tree.predict import PREDICTION
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from mpfedxgb.errors import FrameError, HandshakeError, PeerTimeoutError, SettingsError, printable
-from mpfedxgb.transport.expiry import ExpiryWatch
+from mpfedxgb.transport.certificates import ExpiryWatch
 from mpfedxgb.transport.grpc.rendezvous import (
     LOOK,
     METHOD,

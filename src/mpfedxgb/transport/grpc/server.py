@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from mpfedxgb.errors import ExhaustedError, FrameError, UserError, is_exhaustion
-from mpfedxgb.transport.address import parse_address
 from mpfedxgb.transport.grpc.rendezvous import (
     LOOK,
     METHOD,
@@ -21,9 +20,9 @@ from mpfedxgb.transport.grpc.rendezvous import (
     lost,
     window_in,
 )
-from mpfedxgb.transport.grpc.stream import PeerStream
-from mpfedxgb.transport.grpc.threads import Threads, join
+from mpfedxgb.transport.grpc.stream import PeerStream, Threads, join
 from mpfedxgb.transport.grpc.tls import Identity, grpc, peer_names, tls_version  # grpc from where it is held to TLS 1.3
+from mpfedxgb.transport.transport import parse_address
 
 resource: Any
 try:

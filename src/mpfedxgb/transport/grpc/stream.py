@@ -4,19 +4,75 @@ A stream knows no network. Whoever runs it hands every incoming message to `acce
 from a thread of its own. The receiving thread never waits for the program, so that the other side's end and its room
 are noticed whatever is still unread. What bounds memory is the window: a sender may have that many bytes on their way
 that the other program has not taken yet.
+
+Threads beside gRPC's own, and how to wait for any of them.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError
 from mpfedxgb.transport.grpc.wire_pb2 import Piece
+
+_BEGINS = 5.0
+"""Seconds in which a thread that was started begins; or it never will."""
+
+_JOIN_INTERVAL = 0.001
+
+
+class Threads(Executor):
+    """A thread for each call, one that does not keep a process alive that forgets to close its transport."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run a function in a thread of its own."""
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+
+        thread = threading.Thread(target=run, name=self._name, daemon=True)
+        self._threads = [*(other for other in self._threads if other.is_alive()), thread]
+        thread.start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for all threads."""
+        for thread in self._threads:
+            join(thread)
+
+
+def join(thread: threading.Thread, seconds: float | None = None) -> None:
+    """Wait until a thread has ended, for so long at most.
+
+    One that another thread is just starting, or whose start a signal has interrupted, Python refuses to wait for: it is
+    waited for until it has begun.
+    """
+    end = time.monotonic() + (_BEGINS if seconds is None else min(_BEGINS, seconds))
+    while True:
+        try:
+            thread.join(seconds)
+        except RuntimeError:
+            if time.monotonic() >= end:
+                return
+            time.sleep(_JOIN_INTERVAL)
+        else:
+            return
+
 
 PIECE_BYTES = 1 << 20
 """Largest part of a block in one message; measured in docs/adr/0012-grpc-streams.md."""

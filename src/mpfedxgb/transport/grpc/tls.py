@@ -37,7 +37,7 @@ from mpfedxgb.errors import (
     SettingsError,
     is_exhaustion,
 )
-from mpfedxgb.transport.expiry import now_utc
+from mpfedxgb.transport.certificates import now_utc
 from mpfedxgb.transport.transports import Credentials
 
 SUITES_VARIABLE = "GRPC_SSL_CIPHER_SUITES"

@@ -20,15 +20,13 @@ from dataclasses import replace
 from functools import partial
 
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
-from mpfedxgb.transport.expiry import READ_EVERY, ExpiryWatch
+from mpfedxgb.transport.certificates import READ_EVERY, ExpiryWatch
 from mpfedxgb.transport.grpc.client import Client
-from mpfedxgb.transport.grpc.rendezvous import LOOK, Endpoints, Introduction, Rendezvous, log
+from mpfedxgb.transport.grpc.rendezvous import LOOK, Endpoints, Introduction, Rendezvous, Waiting, log
 from mpfedxgb.transport.grpc.server import Server
-from mpfedxgb.transport.grpc.stream import PeerStream
-from mpfedxgb.transport.grpc.threads import join
+from mpfedxgb.transport.grpc.stream import PeerStream, join
 from mpfedxgb.transport.grpc.tls import Identity
-from mpfedxgb.transport.grpc.waiting import Waiting
-from mpfedxgb.transport.topology import STAR, neighbours
+from mpfedxgb.transport.transport import STAR, neighbours
 from mpfedxgb.transport.transports import ConnectionSettings, InterimMessages
 
 __all__ = ["Endpoints", "GrpcTransport", "connect", "open_transport"]
