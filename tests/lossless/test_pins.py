@@ -1,159 +1,94 @@
-"""Moving code must not move a message: whole transcripts of small runs under `insecure_seed`, held to digests.
+"""Moving code must not move a message, a file or a name: what small runs under `insecure_seed` do, held to pins.json.
 
-One digest covers every frame that any role sent after the handshake: kind, step, label, and all arrays to the last
-byte. The runs hand the roles a fixed text as their parameters, so that a new parameter changes nothing here; a second
-digest covers the parameters' text itself. Step labels, phase names and announced names are key material: a renamed one
-changes every mask after it, and with them the first digest.
+Of every transcript there are two digests. "arrays" covers every frame after the handshake: kind, step, label, and all
+arrays to the last byte. Step labels, phase names and announced names are key material: a renamed one changes every mask
+after it. "texts" covers what roles announce in words, the parameters above all. The runs take a fixed text for their
+keys, so that an issue that adds a parameter takes only the texts anew (and the key of settings files). Beside them are
+all roles' ledgers and counts.
 
-A change that alters messages on purpose prints new digests with
+Besides: model files of all modes without their parameters, checkpoints, the keys of records, exit codes, and the keys
+of settings files. Whole model files with parameters are held by test_digests.py, public names by
+tests/test_public_surface.py, texts of exit codes by tests/cli/test_exit_codes.py.
 
-    python -m pytest tests/lossless/test_pins.py --tb=line
+A change that alters any of it on purpose takes the pins anew with
 
-and says in the changelog that the protocol changed.
+    PYTHONPATH=tests:benchmarks python tests/lossless/write_pins.py
+
+and says in the changelog what changed; another "arrays" digest is another protocol.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import lru_cache
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, secure_train
-from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.config import TOPOLOGIES, SessionSettings
-from mpfedxgb.party import Party, run_locally
-from mpfedxgb.transport.frame import Kind
-from support.sealed_trainings import Memory
-from support.small_scorings import serve
-from support.small_trainings import Training, models, training_of
-from support.views import Recorder
+from support.pins import (
+    MODELS,
+    MODES,
+    PINS,
+    SEED,
+    TRANSCRIPTS,
+    arrays_of,
+    pin_checkpoints,
+    pin_model,
+    pin_transcript,
+    settings_of,
+    short,
+    texts_of,
+    train,
+    trained,
+)
 
-PARTICIPANTS, SEED = 3, 23
-BATCHES = ([3, 1, 4], [1], [5, 9, 2, 6])
-MODES: dict[str, dict[str, object]] = {
-    "strict": {},
-    "sealed": {"security": "sealed"},
-    "paper": {"security": "paper", "min_child_weight": 0.0},
-}
-JOBS = ("train", "resume", "score")
-
-TRANSCRIPTS = {
-    ("strict", "star", "train"): "f7c613075fb036e2",
-    ("strict", "star", "resume"): "3e0289c518a0fa4e",
-    ("strict", "star", "score"): "b44c73c0ce0aa64e",
-    ("strict", "mesh", "train"): "68da6d835a434a10",
-    ("strict", "mesh", "resume"): "568e73d628a8d952",
-    ("strict", "mesh", "score"): "ca893b255235d111",
-    ("sealed", "star", "train"): "7aa9374c1e0501b3",
-    ("sealed", "star", "resume"): "0e144d70104d033c",
-    ("sealed", "star", "score"): "4c91bc2c3eab5f45",
-    ("sealed", "mesh", "train"): "aa599d75b01b91c3",
-    ("sealed", "mesh", "resume"): "c03e35d2160568ee",
-    ("sealed", "mesh", "score"): "5a7c180c37d92acf",
-    ("paper", "star", "train"): "849431191406d420",
-    ("paper", "star", "resume"): "4883a890fcad08d4",
-    ("paper", "star", "score"): "5d0f777207ca15b6",
-    ("paper", "mesh", "train"): "f0a7c68dc099fb05",
-    ("paper", "mesh", "resume"): "45c6ee15da78242e",
-    ("paper", "mesh", "score"): "b3f1c1d2e62b39cc",
-}
-PARAMETERS = {
-    "strict": "82e981dafd253167",
-    "sealed": "5c6a945274505efc",
-    "paper": "db09ff289595284d",
-}
+PINNED: dict[str, Any] = json.loads(Path(__file__).with_name("pins.json").read_text(encoding="utf-8"))
 
 
-def training_for(mode: str) -> Training:
-    """Return a training of three rounds with evaluation rows."""
-    training = training_of("evaluation rows", PARTICIPANTS)
-    return replace(training, params=replace(training.params, n_estimators=3, **MODES[mode]))  # type: ignore[arg-type]
+def test_nothing_else_is_pinned() -> None:
+    """A pin that no test looks at would hold nothing."""
+    assert set(PINNED) == {"transcripts", "models", "checkpoints", *PINS}
+    assert list(PINNED["transcripts"]) == TRANSCRIPTS
+    assert (list(PINNED["models"]), list(PINNED["checkpoints"])) == (MODELS, list(MODES))
 
 
-def settings(topology: str, attempt: int = 1) -> SessionSettings:
-    """Return settings under which every byte repeats, whatever parameters there are."""
-    return SessionSettings("pins", attempt, "pinned", insecure_seed=SEED, topology=topology)
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+def test_transcripts_stay_as_they_are(name: str) -> None:
+    """Who sends what to whom, in which order, under which mask, and what for: to the last byte as it was."""
+    assert pin_transcript(name) == PINNED["transcripts"][name]
 
 
-def train(
-    mode: str, topology: str, tap: Recorder | None = None, memories: list[Memory] | None = None, attempt: int = 1
-) -> tuple[list[PartialModel], list[Memory]]:
-    """Train in one attempt; return everybody's model, and what all roles keep."""
-    training = training_for(mode)
-    kept = [Memory() for _ in range(PARTICIPANTS + 1)] if memories is None else memories
-
-    def program(party: Party, params: TrainParams, data: TrainData | None, memory: Memory) -> TrainResult | None:
-        return secure_train(party, params, data, memory)
-
-    private = [(*own, memory) for own, memory in zip(training.private, kept, strict=True)]
-    return models(run_locally(program, PARTICIPANTS, private, settings(topology, attempt), tap)), kept
-
-
-@lru_cache(maxsize=8)
-def trained(mode: str, topology: str) -> tuple[Recorder, list[PartialModel], list[Memory]]:
-    """Return the transcript of a whole training, its models, and what all roles keep."""
-    recorder = Recorder()
-    return recorder, *train(mode, topology, recorder)
-
-
-def transcript(mode: str, topology: str, job: str) -> Recorder:
-    """Return every frame of a run."""
-    recorder, parts, kept = trained(mode, topology)
-    if job == "train":
-        return recorder
-    recorder = Recorder()
-    if job == "resume":
-        again = [Memory(dict(memory.states), until=1) for memory in kept]
-        train(mode, topology, recorder, again, attempt=2)
-    else:
-        serve(parts, training_for(mode).tables, BATCHES, settings(topology), recorder)
-    return recorder
-
-
-def pieces(recorder: Recorder) -> Iterator[bytes]:
-    """Yield what every role sent to every other after the handshake, link by link."""
-    for link, frames in sorted(recorder.links.items()):
-        for frame in frames:
-            if frame.kind is not Kind.HELLO:
-                yield repr((link, frame.kind, frame.step, frame.label)).encode()
-                for array in frame.arrays:
-                    yield repr((array.dtype.str, array.shape)).encode()
-                    yield array.tobytes()
-
-
-def digest_of(recorder: Recorder) -> str:
-    """Return the digest of a transcript, short enough for a table."""
-    whole = hashlib.sha256()
-    for piece in pieces(recorder):
-        whole.update(len(piece).to_bytes(8, "little") + piece)
-    return whole.hexdigest()[:16]
-
-
-@pytest.mark.parametrize("job", JOBS)
-@pytest.mark.parametrize("topology", TOPOLOGIES)
-@pytest.mark.parametrize("mode", MODES)
-def test_transcripts_stay_as_they_are(mode: str, topology: str, job: str) -> None:
-    """Who sends what to whom, in which order, under which mask: to the last byte as it was."""
-    assert digest_of(transcript(mode, topology, job)) == TRANSCRIPTS[mode, topology, job]
+@pytest.mark.parametrize("mode", MODELS)
+def test_models_stay_as_they_are(mode: str) -> None:
+    """Everybody's file and ledger, those without any protection included."""
+    assert pin_model(mode) == PINNED["models"][mode]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_parameters_that_must_agree_stay_as_they_are(mode: str) -> None:
-    """The text that all roles compare in the handshake."""
-    text = training_for(mode).params.to_json()
-    assert hashlib.sha256(text.encode()).hexdigest()[:16] == PARAMETERS[mode], text
+def test_checkpoints_stay_as_they_are(mode: str) -> None:
+    """Names and bytes of all files, so that a training can go on with the next version."""
+    assert pin_checkpoints(mode) == PINNED["checkpoints"][mode]
+
+
+@pytest.mark.parametrize("name", PINS)
+def test_names_stay_as_they_are(name: str) -> None:
+    """Keys of records and settings files, names of files, exit codes: what others read."""
+    assert PINS[name]() == PINNED[name]
 
 
 def test_a_transcript_tells_one_byte_from_another() -> None:
     """The digest is over content, not over sizes: another seed, the same sizes, another digest."""
-    one, other = Recorder(), Recorder()
-    train("strict", "star", one)
-    training = training_for("strict")
-    private = [(*own, Memory()) for own in training.private]
-    run_locally(secure_train, PARTICIPANTS, private, replace(settings("star"), insecure_seed=SEED + 1), other)
-    sizes = [[frame.payload_bytes for frame in one.links[link]] for link in sorted(one.links)]
-    assert sizes == [[frame.payload_bytes for frame in other.links[link]] for link in sorted(other.links)]
-    assert digest_of(one) != digest_of(other)
+    one, other = trained("strict", "star"), train("strict", settings_of("star", seed=SEED + 1))
+    links = [found.recorder.links for found in (one, other)]
+    sizes = [[[frame.payload_bytes for frame in its[link]] for link in sorted(its)] for its in links]
+    assert sizes[0] == sizes[1]
+    assert short(arrays_of(one.recorder)) != short(arrays_of(other.recorder))
+
+
+def test_texts_hold_the_real_parameters() -> None:
+    """Every greeting has them in the place of the text that the keys are made of."""
+    found = trained("strict", "star")
+    texts = [json.loads(text) for text in texts_of(found) if text.startswith(b"{")]
+    announced = [text["parameters"] for text in texts if "parameters" in text]
+    assert set(announced) == {found.parameters}
+    assert len(announced) == len(texts) - 3, "P_1 sends to each other role what it has settled"

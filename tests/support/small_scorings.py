@@ -200,8 +200,8 @@ def serve(
     settings: SessionSettings,
     tap: Tap | None = None,
     make_source: MakeSource | None = None,
-) -> list[npt.NDArray[np.float64]]:
-    """Score batches of rows, one after the other, in one session of all roles; return P_1's margins."""
+) -> LocalRun[None]:
+    """Score batches of rows, one after the other, in one session of all roles."""
     ids = tuple(f"row {i}" for i in range(tables[0].rows))
     services = [Service(part, ids, table) for part, table in zip(parts, tables, strict=True)]
     margins: list[npt.NDArray[np.float64]] = []
@@ -216,7 +216,7 @@ def serve(
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    run_locally(score_batches, len(parts), [(None,), *((s,) for s in services)], settings, tap, make_source)
+    run = run_locally(score_batches, len(parts), [(None,), *((s,) for s in services)], settings, tap, make_source)
     asking.join(patience(WAIT))
     assert len(margins) == len(batches)
-    return margins
+    return run
