@@ -241,11 +241,13 @@ def pin_model(mode: str) -> dict[str, str]:
 
 
 def in_the_clear() -> LocalRun[Any]:
-    """Train with security="none"."""
+    """Train with security="none", whose coins are made of the parameters' own text."""
     training = training_for("none")
     data = [mine for _, mine in training.private if mine is not None]
     roster = Roster.numbered(PARTICIPANTS)
-    return plain_train(training.params, roster, data, settings_of(TOPOLOGIES[0]), lambda _: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainParams, "to_json", lambda _: STAND_IN)
+        return plain_train(training.params, roster, data, settings_of(TOPOLOGIES[0]), lambda _: None)
 
 
 def file_of(model: PartialModel) -> bytes:
