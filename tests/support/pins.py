@@ -25,17 +25,16 @@ import pytest
 
 from mpfedxgb import FedXGBClassifier, errors
 from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, secure_train
+from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.boosting.checkpoint import ROUNDS, Checkpoints
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.plain import plain_train
-from mpfedxgb.boosting.progress import State
 from mpfedxgb.chain import HEX
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.data.ids import IdRule, Ids
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.aligning import Terms, Tools
-from mpfedxgb.federation.alignment import alignment_path
+from mpfedxgb.federation.alignment import Terms, Tools, alignment_path
 from mpfedxgb.federation.programs import run_aligning, run_coordinator
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.settings import RoleSettings
