@@ -22,8 +22,8 @@ from mpfedxgb.config import SessionSettings, link_of
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
+from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.party.meter import Counts
-from mpfedxgb.party.rehearsal import Rehearsal
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.tree.level import TableSizes
@@ -225,15 +225,15 @@ def test_a_million_rows_are_not_gone_through() -> None:
     """Tiles and blocks of one size are gone through once: a million rows take hardly more calls than a few."""
 
     def calls(rows: int) -> int:
-        counted, count = 0, Rehearsal.send
+        counted, count = 0, DryRunParty.send
 
-        def send(self: Rehearsal, peers: Any, arrays: Any) -> None:
+        def send(self: DryRunParty, peers: Any, arrays: Any) -> None:
             nonlocal counted
             counted += 1
             count(self, peers, arrays)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Rehearsal, "send", send)
+            patch.setattr(DryRunParty, "send", send)
             told = forecast(
                 replace(BASE, max_depth=5, n_estimators=2), TableSizes(rows, 0, (434, 434)), Roster.numbered(2)
             )

@@ -13,6 +13,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import FrameError
 from mpfedxgb.party import ACTIVE, ALL, COORDINATOR, Meter, Party, Roster, run_locally
 from mpfedxgb.party.communicator import Communicator
+from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.party import turn
 from mpfedxgb.protocols import multiply, open_shares, reveal, share
@@ -125,6 +126,30 @@ def test_phases_are_part_of_the_step() -> None:
 
     results = run_locally(program, 2).results
     assert results[1] == ["tree 3/gain/multiply", "tree 3/reveal", "announce", "Party(P1, step 4)"]
+
+
+def test_who_deals_and_who_has_values() -> None:
+    """The dealer has shapes only, and P_1 adds public terms; in a dry run nobody has values, and the dealer deals."""
+
+    def words(party: Party) -> tuple[bool, bool, int, list[bool]]:
+        return party.is_dealer, party.is_symbolic, party.public_share, [party.has_values_of(m) for m in range(3)]
+
+    def dry(role: int) -> Party:
+        return DryRunParty(
+            Roster.numbered(2), role, SessionSettings(), {}, lambda name, shape: np.zeros(shape, np.int64)
+        )
+
+    assert run_locally(words, 2).results == [
+        (True, True, 0, [True, False, False]),
+        (False, False, 1, [False, True, False]),
+        (False, False, 0, [False, False, True]),
+    ]
+    nothing = [False, False, False]
+    assert [words(dry(role)) for role in range(3)] == [
+        (True, True, 0, nothing),
+        (False, True, 1, nothing),
+        (False, True, 0, nothing),
+    ]
 
 
 def test_streams_in_common() -> None:

@@ -28,6 +28,7 @@ from mpfedxgb.protocols import (
     Shares,
     Sign,
     Stage,
+    add_public,
     argmax,
     bit_times,
     bits_to_ring,
@@ -599,6 +600,9 @@ CASES = {
     "make_tags": local(make_tags, lambda party, xs: [make_tags(party, (3,), [(0, 1), (2, 5)]).secret]),
     "to_shares": local(to_shares, lambda party, xs: [to_shares(party, xs[0])]),
     "public_secret": local(public_secret, lambda party, xs: [public_secret(party, VECTOR, [1, 2])]),
+    "add_public": local(
+        add_public, lambda party, xs: [Shares(add_public(party, to_shares(party, xs[0]).part, lambda: xs[0].masked))]
+    ),
     "public_shares": local(public_shares, lambda party, xs: [public_shares(party, RingArray.encode(VECTOR, [1, 2]))]),
 }
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mpfedxgb.config import LINKS, TOPOLOGIES, Link, SessionSettings
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import Counts, Party, Roster
+from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.party.party import Spec
-from mpfedxgb.party.rehearsal import Rehearsal
 from mpfedxgb.protocols import LongDivision, Secret, long_division, quotient, reduced, rounded_quotient
 from mpfedxgb.protocols.plan import cost
 from mpfedxgb.protocols.quotient import WIDEST, digits_of
@@ -190,7 +190,7 @@ def test_a_plan_costs_what_it_says(topology: str, link: str) -> None:
     assert abs(sum(counts.bytes_sent for counts in evaluation.costs[2:]) - 2 * expected.sent_bytes) <= 2
 
 
-class CountedSteps(Rehearsal):
+class CountedSteps(DryRunParty):
     """A role of a rehearsal that counts the steps of its program."""
 
     steps = 0

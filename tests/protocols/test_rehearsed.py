@@ -9,8 +9,8 @@ import pytest
 
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.party import ACTIVE, Party, Roster, run_locally
+from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.party.meter import Counts
-from mpfedxgb.party.rehearsal import Rehearsal
 from mpfedxgb.protocols import (
     BitField,
     Borrow,
@@ -58,6 +58,6 @@ def test_a_rehearsal_costs_what_the_run_costs(
     roster = Roster.numbered(participants)
 
     for role, cost in enumerate(run.results):
-        party = Rehearsal(roster, role, settings, {}, lambda name, shape: np.zeros(shape, np.int64))
+        party = DryRunParty(roster, role, settings, {}, lambda name, shape: np.zeros(shape, np.int64))
         rehearsed = program(party, count)
         assert replace(rehearsed, seconds=0.0) == replace(cost, seconds=0.0)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 
 from mpfedxgb.errors import DoesNotFitError, SecretError
-from mpfedxgb.party import Party
-from mpfedxgb.protocols import Secret, Shares, public_secret, public_shares, to_shares
+from mpfedxgb.party import Party, run_locally
+from mpfedxgb.protocols import Secret, Shares, add_public, public_secret, public_shares, to_shares
 from mpfedxgb.protocols.secret import concatenate, concatenate_shares, reduced, stack
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 from support.evaluation import (
@@ -241,6 +241,28 @@ def test_public_values_join_in(participants: int, seed: int) -> None:
 
     for (x,), result in zip(batch, results, strict=True):
         same(result, x.ring, -x.values)
+
+
+@pytest.mark.parametrize("public_share", [0, 1, 3])
+def test_public_terms_are_multiplied_by_the_public_share(public_share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever share of public terms a role has, it adds that much of them; a term that counts 0 is not computed."""
+    monkeypatch.setattr(Party, "public_share", public_share)
+    term, part, computed = RingArray.encode(VECTOR, [5, 7]), RingArray.encode(VECTOR, [1, 2]), []
+
+    def program(party: Party) -> list[list[int]] | None:
+        def public() -> RingArray:
+            computed.append(party.role)
+            return term
+
+        parts = [add_public(party, part, public), public_shares(party, term).part]
+        parts.append(to_shares(party, Secret(term, part)).part)
+        return None if party.is_symbolic else [[int(v) for v in one.decode()] for one in parts]
+
+    results = run_locally(program, 2).results[1:]
+
+    times = [public_share * value for value in (5, 7)]
+    assert results == [[[times[0] + 1, times[1] + 2], times, [times[0] - 1, times[1] - 2]]] * 2
+    assert bool(computed) == (public_share > 0)
 
 
 @pytest.mark.parametrize("ring", [BIT, PACKED], ids=str)

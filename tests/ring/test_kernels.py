@@ -134,9 +134,9 @@ def test_digit_terms(digits: int, base: int, data: st.DataObject) -> None:
     one_hot = np.zeros((1, digits, base), np.uint8)
     one_hot[0, range(digits), hidden] = 1
     total = np.zeros((1, digits), np.uint8)
-    for constant, tables in ((1, first), (0, one_hot - first)):
+    for public_share, tables in ((1, first), (0, one_hot - first)):
         out = np.empty((1, digits), np.uint8)
-        kernels.digit_terms(np.array([public], np.uint8), tables, constant, out)
+        kernels.digit_terms(np.array([public], np.uint8), tables, public_share, out)
         total += out
     wanted, above = [], 0
     for m, r in zip(public, hidden, strict=True):

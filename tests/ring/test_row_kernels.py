@@ -48,8 +48,8 @@ def test_rows_inside(kind: Kind, row: int, size: int) -> None:
 
 @kinds
 @sizes
-@pytest.mark.parametrize("constant", [0, 1])
-def test_split_block(kind: Kind, row: int, size: int, constant: int) -> None:
+@pytest.mark.parametrize("public_share", [0, 1])
+def test_split_block(kind: Kind, row: int, size: int, public_share: int) -> None:
     """One share of q x = m_q x + (1 - 2 m_q) (rho m - rho lam), freshly masked, both masks, and nothing beside them."""
     rows = row + size + 3
     (m_octets, m_q), (r_octets, rho) = packed(1, rows), packed(2, rows)
@@ -61,11 +61,11 @@ def test_split_block(kind: Kind, row: int, size: int, constant: int) -> None:
     right = slice(NODES + NODE, NODES + NODE + 2), *block[1:]
     m, lam = masked[block], mask[block]
     q, r = m_q[:, None].astype(kind)[block], rho[:, None].astype(kind)[block]
-    plain = m * kind(constant) - lam
+    plain = m * kind(public_share) - lam
     wanted_part[block] = q * plain + (1 - 2 * q) * (r * m - dealt) + fresh
     wanted_masks[block], wanted_masks[right] = fresh, lam - fresh
 
-    split_block(m_octets, r_octets, masked, mask, dealt, fresh, NODE, row, constant, part, masks)
+    split_block(m_octets, r_octets, masked, mask, dealt, fresh, NODE, row, public_share, part, masks)
 
     np.testing.assert_array_equal(part, wanted_part)
     np.testing.assert_array_equal(masks, wanted_masks)

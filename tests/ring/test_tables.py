@@ -46,20 +46,21 @@ def test_rows_that_begin_anywhere_become_words() -> None:
         assert found.tobytes() == packed.tobytes()
 
 
-@pytest.mark.parametrize("constant", [0, 1])
-def test_weighted_bits(constant: int) -> None:
+@pytest.mark.parametrize("public_share", [0, 1])
+def test_weighted_bits(public_share: int) -> None:
     """A bit that was opened as 1 turns its mask over; one role adds what is public; a number may have no bits."""
     rng = np.random.default_rng(6)
     opened, masks = rng.integers(0, 256, (40, 3), np.uint8), words(7, 40, 7)
     places, weights = np.array([0, 23, 8, 7, 7, 15, 1]), words(8, 7)
     starts, out = np.array([0, 3, 3, 7]), np.empty((40, 3), np.uint64)
 
-    weigh_bits(opened, masks, places, weights, starts, constant, out)
+    weigh_bits(opened, masks, places, weights, starts, public_share, out)
 
     for row in range(40):
         bits = [int(opened[row, p // 8]) >> p % 8 & 1 for p in places.tolist()]
         terms = [
-            int(w) * (constant * m + (1 - 2 * m) * int(r)) for w, m, r in zip(weights, bits, masks[row], strict=True)
+            int(w) * (public_share * m + (1 - 2 * m) * int(r))
+            for w, m, r in zip(weights, bits, masks[row], strict=True)
         ]
         wanted = [sum(terms[:3]), 0, sum(terms[3:])]
         assert out[row].tolist() == [value % (1 << 64) for value in wanted]

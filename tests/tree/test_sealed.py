@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mpfedxgb import reference
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.party import Counts, Party, Roster, run_locally
-from mpfedxgb.party.rehearsal import Rehearsal
+from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.protocols import Secret, Shares, long_division, share
 from mpfedxgb.ring import VECTOR, RingArray
 from mpfedxgb.tree import Grown
@@ -141,7 +141,7 @@ def test_rows_get_the_weight_of_their_leaf(chunk: int | None, seed: int, count: 
         total = np.sum([shares.part.decode().astype(object) for _, shares in run.results[1:]], axis=0)
         assert [(int(x) + (1 << 63)) % (1 << 64) - (1 << 63) for x in total] == weights[members.argmax(axis=0)].tolist()
         for role, (cost, _) in enumerate(run.results):
-            party = Rehearsal(Roster.numbered(3), role, settings, {}, lambda name, shape: np.zeros(shape, np.int64))
+            party = DryRunParty(Roster.numbered(3), role, settings, {}, lambda name, shape: np.zeros(shape, np.int64))
             rehearsed, _ = program(party, members, weights)
             assert replace(rehearsed, seconds=0.0) == replace(cost, seconds=0.0)
     assert {(cost.rounds, cost.bytes_sent) for cost, _ in run.results[1:]} == {(0, 0)}

@@ -1,4 +1,4 @@
-"""What a training will cost: the training itself, rehearsed by every role on sizes alone (`party.rehearsal`).
+"""What a training will cost: the training itself, rehearsed by every role on sizes alone (`party.dry_run`).
 
 It holds for full trees, in which every node of every level splits. Rounds and all bytes together do not depend on whose
 splits they are. Which participant sends a part of them does, so splits are assumed to belong to the participants in
@@ -22,9 +22,9 @@ from mpfedxgb.boosting.setup import TABLE_SIZES
 from mpfedxgb.boosting.train import ROUNDS_DONE, secure_train
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import UserError
+from mpfedxgb.party.dry_run import DryRunParty, Numbers
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts
-from mpfedxgb.party.rehearsal import Numbers, Rehearsal
 from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.ring.ring import Shape
@@ -344,7 +344,7 @@ class _Plan:
         total.seconds = 0.0
         return _Costs(run.meter.total(SETUP), total, tuple(ledger), dict(run.meter.plans))
 
-    def rehearse(self, role: int, rounds: int) -> Rehearsal:
+    def rehearse(self, role: int, rounds: int) -> DryRunParty:
         """Return a role after a rehearsal of some rounds."""
         told = np.array([[self.sizes.rows, self.sizes.eval_rows, columns] for columns in self.sizes.columns], np.int64)
         assumed, given = assumed_owners(self.params, self.sizes), iter(self.owners or ())
@@ -354,7 +354,7 @@ class _Plan:
 
         nothing_done = np.zeros((self.roster.size, 2), np.int64)
         said = {TABLE_SIZES: told, ROUNDS_DONE: nothing_done}
-        party = Rehearsal(self.roster, role, self.settings, said, decide)
+        party = DryRunParty(self.roster, role, self.settings, said, decide)
         progress = NothingKept() if self.keeps_rounds else None
         secure_train(party, self.params, None, progress, most_rounds=rounds)
         return party

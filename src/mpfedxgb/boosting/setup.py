@@ -150,7 +150,7 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: Ro
     sizes = _tell_sizes(party, mine, candidates)
     party.on_sizes(sizes)
     held.expect(party.role, memory.layouts_of(sizes), memory.bytes_besides(params, sizes))
-    party.meet(ROOM)
+    party.barrier(ROOM)
     keep = memory.keeps_masks(sizes)
     matrices = tuple(
         publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None, keep, held)

@@ -125,7 +125,7 @@ def paper_update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]
     assert grown.totals is not None
     assert setup.leaf_rules is not None
     weights = secure_leaf_weight(party, grown.totals, setup.rules.ring, setup.leaf_rules, str(t))  # Algorithm 3, 5, 43
-    leaves = None if party.is_coordinator else [Leaf(None, share=int(share)) for share in weights.part.decode()]
+    leaves = None if party.is_symbolic else [Leaf(None, share=int(share)) for share in weights.part.decode()]
     kept = keep_trees(party.role, grown.trees, setup.data.candidates, leaves)  # 11
     with party.phase("update"):
         predictions = _predict(party, setup, grown, kept, weights)  # 7

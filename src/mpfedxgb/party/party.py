@@ -48,9 +48,9 @@ class Party:
         self.roster: Roster = communicator.roster
         self.role = communicator.role
         self.on_progress: Callable[[str], None] = _say_nothing
-        self.on_reveal: Callable[[str, Any], None] = _look_away
+        self.on_reveal: Callable[[str, Any], None] = _ignore
         self.on_milestone: Callable[[Mapping[str, Any]], None] = _keep_nothing
-        self.on_sizes: Callable[[Any], None] = _go_on
+        self.on_sizes: Callable[[Any], None] = _accept_any_size
         self._scope: tuple[str, ...] = ()
         self._label = ""
         self._sources: dict[int, Source] = {}
@@ -79,17 +79,26 @@ class Party:
 
     @property
     def is_coordinator(self) -> bool:
-        """Whether this is C."""
+        """Whether this is C, the organisation that coordinates; of what a step computes, see `is_dealer`."""
         return self.role == COORDINATOR
 
     @property
-    def follows_shapes(self) -> bool:
-        """Whether this role has no values, and follows their shapes: C, and everybody in a rehearsal."""
-        return self.is_coordinator
+    def is_dealer(self) -> bool:
+        """Whether this role knows all masks and deals corrections: it holds no share and takes part in no opening."""
+        return self.role == COORDINATOR
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether this role has no masked values or shares here, only their shapes: the dealer; all in a dry run."""
+        return self.is_dealer
+
+    def has_values_of(self, owner: int) -> bool:
+        """Whether what one role brings into the computation is here, in the clear: at itself; nowhere in a dry run."""
+        return self.role == owner
 
     @property
     def is_active(self) -> bool:
-        """Whether this is P_1, who adds the public terms."""
+        """Whether this is P_1."""
         return self.role == ACTIVE
 
     @property
@@ -106,6 +115,11 @@ class Party:
     def bytes_per_frame(self) -> int:
         """How many bytes a message of one array may have to travel in one frame."""
         return self.settings.max_frame_bytes - AROUND_BYTES
+
+    @property
+    def public_share(self) -> int:
+        """What this role's share of a public term is, times the term: 1 at P_1, 0 at all others."""
+        return int(self.role == ACTIVE)
 
     @property
     def topology(self) -> str:
@@ -147,8 +161,8 @@ class Party:
         self._openings = 0
         self.corrected = turn(self._communicator.step, self.roster.size)
 
-    def alike(self, items: Iterable[T], size: Callable[[T], object]) -> Iterator[T]:
-        """Yield items, of which those of one size cost the same: a rehearsal goes through one of each size."""
+    def one_per_cost_class(self, items: Iterable[T], size: Callable[[T], object]) -> Iterator[T]:
+        """Yield all items; a dry run yields one of each `size`, since items of one size cost the same."""
         yield from items
 
     def number_opening(self, what: str = "") -> None:
@@ -165,7 +179,7 @@ class Party:
 
     def fresh(self, ring: Ring, shape: Shape) -> RingArray:
         """Return a fresh mask: a participant its own random share, the coordinator the sum of all shares."""
-        if not self.is_coordinator:
+        if not self.is_dealer:
             return self._source(self.role).elements(ring, shape)
         whole = self._source(ACTIVE).elements(ring, shape)
         for m in self.others:
@@ -190,7 +204,7 @@ class Party:
         All participants but one expand their shares; the coordinator corrects that one's in one message. It is another
         one from step to step, so that all carry alike: shares of which any M - 1 are random are as good as any others.
         """
-        if self.is_coordinator:
+        if self.is_dealer:
             values = list(compute())
             first, *others = self._expanding()
             corrections = []
@@ -217,7 +231,7 @@ class Party:
 
         As `fresh` for each and then `deal`, with one expansion of every stream and one message.
         """
-        if not self.is_coordinator:
+        if not self.is_dealer:
             corrected = self.role == self.corrected
             own = draw(self._source(self.role), fresh if corrected else [*fresh, *dealt])
             return own[: len(fresh)], self.receive(COORDINATOR, dealt) if corrected else own[len(fresh) :]
@@ -377,8 +391,8 @@ class Party:
         self.ledger.record(name, "participants", everyone.size)
         return everyone
 
-    def meet(self, what: str) -> None:
-        """Go on when all roles have come this far, the coordinator too. Whoever cannot stops, and so everybody does.
+    def barrier(self, what: str) -> None:
+        """Wait until all roles have come this far, the coordinator too; if one cannot, everybody stops.
 
         Rounds: 1. Sent: an empty message by each auxiliary. Reveals: nothing.
         """
@@ -411,12 +425,12 @@ def _say_nothing(what: str) -> None:
     """Take in progress without showing it."""
 
 
-def _look_away(name: str, value: Any) -> None:
-    """Make nothing of a value that was revealed to this role (whoever studies what a role can learn looks here)."""
+def _ignore(name: str, value: Any) -> None:
+    """Default reveal hook: does nothing; leakage studies override it."""
 
 
-def _go_on(sizes: Any) -> None:
-    """Let a training of any size begin; whoever has a machine to think of refuses here what it has no room for."""
+def _accept_any_size(sizes: Any) -> None:
+    """Default hook for sizes: a training of any size may begin; a role refuses here what its machine cannot hold."""
 
 
 def _keep_nothing(more: Mapping[str, Any]) -> None:

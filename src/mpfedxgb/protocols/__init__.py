@@ -70,6 +70,7 @@ from mpfedxgb.protocols.rows import (
 from mpfedxgb.protocols.secret import (
     Secret,
     Shares,
+    add_public,
     concatenate,
     concatenate_shares,
     public_secret,
@@ -117,6 +118,7 @@ __all__ = [
     "Storage",
     "Tags",
     "Tile",
+    "add_public",
     "argmax",
     "bit_signs",
     "bit_times",

@@ -23,7 +23,7 @@ from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.kernels import U8
 from mpfedxgb.ring.planes import plane_bits
 from mpfedxgb.ring.ring import BIT, PACKED
-from mpfedxgb.ring.row_kernels import choose_members, chosen_masks, cross_differences
+from mpfedxgb.ring.row_kernels import MASKS_ONLY, choose_members, chosen_masks, cross_differences
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +138,7 @@ class _Play:
         """Return what the coordinator deals, from the masks of the candidates and the fresh ones."""
         masks = _named(self.layout.fresh(), drawn)
         (differences,), count = masks["differences"], self.layout.comparisons
-        dealt = [self._differences(self.value.mask, -1, RingArray.zeros(self.value.ring, (count,)))]
+        dealt = [self._differences(self.value.mask, MASKS_ONLY, RingArray.zeros(self.value.ring, (count,)))]
         winners = masks["winners" if self.layout.has_winner_bits else "answers"]
         bits = plane_bits(winners[0].data, self.groups)
         dealt.append(RingArray(BIT, np.ascontiguousarray(bits.T)).cast(self.layout.gate_ring))
@@ -155,13 +155,13 @@ class _Play:
             dealt.append(RingArray(PACKED, products.products(np.concatenate(self._mask_factors(masks)))))
         return dealt
 
-    def _differences(self, masked: RingArray, constant: int, start: RingArray) -> RingArray:
+    def _differences(self, masked: RingArray, public_share: int, start: RingArray) -> RingArray:
         words = self.value.ring.words
         members = (2, self.groups * self.size, words)
         out = start.words().reshape(self.groups, len(self.pairs), words)
         out = np.array(out) if not out.flags.writeable else out
         mask = self.value.mask.words().reshape(members)
-        cross_differences(self.pairs, masked.words().reshape(members), mask, constant, out)
+        cross_differences(self.pairs, masked.words().reshape(members), mask, public_share, out)
         return RingArray.from_words(self.value.ring, (self.layout.comparisons,), out)
 
     def _chosen_masks(self, bits: U8, mask: RingArray, count: int) -> RingArray:
@@ -193,33 +193,35 @@ class _Play:
 
         Rounds: 2 and those of the comparison, and 1 more in groups of more than two.
         """
-        party, active = self.party, int(self.party.is_active)
-        if party.follows_shapes:
+        party, public_share = self.party, self.party.public_share
+        if party.is_symbolic:
             openings = self.layout.opened()
             follow_openings(party, openings[:-1] if self.layout.keeps_value else openings)
             return None
         (mask,), (dealt,) = self.masks["differences"], self.dealt["differences"]
-        parts = [self._differences(self.value.masked, active, dealt + mask)]
+        parts = [self._differences(self.value.masked, public_share, dealt + mask)]
         if self.valid is not None:
             packed = np.packbits(self.valid.part.data.reshape(1, -1), axis=1, bitorder="little")
             parts.append(RingArray(PACKED, packed) + self.masks["valid"][0])
         opened = open_shares(party, parts)
         valid = opened[1].data if self.valid is not None else None
-        signs = self._signs(active, opened[0], valid)
+        signs = self._signs(public_share, opened[0], valid)
         shares = self._by_group(signs)
         (answers,) = open_shares(party, [RingArray(PACKED, shares) + self.masks["answers"][0]], what="answers")
         if not self.layout.has_winner_bits:
             return plane_bits(answers.data, self.groups)
         masks = np.concatenate(self._mask_factors(self.masks))
         bits = np.concatenate(self._factors(answers.data, answers.data ^ np.uint8(255), valid))
-        won = winner_bits(self.size, valid is not None).evaluate(active, masks, self.dealt["winners"][0].data, bits)
+        won = winner_bits(self.size, valid is not None).evaluate(
+            public_share, masks, self.dealt["winners"][0].data, bits
+        )
         (winners,) = open_shares(party, [RingArray(PACKED, won) + self.masks["winners"][0]], what="winners")
         return plane_bits(winners.data, self.groups)
 
-    def _signs(self, active: int, differences: RingArray, valid: U8 | None) -> U8:
+    def _signs(self, public_share: int, differences: RingArray, valid: U8 | None) -> U8:
         fresh, dealt = self.masks["signs"], self.dealt["signs"]
         if isinstance(signs := self.layout.signs, ByteSigns):
-            steps = signs.steps(active, differences, fresh, dealt)
+            steps = signs.steps(public_share, differences, fresh, dealt)
         else:
             gates = None
             if valid is not None:
@@ -228,7 +230,7 @@ class _Play:
                 def gates() -> tuple[U8, U8]:
                     return self._of_pairs(self.masks["valid"][0].data), self._of_pairs(known)
 
-            steps = signs.steps(active, differences.reshape(1, self.layout.comparisons), fresh, dealt, gates)
+            steps = signs.steps(public_share, differences.reshape(1, self.layout.comparisons), fresh, dealt, gates)
         return open_steps(self.party, steps, signs.opens)
 
     def _by_group(self, signs: U8) -> U8:
@@ -277,7 +279,7 @@ class _Play:
             x.mask.words().reshape(members),
             alone.words().reshape(self.groups, self.layout.chosen, alone.ring.words),
             with_mask.words().reshape(count, self.groups, self.layout.chosen, words),
-            int(self.party.is_active),
+            self.party.public_share,
             np.array(neutral, np.int64),
             out,
         )

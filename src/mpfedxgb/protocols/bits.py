@@ -123,7 +123,7 @@ def shares_of_bit_products(party: Party, batch: Sequence[BitProduct], name: str 
     for product, (alone, with_mask) in zip(batch, deal.places, strict=True):
         ring, shape = product.value.ring, deal.specs[with_mask][1][:-1]
         party.count(products=prod(shape) * len(product.bits))
-        if party.follows_shapes:
+        if party.is_symbolic:
             part = RingArray.hidden(ring, shape)
         else:
             masks = product.bits[0].secret.mask.cast(ring)[..., None] if alone is None else dealt[alone]
@@ -208,7 +208,7 @@ def _mask_products(bits: tuple[Bit, ...]) -> U8:
 def _local_part(party: Party, product: BitProduct, alone: RingArray, with_mask: RingArray) -> RingArray:
     """Return this participant's share of (product of bits) * value."""
     value, (*shape, subsets) = product.value, with_mask.shape
-    plain = value.masked - value.mask if party.is_active else -value.mask
+    plain = to_shares(party, value).part
     size, whole, words = prod(shape), tuple(shape), max(1, value.ring.limbs)
     out = np.empty((size, words), np.uint64)
     kernels.gate(
@@ -292,12 +292,14 @@ def _numbers(party: Party, bits: Secret, layout: _Layout) -> list[Shares]:
     ring, used, shape = layout.ring, len(layout.places), bits.shape[:-1]
     rows, count = prod(shape), len(layout.starts) - 1
     flat, out = bits.reshape(rows, bits.shape[-1]), np.empty((rows, count), np.uint64)
-    for block in party.alike(row_slices(rows, used * ring.element_bytes), lambda some: some.stop - some.start):
+    for block in party.one_per_cost_class(
+        row_slices(rows, used * ring.element_bytes), lambda some: some.stop - some.start
+    ):
         masks = _deal_mask_bits(party, flat[block], layout)
-        if not party.follows_shapes:
+        if not party.is_symbolic:
             opened, own = np.ascontiguousarray(flat.masked[block].data, np.uint8), masks.words().reshape(masks.shape)
-            weigh_bits(opened, own, layout.places, layout.weights, layout.starts, int(party.is_active), out[block])
-    if party.follows_shapes:
+            weigh_bits(opened, own, layout.places, layout.weights, layout.starts, party.public_share, out[block])
+    if party.is_symbolic:
         return [Shares(RingArray.hidden(ring, shape)) for _ in range(count)]
     return [Shares(RingArray.from_words(ring, shape, np.ascontiguousarray(out[:, f]))) for f in range(count)]
 

@@ -76,7 +76,7 @@ def negative(party: Party, x: Secret, digit: int = DIGIT, bits: int | None = Non
 def comparing_with_zero(party: Party, x: Secret, digit: int = DIGIT, bits: int | None = None) -> Pending[Shares]:
     """Prepare `negative` up to its opening. Rounds: 0."""
     low = (x.ring.bits if bits is None else bits) - 1
-    flip = bit_at(x.mask, low) if party.is_coordinator else RingArray.hidden(BIT, x.shape)
+    flip = bit_at(x.mask, low) if party.is_dealer else RingArray.hidden(BIT, x.shape)
     less, top = _comparing(party, x, low, flip, digit), public_shares(party, bit_at(x.masked, low))
     return Pending(less.part, lambda tau: less.finish(tau) + top, less.clip)
 
@@ -108,10 +108,10 @@ def _comparing(party: Party, x: Secret, bits: int, flip: RingArray | None, digit
     one_hot, look_up = party.deal(  # one-time truth tables (Ishai et al. 2013), of single digits
         [(plan.ring, (*shape, plan.digits, plan.base)), (PACKED, (*shape, plan.packed))], deal_tables
     )
-    if party.follows_shapes:
+    if party.is_symbolic:
         answer = Shares(RingArray.hidden(BIT, shape))
         return Pending(RingArray.hidden(plan.ring, rho.shape), lambda _: answer, lambda total: _clipped(total, plan))
-    part = _masked_terms(plan, low_digits(x.masked, bits, digit), one_hot, rho, int(party.is_active))
+    part = _masked_terms(plan, low_digits(x.masked, bits, digit), one_hot, rho, party.public_share)
     return Pending(
         part,
         lambda tau: Shares(RingArray(BIT, _look_up(plan, look_up, tau).reshape(shape))),
@@ -119,11 +119,11 @@ def _comparing(party: Party, x: Secret, bits: int, flip: RingArray | None, digit
     )
 
 
-def _masked_terms(plan: _Plan, digits: U8, one_hot: RingArray, rho: RingArray, constant: int) -> RingArray:
+def _masked_terms(plan: _Plan, digits: U8, one_hot: RingArray, rho: RingArray, public_share: int) -> RingArray:
     """Return one participant's share of t_i + rho_i of every digit, reduced to the size of its table."""
     t = np.empty((rho.size // plan.digits, plan.digits), np.uint8)
     tables = np.ascontiguousarray(one_hot.data).reshape(-1, plan.digits, plan.base)
-    kernels.digit_terms(digits.reshape(t.shape), tables, constant, t)
+    kernels.digit_terms(digits.reshape(t.shape), tables, public_share, t)
     return _clipped(RingArray(plan.ring, (t + rho.data.reshape(t.shape)).reshape(rho.shape)), plan)
 
 
@@ -171,13 +171,15 @@ class ByteSigns:
         one_hot = _one_hot_digits(mask, self.bits - 1, DIGIT, plan)
         return [one_hot, _one_hot_masks(fresh[0], bit_at(mask, self.bits - 1), plan)]
 
-    def steps(self, active: int, masked: RingArray, fresh: Sequence[RingArray], dealt: Sequence[RingArray]) -> Steps:
+    def steps(
+        self, public_share: int, masked: RingArray, fresh: Sequence[RingArray], dealt: Sequence[RingArray]
+    ) -> Steps:
         """Yield what has to be opened, take it opened, and return this participant's shares as a plane (1, B)."""
         plan = self._sizes
-        part = _masked_terms(plan, low_digits(masked, self.bits - 1, DIGIT), dealt[0], fresh[0], active)
+        part = _masked_terms(plan, low_digits(masked, self.bits - 1, DIGIT), dealt[0], fresh[0], public_share)
         tau = yield part, self.clip
         answer = _look_up(plan, dealt[1], tau)
-        if active:
+        if public_share:
             answer ^= bit_at(masked, self.bits - 1).data
         return np.packbits(answer, bitorder="little").reshape(1, -1)
 

@@ -77,12 +77,12 @@ class Polynomials:
         multiply_planes(as_words(masks), self.recipe, out)
         return as_octets(out, masks.shape[1])
 
-    def evaluate(self, constant: int, masks: U8, dealt: U8, opened: U8) -> U8:
-        """Return one role's shares of the sums (outputs, B); constant 1 for the role that adds public terms.
+    def evaluate(self, public_share: int, masks: U8, dealt: U8, opened: U8) -> U8:
+        """Return one role's shares of the sums (outputs, B); public_share is its share of public terms, 1 or 0.
 
         masks (variables, B), dealt (dealt, B) and opened (variables, B) as they come from streams and frames.
         """
-        first = np.full((1, masks.shape[1]), 255 * constant, np.uint8)
+        first = np.full((1, masks.shape[1]), 255 * public_share, np.uint8)
         rows = as_words(first, masks, dealt)
         out = np.zeros((self.outputs, rows.shape[1]), np.uint64)
         evaluate_planes(rows, as_words(opened), self.program, self.sums, out)
@@ -211,12 +211,12 @@ def compare_together(
         return list(chain(*(one.deal(x.mask, own) for one, x, own in zip(layouts, flat, drawn, strict=True))))
 
     masks, products = party.prepare(list(chain(*fresh)), list(chain(*dealt)), deal)
-    if party.follows_shapes:
+    if party.is_symbolic:
         opened = zip_longest(*(one.opened(count) for one, count in zip(layouts, counts, strict=True)), fillvalue=())
         follow_openings(party, [("", list(chain(*specs)), None) for specs in opened])
         return [Shares(RingArray.hidden(BIT, shape)) for shape in shapes]
     parts = zip(layouts, flat, _regrouped(masks, fresh), _regrouped(products, dealt), strict=True)
-    steps = [one.steps(int(party.is_active), x.masked, own, theirs) for one, x, own, theirs in parts]
+    steps = [one.steps(party.public_share, x.masked, own, theirs) for one, x, own, theirs in parts]
     planes = zip(open_steps_together(party, steps), counts, shapes, strict=True)
     return [Shares(RingArray(BIT, plane_bits(plane[0], count).reshape(shape))) for plane, count, shape in planes]
 
@@ -302,7 +302,7 @@ class BitSigns:
 
     def steps(
         self,
-        active: int,
+        public_share: int,
         masked: RingArray,
         fresh: Sequence[RingArray],
         dealt: Sequence[RingArray],
@@ -313,18 +313,18 @@ class BitSigns:
         `gates` gives the shares of the other bits' masks, and these bits as they were opened, when they are needed.
         """
         masks, products, places = fresh[0].data, dealt[0].data, self.mask_places
-        shares = as_octets(self._look_up(active, self._planes(masked), products), masks.shape[1])
+        shares = as_octets(self._look_up(public_share, self._planes(masked), products), masks.shape[1])
         for k, level in enumerate(self.levels):
             mask = masks[places[k] : places[k + 1]]
             total = yield RingArray(PACKED, shares ^ mask), None
             opened = total.data
             if k < len(self.levels) - 1:
                 low, high = self.dealt_places[k : k + 2]
-                shares = level.evaluate(active, mask, products[low:high], opened)
+                shares = level.evaluate(public_share, mask, products[low:high], opened)
                 continue
             gate_masks, gate_bits = (None, None) if gates is None else gates()
             mask, opened = self._meeting(mask, gate_masks), self._meeting(opened, gate_bits)
-            shares = level.evaluate(active, mask, dealt[1].data, opened)
+            shares = level.evaluate(public_share, mask, dealt[1].data, opened)
         return shares
 
     def _planes(self, numbers: RingArray) -> U64:
@@ -335,13 +335,13 @@ class BitSigns:
         sides = [as_octets(planes_of(numbers[i], self.bits), octets) for i in range(self.ending.sides)]
         return as_words(np.concatenate(sides, axis=1))
 
-    def _look_up(self, active: int, number: U64, dealt: U8) -> U64:
+    def _look_up(self, public_share: int, number: U64, dealt: U8) -> U64:
         """Return shares of "less" and "equal" at the digits of the public number, the first "less" flipped."""
         out = np.empty((2 * -(-(self.bits - 1) // self.digit) - 1, number.shape[1]), np.uint64)
         tables = as_words(dealt[: self.tables + 1])
         look_up_digits(number[: self.bits - 1], tables[: self.tables], self.digit, out)
         out[0] ^= tables[self.tables]
-        if active:
+        if public_share:
             out[0] ^= number[self.bits - 1]
         return out
 

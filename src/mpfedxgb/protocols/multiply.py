@@ -87,7 +87,7 @@ def multiplying(
     for terms, shape, full in zip(batch, deal.shapes, dealt, strict=False):
         muls = sum(len(term.factors) - 1 for term in terms)
         party.count(products=prod(shape) * muls, mul_calls=muls)
-        if party.follows_shapes:
+        if party.is_symbolic:
             parts.append(Shares(RingArray.hidden(full.ring, full.shape)))
             continue
         part = full
@@ -136,8 +136,8 @@ def _local_pieces(
 ) -> Iterator[tuple[int, RingArray]]:
     """Yield this participant's pieces of one term, with their coefficients: all subsets of masks but the full one."""
     factors = term.factors
-    if party.is_active:
-        yield term.coefficient, reduce(mul, [f.masked for f in factors])
+    if party.public_share:
+        yield term.coefficient * party.public_share, reduce(mul, [f.masked for f in factors])
     for i, factor in enumerate(factors):
         public = [f.masked for j, f in enumerate(factors) if j != i]
         yield -term.coefficient, reduce(mul, [factor.mask, *public])

@@ -181,7 +181,7 @@ def open_shares(
     other, or twice (M - 1) / M of them in all. Reveals: nothing, since the caller has masked it.
     """
     party.number_opening(what)
-    if party.is_coordinator:
+    if party.is_dealer:
         return [RingArray.hidden(part.ring, part.shape) for part in parts]
     specs = [(part.ring, part.shape) for part in parts]
     way = route(wire_bytes(specs), party.roster.size, party.topology, party.link)

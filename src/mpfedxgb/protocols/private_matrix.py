@@ -68,17 +68,17 @@ def publish_matrix(
     own: Iterator[U64] = iter(())
     if source is None:
         held.receive(owner, layout)
-    elif party.is_coordinator:
+    elif party.is_dealer:
         held.expand(owner, layout, source, keep)
     elif plain is None:
         raise DoesNotFitError(f"{party.name} has to bring a matrix of {columns} columns and {rows} rows")
     else:
         held.own(owner, layout, plain, source)
         own = held.published(owner)
-    for tile in party.alike(layout.all_tiles(), lambda tile: tile.shape):
+    for tile in party.one_per_cost_class(layout.all_tiles(), lambda tile: tile.shape):
         party.step(step)
         values = RingArray.hidden(VECTOR, tile.shape)
-        if party.role == owner and not party.follows_shapes:
+        if party.has_values_of(owner):
             values = RingArray(VECTOR, next(own))
         (values,) = publish(party, owner, [values])
         if source is None and not values.is_hidden:
@@ -113,7 +113,7 @@ def matrices_times(party: Party, matrices: Sequence[PrivateMatrix], x: RowVector
     for matrix, rest in zip(matrices, others, strict=True):
         part = next(dealt) if rest else RingArray.zeros(VECTOR, (count, matrix.columns))
         mine = [x.parts[party.role]] if party.role in x.parts else []
-        if party.follows_shapes:
+        if party.is_symbolic:
             part = RingArray.hidden(VECTOR, part.shape)
         elif party.role == matrix.owner:
             part = part + _times(matrix, [x.masked], mine)

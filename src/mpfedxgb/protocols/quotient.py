@@ -32,7 +32,15 @@ from mpfedxgb.protocols.compare_bits import BitSigns, bit_signs, negative_by_bit
 from mpfedxgb.protocols.multiply import multiply
 from mpfedxgb.protocols.opening import open_masked
 from mpfedxgb.protocols.plan import cost
-from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, public_secret, public_shares
+from mpfedxgb.protocols.secret import (
+    Secret,
+    Shares,
+    add_public,
+    concatenate,
+    concatenate_shares,
+    public_secret,
+    public_shares,
+)
 from mpfedxgb.protocols.truncate import truncate
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import BIT, Ring
@@ -257,8 +265,8 @@ def _number(party: Party, bits: Secret, weights: RingArray) -> Secret:
     party.step("bits to a number")
     ring = weights.ring
     (rho,) = party.deal([(ring, bits.shape)], lambda: [bits.mask.cast(ring)])
-    if party.follows_shapes:
+    if party.is_symbolic:
         return open_masked(party, Shares(RingArray.hidden(ring, bits.shape[:-1])))
     opened = bits.masked.cast(ring)
     part = rho * (1 - (opened + opened))
-    return open_masked(party, Shares(((part + opened if party.is_active else part) * weights).sum()))
+    return open_masked(party, Shares((add_public(party, part, lambda: opened) * weights).sum()))

@@ -43,7 +43,7 @@ def reveal(party: Party, x: Secret | Shares, to: int, name: str, count: int | No
     party.record(name, to, prod(x.shape) if count is None else count)
     spec = (x.ring, x.shape)
     (zero,) = party.deal([spec], lambda: [RingArray.zeros(*spec)])
-    if party.is_coordinator:
+    if party.is_dealer:
         return RingArray.hidden(*spec)
     part = (to_shares(party, x) if isinstance(x, Secret) else x).part + zero
     value = open_shares(party, [part])[0] if to == ALL else _collect(party, part, to)
@@ -119,7 +119,7 @@ def make_tags(party: Party, batch: Shape, counts: Sequence[tuple[int, int]], rin
     kappa, pieces = {}, []
     for owner, count in counts:
         public = RingArray.encode(ring, owner + _OWNER * np.arange(count, dtype=np.int64)).broadcast_to((*batch, count))
-        masked = RingArray.hidden(ring, public.shape) if party.is_coordinator else public
+        masked = RingArray.hidden(ring, public.shape) if party.is_dealer else public
         mask = RingArray.zeros(ring, public.shape)
         if owner != NOBODY:
             kappa[owner] = party.fresh_of(owner, ring, batch)
@@ -139,11 +139,16 @@ def open_tags(party: Party, tags: Tags, winner: Secret | Shares, name: str) -> O
     for m in range(ACTIVE, party.roster.size + 1):
         party.record(OWN_SPLIT, m, int((owner == m).sum()))
     local = np.full(owner.shape, -1, np.int64)
-    if not party.follows_shapes and party.role in tags.kappa:
+    if _has_candidates(party, tags):
         index = (value - tags.kappa[party.role] * _OWNER).decode() >> 8
         local = np.where(owner == party.role, index, -1).astype(np.int64)
     _check_winners(party, tags, name, owner, local)
     return Opened(owner, local)
+
+
+def _has_candidates(party: Party, tags: Tags) -> bool:
+    """Return whether candidates of this role take part, and it has their values."""
+    return party.role in tags.kappa and party.has_values_of(party.role)
 
 
 def _check_winners(
@@ -155,5 +160,5 @@ def _check_winners(
         sender = f" from {party.roster.name(ACTIVE)}" if party.is_coordinator else ""
         raise FrameError(f"malformed {name}{sender}: got the owner {unknown[0]}, expected one of {sorted(tags.counts)}")
     own, count = local[owner == party.role], tags.counts.get(party.role, 0)
-    if not party.follows_shapes and ((own < 0) | (own >= count)).any():
+    if _has_candidates(party, tags) and ((own < 0) | (own >= count)).any():
         raise FrameError(f"malformed {name}: got a winner of {party.name} that is none of its {count} candidates")

@@ -23,7 +23,7 @@ import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party
-from mpfedxgb.party.roster import ACTIVE, COORDINATOR
+from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.opening import Pending, masking, open_pending
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring import kernels, row_kernels
@@ -65,7 +65,7 @@ class Sides:
 
 def masked_by(party: Party, owner: int, x: Secret) -> RowVectors:
     """Return vectors whose mask is one participant's alone, as `share` leaves them. Local."""
-    known = party.role in (owner, COORDINATOR)
+    known = party.is_dealer or party.role == owner
     return RowVectors(x.masked, {owner: x.mask if known else RingArray.hidden(x.ring, x.shape)})
 
 
@@ -84,7 +84,7 @@ def masking_rows(party: Party, x: Shares) -> Pending[tuple[Secret, RowVectors]]:
     """Prepare `mask_rows` up to its opening. Rounds: 0."""
     party.step("mask rows")
     everyone, hidden = range(ACTIVE, party.roster.size + 1), RingArray.hidden(x.ring, x.shape)
-    if party.is_coordinator:
+    if party.is_dealer:
         parts = {m: party.fresh_of(m, x.ring, x.shape) for m in everyone}
         mask = reduce(add, parts.values())
     else:
@@ -123,8 +123,8 @@ def splitting_rows(party: Party, bits: Secret, x: Secret, threads: Threads | Non
     if x.mask.is_hidden:
         work = _Follower(party, x)
     else:
-        work = _Dealer(party, bits, x) if party.is_coordinator else _Participant(party, bits, x)
-    blocks = party.alike(_blocks(x.shape), lambda block: _size(block[0], k, block[1]))
+        work = _Dealer(party, bits, x) if party.is_dealer else _Participant(party, bits, x)
+    blocks = party.one_per_cost_class(_blocks(x.shape), lambda block: _size(block[0], k, block[1]))
     # Streams and messages have an order, so the caller draws and deals; what is made of a block is the threads' work.
     for _ in threads.ahead(work.split, work.drawn(blocks, threads)):
         pass
@@ -162,16 +162,16 @@ def rows_in_turns(rows: int, step: int, party: Party) -> Iterator[slice]:
     """Yield so many rows at a time.
 
     Participants take turns at the corrections from step to step, so that pieces cost them alike only M by M. A
-    rehearsal gets one of those that are alike, and does not have all rows in the end.
+    dry run gets one of those that cost alike, and does not have all rows in the end.
     """
     pieces = [slice(first, min(rows, first + step)) for first in range(0, rows, step)]
     turns = [pieces[i : i + party.roster.size] for i in range(0, len(pieces), party.roster.size)]
-    for turn in party.alike(turns, lambda turn: tuple(piece.stop - piece.start for piece in turn)):
+    for turn in party.one_per_cost_class(turns, lambda turn: tuple(piece.stop - piece.start for piece in turn)):
         yield from turn
 
 
 class _Follower:
-    """Any role's run in a rehearsal, in which all is hidden."""
+    """Any role's run in a dry run, in which all is hidden."""
 
     def __init__(self, party: Party, x: Secret) -> None:
         self.party, self.ring, self.shape = party, x.ring, x.shape
@@ -270,7 +270,7 @@ class _Participant:
             fresh,
             nodes.start,
             rows.start,
-            int(self.party.is_active),
+            self.party.public_share,
             self.part,
             self.masks,
         )
@@ -343,13 +343,13 @@ def _entries(party: Party, index: Secret, columns: U64) -> Shares:
     party.step("look up: tables")
     rows, entries, octets = prod(index.shape), 1 << index.ring.bits, octets_of(len(columns))
     flat, out = index.reshape(rows), np.empty(rows, np.uint64)
-    for block in party.alike(row_slices(rows, octets_of(entries)), lambda some: some.stop - some.start):
+    for block in party.one_per_cost_class(row_slices(rows, octets_of(entries)), lambda some: some.stop - some.start):
         one_hot = _deal_one_hot(party, flat[block])
-        if not party.follows_shapes:
+        if not party.is_symbolic:
             shifts = flat.masked[block].words().reshape(-1)
             look_up_rows(one_hot_words(np.asarray(one_hot.data, np.uint8), entries), shifts, columns, out[block])
     shape = (*index.shape, octets)
-    if party.follows_shapes:
+    if party.is_symbolic:
         return Shares(RingArray.hidden(PACKED, shape))
     found = np.ascontiguousarray(out.view(np.uint8).reshape(rows, 8)[:, :octets])
     return Shares(RingArray(PACKED, found.reshape(shape)))

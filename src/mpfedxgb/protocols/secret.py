@@ -10,7 +10,7 @@ Masks that belong to values instead of to products, so that only results are ope
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import numpy.typing as npt
@@ -147,24 +147,28 @@ class Shares(Guarded):
 
 def to_shares(party: Party, x: Secret) -> Shares:
     """Return a secret as additive shares: -lam of each participant, and m from the active one. Local."""
-    part = -x.mask
-    if party.is_active:
-        part = part + x.masked
-    return Shares(RingArray.hidden(x.ring, x.shape) if party.follows_shapes else part)
+    if party.is_symbolic:
+        return Shares(RingArray.hidden(x.ring, x.shape))
+    return public_shares(party, x.masked) - Shares(x.mask) if party.public_share else Shares(-x.mask)
 
 
 def public_shares(party: Party, values: RingArray) -> Shares:
     """Return shares of a value that the participants know: the active one holds it, the others hold zero. Local."""
-    if party.is_active or values.is_hidden:
+    if values.is_hidden or party.public_share == 1:
         return Shares(values)
-    return Shares(RingArray.zeros(values.ring, values.shape))
+    return Shares(values * party.public_share if party.public_share else RingArray.zeros(values.ring, values.shape))
+
+
+def add_public(party: Party, part: RingArray, term: Callable[[], RingArray]) -> RingArray:
+    """Return a role's part plus its share of a public term, which is not computed where that share is 0. Local."""
+    return part + public_shares(party, term()).part if party.public_share else part
 
 
 def public_secret(party: Party, ring: Ring, values: npt.ArrayLike) -> Secret:
     """Return integers that all roles know as a secret with mask zero. Local."""
     known = RingArray.encode(ring, values)
     zero = RingArray.zeros(ring, known.shape)
-    return Secret(RingArray.hidden(ring, known.shape) if party.is_coordinator else known, zero)
+    return Secret(RingArray.hidden(ring, known.shape) if party.is_dealer else known, zero)
 
 
 def reduced(x: Secret, ring: Ring) -> Secret:

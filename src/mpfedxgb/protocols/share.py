@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party, Spec
-from mpfedxgb.party.roster import ACTIVE, COORDINATOR
+from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.secret import Secret
 from mpfedxgb.ring.array import RingArray, stack
 from mpfedxgb.ring.ring import Ring, Shape
@@ -35,7 +35,7 @@ def share_together(
     party.step(f"share of {party.roster.name(owner)}")
     masks = [party.fresh_of(owner, *spec) for spec in specs]
     masked = [RingArray.hidden(*spec) for spec in specs]
-    if party.role == owner and not party.follows_shapes:
+    if party.has_values_of(owner):
         given = [] if values is None else list(values)
         if [(value.ring, value.shape) for value in given] != list(specs):
             wanted = ", ".join(f"{ring}{list(shape)}" for ring, shape in specs)
@@ -50,7 +50,7 @@ def publish(party: Party, owner: int, values: Sequence[RingArray]) -> list[RingA
 
     Rounds: 1. Sent: as `share_together`. Reveals: nothing, since the caller has masked it.
     """
-    if party.role == COORDINATOR:
+    if party.is_dealer:
         return list(values)
     straight = party.topology == MESH or owner == ACTIVE
     party.count(rounds=1, hops=1 if straight else 2)
@@ -78,10 +78,10 @@ def share_each(
     """
     party.step("share each")
     masks = stack([party.fresh_of(owner, ring, shape) for owner in owners])
-    if party.is_coordinator:
+    if party.is_dealer:
         return Secret(RingArray.hidden(ring, masks.shape), masks)
     own = [i for i, owner in enumerate(owners) if owner == party.role]
-    given = {i: RingArray.hidden(ring, shape) for i in own} if party.follows_shapes else values or {}
+    given = values or {} if party.has_values_of(party.role) else {i: RingArray.hidden(ring, shape) for i in own}
     missing = [i for i in own if i not in given]
     if missing:
         raise DoesNotFitError(f"{party.name} has to share the entries {missing}, which it owns, too")

@@ -15,7 +15,7 @@ from mpfedxgb.protocols.bits import Bit, open_bit
 from mpfedxgb.protocols.compare import DIGIT, less_than
 from mpfedxgb.protocols.compare_bits import Borrow, compare_together
 from mpfedxgb.protocols.opening import Pending, masking, open_masked, open_pending
-from mpfedxgb.protocols.secret import Secret, Shares, to_shares
+from mpfedxgb.protocols.secret import Secret, Shares, add_public, to_shares
 from mpfedxgb.ring.array import RingArray, shift_right, top_bit
 from mpfedxgb.ring.ring import Ring
 
@@ -32,7 +32,7 @@ def lift(party: Party, z: Shares, ring: Ring) -> Secret:
     """
     party.step("lift: open")
     offset = 1 << (z.ring.bits - 2)
-    y = open_masked(party, _shifted(party, z, offset))
+    y = open_masked(party, Shares(add_public(party, z.part, lambda: RingArray.encode(z.ring, offset))))
     return lift_opened(party, y, offset, ring)
 
 
@@ -64,16 +64,10 @@ def lifting(party: Party, y: Secret, offset: int, ring: Ring) -> Pending[Secret]
         return [y.mask.cast(ring), top_bit(y.mask).cast(ring) * (1 << y.ring.bits)]
 
     r, wrap = party.deal([spec, spec], masks)
-    if party.follows_shapes:
+    if party.is_symbolic:
         return masking(party, Shares(RingArray.hidden(*spec)))
     part = wrap * (1 - top_bit(y.masked).cast(ring)) - r
-    if party.is_active:
-        part = part + (y.masked.cast(ring) - offset)
-    return masking(party, Shares(part))
-
-
-def _shifted(party: Party, z: Shares, offset: int) -> Shares:
-    return Shares(z.part + offset) if party.is_active else z
+    return masking(party, Shares(add_public(party, part, lambda: y.masked.cast(ring) - offset)))
 
 
 def truncate(party: Party, x: Secret, places: int, digit: int = DIGIT, rounds: int = 1) -> Secret:
@@ -124,13 +118,11 @@ def shift(party: Party, x: Secret, places: int, borrow: Bit) -> Shares:
         return [shift_right(y.mask, places), wrap, b.mask.cast(ring)]
 
     r, wrap, rho = party.deal([spec, spec, spec], masks)
-    if party.follows_shapes:
+    if party.is_symbolic:
         return Shares(RingArray.hidden(*spec))
     flipped = b.masked.cast(ring)
     part = wrap * (1 - top_bit(y.masked).cast(ring)) - r - rho * (1 - (flipped + flipped))
-    if party.is_active:
-        part = part + shift_right(y.masked, places) - flipped - (1 << (k - 2 - places))
-    return Shares(part)
+    return Shares(add_public(party, part, lambda: shift_right(y.masked, places) - flipped - (1 << (k - 2 - places))))
 
 
 def cut(party: Party, x: Secret, places: int, width: int, borrow: Bit) -> tuple[Shares, Shares]:
@@ -148,12 +140,10 @@ def cut(party: Party, x: Secret, places: int, width: int, borrow: Bit) -> tuple[
     party.step("cut")
     b, spec, upper = borrow.secret, (ring, x.shape), Ring(width)
     r, rho = party.deal([spec, spec], lambda: [shift_right(x.mask, places), b.mask.cast(ring)])
-    if party.follows_shapes:
+    if party.is_symbolic:
         return Shares(RingArray.hidden(upper, x.shape)), Shares(RingArray.hidden(*spec))
     flipped = b.masked.cast(ring)
-    high = -r - rho * (1 - (flipped + flipped))
-    if party.is_active:
-        high = high + shift_right(x.masked, places) - flipped
+    high = add_public(party, -r - rho * (1 - (flipped + flipped)), lambda: shift_right(x.masked, places) - flipped)
     return Shares(high.cast(upper)), to_shares(party, x) - Shares(high * (1 << places))
 
 

@@ -304,11 +304,11 @@ def histogram_add(bins: npt.NDArray[np.unsignedinteger[Any]], vectors: U64, out:
 
 
 @compiled((reads(_u8, 2), reads(_u8, 3), _i64, writes(_u8, 2)))
-def digit_terms(digits: U8, tables: U8, constant: int, out: U8) -> None:
+def digit_terms(digits: U8, tables: U8, public_share: int, out: U8) -> None:
     """Write one role's share of t_i = 2 sum_{j above i} (1 - eq_j) + lt_i for every digit, modulo 256.
 
     digits (n, D) of the public number, most significant first; tables (n, D, B) this role's share of the
-    one-hot digits of the hidden number; constant 1 for the role that adds public terms, else 0; out (n, D).
+    one-hot digits of the hidden number; public_share its share of public terms, 1 or 0; out (n, D).
     """
     base = tables.shape[2]
     for i in range(digits.shape[0]):
@@ -319,7 +319,7 @@ def digit_terms(digits: U8, tables: U8, constant: int, out: U8) -> None:
             for v in range(d + 1, base):
                 less += tables[i, j, v]
             out[i, j] = np.uint8(2 * above + less)
-            above = np.uint8(above + constant - tables[i, j, d])
+            above = np.uint8(above + public_share - tables[i, j, d])
 
 
 @compiled((reads(_u8, 2), reads(_i64, 2), writes(_u8, 1)))

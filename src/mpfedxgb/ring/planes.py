@@ -201,7 +201,7 @@ _ZERO = np.uint64(0)
 
 
 @compiled((_R1, _R2, _R2, _i64, _u64, _W2))
-def lift_words(y: U64, r: U64, wrap: U64, constant: int, offset: int, out: U64) -> None:
+def lift_words(y: U64, r: U64, wrap: U64, public_share: int, offset: int, out: U64) -> None:
     """Add one role's share of y - offset - r + (1 - top(y)) wrap to out, modulo 2^(64 L).
 
     y (n) is public, r and wrap (n, L) this role's shares of its mask and of where it wraps around; out (n, L).
@@ -214,7 +214,7 @@ def lift_words(y: U64, r: U64, wrap: U64, constant: int, offset: int, out: U64) 
         wide_sub(total, r[i : i + 1], total)
         if not y[i] >> np.uint64(63):
             wide_add(total, wrap[i : i + 1], total)
-        if constant:
+        if public_share:
             number[0, 0] = y[i]
             wide_add(total, number, total)
             wide_sub(total, less, total)
@@ -263,7 +263,9 @@ def fraction_masks(mask: U64, lam: U64, gam: U64, pairs: U64, out: U64, whole: U
 
 
 @compiled((_R4, _R4, _R3, _R3, _R4, _i64, _W4, _W2))
-def fraction_parts(masked: U64, mask: U64, lam: U64, gam: U64, pairs: U64, constant: int, out: U64, whole: U64) -> None:
+def fraction_parts(
+    masked: U64, mask: U64, lam: U64, gam: U64, pairs: U64, public_share: int, out: U64, whole: U64
+) -> None:
     """Add one participant's local part of A and B of all candidates to out, and of "no split" to whole.
 
     A = G_L^2 H_R + G_R^2 H_L and B = H_L H_R, with lambda in H; "no split" has A = G^2 + gamma H. lam and gam
@@ -290,7 +292,7 @@ def fraction_parts(masked: U64, mask: U64, lam: U64, gam: U64, pairs: U64, const
                 wide_add(total, product, total)
                 wide_mul(mh, pairs[2 * side, n, c : c + 1], product)
                 wide_add(total, product, total)
-                if constant:
+                if public_share:
                     wide_sub(mh, sh, term)
                 else:
                     wide_neg(sh, term)
@@ -298,7 +300,7 @@ def fraction_parts(masked: U64, mask: U64, lam: U64, gam: U64, pairs: U64, const
                 wide_mul(product, mg, term)
                 wide_add(total, term, total)
             total = out[1, n, c : c + 1]
-            if constant:
+            if public_share:
                 wide_sub(m[2:3], s[2:3], term)
             else:
                 wide_neg(s[2:3], term)
@@ -314,7 +316,7 @@ def fraction_parts(masked: U64, mask: U64, lam: U64, gam: U64, pairs: U64, const
                 x, sx, y, sy = gam[0], gam[1], m[0:1], s[0:1]
             else:
                 x, sx, y, sy = g, sg, g, sg
-            if constant:
+            if public_share:
                 wide_sub(x, sx, term)
             else:
                 wide_neg(sx, term)

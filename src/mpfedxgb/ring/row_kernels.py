@@ -81,7 +81,7 @@ def split_block(
     fresh: Words,
     node: int,
     row: int,
-    constant: int,
+    public_share: int,
     part: Words,
     masks: Words,
 ) -> None:
@@ -89,11 +89,11 @@ def split_block(
 
     masked_bits and bit_masks (n, packed) are the public m_q and what this participant has of rho; masked and mask
     (n, k, rows) the public masked value and its part of the mask; dealt and fresh (nodes, k, rows of the block) its
-    share of rho times the mask, and of the fresh mask; constant 1 for the role that adds public terms, else 0. Written
+    share of rho times the mask, and of the fresh mask; public_share its share of public terms, 1 or 0. Written
     are part (n, k, rows), and masks (2n, k, rows): left = fresh, right = mask - fresh.
     """
     nodes, size = part.shape[0], dealt.shape[2]
-    public = _ZERO - np.uint64(constant)
+    public = _ZERO - np.uint64(public_share)
     m_q, rho = np.empty(RUN, np.uint64), np.empty(RUN, np.uint64)
     for a in range(dealt.shape[0]):
         for low in range(0, size, RUN):
@@ -181,12 +181,16 @@ def sums_of_columns(systems: I64, rows: U64, tables: U64, out: U64) -> None:
 _R3, _W3, _R4, _W4 = reads(_u64, 3), writes(_u64, 3), reads(_u64, 4), writes(_u64, 4)
 
 
+MASKS_ONLY = -1
+"""In place of a share of public terms: what the dealer computes, which is what no participant can."""
+
+
 @compiled((reads(_i64, 2), _R3, _R3, _i64, _W3))
-def cross_differences(pairs: I64, masked: U64, mask: U64, constant: int, out: U64) -> None:
+def cross_differences(pairs: I64, masked: U64, mask: U64, public_share: int, out: U64) -> None:
     """Add one role's local part of A_i B_j - A_j B_i for all pairs (i, j) of every group, modulo 2^(64 L), to out.
 
     pairs (p, 2); masked and mask (2, groups * size, L) hold numerators and denominators; out (groups, p, L). With
-    constant 1 the product of the masked values is included, with -1 nothing but the product of the masks is added.
+    a public_share of 1 the product of the masked values is included, with MASKS_ONLY just that of the masks is added.
     """
     members = masked.shape[1] // max(1, out.shape[0])
     limbs = out.shape[2]
@@ -199,10 +203,10 @@ def cross_differences(pairs: I64, masked: U64, mask: U64, constant: int, out: U6
                 a = group * members + pairs[p, side]
                 b = group * members + pairs[p, 1 - side]
                 # (m_A - lam_A)(m_B - lam_B) without lam_A lam_B is (m_A - lam_A) m_B - m_A lam_B; auxiliaries lack m m.
-                if constant < 0:
+                if public_share == MASKS_ONLY:
                     wide_mul(mask[0, a : a + 1], mask[1, b : b + 1], product)
                 else:
-                    if constant:
+                    if public_share:
                         wide_sub(masked[0, a : a + 1], mask[0, a : a + 1], plain)
                     else:
                         wide_neg(mask[0, a : a + 1], plain)
@@ -217,13 +221,13 @@ def cross_differences(pairs: I64, masked: U64, mask: U64, constant: int, out: U6
 
 @compiled((_BITS, _R3, _R3, _R3, _R4, _i64, reads(_i64, 1), _W3))
 def choose_members(
-    bits: U8, masked: U64, mask: U64, alone: U64, with_mask: U64, constant: int, neutral: I64, out: U64
+    bits: U8, masked: U64, mask: U64, alone: U64, with_mask: U64, public_share: int, neutral: I64, out: U64
 ) -> None:
     """Add one role's share of the chosen member of every group to out, modulo 2^(64 L).
 
     bits (w, groups) are the public m_j of the bits b_j = m_j + (1 - 2 m_j) rho_j that choose; masked and mask
     (c, groups * size, L) the members; alone (groups, w, any) this role's shares of rho_j, with_mask (c, groups, w, L)
-    those of rho_j times the mask of what b_j adds; constant 1 for the role that adds public terms. out (c, groups, L).
+    those of rho_j times the mask of what b_j adds; public_share its share of public terms, 1 or 0. out (c, groups, L).
 
     With a bit for every member, what none of them chooses is `neutral` (c); with one less, it is the first member.
     """
@@ -242,10 +246,10 @@ def choose_members(
         for g in range(groups):
             total, zero = out[c, g : g + 1], g * size
             if first:
-                if constant:
+                if public_share:
                     wide_add(total, masked[c, zero : zero + 1], total)
                 wide_sub(total, mask[c, zero : zero + 1], total)
-            elif constant:
+            elif public_share:
                 wide_add(total, base, total)
             for j in range(chosen):
                 member = zero + first + j
@@ -259,7 +263,7 @@ def choose_members(
                 wide_mul(rho, public, term)
                 wide_sub(term, with_mask[c, g, j : j + 1], term)
                 if bits[j, g]:
-                    if constant:
+                    if public_share:
                         wide_add(total, public, total)
                     wide_sub(total, hidden, total)
                     wide_sub(total, term, total)
@@ -342,19 +346,19 @@ def look_up_rows(one_hot: U64, shifts: U64, columns: U64, out: U64) -> None:
 
 
 @compiled((reads(_u8, 2), reads(_u64, 2), reads(_i64, 1), reads(_u64, 1), reads(_i64, 1), _i64, writes(_u64, 2)))
-def weigh_bits(opened: U8, masks: U64, places: I64, weights: U64, starts: I64, constant: int, out: U64) -> None:
+def weigh_bits(opened: U8, masks: U64, places: I64, weights: U64, starts: I64, public_share: int, out: U64) -> None:
     """Write one role's share of sums of weighted bits b = m + (1 - 2 m) rho, modulo 2^64.
 
     opened (n, packed) are the public m; masks (n, B) this role's shares of rho, for the bits at `places` (B), with
-    their weights (B); those from starts[f] to starts[f + 1] make up number f. constant 1 for the role that adds public
-    terms, else 0; out (n, numbers).
+    their weights (B); those from starts[f] to starts[f + 1] make up number f. public_share is its share
+    of public terms, 1 or 0; out (n, numbers).
     """
-    public = np.uint64(constant)
+    public = np.uint64(public_share)
     for i in range(out.shape[0]):
         for f in range(out.shape[1]):
             total = _ZERO
             for j in range(starts[f], starts[f + 1]):
                 m = np.uint64(opened[i, places[j] >> 3] >> np.uint8(places[j] & 7)) & _ONE
                 turned = _ZERO - m  # all ones where m is 1: x ^ ones - ones is -x
-                total += weights[j] * (((masks[i, j] ^ turned) - turned) + (public & m))
+                total += weights[j] * (((masks[i, j] ^ turned) - turned) + (public & turned))
             out[i, f] = total

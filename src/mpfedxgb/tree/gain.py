@@ -9,7 +9,16 @@ from mpfedxgb.protocols.argmax import Fractions
 from mpfedxgb.protocols.bits import Bit
 from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs
 from mpfedxgb.protocols.opening import Opening, Steps, follow_openings, open_shares
-from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares, public_shares, stack, to_shares
+from mpfedxgb.protocols.secret import (
+    Secret,
+    Shares,
+    add_public,
+    concatenate,
+    concatenate_shares,
+    public_shares,
+    stack,
+    to_shares,
+)
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.kernels import U8, U64
 from mpfedxgb.ring.planes import fraction_masks, fraction_parts, lift_words, plane_bits
@@ -124,7 +133,7 @@ class _Gains:
     def fractions(self, tags: Secret) -> Fractions:
         """Play the three rounds."""
         party, first = self.party, self.rules.no_split_first
-        if party.follows_shapes:
+        if party.is_symbolic:
             follow_openings(party, self._opened())
             values, fractions, whole = (
                 Secret(RingArray.hidden(self.ring, mask.shape), mask)
@@ -141,14 +150,13 @@ class _Gains:
 
     def _rounds(self) -> tuple[Secret, Secret, Secret, RingArray | None]:
         """Return a participant's lifted sums, fractions and "no split", and its shares of "both sides are heavy"."""
-        party, active, n = self.party, int(self.party.is_active), self.nodes
-        part = self.sums.part + self.y_mask
-        (total,) = open_shares(party, [part + OFFSET if active else part])
+        party, public_share, n = self.party, self.party.public_share, self.nodes
+        (total,) = open_shares(party, [shifted(party, self.sums).part + self.y_mask])
         y = Secret(total, self.y_mask)
-        signs = _Rounds(None if self.signs is None else self._compare(active, y))
+        signs = _Rounds(None if self.signs is None else self._compare(public_share, y))
         lifted = np.array(self.value_mask.words())
         narrow = self._with_totals(y.masked, (self.totals + OFFSET).masked)
-        lift_words(narrow.reshape(-1), self.r.words(), self.wrap.words(), active, OFFSET, lifted)
+        lift_words(narrow.reshape(-1), self.r.words(), self.wrap.words(), public_share, OFFSET, lifted)
         lifted = lifted.reshape(*self.value_mask.shape, self.ring.words)
         values, *more = open_shares(party, [RingArray(self.ring, lifted), *signs.parts], what="lift")
         signs.take(more)
@@ -157,7 +165,7 @@ class _Gains:
             np.stack([x.masked.words().reshape(1, -1), x.mask.words().reshape(1, -1)])
             for x in (self.constants.lam, self.constants.gam)
         )
-        fraction_parts(_cells(values), _cells(self.value_mask), lam, gam, _cells(self.pairs), active, out, whole)
+        fraction_parts(_cells(values), _cells(self.value_mask), lam, gam, _cells(self.pairs), public_share, out, whole)
         fractions, none, *more = open_shares(
             party, [RingArray(self.ring, out), RingArray(self.ring, whole), *signs.parts], what="fractions"
         )
@@ -174,7 +182,7 @@ class _Gains:
         """Return sums (n, 2, columns) with the node's totals behind them."""
         return np.concatenate([y.data, np.broadcast_to(totals.data, (self.nodes, 2))[..., None]], axis=-1)
 
-    def _compare(self, active: int, y: Secret) -> Steps:
+    def _compare(self, public_share: int, y: Secret) -> Steps:
         assert self.signs is not None
         gates = None
         if self.allowed is not None:
@@ -184,7 +192,7 @@ class _Gains:
                 return _plane(allowed.mask), _plane(allowed.masked)
 
         numbers = self._above_minimum(y).masked
-        return self.signs.steps(active, numbers, self.sign_masks, self.sign_shares, gates)
+        return self.signs.steps(public_share, numbers, self.sign_masks, self.sign_shares, gates)
 
     def _above_minimum(self, y: Secret) -> Secret:
         """Return H_L and H_R, without lambda, less min_child_weight, from y = sums + OFFSET: (2, n columns)."""
@@ -200,7 +208,7 @@ class _Gains:
         else:
             return None
         one = RingArray(BIT, np.ones((self.nodes, 1), np.uint8))
-        always = public_shares(self.party, RingArray.hidden(BIT, one.shape) if self.party.follows_shapes else one)
+        always = public_shares(self.party, RingArray.hidden(BIT, one.shape) if self.party.is_symbolic else one)
         return concatenate_shares([always, valid] if self.rules.no_split_first else [valid, always])
 
 
@@ -234,7 +242,4 @@ def _plane(bits: RingArray) -> U8:
 
 def shifted(party: Party, sums: Shares) -> Shares:
     """Return bucket sums plus OFFSET. Local."""
-    if party.follows_shapes:
-        return sums
-    offset = RingArray.encode(VECTOR, np.array(OFFSET, np.int64)).broadcast_to(sums.shape)
-    return sums + public_shares(party, offset)
+    return Shares(add_public(party, sums.part, lambda: RingArray.encode(VECTOR, OFFSET)))

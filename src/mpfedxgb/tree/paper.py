@@ -167,7 +167,7 @@ def argmax_by_division(
     index = public_secret(party, VECTOR, np.tile(np.arange(gain.shape[1]), (gain.shape[0], 1)))
     stages = plan(*gain.shape, gain.ring.bits, party.roster.size, party.topology, party.link).stages
     best = reveal(party, winning_tags(party, fractions(gain, one, index), stages), ALL, BEST)
-    return np.zeros(gain.shape[0], np.int64) if party.is_coordinator else best.decode().astype(np.int64)
+    return np.zeros(gain.shape[0], np.int64) if party.is_symbolic else best.decode().astype(np.int64)
 
 
 FEATURE_SIZES = "candidate columns of each feature"
@@ -366,7 +366,7 @@ def _rate(rules: LeafRules) -> int:
 def _step_size(party: Party, a: Secret, rules: LeafRules, label: str) -> npt.NDArray[np.int64]:
     """Return e = floor(2^s / (a + sum of sigma_m)) to everyone; sigma_m > 0, their sum at most mu lambda."""
     shares = to_shares(party, a)
-    if not party.is_coordinator:
+    if not party.is_symbolic:
         words = party.keys.private_stream(f"{label}/sigma").octets(16 * a.shape[0])
         most = MU * rules.lam // party.roster.size
         sigma = [1 + int.from_bytes(words[16 * i : 16 * i + 16].tobytes(), "little") % most for i in range(a.shape[0])]

@@ -79,6 +79,6 @@ def sum_of_leaves(party: Party, grown: Grown, weights: Secret, rows: int) -> Sha
         count = chunk.stop - chunk.start
         inside = Bit(Secret(unpack(packed.masked, count), unpack(packed.mask, count)))
         parts += shares_of_bit_products(party, [BitProduct((inside,), values, axis=0)], "leaf sums")
-    if party.follows_shapes:
+    if party.is_symbolic:
         return Shares(RingArray.hidden(VECTOR, (rows,)))
     return concatenate_shares(parts, axis=0)

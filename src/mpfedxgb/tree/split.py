@@ -90,7 +90,7 @@ def children(
         for i in sorted(range(n), key=lambda i: parent.nodes[i]):  # children are numbered as XGBoost does
             (tree, node), (owner, candidate) = parent.nodes[i], splits[i]
             flipped = False
-            if party.role == owner and not party.follows_shapes:  # 21
+            if party.has_values_of(owner):  # 21
                 flipped = not rules.is_paper and toss(party.keys, label, tree, node)
                 sides[i] = pack(data.goes_left(owner, candidate) ^ np.uint8(flipped))  # 22-29
             left, right = trees[tree].split(node, owner, candidate, flipped)  # 35-36

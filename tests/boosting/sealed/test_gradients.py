@@ -23,7 +23,7 @@ from mpfedxgb.boosting.sealed.gradients import (
 )
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.party import Counts, Party, Roster, run_locally
-from mpfedxgb.party.rehearsal import Rehearsal
+from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.protocols import Bit, Secret, Shares, share, share_bit
 from mpfedxgb.ring import BIT, VECTOR, RingArray
 from mpfedxgb.sigmoid import LIMIT, PLACES, sigmoid
@@ -190,5 +190,5 @@ def test_a_rehearsal_costs_what_the_run_costs(
     some = problem(3, objective, gate, 8 * 7 + 3)
     run = run_locally(program, 3, [(some,)] * 4, settings)
     for role, cost in enumerate(run.results):
-        party = Rehearsal(Roster.numbered(3), role, settings, {}, lambda name, shape: np.zeros(shape, np.int64))
+        party = DryRunParty(Roster.numbered(3), role, settings, {}, lambda name, shape: np.zeros(shape, np.int64))
         assert replace(program(party, some), seconds=0.0) == replace(cost, seconds=0.0)

@@ -275,7 +275,7 @@ def secure_gradients(party: Party, rows: GradientRows, rules: SealedRules) -> Sh
     """
     count = rows.margins.shape[0]
     parts = [_of_chunk(party, rows[some], rules) for some in rows_in_turns(count, CHUNK, party)]
-    if party.follows_shapes:
+    if party.is_symbolic:
         return Shares(RingArray.hidden(VECTOR, (2, count)))
     return concatenate_shares(parts)
 

@@ -53,7 +53,7 @@ class Sealed:
         if self.margins is not None:
             return to_shares(party, self.margins)
         rows = (self.sizes.all_rows,)
-        if party.follows_shapes:
+        if party.is_symbolic:
             return Shares(RingArray.hidden(VECTOR, rows))
         start = 0 if self.private is None else self.private.start
         return Shares(RingArray.encode(VECTOR, np.full(rows, start, np.int64)))
@@ -70,7 +70,7 @@ class Sealed:
         """
         party.step("kept margins")
         part = RingArray.hidden(VECTOR, (self.sizes.all_rows,))
-        if not party.follows_shapes:
+        if not party.is_symbolic:
             assert kept is not None, "every participant keeps its shares"
             part = RingArray.encode(VECTOR, kept.reshape(-1))
         self.margins = open_masked(party, Shares(part))

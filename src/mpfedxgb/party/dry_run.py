@@ -1,7 +1,7 @@
 """A role's run without content: the same program, every array hidden, every message counted and none sent.
 
 What a run costs is a matter of shapes, so whoever wants to know it beforehand need not describe it a second time: the
-program itself is rehearsed. Its meter and ledger are then those of a run in which the others say what they are said to.
+program itself is run dry. Its meter and ledger are then those of a run in which the others say what they are said to.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Decide = Callable[[str, Shape], Numbers]
 """What the participants announce together under a name, of a given shape, such as the owners of splits."""
 
 
-class Rehearsal(Party):
-    """One role of a rehearsal.
+class DryRunParty(Party):
+    """One role of a dry run.
 
     `told` is what the participants tell everyone by name, a row each, where it matters what it is; `decide` what they
     find out together and announce.
@@ -43,8 +43,8 @@ class Rehearsal(Party):
     def __init__(
         self, roster: Roster, role: int, settings: SessionSettings, told: Mapping[str, Numbers], decide: Decide
     ) -> None:
-        self._mute = _Mute(roster, role, settings)
-        super().__init__(self._mute, _NoKeys({}, b""))
+        self._counting = CountingCommunicator(roster, role, settings)
+        super().__init__(self._counting, _NoKeys({}, b""))
         self._told, self._decide = told, decide
         self._said: Numbers | None = None
         self.before: dict[str, Ledger] = {}
@@ -59,21 +59,25 @@ class Rehearsal(Party):
             yield
 
     def _shake_hands(self) -> None:
-        self._mute.advance("handshake")
-        for senders, receivers, sizes in handshake_messages(self._mute):
+        self._counting.advance("handshake")
+        for senders, receivers, sizes in handshake_messages(self._counting):
             arrays = [((size,), size) for size in sizes]
-            message = Kind.HELLO, sum(sizes), frame_bytes(self._mute.label, arrays)
+            message = Kind.HELLO, sum(sizes), frame_bytes(self._counting.label, arrays)
             if self.role in senders:
                 for peer in receivers:
-                    self._mute.count_sent(peer, *message)
+                    self._counting.count_sent(peer, *message)
             elif self.role in receivers:
                 for peer in senders:
-                    self._mute.count_received(peer, *message)
+                    self._counting.count_received(peer, *message)
 
     @property
-    def follows_shapes(self) -> bool:
-        """Whether this role has no values: none has."""
+    def is_symbolic(self) -> bool:
+        """Whether this role has shapes only: all have."""
         return True
+
+    def has_values_of(self, owner: int) -> bool:
+        """Whether an owner's values are here: nobody's are."""
+        return False
 
     def fresh_of(self, owner: int, ring: Ring, shape: Shape) -> RingArray:
         """Return a mask (see Party), hidden whose ever it is."""
@@ -93,28 +97,28 @@ class Rehearsal(Party):
         """Draw and deal (see Party) without computing anything."""
         return super().prepare(fresh, dealt, lambda _: _hidden(dealt))
 
-    def alike(self, items: Iterable[T], size: Callable[[T], object]) -> Iterator[T]:
+    def one_per_cost_class(self, items: Iterable[T], size: Callable[[T], object]) -> Iterator[T]:
         """Yield one item of each size, and count it as often as there are such."""
         found: dict[object, list[T]] = {}
         for item in items:
             found.setdefault(size(item), []).append(item)
         for same in found.values():
-            outer, step = self.meter.now, self._mute.step
+            outer, step = self.meter.now, self._counting.step
             self.meter.now = Counts()
             yield same[0]
             outer.add(self.meter.now, len(same))
             self.meter.now = outer
-            self._mute.step = step + len(same) * (self._mute.step - step)
+            self._counting.step = step + len(same) * (self._counting.step - step)
 
     def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
         """Count what would be sent."""
         specs = [(array.ring, array.shape) for array in arrays]
         for peer in peers:
-            self._mute.count_sent(peer, Kind.DATA, *self._sizes(specs))
+            self._counting.count_sent(peer, Kind.DATA, *self._sizes(specs))
 
     def receive(self, peer: int, specs: Sequence[Spec]) -> list[RingArray]:
         """Count what would come."""
-        self._mute.count_received(peer, Kind.DATA, *self._sizes(specs))
+        self._counting.count_received(peer, Kind.DATA, *self._sizes(specs))
         return _hidden(specs)
 
     def exchange(
@@ -128,17 +132,17 @@ class Rehearsal(Party):
     def _sizes(self, specs: Sequence[Spec]) -> tuple[int, int]:
         """Return the bytes of some arrays, and of a frame of them."""
         arrays = [(wire_shape(*spec), wire_bytes([spec])) for spec in specs]
-        return sum(size for _, size in arrays), frame_bytes(self._mute.label, arrays)
+        return sum(size for _, size in arrays), frame_bytes(self._counting.label, arrays)
 
     def announce(self, name: str, values: npt.ArrayLike | None, shape: Shape | None = None) -> Numbers:
         """Announce (see Party) what was said before, or what is decided now."""
         if values is None:
             values = self._said if self._said is not None else self._decide(name, () if shape is None else shape)
-        self._mute.coming = np.asarray(values, np.int64)
+        self._counting.coming = np.asarray(values, np.int64)
         return super().announce(name, values, shape)
 
     def broadcast(self, name: str, values: npt.ArrayLike) -> Numbers:
-        """Broadcast (see Party) what this role passes; in a rehearsal all pass the same."""
+        """Broadcast (see Party) what this role passes; in a dry run all pass the same."""
         self._said = np.asarray(values, np.int64)
         public = super().broadcast(name, values)
         self._said = None
@@ -151,23 +155,23 @@ class Rehearsal(Party):
             said = np.stack(
                 [np.zeros(shape, np.int64) if mine is None else np.asarray(mine, np.int64)] * self.roster.size
             )
-        self._said = self._mute.rows = said
+        self._said = self._counting.rows = said
         everyone = super().tell_everyone(name, None if self.is_coordinator else said[self.role - 1], shape)
         self._said = None
         return everyone
 
-    def meet(self, what: str) -> None:
-        """Meet (see Party): nothing is told."""
-        self._mute.coming = None
-        super().meet(what)
+    def barrier(self, what: str) -> None:
+        """Wait for all roles (see Party): nothing is told."""
+        self._counting.coming = None
+        super().barrier(what)
 
     def _numbers(self, peer: int, name: str, shape: Shape) -> Numbers:
         said = np.zeros(shape, np.int64) if self._said is None else self._said
-        self._mute.coming = said if said.shape == shape else said[peer - 1]
+        self._counting.coming = said if said.shape == shape else said[peer - 1]
         return super()._numbers(peer, name, shape)
 
 
-class _Mute(Communicator):
+class CountingCommunicator(Communicator):
     """Counts messages instead of sending them; what comes next was put there before."""
 
     def __init__(self, roster: Roster, role: int, settings: SessionSettings) -> None:
@@ -176,12 +180,14 @@ class _Mute(Communicator):
         self.rows: Array = np.zeros((0, 0), np.int64)
 
     def send(self, peers: Any, arrays: Sequence[Array], kind: Kind = Kind.DATA) -> None:
+        """Count what would be sent."""
         for peer in peers:
             self.count_sent(peer, kind, *self._sizes(arrays))
 
     def exchange(
         self, outgoing: Sequence[tuple[Sequence[int], Sequence[Array]]], expected: Mapping[int, int]
     ) -> dict[int, tuple[Array, ...]]:
+        """Count what would be sent, and return the rows that were put there."""
         for peers, arrays in outgoing:
             self.send(peers, arrays)
         received = {}
@@ -191,6 +197,7 @@ class _Mute(Communicator):
         return received
 
     def receive(self, peer: int, kind: Kind = Kind.DATA, expected: int = 0) -> tuple[Array, ...]:
+        """Count and return what was put there."""
         arrays = () if self.coming is None else (self.coming,)
         self.count_received(peer, kind, *self._sizes(arrays))
         return arrays
@@ -203,10 +210,10 @@ class _NoTransport:
     """What carries nothing (see Transport)."""
 
     def send(self, peer: int, block: bytes, timeout: float) -> None:
-        raise AssertionError("nothing is sent in a rehearsal")
+        raise AssertionError("nothing is sent in a dry run")
 
     def receive(self, peer: int, timeout: float) -> bytes:
-        raise AssertionError("nothing is received in a rehearsal")
+        raise AssertionError("nothing is received in a dry run")
 
     def close(self) -> None:
         """Close nothing."""
