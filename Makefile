@@ -84,7 +84,7 @@ reproduce: $(STAMP)  ## repeat every table and figure of the paper from the data
 	$(BIN)/mpfedxgb reproduce all --data $(DATA) $(ARGS)
 
 leaks: $(STAMP)  ## what a curious role makes of each mode's reveals, and what one that deviates learns, attack by attack
-	$(BIN)/python -m mpfedxgb.experiments.leaks $(ARGS)
+	$(BIN)/python -m experiments.leaks $(ARGS)
 
 oldest:  ## run the tests with the oldest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear build/oldest

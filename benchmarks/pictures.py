@@ -21,11 +21,11 @@ from typing import Any
 
 from bench_federation import in_processes, paper_job
 from bench_train import calibration_seconds
+from experiments.output import INK, figure
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.atomic import PUBLIC, new_file, write_file
 from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.errors import FederationError
-from mpfedxgb.experiments.output import INK, figure
 
 DELAYS = (0, 5, 10, 20, 40)
 """Milliseconds that every byte is held back, each way."""

@@ -55,7 +55,7 @@ def test_the_source_distribution(tree: Path) -> None:
         "constraints-docs.txt",
     ):
         assert needed in names
-    for folder in ("docs", "tests", "benchmarks", "src/mpfedxgb"):
+    for folder in ("docs", "tests", "benchmarks", "experiments", "src/mpfedxgb"):
         there = {
             str(path.relative_to(ROOT))
             for path in (ROOT / folder).rglob("*")

@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 import sklearn.datasets
 
+from experiments import data
+from experiments.data import dataset1, dataset2, repeat_columns
 from mpfedxgb.errors import DataError
-from mpfedxgb.experiments import data
-from mpfedxgb.experiments.data import dataset1, dataset2, repeat_columns
 from support.data_sets import whole_data
 
 CREDIT, ADULT, ONEHOT = "give_me_some_credit.csv.gz", "adult.data.csv.gz", "adult_onehot108.csv.gz"

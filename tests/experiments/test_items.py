@@ -17,25 +17,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpfedxgb import FedXGBClassifier
-from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.errors import UserError
-from mpfedxgb.experiments import (
+from experiments import (
     complexity,
     fig4a,
     fig4b,
     fig5,
     iterations,
-    measuring,
     paillier,
     precision,
     setting,
     table2,
     table3,
 )
-from mpfedxgb.experiments.data import TrainTestSplit, dataset1, dataset2
-from mpfedxgb.experiments.output import Result, Row, write, write_index
-from mpfedxgb.experiments.setting import Setup
+from experiments.data import TrainTestSplit, dataset1, dataset2
+from experiments.output import Result, Row, write, write_index
+from experiments.setting import Setup
+from mpfedxgb import FedXGBClassifier
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.errors import UserError
 from mpfedxgb.tree.paper import MU
 from support.data_sets import whole_data
 
@@ -172,13 +171,13 @@ def test_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
         return self
 
     monkeypatch.setattr(FedXGBClassifier, "fit", noted)
-    measuring.warm_up(X, Y)
+    setting.warm_up(X, Y)
     assert trained == [("strict", 1, {0, 1}), ("paper", 1, {0, 1})]
 
 
 def test_exponent_of_a_power() -> None:
     """A slope of 1.5 on logarithms."""
-    assert measuring.slope([1, 2, 4], [3, 3 * 2**1.5, 3 * 4**1.5]) == pytest.approx(1.5)
+    assert setting.slope([1, 2, 4], [3, 3 * 2**1.5, 3 * 4**1.5]) == pytest.approx(1.5)
 
 
 def test_fastest_gives_up_repeating(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,9 +189,9 @@ def test_fastest_gives_up_repeating(monkeypatch: pytest.MonkeyPatch) -> None:
         made.append(SimpleNamespace(run_=SimpleNamespace(seconds=next(seconds))))
         return SimpleNamespace(fit=lambda X, y: made[-1])
 
-    monkeypatch.setattr(measuring, "clone", clone)
-    assert measuring.fastest(None, X, Y, 3).run_.seconds == 1.0  # type: ignore[arg-type] # any model will do
-    assert measuring.fastest(None, X, Y, 3, budget=5.0).run_.seconds == 9.0  # type: ignore[arg-type]
+    monkeypatch.setattr(setting, "clone", clone)
+    assert setting.fastest(None, X, Y, 3).run_.seconds == 1.0  # type: ignore[arg-type] # any model will do
+    assert setting.fastest(None, X, Y, 3, budget=5.0).run_.seconds == 9.0  # type: ignore[arg-type]
     assert len(made) == 4
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from mpfedxgb.cli import main
-from mpfedxgb.experiments import items
-from mpfedxgb.experiments.output import Result, Row
-from mpfedxgb.experiments.setting import Setup
+import mpfedxgb
+from experiments import items
+from experiments.output import Result, Row
+from experiments.setting import Setup
+from mpfedxgb.cli import main, reproduce
 
 Output = pytest.CaptureFixture[str]
 
@@ -112,5 +113,21 @@ def test_mistakes(
     assert run(monkeypatch, *[places.get(word, word) for word in words]) == 2
     out, err = capsys.readouterr()
     assert message in " ".join(err.split())
+    assert out == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_choices_are_the_items() -> None:
+    """The command names them itself, since it is part of the package and they are not."""
+    assert [item.value for item in reproduce.Item] == [*items.ITEMS, items.ALL]
+
+
+def test_without_a_checkout(monkeypatch: pytest.MonkeyPatch, capsys: Output, tmp_path: Path) -> None:
+    """An installed package says where the experiments are."""
+    monkeypatch.setattr(mpfedxgb, "__file__", str(tmp_path / "lib" / "mpfedxgb" / "__init__.py"))
+
+    assert run(monkeypatch, "table2", "--out", tmp_path / "out") == 2
+    out, err = capsys.readouterr()
+    assert "reproduce runs from a checkout of the project" in " ".join(err.split())
     assert out == ""
     assert not (tmp_path / "out").exists()

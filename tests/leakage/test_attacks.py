@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.leaks import transcripts
 from mpfedxgb.boosting.setup import TABLE_SIZES
-from mpfedxgb.experiments.leaks import transcripts
 from mpfedxgb.party import ACTIVE, COORDINATOR, Party
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 from mpfedxgb.tree.paper import FEATURE_INDEX, SPLIT_INDEX, STEP_SIZE
@@ -51,7 +51,7 @@ STRICT_TOO = {
 @pytest.fixture(scope="module")
 def leaks() -> Any:
     """Return the attacks; each problem is trained once."""
-    return importlib.import_module("mpfedxgb.experiments.leaks.leaks")
+    return importlib.import_module("experiments.leaks.__main__")
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ from functools import cache
 
 import pytest
 
+from experiments.leaks import auxiliary_deviations, deviating
+from experiments.leaks.active_deviations import planned_cuts, trees_needed
+from experiments.leaks.auxiliary_deviations import LabelPlan, labels_from_own_splits
+from experiments.leaks.deviating import Learnt, forced_candidates, labels_of_rows, made_up, matrix_of_no_bits
+from experiments.leaks.deviations import edit_openings, train
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.experiments.leaks import auxiliary_deviations, deviating
-from mpfedxgb.experiments.leaks.active_deviations import planned_cuts, trees_needed
-from mpfedxgb.experiments.leaks.auxiliary_deviations import LabelPlan, labels_from_own_splits
-from mpfedxgb.experiments.leaks.deviating import Learnt, forced_candidates, labels_of_rows, made_up, matrix_of_no_bits
-from mpfedxgb.experiments.leaks.deviations import edit_openings, train
 from mpfedxgb.party import ACTIVE, Party
 from mpfedxgb.ring import RingArray
 from mpfedxgb.tree import Tree

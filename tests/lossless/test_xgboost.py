@@ -13,11 +13,11 @@ import pytest
 import xgboost
 
 import parity
+from experiments.data import ADULT_COLUMNS, ADULT_WORDS
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.api.older_rules import LIGHT_ROOT, NO_HESSIAN
 from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.join import JoinedSplit
-from mpfedxgb.experiments.data import ADULT_COLUMNS, ADULT_WORDS
 from mpfedxgb.tree import Leaf
 from support.data_sets import data_or_sample, whole_data
 from support.small_problems import small_problem

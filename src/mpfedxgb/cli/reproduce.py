@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 import time
-from enum import Enum
+from enum import StrEnum, auto
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from mpfedxgb.errors import SettingsError
-from mpfedxgb.experiments.items import ALL, ITEMS, reproduce
-from mpfedxgb.experiments.output import Result, text_table
+import mpfedxgb
+from mpfedxgb.errors import SettingsError, UserError
 
-Item = Enum("Item", {name: name for name in (*ITEMS, ALL)})  # type: ignore[misc] # the choices are the items
+
+class Item(StrEnum):
+    """What can be reproduced, in the order of the paper; the names of `experiments.items.ITEMS`."""
+
+    table2 = auto()
+    complexity = auto()
+    fig4a = auto()
+    fig4b = auto()
+    fig5 = auto()
+    table3 = auto()
+    iterations = auto()
+    precision = auto()
+    all = auto()
 
 
 def reproduce_command(
@@ -44,6 +56,8 @@ def reproduce_command(
     precision   how many binary places make the trees identical with xgboost's        (not in the paper)
     all         everything, with index.html and README.md
 
+    The experiments are no part of the package: this command runs from a checkout of the project (make setup there).
+
     The data sets are Give Me Some Credit (Dataset1) and Adult (Dataset2). --data names a folder that holds them as CSV
     files; without it they are fetched from OpenML. Either way checksums are compared. table2 and complexity need no
     data.
@@ -57,6 +71,10 @@ def reproduce_command(
         raise SettingsError(f"--out {out} is a file; give a folder for the results")
     if data is not None and not data.is_dir():
         raise SettingsError(f"--data {data} is not a folder; give the folder that holds the CSV files")
+    _find_experiments()
+    from experiments.items import ALL, reproduce
+    from experiments.output import text_table
+
     errors = Console(stderr=True, highlight=False)
     started = time.perf_counter()
     with errors.status("starting") as status:
@@ -72,12 +90,19 @@ def reproduce_command(
         typer.echo(json.dumps({"rows": rows}))
         return
     for result in results:
-        typer.echo(_words(result))
+        said = [f"The paper: {result.paper}", f"Here: {result.measured}"]
+        paragraphs = [textwrap.fill(text, 100) for text in said]
+        typer.echo("\n\n".join([result.title, text_table(result.header, result.cells), *paragraphs, ""]))
     typer.echo(f"Written to {out}; begin with {out / ('index.html' if item.value == ALL else item.value + '.md')}")
 
 
-def _words(result: Result) -> str:
-    said = [f"The paper: {result.paper}", f"Here: {result.measured}"]
-    return "\n\n".join(
-        [result.title, text_table(result.header, result.cells), *(textwrap.fill(text, 100) for text in said), ""]
-    )
+def _find_experiments() -> None:
+    """Make `experiments` importable, which stand in the checkout that the package was installed from."""
+    checkout = Path(mpfedxgb.__file__).parents[2]
+    if not (checkout / "experiments" / "items.py").is_file():
+        raise UserError(
+            "reproduce runs from a checkout of the project, since its experiments are no part of the package: "
+            "run make setup there, then .venv/bin/mpfedxgb reproduce"
+        )
+    if str(checkout) not in sys.path:
+        sys.path.insert(0, str(checkout))

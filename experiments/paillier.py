@@ -1,6 +1,6 @@
 """The rival of section 6.2: Paillier encryption by python-paillier, 1024-bit key, timed in a process of its own.
 
-    python -m mpfedxgb.experiments.paillier ENCRYPTIONS DECRYPTIONS [--without-gmpy2]
+    python -m experiments.paillier ENCRYPTIONS DECRYPTIONS [--without-gmpy2]
 
 prints one JSON object. The package uses gmpy2 where it finds it and Python's own integers where it does not; it decides
 when it is imported, hence the process.
@@ -13,9 +13,10 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
+from experiments.setting import missing_extra
 from mpfedxgb.errors import UserError
-from mpfedxgb.experiments.setting import missing_extra
 
 KEY_BITS = 1024
 MISSING = 3
@@ -50,9 +51,10 @@ class Timing:
 
 def measure(encryptions: int, decryptions: int, gmpy2: bool) -> Timing:
     """Run a workload in a new process; without gmpy2 if it is not wanted, and as it is if it is not installed."""
-    command = [sys.executable, "-m", "mpfedxgb.experiments.paillier", str(encryptions), str(decryptions)]
+    command = [sys.executable, "-m", "experiments.paillier", str(encryptions), str(decryptions)]
     command += [] if gmpy2 else ["--without-gmpy2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 # our own module
+    checkout = Path(__file__).parents[1]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)  # noqa: S603 # ours
     if done.returncode == MISSING:
         raise missing_extra("phe")
     if done.returncode:

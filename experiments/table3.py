@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
+from experiments.data import TrainTestSplit, dataset1, dataset2
+from experiments.output import INK, Result, Row
+from experiments.setting import Setup, missing_extra, paper_model, splits
 from mpfedxgb.api.estimators import FedXGBClassifier
-from mpfedxgb.experiments.data import TrainTestSplit, dataset1, dataset2
-from mpfedxgb.experiments.output import INK, Result, Row
-from mpfedxgb.experiments.setting import Setup, missing_extra, paper_model, splits
 
 DEPTHS = (3, 4, 5)
 

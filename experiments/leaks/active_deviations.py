@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from experiments.leaks.deviations import CHILDREN, FRACTIONS, Deviation, edit_openings, plus, toss_no_coins
+from experiments.leaks.transcripts import Ints, Rows
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.scales import plan
 from mpfedxgb.data.candidates import Bits
-from mpfedxgb.experiments.leaks.deviations import CHILDREN, FRACTIONS, Deviation, edit_openings, plus, toss_no_coins
-from mpfedxgb.experiments.leaks.transcripts import Ints, Rows
 from mpfedxgb.party import Party
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.protocols.storage import LocalRows

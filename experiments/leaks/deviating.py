@@ -12,14 +12,14 @@ from functools import partial
 
 import numpy as np
 
+from experiments.leaks import active_deviations, auxiliary_deviations
+from experiments.leaks.deviations import Run, train
+from experiments.leaks.scorings import leaves_off_edited_shares
+from experiments.leaks.transcripts import RecordedTraining, Rows
+from experiments.output import text_table
 from mpfedxgb.boosting import Labels
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data import Table
-from mpfedxgb.experiments.leaks import active_deviations, auxiliary_deviations
-from mpfedxgb.experiments.leaks.deviations import Run, train
-from mpfedxgb.experiments.leaks.scorings import leaves_off_edited_shares
-from mpfedxgb.experiments.leaks.transcripts import RecordedTraining, Rows
-from mpfedxgb.experiments.output import text_table
 from mpfedxgb.party import ACTIVE, Party
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.tree import Dummy, Split

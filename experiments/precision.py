@@ -16,6 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from experiments.data import Labels, dataset1, dataset2
+from experiments.output import INK, Result, Row
+from experiments.setting import GAMMA, Setup, missing_extra
 from mpfedxgb import reference
 from mpfedxgb.api.parity import xgboost_parameters
 from mpfedxgb.boosting import scales
@@ -23,9 +26,6 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.binning import Bins, bin_table
 from mpfedxgb.data.candidates import Candidates
 from mpfedxgb.data.table import Table
-from mpfedxgb.experiments.data import Labels, dataset1, dataset2
-from mpfedxgb.experiments.output import INK, Result, Row
-from mpfedxgb.experiments.setting import GAMMA, Setup, missing_extra
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mpfedxgb.experiments.data import TrainTestSplit, dataset1, repeat_columns
-from mpfedxgb.experiments.measuring import fastest, peak_memory, slope, warm_up
-from mpfedxgb.experiments.output import INK, Result, Row, plain_ticks
-from mpfedxgb.experiments.setting import Setup, paper_model
+from experiments.data import TrainTestSplit, dataset1, repeat_columns
+from experiments.output import INK, Result, Row, plain_ticks
+from experiments.setting import Setup, fastest, paper_model, peak_memory, slope, warm_up
 
 ROWS = (5_000, 10_000, 30_000)
 FEATURES = (10, 50, 100, 500, 1_000)

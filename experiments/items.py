@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mpfedxgb.experiments import complexity, fig4a, fig4b, fig5, iterations, precision, table2, table3
-from mpfedxgb.experiments.output import Result, write, write_index
-from mpfedxgb.experiments.setting import OnProgress, Setup
+from experiments import complexity, fig4a, fig4b, fig5, iterations, precision, table2, table3
+from experiments.output import Result, write, write_index
+from experiments.setting import OnProgress, Setup
 
 ITEMS: dict[str, Callable[[Setup], Result]] = {
     "table2": table2.run,

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.experiments.data import Labels, dataset1
-from mpfedxgb.experiments.measuring import fastest, slope, warm_up
-from mpfedxgb.experiments.output import INK, Result, Row, plain_ticks
-from mpfedxgb.experiments.setting import COMPARED, Setup, paper_model, splits
+from experiments.data import Labels, dataset1
+from experiments.output import INK, Result, Row, plain_ticks
+from experiments.setting import COMPARED, Setup, fastest, paper_model, slope, splits, warm_up
 
 DEPTHS = (2, 3, 4, 5, 6)
 ROWS = 10_000

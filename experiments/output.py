@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from experiments.setting import missing_extra
 from mpfedxgb.atomic import PUBLIC, new_file, write_file
 from mpfedxgb.errors import UserError
-from mpfedxgb.experiments.setting import missing_extra
 from mpfedxgb.report.versions import version_of
 
 Row = dict[str, Any]

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from experiments.leaks.transcripts import RecordedTraining, write_truth
 from mpfedxgb.boosting import Labels, TrainData, TrainResult, secure_train
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Table
-from mpfedxgb.experiments.leaks.transcripts import RecordedTraining, write_truth
 from mpfedxgb.party import LocalRun, Party, run_locally
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.ring import RingArray

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from experiments.leaks import attacks
+from experiments.leaks.transcripts import Brackets, Floats, Ints, Place, RecordedTraining, Words, brackets
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objectives import OBJECTIVES
-from mpfedxgb.experiments.leaks import attacks
-from mpfedxgb.experiments.leaks.transcripts import Brackets, Floats, Ints, Place, RecordedTraining, Words, brackets
 from mpfedxgb.party import ACTIVE
 from mpfedxgb.ring.array import unpack_data
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.experiments import paillier
-from mpfedxgb.experiments.data import Labels
-from mpfedxgb.experiments.measuring import fastest, warm_up
-from mpfedxgb.experiments.output import INK, Result, Row
-from mpfedxgb.experiments.setting import COMPARED, Setup, paper_model
+from experiments import paillier
+from experiments.data import Labels
+from experiments.output import INK, Result, Row
+from experiments.setting import COMPARED, Setup, fastest, paper_model, warm_up
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE

@@ -13,9 +13,9 @@ from operator import mul
 
 import numpy as np
 
+from experiments.leaks.transcripts import Ints, RecordedTraining, Rows
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Table
-from mpfedxgb.experiments.leaks.transcripts import Ints, RecordedTraining, Rows
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.tree import Leaf, Split, Tree
 from mpfedxgb.tree.nodes import Scorer

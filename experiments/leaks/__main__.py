@@ -1,6 +1,6 @@
 """What a curious role learns from a training: each attack of attacks.py, on paper, strict and sealed transcripts.
 
-    python -m mpfedxgb.experiments.leaks [--json] [--seed N]
+    python -m experiments.leaks [--json] [--seed N]
 
 Breast cancer (569 rows, 3 x 10 columns, log-loss) and diabetes (442 rows, 3 + 3 + 4 columns, squared error), both part
 of scikit-learn, in up to 8 bins, lambda = 1, trees of depth 3. Strict and sealed trainings have the same data and
@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
+from experiments.leaks import deviating, measures, scorings
+from experiments.leaks.transcripts import RecordedTraining, record
+from experiments.output import text_table
 from mpfedxgb.boosting import Labels
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data import Table
-from mpfedxgb.experiments.leaks import deviating, measures, scorings
-from mpfedxgb.experiments.leaks.transcripts import RecordedTraining, record
-from mpfedxgb.experiments.output import text_table
 
 LOGISTIC, SQUARED = "binary:logistic", "reg:squarederror"
 TREES = {LOGISTIC: 2, SQUARED: 6}
@@ -203,3 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         pages = [page(title, results) for title, results in tables.items()]
         print("\n\n".join([*pages, deviating.page(title, learnt)]))
+
+
+if __name__ == "__main__":
+    main()

@@ -7,10 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from mpfedxgb.experiments.data import Labels, dataset1
-from mpfedxgb.experiments.measuring import fastest, slope, warm_up
-from mpfedxgb.experiments.output import INK, Result, Row
-from mpfedxgb.experiments.setting import COMPARED, Setup, paper_model
+from experiments.data import Labels, dataset1
+from experiments.output import INK, Result, Row
+from experiments.setting import COMPARED, Setup, fastest, paper_model, slope, warm_up
 
 TREES = tuple(range(1, 11))
 ROWS = 10_000

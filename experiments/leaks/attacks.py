@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from experiments.leaks.transcripts import Bracket, Brackets, Ints, Place, Rows, Words
 from mpfedxgb.data import Table
-from mpfedxgb.experiments.leaks.transcripts import Bracket, Brackets, Ints, Place, Rows, Words
 from mpfedxgb.tree import Dummy, Leaf, Tree
 from mpfedxgb.tree.nodes import goes_first
 from mpfedxgb.tree.paper import MU

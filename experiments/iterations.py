@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.data import Labels, dataset1
+from experiments.output import INK, Result, Row
+from experiments.setting import SHARES, Setup
 from mpfedxgb.api.tables import cut
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Labels as PrivateLabels
@@ -17,9 +20,6 @@ from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
-from mpfedxgb.experiments.data import Labels, dataset1
-from mpfedxgb.experiments.output import INK, Result, Row
-from mpfedxgb.experiments.setting import SHARES, Setup
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mpfedxgb.experiments.output import INK, Result, Row
-from mpfedxgb.experiments.setting import Setup
+from experiments.output import INK, Result, Row
+from experiments.setting import Setup
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.party import Party
