@@ -74,7 +74,7 @@ def test_the_first_import_loads_nothing_else() -> None:
 
 
 def test_estimators_load_no_network_and_no_rival() -> None:
-    """A simulation needs neither grpc nor MPI, and neither xgboost nor matplotlib, which are not required at all."""
+    """A simulation needs neither TLS nor MPI, and neither xgboost nor matplotlib, which are not required at all."""
     loaded = loaded_after("from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join, plot_tree")
     assert {"mpfedxgb", "numpy", "sklearn"} <= loaded
-    assert not loaded & {"grpc", "mpi4py", "xgboost", "matplotlib", "phe"}
+    assert not loaded & {"ssl", "mpi4py", "xgboost", "matplotlib", "phe"}

@@ -17,7 +17,7 @@ from mpfedxgb.cli.init import FIRST_PORT
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings.role import TABLES, RoleSettings
 from mpfedxgb.federation.settings.template import EXPLAINED
-from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.tls.identity import Identity
 from support.commands import Shell
 
 TRIO = ["--participants", "bank,telecom,retail", "--active", "bank"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -21,11 +23,10 @@ from mpfedxgb.federation.stopping import ignore_stops, stopping_on_signals
 from mpfedxgb.party import Meter, Roster
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
-from mpfedxgb.transport.grpc.rendezvous import Introduction, Rendezvous, Waiting
-from mpfedxgb.transport.grpc.stream import PeerStream
-from mpfedxgb.transport.grpc.tls import Identity
-from mpfedxgb.transport.grpc.transport import GrpcTransport
 from mpfedxgb.transport.memory import MemoryHub
+from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.tls.rendezvous import Introduction, Rendezvous, Waiting
+from mpfedxgb.transport.tls.transport import TlsTransport
 from patience import patience
 from support.pki import Authority
 
@@ -47,10 +48,20 @@ class Interrupted:
         return b"giving up"
 
 
+def unheard() -> PeerStream:
+    """Return a stream to a coordinator that does not listen."""
+    here, there = socket.socketpair()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    secured = context.wrap_socket(here, server_hostname="coordinator", do_handshake_on_connect=False)
+    stream = PeerStream(secured, Pieces("coordinator", 1000, 1000), 60.0)
+    stream.there = there  # type: ignore[attr-defined] # kept open as long as the stream
+    return stream
+
+
 def half_met() -> Rendezvous:
     """Return what telecom knows when the coordinator is there and the bank is not."""
     rendezvous = Rendezvous(2, Introduction("telecom", "trial", 1000, NAMES), NAMES, [0, 1])
-    rendezvous.join(COORDINATOR, PeerStream("coordinator", 1000, 1000))
+    rendezvous.join(COORDINATOR, unheard)
     return rendezvous
 
 
@@ -65,7 +76,7 @@ def test_while_it_tells_that_it_gives_up() -> None:
     """Nor is it lost beside the error for which the role gives up; connections are closed all the same."""
     rendezvous = half_met()
     rendezvous.streams[COORDINATOR].ended.set()  # the other side is none that would say so
-    transport = GrpcTransport(2, rendezvous)
+    transport = TlsTransport(2, rendezvous)
     with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
         transport._part(PeerFinishedError("bank has gone"), Interrupted())
     assert not rendezvous.streams[COORDINATOR].alive

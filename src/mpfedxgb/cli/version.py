@@ -10,7 +10,7 @@ import mpfedxgb
 from mpfedxgb.config import PROTOCOLS
 from mpfedxgb.report.versions import version_of
 
-_PACKAGES = ("numpy", "numba", "pandas", "scikit-learn", "cryptography", "grpcio")
+_PACKAGES = ("numpy", "numba", "pandas", "scikit-learn", "cryptography")
 
 
 def version_text() -> str:

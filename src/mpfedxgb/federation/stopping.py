@@ -6,7 +6,8 @@ the lock is another thread's word. So a thread of its own hears of every signal 
 until that has run its handlers.
 
 Nor does an error reach anybody that is raised while Python finalises an object: it is printed, and the program goes on.
-The thread hears of that too, and nudges until the error has been raised where it counts.
+The thread hears of that too, and nudges until the error has been raised where it counts. And where something must not
+be left half done, such as writing to a connection on which peers are to be told, the error waits for a nudge.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
-from mpfedxgb.errors import StoppedError
+from mpfedxgb.errors import StoppedError, may_stop_in
 
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 _NUDGE = signal.SIGURG
@@ -39,8 +41,10 @@ class _Main:
     due: str = ""
     """That reason, once the error is to be raised again."""
 
-    def nudged(self, number: int, frame: object) -> None:
-        """Handle a nudge."""
+    def nudged(self, number: int, frame: FrameType | None) -> None:
+        """Handle a nudge, or leave it to a later one."""
+        if self.due and not may_stop_in(frame):
+            return
         self.awake = True
         reason, self.due = self.due, ""
         if reason:
@@ -56,13 +60,16 @@ def stopping_on_signals(to_the_end: bool = False) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is _stop:
         yield  # nothing to do, or done already around this
         return
-    main = _Main()
+    main = _main
     handlers = dict.fromkeys(_STOPS, _stop) | {_NUDGE: main.nudged}
     with _hearing(main):
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
+            if main.due:
+                raise StoppedError(main.due)
         finally:
+            main.due = ""
             for number, handler in before.items():
                 if not (to_the_end and signal.getsignal(number) is signal.SIG_IGN):
                     signal.signal(number, handler)
@@ -76,10 +83,17 @@ def ignore_stops() -> None:
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is _stop:
         for number in _STOPS:
             signal.signal(number, signal.SIG_IGN)
+        _main.due = ""
 
 
-def _stop(number: int, frame: object) -> None:
-    raise StoppedError(f"stopped by {signal.Signals(number).name}")
+_main = _Main()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    reason = f"stopped by {signal.Signals(number).name}"
+    if may_stop_in(frame):
+        raise StoppedError(reason)
+    _main.due = reason  # until a nudge finds the main thread elsewhere
 
 
 @contextmanager

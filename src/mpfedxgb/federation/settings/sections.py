@@ -109,6 +109,8 @@ class Network:
     @classmethod
     def read(cls, table: Section, roster: Roster, number: int) -> Network:
         """Return the table of the role with this number, checked."""
+        if table.content.get("transport") == "grpc":
+            raise table.error("transport", "was replaced", 'write transport = "tls", the default, at all roles')
         transport = table.choice("transport", tuple(TRANSPORTS), next(iter(TRANSPORTS)))
         topology = table.choice("topology", TOPOLOGIES, STAR)
         has_addresses = TRANSPORTS[transport].has_addresses
