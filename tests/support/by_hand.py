@@ -24,7 +24,8 @@ class ByHand:
 
     def hear(self) -> dict[str, Any]:
         """Return the next message."""
-        return run(read_message(self.socket))
+        heard: dict[str, Any] = run(read_message(self.socket))
+        return heard
 
     def say(self, content: dict[str, Any]) -> None:
         """Wait for the greeting and say something."""

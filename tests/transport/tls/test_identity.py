@@ -230,7 +230,10 @@ def test_a_role_that_speaks_grpc_is_recognised_and_told(federation: Loopback, ca
 
 def test_a_listener_that_speaks_grpc_is_recognised(federation: Loopback) -> None:
     """The dialling role says so and dials no more: no patience helps."""
-    with listening(federation, alpn=OLD_ALPN), pytest.raises(HandshakeError, match="coordinator at .* speaks gRPC, as"):
+    with (
+        listening(federation, alpn=OLD_ALPN),
+        pytest.raises(HandshakeError, match=r"coordinator at .* speaks gRPC, as"),
+    ):
         federation.connect(1)
 
 

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
+import faults
 import mpfedxgb.transport.tls.transport
 from contracts.communicator_contract import CommunicatorContract
 from contracts.transport_contract import LONG, SHORT, Call, Link, TransportContract
 from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError
 from mpfedxgb.transport import Transport
-from mpfedxgb.transport.tls import TlsTransport
+from mpfedxgb.transport.tls import Endpoints, TlsTransport
 from patience import patience
+from relay import FAULTS, Fault, Relay
 from support.loopback import Loopback, loopback, run_program
 
 
@@ -253,6 +255,29 @@ def test_roles_may_allow_different_silences(two: Loopback) -> None:
         end.send(1, b"still there?", LONG)
         assert end.receive(1, LONG) == b"still there?"
         end.close()
+
+
+def test_an_idle_connection_survives_a_middlebox_that_forgets(two: Loopback) -> None:
+    """It forgets after a second without a byte; roles ask every 0.2 seconds, and are still connected after three."""
+    with Relay({0: two.ports[0]}, 0.0, forgets=patience(1.0)) as relay:
+        through = Endpoints(two.names, {0: f"127.0.0.1:{relay.ports[0]}"}, None)
+        coordinator = two.call(0, silence=patience(0.6))
+        bank = two.connect(1, endpoints=through, silence=LONG)
+        end = coordinator.result()
+        time.sleep(3 * patience(1.0))
+        bank.send(0, b"still here", LONG)
+        assert end.receive(1, LONG) == b"still here"
+        for one in (bank, end):
+            one.close()
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_faulty_network(kind: str, tmp_path: Path) -> None:
+    """Nothing wrong arrives and nobody waits for ever, whatever happens in the middle of a talk."""
+    authority = faults.Authority.create(tmp_path, "faults")
+    for name in faults.NAMES:
+        authority.issue(tmp_path / name, name)
+    assert faults.run(tmp_path, Fault(kind, 1_000_000)) == ""
 
 
 LEAVER = """
