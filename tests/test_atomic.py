@@ -302,7 +302,7 @@ def test_nobody_else_writes() -> None:
         "cli/simulate.py": ["result.to_csv"],  # standard output
         "data/files.py": ["frame.to_parquet", "frame.to_csv"],  # into a new_file
         "experiments/output.py": ["canvas.savefig", "canvas.savefig"],  # into a new_file
-        "federation/trial.py": ["log.open"],  # to append to
+        "testing/trial.py": ["log.open"],  # to append to
     }
 
 
