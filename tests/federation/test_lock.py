@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,6 +85,15 @@ def test_a_lock_that_cannot_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(CheckpointError, match=r"cannot open the lock .*/lock"), locked_state(bank):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_where_files_cannot_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without fcntl is named, and the block does not begin."""
+    bank = organisations(tmp_path, monkeypatch).settings(1)
+    bank.role.state.mkdir()
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(CheckpointError, match=r"/lock cannot be locked: this system has no fcntl\.flock"):
+        Federation(bank).train()
 
 
 def test_beside_a_process_and_after_its_death(tmp_path: Path, nursery: Nursery) -> None:

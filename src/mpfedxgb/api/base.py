@@ -40,7 +40,7 @@ from mpfedxgb.api.tables import (
     row_order,
     warn_of_identifiers,
 )
-from mpfedxgb.api.training import TrainingJob, check_same_start, forecast_tables, go_on, read_start, train_here
+from mpfedxgb.api.training import TrainingJob, check_same_start, forecast_tables, go_on, train_here
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks
 from mpfedxgb.boosting.forecast import Forecast
@@ -52,7 +52,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.config import Link, Resources, SessionSettings, link_of
 from mpfedxgb.data.table import Table, is_arrow
-from mpfedxgb.errors import DataError
+from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord
@@ -448,8 +448,12 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         params
             The estimator's parameters, as in the constructor.
         """
-        estimator = cls(**params)
-        estimator._take(read_start(list(parts)) or [])
+        estimator, models = cls(**params), list(parts)
+        if not all(isinstance(model, PartialModel) for model in models):
+            kinds = ", ".join(sorted({type(model).__name__ for model in models}))
+            raise SettingsError(f"parts holds {kinds}; give the PartialModel of each participant")
+        join(models)  # refuses parts that are not of one model, and too few or too many
+        estimator._take(sorted(models, key=lambda model: model.participant))
         if cut_points is not None:
             estimator.cut_points_ = {name: dict(of_columns) for name, of_columns in cut_points.items()}
         return estimator

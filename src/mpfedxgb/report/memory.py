@@ -17,7 +17,7 @@ _EVERY = 0.02
 
 
 def anonymous_memory() -> int:
-    """Return the anonymous memory of this process in bytes; where the system does not tell, the most it ever had, or 0."""
+    """Return the anonymous memory of this process in bytes; else the most it ever had; 0 where no system call tells."""
     try:
         status = _STATUS.read_bytes()
     except OSError:
