@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,7 @@ from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.session import locked_state
 from nursery import Nursery
-from support.role_processes import make_nursery, place
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Return something that starts processes quickly."""
-    with make_nursery() as made:
-        yield made
+from support.role_processes import place
 
 
 def contents(folder: Path) -> dict[str, bytes]:
