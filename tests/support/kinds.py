@@ -17,6 +17,7 @@ an oracle; with processes, networks, or waits for deadlines; with a browser."""
 
 KIND_OF = {
     "api": UNIT,
+    "api/test_estimators.py": EXHAUSTIVE,
     "api/test_resources.py": EXHAUSTIVE,
     "api/test_scikit_learn.py": EXHAUSTIVE,
     "api/test_sealed.py": EXHAUSTIVE,
@@ -41,6 +42,7 @@ KIND_OF = {
     "party": UNIT,
     "party/test_failure.py": PROCESS,
     "party/test_handshake.py": PROCESS,
+    "party/test_local.py": PROCESS,
     "party/test_waiting.py": PROCESS,
     "protocols": UNIT,
     "protocols/test_products.py": EXHAUSTIVE,
