@@ -223,6 +223,7 @@ class TestFailures:
                 write_file(tmp_path / "model", "new")
         assert contents(tmp_path) == {"model": b"old"}
 
+    @pytest.mark.process
     def test_a_full_disk(self, tmp_path: Path) -> None:
         """What does not fit leaves no half of it, and the room is free again."""
         with small_disk(tmp_path / "disk", "64k") as disk:

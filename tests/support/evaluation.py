@@ -88,7 +88,7 @@ def wrapped(ring: Ring, values: npt.ArrayLike) -> Integers:
 
 
 def assert_identical(actual: npt.NDArray[Any], expected: npt.NDArray[Any]) -> None:
-    """Fail unless shape, type and content are those expected; NumPy's own assertion is slower, and words the failure."""
+    """Fail unless shape, type and content are those expected; NumPy's own check is slower, and words the failure."""
     if actual.shape != expected.shape or actual.dtype != expected.dtype or not np.array_equal(actual, expected):
         np.testing.assert_array_equal(actual, expected, strict=True)
         pytest.fail(f"{actual!r} is not {expected!r}")
