@@ -32,7 +32,6 @@ KIND_OF = {
     "boosting/test_resume.py": EXHAUSTIVE,
     "cli": PROCESS,
     "data": UNIT,
-    "data/test_chunks.py": PROCESS,
     "data/test_spool.py": PROCESS,
     "experiments": EXHAUSTIVE,
     "federation": PROCESS,

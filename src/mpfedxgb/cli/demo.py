@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -112,12 +113,7 @@ def _train_in_processes(
         f"Trained in {record['seconds']:.2f} s: {record['rounds']} rounds, "
         f"{record['bytes_sent'] / 1e6:.2f} MB sent by {_OWNERS[0]}; all processes have ended."
     )
-    revealed = RichTable(title="What was revealed, to whom")
-    for column in ("value", "to", "count"):
-        revealed.add_column(column)
-    for entry in record["ledger"]:
-        revealed.add_row(entry["name"], entry["receiver"], str(entry["count"]))
-    console.print(revealed)
+    _print_ledger(console, ((entry["name"], entry["receiver"], entry["count"]) for entry in record["ledger"]))
     cuts = {
         name: dict(zip(table.columns, bin_table(Table.read(table, name), model.max_bin).edges, strict=True))
         for name, table in tables.items()
@@ -151,9 +147,13 @@ def _print_costs(console: Console, run: RunRecord) -> None:
     for name, counts in run.roles.items():
         table.add_row(name, f"{counts.bytes_sent / 1e6:.2f} MB", f"{counts.bytes_received / 1e6:.2f} MB")
     console.print(table)
+    _print_ledger(console, ((entry.name, entry.receiver, entry.count) for entry in run.ledger))
+
+
+def _print_ledger(console: Console, entries: Iterable[tuple[str, str, int]]) -> None:
     revealed = RichTable(title="What was revealed, to whom")
     for column in ("value", "to", "count"):
         revealed.add_column(column)
-    for entry in run.ledger:
-        revealed.add_row(entry.name, entry.receiver, str(entry.count))
+    for name, receiver, count in entries:
+        revealed.add_row(name, receiver, str(count))
     console.print(revealed)
