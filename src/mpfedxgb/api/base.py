@@ -439,14 +439,14 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
     ) -> Self:
         """Return a fitted estimator of all participants' parts of a model, for example of a federation's models.
 
+        Further arguments are the estimator's parameters, as in the constructor.
+
         Parameters
         ----------
         parts : sequence of PartialModel
             In any order; those that are not of one model are refused.
         cut_points : dict or None
             The attribute `cut_points_`: per participant, column -> sorted bin edges, if they are known.
-        params
-            The estimator's parameters, as in the constructor.
         """
         estimator, models = cls(**params), list(parts)
         if not all(isinstance(model, PartialModel) for model in models):
