@@ -23,6 +23,7 @@ from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.table import Table
 from mpfedxgb.federation.trial import Trial
 from mpfedxgb.report.record import RunRecord
+from mpfedxgb.units import bytes_text
 
 _OWNERS = ("bank", "telecom", "retail", "hospital")
 
@@ -116,7 +117,7 @@ def _train_in_processes(
     model.n_features_in_ = sum(len(table.columns) for table in tables.values())
     console.print(
         f"Trained in {record['seconds']:.2f} s: {record['rounds']} rounds, "
-        f"{record['bytes_sent'] / 1e6:.2f} MB sent by {_OWNERS[0]}; all processes have ended."
+        f"{bytes_text(record['bytes_sent'])} sent by {_OWNERS[0]}; all processes have ended."
     )
     revealed = RichTable(title="What was revealed, to whom")
     for column in ("value", "to", "count"):
@@ -150,7 +151,7 @@ def _print_costs(console: Console, run: RunRecord) -> None:
     for column in ("role", "sent", "received"):
         table.add_column(column)
     for name, counts in run.roles.items():
-        table.add_row(name, f"{counts.bytes_sent / 1e6:.2f} MB", f"{counts.bytes_received / 1e6:.2f} MB")
+        table.add_row(name, bytes_text(counts.bytes_sent), bytes_text(counts.bytes_received))
     console.print(table)
     revealed = RichTable(title="What was revealed, to whom")
     for column in ("value", "to", "count"):

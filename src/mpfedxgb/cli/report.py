@@ -15,9 +15,9 @@ from mpfedxgb.cli.simulate import RECORD
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.dashboard import find_settings, overview
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.machine import versions
 from mpfedxgb.report.html import page_html
 from mpfedxgb.report.html.facts import of_simulation
-from mpfedxgb.report.versions import versions
 
 _WITHOUT = "remove it to make the report without it, or simulate again"
 

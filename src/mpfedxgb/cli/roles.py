@@ -29,6 +29,7 @@ from mpfedxgb.federation.settings.sections import LOG_LEVELS
 from mpfedxgb.federation.stopping import ignore_stops, stopping_on_signals
 from mpfedxgb.report.history import History
 from mpfedxgb.report.progress import watch_steps
+from mpfedxgb.units import bytes_text
 
 if TYPE_CHECKING:
     from mpfedxgb.federation.dashboard import Dashboard
@@ -183,7 +184,7 @@ def train_from_files(mine: RoleSettings, restart: bool, view: Dashboard | None =
     total = done.meter.total()
     say_result(
         f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} rounds, "
-        f"{total.bytes_sent / 1e6:.2f} MB sent; the model is in {role.model_path(mine)}"
+        f"{bytes_text(total.bytes_sent)} sent; the model is in {role.model_path(mine)}"
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import mpfedxgb
 from mpfedxgb.config import PROTOCOLS
-from mpfedxgb.report.versions import version_of
+from mpfedxgb.machine import version_of
 
 _PACKAGES = ("numpy", "numba", "pandas", "scikit-learn", "cryptography", "grpcio")
 

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 from mpfedxgb.atomic import PRIVATE, write_file
 from mpfedxgb.boosting.sampling import key_of_choices, private_key
+from mpfedxgb.costs.capacity import expect_sizes
 from mpfedxgb.errors import (
     CheckpointError,
     ExhaustedError,
@@ -38,7 +39,6 @@ from mpfedxgb.errors import (
     own_reason,
 )
 from mpfedxgb.federation.record import AttemptRecord
-from mpfedxgb.federation.room import prepare_for
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party import InterimFrames
 from mpfedxgb.party.local import Outcome, Program, Stop, run_role
@@ -193,7 +193,7 @@ def _run(
     def recorded(party: Party, *arguments: Any) -> T:
         nonlocal record
         record = AttemptRecord(settings, attempt, party)
-        prepare_for(settings, party, record.note)
+        expect_sizes(party, settings.training, settings.limits, settings.role.state, record.note)
         return program(party, *arguments)
 
     outcome = run_role(

@@ -7,7 +7,7 @@ proportion to their candidate columns, unless it is said whose they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -17,9 +17,8 @@ import numpy as np
 from mpfedxgb.boosting.callbacks import NothingKept
 from mpfedxgb.boosting.memory import disk_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.boosting.params import STRICT, TrainParams
-from mpfedxgb.boosting.room import in_units
 from mpfedxgb.boosting.setup import TABLE_SIZES
-from mpfedxgb.boosting.train import ROUNDS_DONE, secure_train
+from mpfedxgb.boosting.train import ROUNDS_DONE, TrainResult, secure_train
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.dry_run import DryRunParty, Numbers
@@ -29,6 +28,8 @@ from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.tree.level import TableSizes
+from mpfedxgb.tree.nodes import Dummy, Leaf, Tree
+from mpfedxgb.units import bytes_text, duration_text
 
 SETUP, TRAIN = "setup", "train"
 """Phases of a training: what comes once, and what comes with every round."""
@@ -43,7 +44,7 @@ class Forecast:
 
     Counts are those of the meter (`party.meter`), which a run of full trees equals. `memory` and `disk` are bytes at
     each role in a process of its own, `together` the memory of all in one; `seconds` is an estimate, if one was made
-    (`boosting.calibration`). `strict` is what the same training would cost with security="strict", if that was asked.
+    (`costs.seconds`). `strict` is what the same training would cost with security="strict", if that was asked.
     """
 
     params: TrainParams
@@ -81,14 +82,14 @@ class Forecast:
         """The forecast as one line, for a log."""
         busiest = max(self.roster.participants, key=lambda name: self.roles[name].bytes_sent)
         return (
-            f"full trees take {self.rounds} rounds, {in_units(self.dealer_bytes)} from {self.roster.coordinator}, "
-            f"{in_units(self.roles[busiest].bytes_sent)} sent by {busiest}, "
-            f"up to {in_units(max(self.memory.values()))} of memory a role"
+            f"full trees take {self.rounds} rounds, {bytes_text(self.dealer_bytes)} from {self.roster.coordinator}, "
+            f"{bytes_text(self.roles[busiest].bytes_sent)} sent by {busiest}, "
+            f"up to {bytes_text(max(self.memory.values()))} of memory a role"
         )
 
     @property
     def _cost(self) -> str:
-        return f"{self.rounds} rounds, {self.hops} hops, {in_units(self.dealer_bytes)} from {self.roster.coordinator}"
+        return f"{self.rounds} rounds, {self.hops} hops, {bytes_text(self.dealer_bytes)} from {self.roster.coordinator}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and dictionaries."""
@@ -126,10 +127,10 @@ class Forecast:
             f"planned for a {self.topology} with links of {self.link.latency:g} ms and {self.link.bandwidth:g} Mbit/s",
         ]
         if self.strict is not None:
-            about = "" if self.strict.seconds is None else f", about {_duration(self.strict.seconds)}"
+            about = "" if self.strict.seconds is None else f", about {duration_text(self.strict.seconds)}"
             lines.append(f'with security="{self.params.security}"; "strict" takes {self.strict._cost}{about}')
         if self.seconds is not None:
-            lines.append(f"about {_duration(self.seconds)} on machines like this one, by a short measurement")
+            lines.append(f"about {duration_text(self.seconds)} on machines like this one, by a short measurement")
         head = ("role", "columns", "messages", "sent", "received", "of that set-up", "memory", "disk")
         lines += ["", f"{head[0]:24}" + "".join(f"{name:>{_WIDE}}" for name in head[1:])]
         for role in self.roster.roles:
@@ -138,14 +139,14 @@ class Forecast:
             cells = [
                 str(sizes.columns[role - 1]) if role else "",
                 str(sum(counts.messages.values())),
-                in_units(counts.bytes_sent),
-                in_units(counts.bytes_received),
-                in_units(once.bytes_sent),
-                in_units(self.memory[name]),
-                in_units(self.disk[name]),
+                bytes_text(counts.bytes_sent),
+                bytes_text(counts.bytes_received),
+                bytes_text(once.bytes_sent),
+                bytes_text(self.memory[name]),
+                bytes_text(self.disk[name]),
             ]
             lines.append(f"{name[:23]:24}" + "".join(f"{cell:>{_WIDE}}" for cell in cells))
-        lines += [f"all roles in one process: {in_units(self.together)} of memory"]
+        lines += [f"all roles in one process: {bytes_text(self.together)} of memory"]
         lines += ["", f"{'will be revealed':48}{'to':16}{'values':>12}"]
         lines += [f"{r.name:48}{r.receiver:16}{r.count:>12}" for r in self.ledger]
         return "\n".join(lines)
@@ -154,10 +155,8 @@ class Forecast:
 _WIDE = 15
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+MOST_LEVELS = 100
+"""Levels of all trees for which a forecast is made of whose splits there are: a second of rehearsing, or some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +185,8 @@ class OwnForecast:
         counts = self.counts
         rounds = f"{counts.rounds} rounds; " if counts.rounds else ""  # the coordinator has none of its own
         return (
-            f"full trees take {rounds}this role sends {in_units(counts.bytes_sent)}, receives "
-            f"{in_units(counts.bytes_received)} and takes up to {in_units(self.memory)} of memory"
+            f"full trees take {rounds}this role sends {bytes_text(counts.bytes_sent)}, receives "
+            f"{bytes_text(counts.bytes_received)} and takes up to {bytes_text(self.memory)} of memory"
         )
 
     def to_dict(self) -> dict[str, int]:
@@ -203,7 +202,43 @@ class OwnForecast:
         }
 
 
-def foretold_of(basis: Basis, role: int) -> OwnForecast | None:
+def strict_basis(
+    params: TrainParams, settings: SessionSettings, roster: Roster, results: Sequence[TrainResult], eval_rows: int
+) -> Basis:
+    """Return what the cost of the same training with security="strict" is computed of: its sizes, and whose splits.
+
+    With them the forecast is exact. It takes as long as there are levels, so that long trainings are content with full
+    trees, which cost as much or more.
+    """
+    trees, per_round = results[0].model.trees, params.trees_per_round
+    sizes = TableSizes(results[0].candidates.bins.table.rows, eval_rows, tuple(len(r.candidates) for r in results))
+    owners: list[tuple[int, ...]] = []
+    if any(sizes.columns):
+        for first in range(0, len(trees), per_round):
+            owners += _levels(trees[first : first + per_round], params.max_depth)
+    as_trained = replace(params.as_protected(), n_estimators=len(trees) // per_round)
+    known = tuple(owners) if len(owners) <= MOST_LEVELS else None
+    return Basis(as_trained, sizes, roster, replace(settings, parameters=params.as_protected().to_json()), owners=known)
+
+
+def _levels(trees: Sequence[Tree], max_depth: int) -> Iterator[tuple[int, ...]]:
+    """Yield whose the splits are among the nodes of a round's trees, level by level in the order of the batch.
+
+    `trees` are the active participant's; all left children of a level come before the right ones.
+    """
+    batch = [(tree, 0) for tree in trees]
+    for _ in range(max_depth):
+        nodes = [(tree, tree[number]) for tree, number in batch]
+        yield tuple(
+            NOBODY if isinstance(node, Leaf) else node.owner if isinstance(node, Dummy) else ACTIVE for _, node in nodes
+        )
+        splits = [(tree, node) for tree, node in nodes if not isinstance(node, Leaf)]
+        if not splits:
+            return
+        batch = [(tree, node.left) for tree, node in splits] + [(tree, node.right) for tree, node in splits]
+
+
+def role_forecast(basis: Basis, role: int) -> OwnForecast | None:
     """Return what a run will cost one role of a federation; None where its protocol is not forecast."""
     params, sizes = basis.params, basis.sizes
     if params.is_paper:
@@ -213,7 +248,7 @@ def foretold_of(basis: Basis, role: int) -> OwnForecast | None:
 
 
 @lru_cache(maxsize=8)
-def foretold(basis: Basis) -> Forecast | None:
+def cached_forecast(basis: Basis) -> Forecast | None:
     """Return the forecast of a run; None where its protocol is not forecast."""
     if basis.params.is_paper:
         return None
