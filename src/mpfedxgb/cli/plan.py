@@ -63,9 +63,8 @@ def doctor(
         }
         typer.echo(json.dumps(content, indent=1))
     else:
-        typer.echo(
-            f"\n{counted(counts[Severity.PROBLEM], 'problem', 'no')}, {counted(counts[Severity.WARNING], 'warning', 'no')}"
-        )
+        problems, warnings = counts[Severity.PROBLEM], counts[Severity.WARNING]
+        typer.echo(f"\n{counted(problems, 'problem', 'no')}, {counted(warnings, 'warning', 'no')}")
     if counts[Severity.PROBLEM]:
         sys.exit(EXIT_PROBLEMS)
 
