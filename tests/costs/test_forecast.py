@@ -27,7 +27,7 @@ from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.tree.level import TableSizes
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE
 
 BASE = TrainParams(n_estimators=3, max_depth=2, max_bin=8, min_child_weight=0.0)
 

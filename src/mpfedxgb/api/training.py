@@ -31,8 +31,7 @@ from mpfedxgb.config import Resources, SessionSettings
 from mpfedxgb.costs.capacity import check_simulation
 from mpfedxgb.costs.forecast import Basis, Forecast, cached_forecast, forecast, strict_basis
 from mpfedxgb.costs.seconds import timed
-from mpfedxgb.data.binning import bin_table
-from mpfedxgb.data.candidates import Candidates, count_of_categories
+from mpfedxgb.data.binning import Candidates, bin_table, count_of_categories
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.machine import PeakMemory

@@ -20,19 +20,17 @@ from mpfedxgb.boosting.sampling import column_sample
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, part_so_far, trained
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.data.binning import bin_table
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.table import Table
-from mpfedxgb.party.keys import Keyring, keys_of_choices
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import LocalRun
 from mpfedxgb.party.meter import Meter
-from mpfedxgb.party.roster import ACTIVE, Roster
+from mpfedxgb.party.roster import ACTIVE, Keyring, Roster, keys_of_choices
 from mpfedxgb.ring import kernels
+from mpfedxgb.tree.grow import toss
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import Leaf, Split, Tree, goes_first
 from mpfedxgb.tree.plain import PlainRules, PlainTable, grow_plain
-from mpfedxgb.tree.split import toss
 
 
 @dataclass(frozen=True, slots=True)

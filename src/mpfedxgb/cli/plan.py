@@ -23,8 +23,7 @@ from mpfedxgb.config import SessionSettings, link_of
 from mpfedxgb.costs.capacity import check_limits, check_role, check_simulation
 from mpfedxgb.costs.forecast import Forecast, forecast
 from mpfedxgb.costs.seconds import timed
-from mpfedxgb.data.binning import bin_table
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import NoRoomError, SettingsError
 from mpfedxgb.federation.doctor import Finding, Severity, examine

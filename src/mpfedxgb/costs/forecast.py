@@ -173,7 +173,7 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class OwnForecast:
-    """What one role of a federation will spend with full trees: a rehearsal of itself alone, in a fifth of the time."""
+    """What one role of a federation will spend with full trees: a dry run of itself alone, in a fifth of the time."""
 
     counts: Counts
     memory: int

@@ -18,8 +18,8 @@ from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import COORDINATOR
 from mpfedxgb.protocols.opening import open_masked
-from mpfedxgb.protocols.private_matrix import KEPT_BYTES
 from mpfedxgb.protocols.secret import Shares
+from mpfedxgb.protocols.share import KEPT_BYTES
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.prg import KEY_BYTES, Stream

@@ -24,8 +24,7 @@ import numpy as np
 from mpfedxgb.boosting.memory import peak_bytes
 from mpfedxgb.boosting.model import Feature, PartialModel
 from mpfedxgb.costs.capacity import check_limits, check_role
-from mpfedxgb.data.binning import bin_table
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.ids import Ids
 from mpfedxgb.data.table import Table, identifier_columns
 from mpfedxgb.errors import (

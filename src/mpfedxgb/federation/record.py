@@ -26,8 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mpfedxgb.atomic import write_file
-from mpfedxgb.chain import MOST_BYTES
+from mpfedxgb.atomic import MOST_BYTES, write_file
 from mpfedxgb.errors import CheckpointError, kind_of, printable, public_reason
 from mpfedxgb.federation.scoring import BATCHES
 from mpfedxgb.federation.settings import RoleSettings

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from mpfedxgb.atomic import MOST_BYTES, ChainedFiles, Found, chained, read_alone
 from mpfedxgb.boosting.metrics import NO_METRIC
-from mpfedxgb.chain import MOST_BYTES, ChainedFiles, Found, chained, read_alone
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.report.record import is_unjudged

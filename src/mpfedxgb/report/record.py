@@ -15,7 +15,7 @@ from mpfedxgb.costs.forecast import Basis, Forecast, cached_forecast
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts, Meter
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE
 from mpfedxgb.units import bytes_text
 
 NOTHING_PROTECTED = (

@@ -19,8 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from mpfedxgb.data.binning import Bins
-from mpfedxgb.data.candidates import BinRanges, Bits
+from mpfedxgb.data.binning import BinRanges, Bins, Bits
 from mpfedxgb.errors import WorkersError
 from mpfedxgb.protocols.row_blocks import Matrix, RowLayout, Tile, combined
 from mpfedxgb.protocols.storage import Storage
