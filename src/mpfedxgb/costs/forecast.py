@@ -160,6 +160,16 @@ MOST_LEVELS = 100
 
 
 @dataclass(frozen=True, slots=True)
+class _Costs:
+    """What a forecast says of one role."""
+
+    setup: Counts
+    total: Counts
+    ledger: tuple[Reveal, ...]
+    plans: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Basis:
     """What the forecast of a run is made of, all of it public; `owners` are those of its splits, where it is over."""
 
@@ -169,6 +179,52 @@ class Basis:
     settings: SessionSettings
     keeps_rounds: bool = False
     owners: tuple[tuple[int, ...], ...] | None = None
+
+    def costs(self, role: int) -> _Costs:
+        """Return what a role spends.
+
+        Participants take turns from step to step, so that rounds cost them alike only M by M: M rounds are rehearsed,
+        for as many times as there are M, and then those that are left. The first round of a sealed training is not like
+        the others: there M more rounds than those that are left, less these, are M of the others.
+        """
+        period = self.roster.size if self.owners is None else self.params.n_estimators
+        if self.params.is_sealed:
+            often, left = divmod(self.params.n_estimators - 1, period)
+            runs = [(often, self.dry_run(role, 1 + left + period))] if often else []
+            runs += [(1 - often, self.dry_run(role, 1 + left))] if often != 1 else []
+        else:
+            often, left = divmod(self.params.n_estimators, period)
+            runs = [(often, self.dry_run(role, period))] if often else []
+            runs += [(1, self.dry_run(role, left))] if left else []
+        run = runs[0][1]
+        total, ledger = Counts(), Ledger()
+        for path, counts in run.meter.phases.items():
+            if path.split("/")[0] != TRAIN:
+                total.add(counts)
+        for reveal in run.before[TRAIN]:
+            ledger.record(reveal.name, reveal.receiver, reveal.count)
+        for times, part in runs:
+            total.add(part.meter.total(TRAIN), times)
+            for reveal in part.ledger:
+                once = part.before[TRAIN].count(reveal.name, reveal.receiver)
+                ledger.record(reveal.name, reveal.receiver, times * (reveal.count - once))
+        total.seconds = 0.0
+        return _Costs(run.meter.total(SETUP), total, tuple(ledger), dict(run.meter.plans))
+
+    def dry_run(self, role: int, rounds: int) -> DryRunParty:
+        """Return a role after a rehearsal of some rounds."""
+        told = np.array([[self.sizes.rows, self.sizes.eval_rows, columns] for columns in self.sizes.columns], np.int64)
+        assumed, given = assumed_owners(self.params, self.sizes), iter(self.owners or ())
+
+        def decide(name: str, shape: Shape) -> Numbers:
+            return assumed(*shape) if self.owners is None else np.array(next(given), np.int64)
+
+        nothing_done = np.zeros((self.roster.size, 2), np.int64)
+        said = {TABLE_SIZES: told, ROUNDS_DONE: nothing_done}
+        party = DryRunParty(self.roster, role, self.settings, said, decide)
+        progress = NothingKept() if self.keeps_rounds else None
+        secure_train(party, self.params, None, progress, most_rounds=rounds)
+        return party
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,17 +299,13 @@ def role_forecast(basis: Basis, role: int) -> OwnForecast | None:
     params, sizes = basis.params, basis.sizes
     if params.is_paper:
         return None
-    plan = _Plan(params, sizes, basis.roster, basis.settings, None, basis.keeps_rounds)
-    return OwnForecast(plan.costs(role).total, peak_bytes(role, params, sizes), disk_bytes(role, params, sizes))
+    return OwnForecast(basis.costs(role).total, peak_bytes(role, params, sizes), disk_bytes(role, params, sizes))
 
 
 @lru_cache(maxsize=8)
 def cached_forecast(basis: Basis) -> Forecast | None:
     """Return the forecast of a run; None where its protocol is not forecast."""
-    if basis.params.is_paper:
-        return None
-    owners = None if basis.owners is None else [np.array(level, np.int64) for level in basis.owners]
-    return forecast(basis.params, basis.sizes, basis.roster, basis.settings, owners, basis.keeps_rounds)
+    return None if basis.params.is_paper else _forecast(basis)
 
 
 def forecast(
@@ -293,106 +345,34 @@ def forecast(
             f"there are candidate columns of {len(sizes.columns)} participants in a roster of {roster.size}"
         )
     settings = SessionSettings(parameters=params.to_json()) if settings is None else settings
-    plan = _Plan(params, sizes, roster, settings, owners, keeps_rounds)
-    costs = {role: plan.costs(role) for role in roster.roles}
+    known = None if owners is None else tuple(tuple(np.asarray(level).tolist()) for level in owners)
+    basis = Basis(params, sizes, roster, settings, keeps_rounds, known)
+    strict = replace(params, security=STRICT)
+    if not beside_strict or strict == params:
+        return _forecast(basis)
+    session = replace(settings, parameters=strict.to_json())
+    return replace(_forecast(basis), strict=_forecast(replace(basis, params=strict, settings=session)))
+
+
+def _forecast(basis: Basis) -> Forecast:
+    params, sizes, roster, settings = basis.params, basis.sizes, basis.roster, basis.settings
+    costs = {roster.name(role): basis.costs(role) for role in roster.roles}
+    active = costs[roster.name(ACTIVE)]
+    disk = {roster.name(role): disk_bytes(role, params, sizes) if basis.keeps_rounds else 0 for role in roster.roles}
     return Forecast(
         params,
         sizes,
         roster,
         settings.link,
         settings.topology,
-        roles={roster.name(role): cost.total for role, cost in costs.items()},
-        setup={roster.name(role): cost.setup for role, cost in costs.items()},
-        ledger=costs[ACTIVE].ledger,
-        plans=costs[ACTIVE].plans,
+        roles={name: cost.total for name, cost in costs.items()},
+        setup={name: cost.setup for name, cost in costs.items()},
+        ledger=active.ledger,
+        plans=active.plans,
         memory={roster.name(role): peak_bytes(role, params, sizes) for role in roster.roles},
-        disk={roster.name(role): disk_bytes(role, params, sizes) if keeps_rounds else 0 for role in roster.roles},
+        disk=disk,
         together=simulation_bytes(params, sizes),
-        strict=_of_strict(params, sizes, roster, settings, owners, keeps_rounds) if beside_strict else None,
     )
-
-
-def _of_strict(
-    params: TrainParams,
-    sizes: TableSizes,
-    roster: Roster,
-    settings: SessionSettings,
-    owners: Sequence[Numbers] | None,
-    keeps_rounds: bool,
-) -> Forecast | None:
-    """Return what a training would cost with security="strict"; None if that is what it has."""
-    strict = replace(params, security=STRICT)
-    if strict == params:
-        return None
-    return forecast(strict, sizes, roster, replace(settings, parameters=strict.to_json()), owners, keeps_rounds)
-
-
-@dataclass(frozen=True, slots=True)
-class _Costs:
-    """What a forecast says of one role."""
-
-    setup: Counts
-    total: Counts
-    ledger: tuple[Reveal, ...]
-    plans: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What is rehearsed."""
-
-    params: TrainParams
-    sizes: TableSizes
-    roster: Roster
-    settings: SessionSettings
-    owners: Sequence[Numbers] | None
-    keeps_rounds: bool
-
-    def costs(self, role: int) -> _Costs:
-        """Return what a role spends.
-
-        Participants take turns from step to step, so that rounds cost them alike only M by M: M rounds are rehearsed,
-        for as many times as there are M, and then those that are left. The first round of a sealed training is not like
-        the others: there M more rounds than those that are left, less these, are M of the others.
-        """
-        period = self.roster.size if self.owners is None else self.params.n_estimators
-        if self.params.is_sealed:
-            often, left = divmod(self.params.n_estimators - 1, period)
-            runs = [(often, self.rehearse(role, 1 + left + period))] if often else []
-            runs += [(1 - often, self.rehearse(role, 1 + left))] if often != 1 else []
-        else:
-            often, left = divmod(self.params.n_estimators, period)
-            runs = [(often, self.rehearse(role, period))] if often else []
-            runs += [(1, self.rehearse(role, left))] if left else []
-        run = runs[0][1]
-        total, ledger = Counts(), Ledger()
-        for path, counts in run.meter.phases.items():
-            if path.split("/")[0] != TRAIN:
-                total.add(counts)
-        for reveal in run.before[TRAIN]:
-            ledger.record(reveal.name, reveal.receiver, reveal.count)
-        for times, part in runs:
-            total.add(part.meter.total(TRAIN), times)
-            for reveal in part.ledger:
-                once = part.before[TRAIN].count(reveal.name, reveal.receiver)
-                ledger.record(reveal.name, reveal.receiver, times * (reveal.count - once))
-        total.seconds = 0.0
-        return _Costs(run.meter.total(SETUP), total, tuple(ledger), dict(run.meter.plans))
-
-    def rehearse(self, role: int, rounds: int) -> DryRunParty:
-        """Return a role after a rehearsal of some rounds."""
-        told = np.array([[self.sizes.rows, self.sizes.eval_rows, columns] for columns in self.sizes.columns], np.int64)
-        assumed, given = assumed_owners(self.params, self.sizes), iter(self.owners or ())
-
-        def decide(name: str, shape: Shape) -> Numbers:
-            return assumed(*shape) if self.owners is None else next(given)
-
-        nothing_done = np.zeros((self.roster.size, 2), np.int64)
-        said = {TABLE_SIZES: told, ROUNDS_DONE: nothing_done}
-        party = DryRunParty(self.roster, role, self.settings, said, decide)
-        progress = NothingKept() if self.keeps_rounds else None
-        secure_train(party, self.params, None, progress, most_rounds=rounds)
-        return party
 
 
 def assumed_owners(params: TrainParams, sizes: TableSizes) -> Owners:
