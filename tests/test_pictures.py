@@ -1,4 +1,4 @@
-"""The pictures of the documents: what was measured is drawn, not measured twice, and the drawing of the roles is of now."""
+"""The pictures of the documents: what was measured is drawn, and not twice; the roles are drawn by their script."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Draw roles.svg: who holds what, who talks to whom, who learns what.
-
-    python docs/drawings/roles.py      # writes roles.svg beside this file
-"""
+"""Draw roles.svg, beside this file, when it is run: who holds what, who talks to whom, who learns what."""
 
 from __future__ import annotations
 
@@ -91,7 +88,11 @@ def draw() -> str:
             text(430, 458, "participants exchange masked values, over mutual TLS", "soft s", "middle"),
             box(20, 470, 820, 50, "warn"),
             text(32, 491, "Coordinator and any one participant together: everything.", "ink b"),
-            text(32, 509, "Participants together, without the coordinator: what each of them learns and what follows from it, no more."),
+            text(
+                32,
+                509,
+                "Participants without the coordinator: what each of them learns, what follows from it, no more.",
+            ),
             "</svg>",
             "",
         ]
