@@ -5,7 +5,7 @@
 One mutant is one change of one expression or statement in tree/, protocols/ or boosting/: a comparison, an operator, a
 number, a condition, a returned value, a call or a check left out. Each is written into a copy of the sources, and the
 test files of its module run against the copy until the first failure. A mutant that no test notices survives, and is
-printed; docs/mutants.md judges survivors. Without --sample all mutants run, which takes hours.
+printed; benchmarks/mutants.md judges survivors. Without --sample all mutants run, which takes hours.
 """
 
 from __future__ import annotations
