@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.errors import SettingsError, UserError
-from mpfedxgb.report.html.markup import size
+from mpfedxgb.report.numbers import size
 from support.pages import parse
 from support.toy_tables import QUICK, halves, labels, people
 

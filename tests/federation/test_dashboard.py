@@ -25,7 +25,7 @@ from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation import dashboard
 from mpfedxgb.federation.dashboard import HEADERS, LINK, Dashboard, live_view, read_address
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.report.html.facts import Facts
+from mpfedxgb.report.html.data import ReportData
 from mpfedxgb.report.html.page import Live
 from mpfedxgb.transport.transport import Address
 from patience import patience
@@ -311,7 +311,7 @@ def test_a_page_is_made_once_a_second_at_most(settings: RoleSettings, monkeypatc
     made: list[Live] = []
     now, took = [100.0], 0.0
 
-    def make(facts: Facts, live: Live) -> str:
+    def make(facts: ReportData, live: Live) -> str:
         made.append(live)
         now[0] += took
         return f"page {len(made)}"

@@ -8,7 +8,7 @@ import pytest
 
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.report.html.markup import short, signed, size
+from mpfedxgb.report.numbers import short, signed, size
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf, Split
 from support.toy_tables import halves, labels, people

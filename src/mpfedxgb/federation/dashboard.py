@@ -39,9 +39,9 @@ from mpfedxgb.federation.session import state_folder
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.report.html import page_html
-from mpfedxgb.report.html.facts import Facts, cost_of
-from mpfedxgb.report.html.markup import count, size
+from mpfedxgb.report.html.data import ReportData, cost_of
 from mpfedxgb.report.html.page import Live, policy
+from mpfedxgb.report.numbers import count, size
 from mpfedxgb.report.versions import versions
 from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.transport.transport import Address, parse_address
@@ -50,7 +50,7 @@ from mpfedxgb.tree.nodes import Tree
 _TRAINING = "training"
 
 
-def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Facts:
+def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> ReportData:
     """Return what a role may know by now.
 
     `features` are its columns, for a training that has written no model yet: without them categories have numbers only.
@@ -63,7 +63,7 @@ def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Facts:
     evaluation = kept.evaluation if model is None or kept.trees else None
     trees, params = (kept.trees, settings.training) if model is None else (model.trees, model.params)
     attempts = _of_training(history, settings.session.name)
-    return Facts(
+    return ReportData(
         role=settings.role.name,
         number=settings.number,
         participants=settings.roster.participants,
@@ -216,15 +216,15 @@ class Dashboard:
         """Return the page; making it takes a small share of the role's time, whatever its files have become."""
         began = time.monotonic()
         if began >= self._stale_at:
-            facts = overview(self._settings, self._features)
-            self._page = page_html(facts, Live(self._doing(facts), list(self._lines)))
+            data = overview(self._settings, self._features)
+            self._page = page_html(data, Live(self._doing(data), list(self._lines)))
             now = time.monotonic()
             self._stale_at = now + max(_FRESH, _REST * (now - began))
         return self._page
 
-    def _doing(self, facts: Facts) -> str:
-        assert facts.history is not None
-        begun = facts.history.attempts[self._before :]
+    def _doing(self, data: ReportData) -> str:
+        assert data.history is not None
+        begun = data.history.attempts[self._before :]
         if not begun:
             return "waits for the other roles"
         last = begun[-1]
@@ -232,8 +232,8 @@ class Dashboard:
             return f"the last session has ended: {last.content['how']}; waits for the next, or ends"
         kind = last.content.get("kind", "a session")
         step = ""
-        if kind == "training" and not facts.is_coordinator:
-            rounds, most = len(facts.trees) // facts.trees_per_round, self._settings.training.n_estimators
+        if kind == "training" and not data.is_coordinator:
+            rounds, most = len(data.trees) // data.trees_per_round, self._settings.training.n_estimators
             step = f", {rounds} of {most} rounds kept" + (f", now {self._step}" if self._step else "")
         spent = f"{count(last.content.get('rounds', 0))} rounds, {size(last.content.get('bytes_sent', 0))} sent so far"
         return f"{kind}{step}: {spent}"

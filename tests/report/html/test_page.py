@@ -18,7 +18,7 @@ from mpfedxgb.party.ledger import Reveal
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.report.html import page_html, summary_html
-from mpfedxgb.report.html.facts import Facts, Spent
+from mpfedxgb.report.html.data import ReportData, Spent
 from mpfedxgb.report.html.page import Live
 from mpfedxgb.tree.nodes import Split
 from support.pages import Element, parse
@@ -193,14 +193,14 @@ def test_a_live_page_runs_the_one_script() -> None:
         m.attributes["content"] for m in page.all("meta") if "Security" in (m.attributes.get("http-equiv") or "")
     )
     assert f"script-src 'sha256-{digest}'; connect-src 'self'" in (policy or "")
-    assert page.all("pre")[0].text == f"{HOSTILE}\nsecond"
+    assert page.all("pre")[0].text.strip("\n") == f"{HOSTILE}\nsecond"
 
 
 # Escaped
 
 
-def hostile() -> Facts:
-    """Return facts in which every name is hostile."""
+def hostile() -> ReportData:
+    """Return data in which every name is hostile."""
     part = model(
         feature=HOSTILE,
         participants=(HOSTILE, f"{HOSTILE}2"),
@@ -223,13 +223,13 @@ def hostile() -> Facts:
     )
 
 
-def live_page(told: Facts) -> str:
+def live_page(told: ReportData) -> str:
     """Return a page whose role says hostile things."""
     return page_html(told, Live(HOSTILE, [HOSTILE]))
 
 
 @pytest.mark.parametrize("page_of", [page_html, summary_html, live_page])
-def test_names_are_never_markup(page_of: Callable[[Facts], str]) -> None:
+def test_names_are_never_markup(page_of: Callable[[ReportData], str]) -> None:
     """Hostile names of columns, roles, categories, classes, sessions, metrics: no element comes of them."""
     page = parse(page_of(hostile()))
     assert page.all("img") == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.report.html.markup import count, counted, duration, share, short, shortened, signed, size, ticks
+from mpfedxgb.report.numbers import count, counted, duration, short, shortened, signed, size
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,10 @@ def test_durations(value: float, written: str) -> None:
 
 
 def test_other_numbers() -> None:
-    """Thousands apart, a noun in its number, about four digits, always a sign, a share of a whole."""
+    """Thousands apart, a noun in its number, about four digits, always a sign."""
     assert (count(1668), counted(1, "tree"), counted(2, "leaf", "leaves")) == ("1,668", "1 tree", "2 leaves")
     assert (short(43_690.4), short(-2e9)) == ("43,690", "\u22122e+09")
     assert (short(0.123456), short(-5.0), signed(0.5), signed(-0.25)) == ("0.1235", "\u22125", "+0.5", "\u22120.25")
-    assert (share(1, 4), share(1, 0)) == ("25 %", "0 %")
 
 
 @given(st.floats(-1e99, 1e99))
@@ -42,25 +41,6 @@ def test_weights_have_room_and_a_sign(value: float) -> None:
     assert len(written) <= 7
     assert written[0] in "+\u2212"
     assert float(written.replace("\u2212", "-")) == pytest.approx(value, rel=0.5)
-
-
-@given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e12))
-def test_ticks_are_round_and_inside(low: float, width: float) -> None:
-    """They rise in equal steps, lie between the ends, and are few."""
-    high = low + width
-    if high - low < 1e-9 * max(abs(low), abs(high)):
-        return
-    found = ticks(low, high)
-    assert 1 <= len(found) <= 7
-    room = 1e-6 * (high - low) + 1e-9 * max(abs(low), abs(high))
-    assert low - room <= found[0]
-    assert found[-1] <= high + room
-    assert found == sorted(found)
-
-
-def test_no_width_is_one_tick() -> None:
-    """A constant has one label."""
-    assert ticks(0.5, 0.5) == [0.5]
 
 
 @given(st.text(max_size=60), st.integers(3, 30))
