@@ -197,6 +197,8 @@ class Dashboard:
         self._features: Sequence[Feature] = ()
         self._before = len(read_record(settings).attempts)
         self._step = ""
+        self._first_seen: tuple[str, float, int] = "", 0.0, 0
+        """The attempt at a training that runs, when the page first saw it, and how many rounds were done by then."""
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._stale_at, self._page = -math.inf, ""
 
@@ -217,10 +219,23 @@ class Dashboard:
         began = time.monotonic()
         if began >= self._stale_at:
             data = overview(self._settings, self._features)
-            self._page = page_html(data, Live(self._doing(data), list(self._lines)))
+            self._page = page_html(data, Live(self._doing(data), list(self._lines), self._seconds_left(data, began)))
             now = time.monotonic()
             self._stale_at = now + max(_FRESH, _REST * (now - began))
         return self._page
+
+    def _seconds_left(self, data: ReportData, now: float) -> float | None:
+        """Return how long the rounds that are missing may take, by those since the page first saw the training."""
+        assert data.history is not None
+        running = data.history.attempts[self._before :][-1:]
+        if data.is_coordinator or not running or running[0].has_ended or running[0].content.get("kind") != _TRAINING:
+            return None
+        done = len(data.trees) // data.trees_per_round
+        if self._first_seen[0] != running[0].entry:
+            self._first_seen = running[0].entry, now, done
+        _, began, before = self._first_seen
+        left = self._settings.training.n_estimators - done
+        return (now - began) / (done - before) * left if done > before and left > 0 else None
 
     def _doing(self, data: ReportData) -> str:
         assert data.history is not None

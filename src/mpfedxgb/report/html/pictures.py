@@ -207,10 +207,10 @@ class TreePicture:
 
 def tree_picture(tree: Tree, names: Names) -> TreePicture:
     """Return the drawing of a tree as one participant knows it."""
-    places = _places(tree)
+    nodes = places(tree)
     slots = sum(isinstance(node, Leaf) for node in tree)
     margin = _MARGIN + max(0, TreePicture.box - _SLOT * slots) / 2  # a tree of one leaf is narrower than a box
-    at = {n: (round(margin + _SLOT * (slot + 0.5), 1), 4 + _LEVEL * level) for n, (slot, level) in places.items()}
+    at = {n: (round(margin + _SLOT * (slot + 0.5), 1), 4 + _LEVEL * level) for n, (slot, level) in nodes.items()}
     path, answers = "", []
     for number, node in enumerate(tree):
         if isinstance(node, Leaf):
@@ -223,14 +223,14 @@ def tree_picture(tree: Tree, names: Names) -> TreePicture:
                 answers.append((word, round((x + to_x) / 2 + beside, 1), (y + to_y) / 2 + 2))
     return TreePicture(
         round(2 * _MARGIN + max(_SLOT * slots, TreePicture.box)),
-        _LEVEL * max(level for _, level in places.values()) + TreePicture.box_height + 8,
+        _LEVEL * max(level for _, level in nodes.values()) + TreePicture.box_height + 8,
         path,
         answers,
         [DrawnNode(node_words(tree[n], names), *at[n]) for n in range(len(tree))],
     )
 
 
-def _places(tree: Tree) -> dict[int, tuple[float, int]]:
+def places(tree: Tree) -> dict[int, tuple[float, int]]:
     """Return slot and level of every node: leaves from left to right, splits in the middle above their children."""
     levels, order, waiting = {0: 0}, [], [0]
     while waiting:
