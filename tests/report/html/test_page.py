@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -73,6 +74,52 @@ def test_after_early_stopping() -> None:
     assert "0.7" in [dd.text for dd in page.all("dd")]
     titles = [c.text for c in sections(page)["trees"].all("figcaption")]
     assert ["not used in predictions" in title for title in titles] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "best", "tile", "said"),
+    [
+        ({"logloss": [0.6, 0.5, 0.7]}, None, ("0.5", ", in round 2 of 3, the best"), "Predictions take all rounds"),
+        ({"auc": [0.6, 0.9, 0.7]}, 1, ("0.9", ", in round 2 of 3, the best"), "Predictions stop at the best round"),
+        ({"auc": [0.6, 0.7, 0.9]}, None, ("0.9", ", in round 3 of 3"), ""),
+        ({"auc": [math.nan, 0.7, math.nan]}, None, ("0.7", ", in round 2 of 3"), ""),
+        ({"custom": [0.6, 0.7, 0.5]}, None, ("0.5", ", in round 3 of 3"), ""),
+    ],
+)
+def test_the_headline_is_the_best_round(
+    metrics: dict[str, list[float]], best: int | None, tile: tuple[str, str], said: str
+) -> None:
+    """It says overfit if a metric got worse after it; of a custom metric nobody knows which way is better."""
+    page = parse(page_html(facts(metrics={"validation_0": metrics}, best_iteration=best)))
+    (tiles,) = (dl for dl in page.all("dl") if "tiles" in dl.classes)
+    (shown,) = (one for one in tiles.inside if one.all("dt")[0].text == [*metrics][0])
+    assert (shown.all("dd")[0].text, shown.all("span")[0].text) == tile
+    assert ("Overfit:" in page.words()) == bool(said)
+    assert said in page.words()
+
+
+def test_deep_trees_fold_from_the_root_on() -> None:
+    """The root, its children and theirs are in view; own splits answer yes first; every node is there."""
+    page = parse(page_html(facts(model(1, depth=6))))
+    (outline,) = (one for one in page.all("div") if "outline" in one.classes)
+    (root,) = outline.inside
+    assert root.words().startswith("age \u2264 40.5 missing: no, gain 1.5 yes age \u2264 42.5")
+    folds = outline.all("details")
+    assert len(folds) == 63
+    assert ["open" in one.attributes for one in folds].count(True) == 3
+    assert "open" in root.attributes
+    assert len(outline.all("p")) == 64
+    assert len([one for one in folds if one.all("span")[0].classes == {"g"}]) == 31
+    assert not [one for one in page.all("svg") if "tree" in one.classes]
+
+
+def test_the_live_page_leads_with_curves() -> None:
+    """And with the time that is left; the log comes after what was revealed."""
+    page = parse(page_html(facts(), Live("training", ["a line"], 75.0)))
+    assert list(sections(page)) == [*SECTIONS[:-1], "now", SECTIONS[-1]]
+    (first, *_) = page.all("dl")[0].inside
+    assert (first.all("dt")[0].text, first.all("dd")[0].text) == ("time left, about", "1 min 15 s")
+    assert "time left" not in parse(page_html(facts(), Live("training"))).words()
 
 
 def test_classes_are_named() -> None:
