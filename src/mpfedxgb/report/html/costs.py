@@ -86,15 +86,8 @@ def forecast_rows(data: ReportData) -> list[list[str]]:
 
 
 def _quantities(counts: Counts) -> dict[str, float]:
-    return {
-        "rounds": counts.rounds,
-        "hops": counts.hops,
-        "messages": sum(counts.messages.values()),
-        "bytes_sent": counts.bytes_sent,
-        "dealer_bytes": counts.dealer_bytes,
-        "products": counts.products,
-        "comparisons": counts.comparisons,
-    }
+    names = ("rounds", "hops", "bytes_sent", "dealer_bytes", "products", "comparisons")
+    return {"messages": sum(counts.messages.values()), **{name: getattr(counts, name) for name in names}}
 
 
 def _forecast_of(data: ReportData, key: str) -> float | None:

@@ -116,23 +116,12 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnBar:
-    """A bar at its place: `y` is the top of its row."""
-
-    bar: Bar
-    y: int
-    width: float
-    label: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
 class Bars:
-    """The largest of some bars, each with its name and value."""
+    """The largest of some bars: each with its width, its name as it fits, and its value in words."""
 
     title: str
     total: int
-    drawn: Sequence[DrawnBar]
+    drawn: Sequence[tuple[Bar, float, str, str]]
     row: ClassVar = 24
     width: ClassVar = 360
     names: ClassVar = 132
@@ -145,10 +134,7 @@ def bars(title: str, found: Sequence[Bar], written: Callable[[float], str], most
     if not shown:
         return None
     scale = (Bars.width - Bars.names - Bars.values) / (shown[0].value or 1.0)
-    drawn = [
-        DrawnBar(b, 4 + Bars.row * n, max(1.0, round(b.value * scale, 1)), shortened(b.name, 18), written(b.value))
-        for n, b in enumerate(shown)
-    ]
+    drawn = [(b, max(1.0, round(b.value * scale, 1)), shortened(b.name, 18), written(b.value)) for b in shown]
     return Bars(title, len(found), drawn)
 
 
