@@ -109,6 +109,7 @@ print(used_memory())
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library keeps what is free")
+@pytest.mark.process
 def test_what_is_free_is_given_back() -> None:
     """What lies below something that is still there comes back when it is asked for, after what was large."""
     told, _ = run_program(KEEPING).communicate(timeout=patience(60))

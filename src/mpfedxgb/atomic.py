@@ -8,7 +8,8 @@ After a failure up to the rename, an interruption included, what was there befor
 a process that is killed outright leaves a temporary file, `.NAME.*.tmp`, which only its owner can read.
 
 Two exceptions carry digests, by which a reader notices what a crash has torn: a file that grows piece by piece
-(`append_to_file`), and one of a few bytes that is written over again and again (`rewrite_file`).
+(`append_to_file`), and one of a few bytes that is written over again and again (`rewrite_file`). What several processes
+must not write at once they lock (`lock_file`).
 """
 
 from __future__ import annotations
@@ -135,3 +136,15 @@ def _sync_folder(folder: int) -> None:
     except OSError as error:
         if error.errno not in _NO_FOLDER_SYNC:  # some network file systems know no such thing
             raise
+
+
+def lock_file(file: int, waits: bool = False) -> None:
+    """Lock an open file for as long as this process has it open.
+
+    Raises OSError where that cannot be, and a BlockingIOError, unless it `waits`, while another process has the lock.
+    """
+    try:
+        import fcntl  # not on every system
+    except ImportError:
+        raise OSError(errno.ENOLCK, "this system has no fcntl.flock, by which a file is locked") from None
+    fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))

@@ -10,7 +10,6 @@ accidents and careless edits by itself, and forgeries to those who were given a 
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import logging
@@ -22,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mpfedxgb.atomic import append_to_file, cut_file, rewrite_file, write_file
+from mpfedxgb.atomic import append_to_file, cut_file, lock_file, rewrite_file, write_file
 
 HEX = 64
 """Characters of a digest."""
@@ -205,7 +204,7 @@ class ChainedFiles:
             if not stat.S_ISREG(os.fstat(file).st_mode):
                 raise OSError(errno.EEXIST, "something that is not a file has that name", str(path))
             with suppress(OSError):  # some network file systems know no locks; then there is one process at a time
-                fcntl.flock(file, fcntl.LOCK_EX)
+                lock_file(file, waits=True)
             yield
         finally:
             os.close(file)  # and the lock goes with it

@@ -223,6 +223,7 @@ print(measure(Path(sys.argv[1]))["peak"])
 """
 
 
+@pytest.mark.process
 def test_a_row_takes_little_memory(tmp_path: Path) -> None:
     """Reading takes less than 700 bytes a row of 28 numbers and an id; as a whole frame of doubles it took 830."""
     peaks = {}

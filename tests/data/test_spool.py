@@ -194,3 +194,11 @@ def test_a_folder_that_others_keep_locked_is_given_up(tmp_path: Path, monkeypatc
     monkeypatch.setattr(spool, "_PATIENCE", 0.05)
     with spool._alone(tmp_path), pytest.raises(NoRoomError, match="locked by others"):
         Spool(tmp_path, 8)
+
+
+def test_where_files_cannot_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without fcntl has no spools, and says so by name; nothing is left."""
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(NoRoomError, match=r"nothing can be locked in the folder .*: this system has no fcntl\.flock"):
+        Spool(tmp_path, 8)
+    assert not list(tmp_path.iterdir())

@@ -9,7 +9,6 @@ deleting happen under a lock of the named folder, so that no new file is taken f
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import mmap
 import os
@@ -24,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.atomic import lock_file
 from mpfedxgb.errors import NoRoomError, is_full_disk
 
 _PREFIX = "mpfedxgb-spool-"
@@ -131,7 +131,7 @@ def _is_dead(path: Path) -> bool:
     except FileNotFoundError:
         return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(file)
     except BlockingIOError:
         return False
     finally:
@@ -156,7 +156,7 @@ def _lock(opened: int, folder: Path) -> None:
     end = time.monotonic() + _PATIENCE
     while True:
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(opened)
             return
         except BlockingIOError:
             if time.monotonic() >= end:

@@ -12,7 +12,6 @@ and says who holds it, or held it last. Commands that only read, such as record,
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import os
 import threading
@@ -23,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mpfedxgb.atomic import PRIVATE, write_file
+from mpfedxgb.atomic import PRIVATE, lock_file, write_file
 from mpfedxgb.boosting.sampling import key_of_choices, private_key
 from mpfedxgb.errors import (
     CheckpointError,
@@ -291,7 +290,7 @@ def _open(path: Path) -> int:
 
 def _lock(file: int, path: Path, name: str) -> None:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(file)
     except OSError as error:
         if error.errno not in _HELD:
             raise CheckpointError(

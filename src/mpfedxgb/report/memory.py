@@ -6,7 +6,6 @@ back whenever it needs the room; anonymous memory it cannot.
 
 from __future__ import annotations
 
-import resource
 import sys
 import threading
 from pathlib import Path
@@ -18,10 +17,14 @@ _EVERY = 0.02
 
 
 def anonymous_memory() -> int:
-    """Return the anonymous memory of this process in bytes; where the system does not tell, the most it ever had."""
+    """Return the anonymous memory of this process in bytes; else the most it ever had; 0 where no system call tells."""
     try:
         status = _STATUS.read_bytes()
     except OSError:
+        try:
+            import resource  # not on every system
+        except ImportError:
+            return 0
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return most if sys.platform == "darwin" else most * 1024
     return 1024 * int(status.partition(b"RssAnon:")[2].split(maxsplit=1)[0])
