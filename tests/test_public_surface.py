@@ -80,6 +80,14 @@ def test_estimators_load_no_network_and_no_rival() -> None:
     assert not loaded & {"grpc", "mpi4py", "xgboost", "matplotlib", "phe"}
 
 
+def test_templates_are_loaded_by_the_first_report() -> None:
+    """A role or an estimator that makes no report goes without jinja2, which dask too would load if it was there."""
+    modules = "mpfedxgb.federation.role, mpfedxgb.api.estimators, mpfedxgb.report.html"
+    loaded = loaded_after(f"sys.modules['distributed'] = None\nimport {modules}")
+    assert "numpy" in loaded
+    assert "jinja2" not in loaded
+
+
 WITHOUT_UNIX = """
 import sys
 sys.modules["fcntl"] = sys.modules["resource"] = None

@@ -19,7 +19,19 @@ from mpfedxgb.cli.main import COMMANDS, FIRST, SUMMARIES, make_app
 from mpfedxgb.config import PROTOCOLS
 from support.commands import Shell
 
-HEAVY = {"numpy", "pandas", "sklearn", "scipy", "numba", "grpc", "google", "cryptography", "matplotlib", "xgboost"}
+HEAVY = {
+    "numpy",
+    "pandas",
+    "sklearn",
+    "scipy",
+    "numba",
+    "grpc",
+    "google",
+    "cryptography",
+    "matplotlib",
+    "xgboost",
+    "jinja2",
+}
 GROUP: Any = typer.main.get_command(make_app(list(COMMANDS)))
 
 

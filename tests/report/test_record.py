@@ -97,6 +97,17 @@ def test_page(record: RunRecord) -> None:
     assert "INSECURE" not in str(record)
 
 
+def test_tournaments_are_summed_up() -> None:
+    """The page has one line for all of them, however many there are; the record has each."""
+    counted = meters()
+    counted[1].plans |= {f"{nodes} x 91": f"plan {nodes}" for nodes in (2, 1, 16, 8)}
+    record = record_run("train", {}, 0.1, 1, SessionSettings(), ROSTER, counted, Ledger(), 0)
+    assert len(record.to_dict()["plans"]) == 4
+    (line,) = (line for line in str(record).splitlines() if "tournaments" in line)
+    assert line.startswith("tournaments of 1 x 91 to 16 x 91 nodes x candidates, planned for a star, ")
+    assert "plan 8" not in str(record)
+
+
 def test_a_seed_is_announced() -> None:
     """A repeatable run is insecure, and the page says so right below the summary."""
     settings = SessionSettings(insecure_seed=0)

@@ -28,7 +28,7 @@ from mpfedxgb.federation.dashboard import find_settings, overview
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.machine import versions
 from mpfedxgb.report.html import page_html
-from mpfedxgb.report.html.facts import of_simulation
+from mpfedxgb.report.html.data import of_simulation
 from mpfedxgb.report.record import NOTHING_PROTECTED
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 
@@ -236,8 +236,8 @@ def report(
     if settings is None:
         pages = list(_of_models(folder))
     else:
-        facts = overview(RoleSettings.from_toml(settings))
-        pages = [(facts.role, page_html(facts))]
+        data = overview(RoleSettings.from_toml(settings))
+        pages = [(data.role, page_html(data))]
     for name, page in pages:
         path = target / f"{name}.report.html"
         try:

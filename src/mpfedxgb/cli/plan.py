@@ -63,7 +63,7 @@ def doctor(
         typer.echo(json.dumps(content, indent=1))
     else:
         problems, warnings = counts[Severity.PROBLEM], counts[Severity.WARNING]
-        typer.echo(f"\n{counted(problems, 'problem', 'no')}, {counted(warnings, 'warning', 'no')}")
+        typer.echo(f"\n{counted(problems, 'problem', none='no')}, {counted(warnings, 'warning', none='no')}")
     if counts[Severity.PROBLEM]:
         sys.exit(EXIT_PROBLEMS)
 

@@ -130,9 +130,10 @@ class RunRecord:
         if self.forecast is not None:
             lines += ["", f"forecast from the sizes: {self.forecast.summary}"]
         if self.plans:
+            sizes = sorted(self.plans, key=lambda size: [int(number) for number in size.split(" x ")])
             link = f"a {self.topology}, {self.link.latency:g} ms, {self.link.bandwidth:g} Mbit/s"
-            lines += ["", f"{'tournaments':16}planned for {link}: groups and rounds of their comparisons"]
-            lines += [f"{size:16}{planned}" for size, planned in self.plans.items()]
+            which = " to ".join(dict.fromkeys([sizes[0], sizes[-1]]))
+            lines += ["", f"tournaments of {which} nodes x candidates, planned for {link}: each is in plans"]
         return "\n".join([*lines, "", *_reveals("revealed", self.ledger)])
 
     def _unprotected(self) -> list[str]:

@@ -1,7 +1,7 @@
 """What one role may know of its federation: everything that its report is made of, and nothing else.
 
-A report shows `Facts` and never looks elsewhere. Whoever gathers them takes a role's own files or, in a simulation,
-cuts out of the record of all roles what would be one role's own.
+A report shows `ReportData` and never looks elsewhere. It comes from a role's own files or, of a simulation, from what
+of the record of all roles would be one role's own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ReportData:
     """What one role may know.
 
     `number` is its number in the roster: 0 the coordinator, 1 the active participant. `federation` is empty in a
@@ -87,6 +87,11 @@ class Facts:
         return self.parameters.get("security") == SEALED
 
     @property
+    def is_paper(self) -> bool:
+        """Whether the paper's algorithms ran as printed."""
+        return self.parameters.get("security") == PAPER
+
+    @property
     def shares_weights(self) -> bool:
         """Whether every participant has shares of the leaf weights, which nobody knows."""
         return self.parameters.get("security") in (SEALED, PAPER)
@@ -112,7 +117,7 @@ def of_simulation(
     run: Mapping[str, Any] | None,
     metrics: Metrics | None = None,
     versions: Mapping[str, str] | None = None,
-) -> Facts:
+) -> ReportData:
     """Return what one participant of a simulation may know, from its part and the record of the run, if there is one.
 
     The record, as `RunRecord.to_dict` has it, is about all roles. Of that a participant gets its own counts, the
@@ -128,7 +133,7 @@ def of_simulation(
     ledger = Ledger()
     for entry in run.get("ledger", ()):
         ledger.record(entry["name"], entry["receiver"], entry["count"])
-    return Facts(
+    return ReportData(
         role=model.name,
         number=model.participant,
         participants=model.participants,
