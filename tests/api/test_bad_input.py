@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.api.settings import CHANGES_NOTHING
-from mpfedxgb.boosting.params import REFUSED, TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import SettingsError, UserError
+from mpfedxgb.schema.training import REFUSED
 from support.toy_tables import BANK, QUICK, TELECOM, halves, labels, numbers, people
 
 NAN, INF = float("nan"), float("inf")
@@ -456,7 +456,8 @@ def test_what_xgboost_has_and_we_refuse(name: str) -> None:
     """Parameters that cannot be expressed are refused by name, with the reason."""
     with pytest.raises(SettingsError, match=f"^{name} is not supported: ") as caught:
         TrainParams.from_dict({name: 1})
-    assert REFUSED[name] in str(caught.value)
+    assert REFUSED[name].reason in str(caught.value)
+    assert (caught.value.code, caught.value.parameter) == ("refused", name)
     refused: dict[str, Any] = {name: "something else"}
     with pytest.raises(SettingsError, match=f"^{name} is not supported: "):
         FedXGBClassifier(**refused)
@@ -469,7 +470,7 @@ def test_verbosity_may_be_none_as_in_xgboost() -> None:
     assert model.run_.trees == 1
 
 
-@pytest.mark.parametrize(("name", "values"), [*CHANGES_NOTHING.items(), *((name, (None,)) for name in REFUSED)])
+@pytest.mark.parametrize(("name", "values"), [(one.name, (*one.harmless, None)) for one in REFUSED.values()])
 def test_what_xgboost_has_and_changes_nothing(name: str, values: tuple[Any, ...]) -> None:
     """Values that say what is done anyway are taken, by a constructor and by set_params, and not kept."""
     for value in values:

@@ -14,8 +14,9 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import LINKS, Link, Resources
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import SettingsError
-from mpfedxgb.federation.settings.role import TABLES, RoleSettings
+from mpfedxgb.federation.settings.role import RoleSettings
 from mpfedxgb.federation.settings.toml import LARGEST_FILE
+from mpfedxgb.schema.settings import TABLES
 from mpfedxgb.transport.transport import Address, parse_address
 from support.role_files import ROLES, Content, Raw, full, least, to_toml, write
 
@@ -39,7 +40,7 @@ class TestGood:
         """The tests below go through all keys but `drop`, which does not go with `features`, and `peers` of a mesh."""
         keys = {(table, key) for role in ROLES for table, content in full(role).items() for key in content}
         assert keys | {("data", "drop"), ("network", "peers")} == {
-            (table, key) for table, known in TABLES.items() for key in known
+            (name, key.name) for name, table in TABLES.items() for key in table.keys
         }
 
     def test_values_arrive(self, tmp_path: Path) -> None:

@@ -25,10 +25,10 @@ from mpfedxgb.federation.alignment import NAMES
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.rows import SCORING, Rows, read_rows
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.settings.sections import LOG_LEVELS
 from mpfedxgb.federation.stopping import ignore_stops, stopping_on_signals
 from mpfedxgb.report.history import History
 from mpfedxgb.report.progress import watch_steps
+from mpfedxgb.schema.settings import LOG
 
 if TYPE_CHECKING:
     from mpfedxgb.federation.dashboard import Dashboard
@@ -256,6 +256,6 @@ def read_settings(path: Path, json_logs: bool, log_level: str | None) -> RoleSet
 
 def _start_logging(mine: RoleSettings, json_logs: bool, log_level: str | None) -> None:
     level = log_level or mine.log.level
-    if level not in LOG_LEVELS:
-        raise SettingsError(f"--log-level {level} is not known; it is one of {', '.join(LOG_LEVELS)}")
+    if level not in LOG["level"].kind.choices:
+        raise SettingsError(f"--log-level {level} is not known; it is one of {', '.join(LOG['level'].kind.choices)}")
     start_logging(level, json_logs or mine.log.json, mine.log.file)
