@@ -80,7 +80,7 @@ def options() -> Iterator[str]:
         kind = "str" if p.kind.name in ("anything", "choice") else p.python
         known = f" One of {', '.join(p.kind.choices)}." if p.kind.choices and p.kind.choices[0] not in p.help else ""
         more = f", autocompletion=lambda: {list(p.kind.choices)}" if p.kind.choices else ""
-        lines = textwrap.wrap(_sentence(p.help).replace("`", "") + known, 80, drop_whitespace=False)
+        lines = textwrap.wrap(_sentence(p.help).replace("`", "") + known, 85, drop_whitespace=False)
         text = " ".join(map(_python, lines))  # adjacent literals, which ruff joins if they fit into a line
         yield f"    {option}: Annotated[{kind}, typer.Option(help={text}{more})] = {_python(p.default)},"
 

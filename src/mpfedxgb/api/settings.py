@@ -125,7 +125,8 @@ def read_callbacks(callbacks: Any) -> Sequence[Any]:
     if callbacks is None:
         return []
     if not isinstance(callbacks, (list, tuple)):
-        raise SettingsError(f"callbacks={callbacks!r} is not understood; give a list of functions of a RoundReport")
+        text = f"callbacks={callbacks!r} is not understood; give a list of functions of a RoundReport"
+        raise SettingsError(text, "type", "callbacks", callbacks)
     return callbacks
 
 

@@ -256,6 +256,6 @@ def read_settings(path: Path, json_logs: bool, log_level: str | None) -> RoleSet
 
 def _start_logging(mine: RoleSettings, json_logs: bool, log_level: str | None) -> None:
     level = log_level or mine.log.level
-    if level not in LOG["level"].kind.choices:
-        raise SettingsError(f"--log-level {level} is not known; it is one of {', '.join(LOG['level'].kind.choices)}")
+    if fault := LOG["level"].fault(level):
+        raise SettingsError(f"--log-level {level} {fault.problem}; {fault.remedy}", fault.code, "log_level", level)
     start_logging(level, json_logs or mine.log.json, mine.log.file)

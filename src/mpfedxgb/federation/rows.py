@@ -301,7 +301,7 @@ def _is_left_out(data: Data, used: Sequence[str] | None, name: str) -> bool:
 def _require(there: Sequence[str], names: Sequence[str], who: str, does: str = "names") -> None:
     for name in names:
         if name not in there:
-            hint = suggestion(name, there, "the columns are") if there else ""
+            hint = f"; {suggestion(name, there, 'the columns are')}" if there else ""
             raise DataError(f"{who} {does} a column {name!r} that the table does not have{hint}")
 
 

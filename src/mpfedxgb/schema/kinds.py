@@ -66,8 +66,9 @@ class Kind:
             fits = isinstance(value, str) and value in self.choices
             return None if fits else Fault("choice", "is not known", f"it is {self.bounds}")
         if not isinstance(value, self.types) or (isinstance(value, bool) and self.types[0] in (int, float)):
-            remedy = f"give {self.words}" if self.bounds == self.words else f"it is {self.bounds}"
-            return Fault("type", f"is not {self.words}", remedy)
+            asked = self.bounds if self.name == "integer" else self.words
+            bounds = f" that is {self.bounds}" if self.name == "number" and self.bounds != self.words else ""
+            return Fault("type", f"is not {self.words}", f"give {asked}{bounds}")
         if isinstance(value, (int, float)) and not self._holds(value):
             return Fault("range", "is out of range", f"it is {self.bounds}")
         return None

@@ -76,6 +76,8 @@ class Table:
         return next(key for key in self.keys if key.name == name)
 
 
+# Tables, one or two lines an entry: name, kind, default, help, and what is special.
+# fmt: off
 FEDERATION = Table(
     "federation",
     (
@@ -92,15 +94,8 @@ ROLE = Table(
     (
         Key("name", NAME, REQUIRED, "one of the participants, or the coordinator"),
         Key("state", PATH, "state", "folder for checkpoints and this role's own secrets"),
-        Key(
-            "model",
-            PATH,
-            "{role}.mpfedxgb.json",
-            "this participant's part of the model",
-            who=PARTICIPANTS,
-            others="the coordinator keeps no model",
-            annotation="Path | None",
-        ),
+        Key("model", PATH, "{role}.mpfedxgb.json", "this participant's part of the model", who=PARTICIPANTS,
+            others="the coordinator keeps no model", annotation="Path | None"),
     ),
     needed="it says which role this file is for",
 )
@@ -108,39 +103,16 @@ ROLE = Table(
 NETWORK = Table(
     "network",
     (
-        Key(
-            "topology",
-            BY_NAME["topology"].kind,
-            "star",
-            "star: over the active one; mesh: each with each; the same at all roles",
-            same=True,
-        ),
+        Key("topology", BY_NAME["topology"].kind, "star",
+            "star: over the active one; mesh: each with each; the same at all roles", same=True),
         Key("listen", ADDRESS, None, "where the others reach this role; open this port"),
-        Key(
-            "coordinator",
-            ADDRESS,
-            None,
-            "where {coordinator} is reached from here",
-            who=PARTICIPANTS,
-            others="the coordinator dials nobody",
-        ),
-        Key(
-            "active",
-            ADDRESS,
-            None,
-            "where {active} is reached from here",
-            who=AUXILIARIES,
-            others="only auxiliary participants dial the active one",
-        ),
+        Key("coordinator", ADDRESS, None, "where {coordinator} is reached from here", who=PARTICIPANTS,
+            others="the coordinator dials nobody"),
+        Key("active", ADDRESS, None, "where {active} is reached from here", who=AUXILIARIES,
+            others="only auxiliary participants dial the active one"),
         Key("peers", TABLE, {}, "where {peer} is reached from here, in a mesh"),
-        Key(
-            "link",
-            LINK,
-            "lan",
-            "what lies between the roles: lan, wan, or ms/Mbit/s as in 20/100",
-            who=ACTIVE,
-            others="the active participant announces it",
-        ),
+        Key("link", LINK, "lan", "what lies between the roles: lan, wan, or ms/Mbit/s as in 20/100", who=ACTIVE,
+            others="the active participant announces it"),
         Key("deadline", number(0.0, 1e6, above=True), 600.0, "seconds to wait for a peer's next message"),
         Key("connect_timeout", number(0.0, 1e6, above=True), 300.0, "seconds to wait for peers at the start"),
         Key("reconnect", FLAG, False, "wait for a peer that was lost, and go on"),
@@ -156,7 +128,8 @@ TLS = Table(
         Key("ca", PATH, REQUIRED, "the authority that all roles trust", example="ca.crt"),
         Key("certificate", PATH, REQUIRED, "this role's certificate", example="{role}.crt"),
         Key("key", PATH, REQUIRED, "its private key; nobody else should be able to read it", example="{role}.key"),
-        Key("passphrase_env", VARIABLE, None, "environment variable with the key's passphrase", example="KEY_NOT_HERE"),
+        Key("passphrase_env", VARIABLE, None, "environment variable with the key's passphrase",
+            example="KEY_PASSPHRASE"),
     ),
     "Who this role is to the others: the certificate's DNS name has to be its name above.",
     optional=True,
@@ -166,13 +139,8 @@ TLS = Table(
 SESSION = Table(
     "session",
     (
-        Key(
-            "name",
-            TEXT,
-            "training",
-            "the same at all roles; a run of the same name goes on where it stopped",
-            same=True,
-        ),
+        Key("name", TEXT, "training", "the same at all roles; a run of the same name goes on where it stopped",
+            same=True),
     ),
 )
 
@@ -198,34 +166,15 @@ TRAINING = Table(
 DATA = Table(
     "data",
     (
-        Key(
-            "id",
-            TEXT,
-            REQUIRED,
-            "the column that says which row is whose; the same people at all participants",
-            example="customer",
-        ),
+        Key("id", TEXT, REQUIRED, "the column that says which row is whose; the same people at all participants",
+            example="customer"),
         Key("align", FLAG, False, "find the people that all have before a training; needs mpfedxgb[align]", same=True),
         Key("train", PATH, None, "rows to learn from", example="train.csv", sample=True),
-        Key(
-            "evaluate",
-            PATH,
-            None,
-            "rows to watch progress on; at all participants or at none",
-            example="evaluate.csv",
-            sample=True,
-        ),
+        Key("evaluate", PATH, None, "rows to watch progress on; at all participants or at none", example="evaluate.csv",
+            sample=True),
         Key("predict", PATH, None, "rows to score with the model", example="score.csv", sample=True),
-        Key(
-            "predictions",
-            PATH,
-            None,
-            "where their predictions go",
-            example="predictions.csv",
-            sample=True,
-            who=ACTIVE,
-            others="only the active participant learns predictions",
-        ),
+        Key("predictions", PATH, None, "where their predictions go", example="predictions.csv", sample=True, who=ACTIVE,
+            others="only the active participant learns predictions"),
         Key("features", TEXTS, None, "the columns to use, instead of all but id, label and weight", example=["a", "b"]),
         Key("drop", TEXTS, (), "or the columns not to use"),
         Key("categorical", TEXTS, (), "columns to read as words even if they look like numbers"),
@@ -247,27 +196,12 @@ ALIGN = Table(
         Key("ids", choice("text", "integer"), "text", "text, or integer: then 007, 7 and 7.0 are one id", same=True),
         Key("case", choice("exact", "ignore"), "exact", "exact, or ignore: whether capitals count", same=True),
         Key("spaces", choice("trim", "remove"), "trim", "trim those around an id, or remove them all", same=True),
-        Key(
-            "unicode",
-            choice("NFC", "NFKC"),
-            "NFC",
-            "NFC, or NFKC: then letters that look alike in other widths are one",
-            same=True,
-        ),
-        Key(
-            "min_rows",
-            integer(1, _MOST_ROWS),
-            20,
-            "with fewer in common, only the active participant learns which",
-            same=True,
-        ),
-        Key(
-            "max_rows",
-            integer(1, _MOST_ROWS),
-            None,
-            "longest list of another one to compare with, not twice this one's own",
-            example=10_000,
-        ),
+        Key("unicode", choice("NFC", "NFKC"), "NFC",
+            "NFC, or NFKC: then letters that look alike in other widths are one", same=True),
+        Key("min_rows", integer(1, _MOST_ROWS), 20, "with fewer in common, only the active participant learns which",
+            same=True),
+        Key("max_rows", integer(1, _MOST_ROWS), None,
+            "longest list of another one to compare with, not twice this one's own", example=10_000),
         Key("n_jobs", integer(1, 1024), None, "threads to compute with here, instead of one per core", example=1),
     ),
     "How the rows in common are found, with align = true.\nThe same at all participants, but for max_rows and n_jobs.",
@@ -279,29 +213,13 @@ LABEL = Table(
     "label",
     (
         Key("column", TEXT, REQUIRED, "the column to predict", example="defaulted"),
-        Key(
-            "eval_metric",
-            TEXT_OR_TEXTS,
-            (),
-            "how to judge the rows to evaluate; the last one decides",
-            example=["logloss", "auc"],
-            sample=True,
-        ),
+        Key("eval_metric", TEXT_OR_TEXTS, (), "how to judge the rows to evaluate; the last one decides",
+            example=["logloss", "auc"], sample=True),
         Key("weight", TEXT, None, "column of row weights; needs weighted = true", example="weight"),
-        Key(
-            "early_stopping_rounds",
-            integer(1, 1_000_000),
-            None,
-            "boosting rounds without progress to bear; needs may_stop_early = true",
-            example=10,
-        ),
-        Key(
-            "base_score",
-            number(-_LARGEST_BASE, _LARGEST_BASE, above=True),
-            None,
-            "the prediction to start from, instead of the labels' mean",
-            example=0.5,
-        ),
+        Key("early_stopping_rounds", integer(1, 1_000_000), None,
+            "boosting rounds without progress to bear; needs may_stop_early = true", example=10),
+        Key("base_score", number(-_LARGEST_BASE, _LARGEST_BASE, above=True), None,
+            "the prediction to start from, instead of the labels' mean", example=0.5),
     ),
     "Only the active participant has these.",
     who=ACTIVE,
@@ -312,13 +230,8 @@ LABEL = Table(
 SCORING = Table(
     "scoring",
     (
-        Key(
-            "max_rows_per_day",
-            integer(1, 1 << 40),
-            None,
-            "rows that it answers for in a day (UTC) at most",
-            example=10_000,
-        ),
+        Key("max_rows_per_day", integer(1, 1 << 40), None, "rows that it answers for in a day (UTC) at most",
+            example=10_000),
     ),
     "What this participant answers when the active one asks for scores.",
     who=AUXILIARIES,
@@ -355,6 +268,8 @@ LOG = Table(
         Key("json", FLAG, False, "one JSON object per line, for machines"),
     ),
 )
+
+# fmt: on
 
 TABLES = {
     table.name: table

@@ -37,7 +37,7 @@ from mpfedxgb.federation.settings.toml import Section, check_values, read_toml, 
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.schema.kinds import suggestion
 from mpfedxgb.schema.settings import ALL, TABLES, TLS
-from mpfedxgb.transport.transport import Address
+from mpfedxgb.transport.transport import NAME, Address
 from mpfedxgb.transport.transports import TRANSPORTS, ConnectionSettings
 
 
@@ -223,7 +223,8 @@ def _read(content: dict[str, Any], folder: Path, source: str) -> RoleSettings:
     texts = {table: f"[{shorten(str(table))}]; {suggestion(table, TABLES, 'the tables are')}" for table in content}
     faults = [SettingsError(f"there is no table {texts[t]}", "unknown", str(t)) for t in content if t not in TABLES]
     own = content.get("role")
-    name = str(own.get("name")) if isinstance(own, dict) else ""
+    name = own["name"] if isinstance(own, dict) and isinstance(own.get("name"), str) else ""
+    name = name if NAME.fullmatch(name) else "role"  # for the defaults of paths
     federation = who = None
     number = COORDINATOR
     first, second = (Section(TABLES[table], content.get(table, {}), folder, name) for table in ("federation", "role"))

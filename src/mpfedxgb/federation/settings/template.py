@@ -22,8 +22,8 @@ TRAINING: dict[str, Any] = {
 }
 """Parameters that suit the sample tables."""
 
-_WIDTH = 42
-"""Where the meaning of a key begins."""
+_WIDTH = 40
+"""Characters before the meaning of a key, if they are enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +119,4 @@ def _lines(table: Table, key: Key, given: Mapping[tuple[str, str], Any], words: 
 def _line(key: str, value: Any, meaning: str, optional: bool, is_example: bool = False) -> str:
     """Return a line of TOML, which agrees with JSON on texts, lists of texts, numbers and booleans."""
     text = f"{'# ' if optional else ''}{key} = {json.dumps(value, ensure_ascii=False)}"
-    return f"{text.ljust(_WIDTH)}# {'example: ' if is_example else ''}{meaning}"
+    return f"{text.ljust(_WIDTH)}  # {'example: ' if is_example else ''}{meaning}"

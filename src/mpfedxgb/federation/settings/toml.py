@@ -92,19 +92,14 @@ class Section:
                 self._read(name, key.kind)
 
     def _read(self, key: str, kind: Kind) -> None:
-        value, is_open = (
-            self.content[key],
-            kind.name != "variable",
-        )  # where a variable's name should be, a passphrase may
-        words = (
-            f"{kind.words}; write [{self.table.name}.{key}] and keys below it" if kind.name == "table" else kind.words
-        )
+        value = self.content[key]
+        is_open = kind.name != "variable"  # where the name of a variable should be, there may be a passphrase
         if value is None:
-            self.faults.append(
-                self.error(key, "has no value", f"give {words} or leave the key out", "type", show=False)
-            )
+            remedy = f"give {kind.words} or leave the key out"
+            self.faults.append(self.error(key, "has no value", remedy, "type", show=False))
         elif fault := kind.fault(value):
-            remedy = f"give {words}" if kind.name == "table" else fault.remedy
+            is_table = kind.name == "table"
+            remedy = f"write [{self._dotted(key)}] and keys below it" if is_table else fault.remedy
             self.faults.append(self.error(key, fault.problem, remedy, fault.code, is_open))
         else:
             try:
@@ -119,7 +114,7 @@ class Section:
 def convert(kind: Kind, value: Any, section: Section) -> Any:
     """Return a value of the right kind as the program has it; raise ValueError with problem and remedy."""
     match kind.name:
-        case "text" if not (0 < len(value) <= 1000 and value.isprintable()):
+        case "text" | "link" if not (0 < len(value) <= 1000 and value.isprintable()):
             raise ValueError("is empty, too long or has control characters; give a plain text")
         case "variable" if not _VARIABLE.fullmatch(value):
             raise ValueError(
@@ -127,8 +122,8 @@ def convert(kind: Kind, value: Any, section: Section) -> Any:
             )
         case "name" if not NAME.fullmatch(value):
             raise ValueError(
-                "is not a name; names stand in certificates and have 1 to 63 of the characters a-z, 0-9 and -, and no - "
-                "at their ends"
+                "is not a name; names stand in certificates and have 1 to 63 of the characters a-z, 0-9 and -, and no "
+                "- at their ends"
             )
         case "texts":
             return _texts(value)
