@@ -36,7 +36,7 @@ SITE := build/site-tools
 
 PINNED := pyproject.toml --quiet --upgrade --universal --generate-hashes --no-annotate --custom-compile-command "make constraints"
 
-.PHONY: setup demo test test-unit coverage mutants check bench yardstick parity fuzz reproduce leaks
+.PHONY: setup demo test test-unit coverage mutants generate check bench yardstick parity fuzz reproduce leaks
 .PHONY: constraints oldest wire dist docs notebooks clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
@@ -61,6 +61,9 @@ coverage: $(STAMP)  ## run the tests and measure what they reach; below the floo
 
 mutants: $(STAMP)  ## small wrong changes of the engine that the tests should notice (see benchmarks/mutants.md; some minutes)
 	$(BIN)/python benchmarks/mutants.py $(or $(ARGS),--sample 100)
+
+generate: $(STAMP)  ## write what follows from declarations: signatures, options, tables of the documents
+	PYTHONPATH=. $(BIN)/python tools/generate.py
 
 check: $(STAMP)  ## ruff, format, mypy --strict, import-linter, codespell
 	$(BIN)/ruff check .

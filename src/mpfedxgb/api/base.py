@@ -74,8 +74,10 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
     def __init__(
         self,
         *,
+        # generated: signature
         participants: Participants = 2,
         id: str | None = None,  # noqa: A002 # what the settings file of a federation calls it
+        objective: str | Callable[..., Any] | None = None,
         n_estimators: int = 100,
         max_depth: int = 3,
         max_bin: int = 32,
@@ -86,14 +88,13 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
         base_score: float | None = None,
-        objective: str | Callable[..., Any] | None = None,
         eval_metric: str | OwnMetric | Sequence[str | OwnMetric] | None = None,
         early_stopping_rounds: int | None = None,
         callbacks: Sequence[Any] | None = None,
         first_layer_mask: bool = False,
         security: str = "strict",
         binning: str = "quantile",
-        leaf_epsilon: float = 1e-6,
+        leaf_epsilon: float = 1e-06,
         random_state: int | None = None,
         insecure_seed: int | None = None,
         deadline: float = 600.0,
@@ -104,9 +105,12 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         topology: str = "star",
         client: Any = None,
         verbosity: int | None = 0,
+        # end of generated
     ) -> None:
+        # generated: attributes
         self.participants = participants
         self.id = id
+        self.objective = objective
         self.n_estimators = n_estimators
         self.max_depth = max_depth
         self.max_bin = max_bin
@@ -117,7 +121,6 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
         self.base_score = base_score
-        self.objective = objective
         self.eval_metric = eval_metric
         self.early_stopping_rounds = early_stopping_rounds
         self.callbacks = callbacks
@@ -135,6 +138,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.topology = topology
         self.client = client
         self.verbosity = verbosity
+
+    # end of generated
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; an unknown name is taken or refused as in the constructor."""

@@ -32,9 +32,9 @@ from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.rows import SCORING, Rows, read_rows
 from mpfedxgb.federation.session import ignore_stops, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.settings.sections import LOG_LEVELS
 from mpfedxgb.report.history import History
 from mpfedxgb.report.progress import watch_steps
+from mpfedxgb.schema.settings import LOG
 from mpfedxgb.units import bytes_text
 
 if TYPE_CHECKING:
@@ -263,8 +263,8 @@ def read_settings(path: Path, json_logs: bool, log_level: str | None) -> RoleSet
 
 def _start_logging(mine: RoleSettings, json_logs: bool, log_level: str | None) -> None:
     level = log_level or mine.log.level
-    if level not in LOG_LEVELS:
-        raise SettingsError(f"--log-level {level} is not known; it is one of {', '.join(LOG_LEVELS)}")
+    if fault := LOG["level"].fault(level):
+        raise SettingsError(f"--log-level {level} {fault.problem}; {fault.remedy}", fault.code, "log_level", level)
     start_logging(level, json_logs or mine.log.json, mine.log.file)
 
 
