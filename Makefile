@@ -59,7 +59,7 @@ test-unit: $(STAMP)  ## the tests that start no process and wait for nothing (a 
 coverage: $(STAMP)  ## run the tests and measure what they reach; below the floor in pyproject.toml is a failure
 	$(BIN)/python -m pytest -q $(TESTS) --cov --cov-report=term-missing:skip-covered $(ARGS)
 
-mutants: $(STAMP)  ## small wrong changes of the engine that the tests should notice (see docs/mutants.md; some minutes)
+mutants: $(STAMP)  ## small wrong changes of the engine that the tests should notice (see benchmarks/mutants.md; some minutes)
 	$(BIN)/python benchmarks/mutants.py $(or $(ARGS),--sample 100)
 
 check: $(STAMP)  ## ruff, format, mypy --strict, import-linter, codespell

@@ -22,8 +22,7 @@ from experiments.setting import GAMMA, Setup, missing_extra
 from mpfedxgb import reference
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.data.binning import Bins, bin_table
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Bins, Candidates, bin_table
 from mpfedxgb.data.table import Table
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.testing.parity import xgboost_parameters

@@ -15,8 +15,7 @@ from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join
 from mpfedxgb.boosting.setup import CONTINUED
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json
 from mpfedxgb.errors import MpfedxgbError
-from mpfedxgb.tree.agreement import ROWS_TO_SCORE
-from mpfedxgb.tree.predict import PREDICTION
+from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE
 from support.toy_tables import QUICK, halves, labels, numbers, people
 
 Model = FedXGBClassifier | FedXGBRegressor

@@ -19,7 +19,7 @@ from mpfedxgb.boosting.plain import plain_train
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.party import Roster
-from mpfedxgb.party.keys import keys_of_choices
+from mpfedxgb.party.roster import keys_of_choices
 from plain_boosting import plain_trees
 from random_trainings import random_training
 from support.property_tests import examples

@@ -160,7 +160,7 @@ def test_the_room_is_taken_at_once(tmp_path: Path) -> None:
     """Two spools that fit one after the other do not fit together: the second one is refused when it is made."""
     with small_disk(tmp_path / "disk", "1m") as folder:
         first = Spool(folder, 700_000)
-        with pytest.raises(NoRoomError, match="GB of disk"):
+        with pytest.raises(NoRoomError, match="kB of disk"):
             Spool(folder, 700_000)
         first.close()
         Spool(folder, 700_000).close()
@@ -171,7 +171,7 @@ def test_a_disk_that_fills_up_behind_the_check_is_refused_too(tmp_path: Path, mo
     """Whoever takes the last room between looking and taking is no reason for half-made files."""
     with small_disk(tmp_path / "disk", "100k") as folder:
         monkeypatch.setattr(spool, "check_spool", lambda folder, octets: None)
-        with pytest.raises(NoRoomError, match="GB of disk"):
+        with pytest.raises(NoRoomError, match="kB of disk"):
             Spool(folder, 700_000)
         assert list(folder.iterdir()) == []
 

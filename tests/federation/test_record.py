@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mpfedxgb.atomic import ChainedFiles, chained
 from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.boosting.checkpoint import ROUNDS
-from mpfedxgb.chain import ChainedFiles, chained
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.federation import role as roles

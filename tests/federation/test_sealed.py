@@ -30,8 +30,8 @@ from mpfedxgb.federation.role import load_model
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.report.html import page_html
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
+from mpfedxgb.tree.nodes import TREE_SHAPE
 from mpfedxgb.tree.predict import PREDICTION
-from mpfedxgb.tree.split import TREE_SHAPE
 from support.pages import parse
 from support.role_processes import place, tables
 from support.switchboard import Organisations

@@ -43,7 +43,6 @@ from mpfedxgb.api.tables import (
 from mpfedxgb.api.training import TrainingJob, check_same_start, forecast_tables, go_on, train_here
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks
-from mpfedxgb.boosting.forecast import Forecast
 from mpfedxgb.boosting.join import column_importance, feature_importance, join
 from mpfedxgb.boosting.metrics import OwnMetric, limited_to, read_range
 from mpfedxgb.boosting.model import PartialModel
@@ -51,6 +50,7 @@ from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.config import Link, Resources, SessionSettings, link_of
+from mpfedxgb.costs.forecast import Forecast
 from mpfedxgb.data.table import Table, is_arrow
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.party.roster import Roster

@@ -24,6 +24,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.report.record import RunRecord
 from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from mpfedxgb.testing.trial import Trial
+from mpfedxgb.units import bytes_text
 
 _OWNERS = ("bank", "telecom", "retail", "hospital")
 
@@ -111,7 +112,7 @@ def _train_in_processes(
             record = trial.record()
     console.print(
         f"Trained in {record['seconds']:.2f} s: {record['rounds']} rounds, "
-        f"{record['bytes_sent'] / 1e6:.2f} MB sent by {_OWNERS[0]}; all processes have ended."
+        f"{bytes_text(record['bytes_sent'])} sent by {_OWNERS[0]}; all processes have ended."
     )
     _print_ledger(console, ((entry["name"], entry["receiver"], entry["count"]) for entry in record["ledger"]))
     cuts = {
@@ -145,7 +146,7 @@ def _print_costs(console: Console, run: RunRecord) -> None:
     for column in ("role", "sent", "received"):
         table.add_column(column)
     for name, counts in run.roles.items():
-        table.add_row(name, f"{counts.bytes_sent / 1e6:.2f} MB", f"{counts.bytes_received / 1e6:.2f} MB")
+        table.add_row(name, bytes_text(counts.bytes_sent), bytes_text(counts.bytes_received))
     console.print(table)
     _print_ledger(console, ((entry.name, entry.receiver, entry.count) for entry in run.ledger))
 

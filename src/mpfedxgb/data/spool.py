@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from mpfedxgb.atomic import lock_file
 from mpfedxgb.errors import NoRoomError, is_full_disk
+from mpfedxgb.units import bytes_text
 
 _PREFIX = "mpfedxgb-spool-"
 _FILE = "E"
@@ -169,5 +170,5 @@ def _lock(opened: int, folder: Path) -> None:
 
 
 def _full(folder: Path, octets: int, free: int) -> NoRoomError:
-    there = f", and {free / 1e9:.2f} GB are free in the folder {folder}; make room, or name one on another disk"
-    return NoRoomError(f"a spool needs {octets / 1e9:.2f} GB of disk", there)
+    there = f", and {bytes_text(free)} are free in the folder {folder}; make room, or name one on another disk"
+    return NoRoomError(f"a spool needs {bytes_text(octets)} of disk", there)
