@@ -23,7 +23,7 @@ import pandas as pd
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.federation.settings.sections import DEFAULT_LINK
-from mpfedxgb.federation.trial import Trial
+from mpfedxgb.testing.trial import Trial
 from mpfedxgb.transport.transport import STAR
 from relay import Relay
 

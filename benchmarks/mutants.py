@@ -32,11 +32,10 @@ PACKAGE = Path("src") / "mpfedxgb"
 ROOMS = ("tree", "protocols", "boosting")
 
 FURTHER_TESTS = {
-    "tree/level.py": ["tree/test_split.py", "tree/test_grow.py"],
+    "tree/level.py": ["tree/test_gain.py", "tree/test_split.py", "tree/test_grow.py"],
     "tree/paper.py": ["tree/paper/test_leaf_weight.py", "tree/paper/test_secure_argmax.py", "tree/paper/test_split.py"],
-    "protocols/multiply.py": ["protocols/test_products.py"],
     "protocols/compare_bits.py": ["protocols/test_compare_bits.py", "protocols/test_argmax.py"],
-    "protocols/opening.py": ["protocols/test_opening.py", "protocols/test_plan.py"],
+    "protocols/opening.py": ["protocols/test_products.py", "protocols/test_plan.py"],
     "protocols/plan.py": ["protocols/test_argmax.py", "protocols/test_plan.py"],
     "protocols/storage.py": ["protocols/test_row_blocks.py", "protocols/test_private_matrix.py"],
     "boosting/train.py": ["boosting/test_resume.py"],

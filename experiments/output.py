@@ -16,7 +16,7 @@ from typing import Any
 from experiments.setting import missing_extra
 from mpfedxgb.atomic import PUBLIC, new_file, write_file
 from mpfedxgb.errors import UserError
-from mpfedxgb.report.versions import version_of
+from mpfedxgb.machine import version_of
 
 Row = dict[str, Any]
 Draw = Callable[[Any], None]

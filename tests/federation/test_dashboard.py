@@ -12,7 +12,6 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,20 +32,13 @@ from support.chromium import browser, find_chromium
 from support.commands import Shell
 from support.pages import parse
 from support.role_files import full, least, write
-from support.role_processes import WAIT, Place, make_nursery, place
+from support.role_processes import WAIT, Place, place
 
 if TYPE_CHECKING:
     from nursery import Nursery
 
 ANY_PORT = Address("127.0.0.1", 0)
 SENT = {name.lower(): value for name, value in HEADERS.items()}
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Return something that starts processes quickly."""
-    with make_nursery() as made:
-        yield made
 
 
 @pytest.fixture

@@ -86,10 +86,10 @@ def test_json(record: RunRecord) -> None:
 def test_page(record: RunRecord) -> None:
     """A page of text: one line of summary, then roles, phases and reveals in columns."""
     lines = str(record).splitlines()
-    assert lines[0] == "train: 4 trees in 1.25 s, 13 rounds, 3.00 MB from the coordinator, peak memory 1500.00 MB"
+    assert lines[0] == "train: 4 trees in 1.25 s, 13 rounds, 3.00 MB from the coordinator, peak memory 1.50 GB"
     table = {line.split()[0]: line.split()[1:] for line in lines[1:] if line}
-    assert table["bank"] == ["3", "4.00", "MB", "0.25", "MB"]
-    assert table["shop"] == ["0", "0.00", "MB", "0.00", "MB"]
+    assert table["bank"] == ["3", "4.00", "MB", "250.00", "kB"]
+    assert table["shop"] == ["0", "0", "B", "0", "B"]
     assert table["train"][1:] == ["10", "7", "5"]
     assert "(between)" in table
     assert lines[-2].split() == ["own", "split", "bank", "7"]

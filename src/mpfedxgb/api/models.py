@@ -24,14 +24,13 @@ from mpfedxgb.boosting.xgboost_json import to_xgboost_json, unreadable_categorie
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import SettingsError, UserError
+from mpfedxgb.machine import PeakMemory, versions
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.report.html import page_html, summary_html
 from mpfedxgb.report.html.facts import Facts, Metrics, of_simulation
-from mpfedxgb.report.memory import PeakMemory
 from mpfedxgb.report.record import RunRecord, record_run
-from mpfedxgb.report.versions import versions
 from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import secure_predict

@@ -37,12 +37,12 @@ from mpfedxgb.errors import CheckpointError, MpfedxgbError, SettingsError
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.session import state_folder
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.machine import versions
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.report.html import page_html
 from mpfedxgb.report.html.facts import Facts, cost_of
 from mpfedxgb.report.html.markup import count, size
 from mpfedxgb.report.html.page import Live, policy
-from mpfedxgb.report.versions import versions
 from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.transport.transport import Address, parse_address
 from mpfedxgb.tree.nodes import Tree

@@ -9,11 +9,13 @@ from typing import Any
 
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, PER_CLASS, for_classes
 from mpfedxgb.boosting.params import STRICT, TrainParams
-from mpfedxgb.federation.samples import ID, LABEL
 from mpfedxgb.federation.settings.sections import ALL_CORES, DEFAULT_LINK, LEAST_ROWS
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.transport.transport import MESH, STAR, Address
 from mpfedxgb.transport.transports import TRANSPORTS
+
+ID, LABEL = "customer_id", "defaulted"
+"""Columns of the sample tables that a new federation begins with."""
 
 TRAINING: dict[str, Any] = {
     "objective": "binary:logistic",

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from mpfedxgb.boosting.calibration import Rates, calibrate, estimate_seconds
-from mpfedxgb.boosting.forecast import forecast
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import LINKS, SessionSettings
+from mpfedxgb.costs.forecast import forecast
+from mpfedxgb.costs.seconds import Rates, calibrate, estimate_seconds
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.tree.level import TableSizes
 

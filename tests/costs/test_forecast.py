@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 from mpfedxgb.boosting import Labels, TrainData, secure_train
-from mpfedxgb.boosting.forecast import Forecast, assumed_owners, forecast
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings, link_of
+from mpfedxgb.costs.forecast import Forecast, assumed_owners, forecast
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
@@ -27,7 +27,7 @@ from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.tree.level import TableSizes
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE
 
 BASE = TrainParams(n_estimators=3, max_depth=2, max_bin=8, min_child_weight=0.0)
 
@@ -145,7 +145,7 @@ def _in_chunks(name: str) -> Iterator[None]:
         yield
 
 
-def foretold(name: str, owners: Sequence[npt.NDArray[np.int64]] | None = None) -> Forecast:
+def forecast_of(name: str, owners: Sequence[npt.NDArray[np.int64]] | None = None) -> Forecast:
     """Return the forecast of a shape."""
     run, sizes, _ = trained(name)
     with _in_chunks(name):
@@ -163,7 +163,7 @@ def test_full_trees_cost_what_was_forecast(name: str) -> None:
     run, sizes, owners = trained(name)
     assert all((level != NOBODY).all() for level in owners), "the trees of this shape are not full"
 
-    told = foretold(name)
+    told = forecast_of(name)
 
     active = run.meters[ACTIVE].total()
     assert told.rounds == active.rounds
@@ -189,7 +189,7 @@ def test_with_the_owners_every_counter_is_the_meters(name: str) -> None:
     """Told whose splits there were, the forecast has every counter of every role, peer by peer, and the ledger."""
     run, _, owners = trained(name)
 
-    told = foretold(name, owners)
+    told = forecast_of(name, owners)
 
     for role, meter in enumerate(run.meters):
         assert plain(told.roles[run.roster.name(role)]) == plain(meter.total())

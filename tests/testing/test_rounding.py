@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from mpfedxgb import FedXGBRegressor, reference
-from mpfedxgb.api.parity import compare_with_xgboost
-from mpfedxgb.api.rounding import Sums, float32_gradients, integer_gradients, integer_gradients_of_sealed
 from mpfedxgb.boosting import Labels, scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.ring.ring import encode_fixed
+from mpfedxgb.testing.parity import compare_with_xgboost
+from mpfedxgb.testing.rounding import Sums, float32_gradients, integer_gradients, integer_gradients_of_sealed
 from plain_sealed import encode
 
 ROWS = 400

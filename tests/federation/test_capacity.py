@@ -1,4 +1,4 @@
-"""A federation whose machines are too small, or large enough: refused by all before a matrix is sent, or foretold."""
+"""A federation whose machines are too small, or large enough: refused by all before a matrix is sent, or forecast."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mpfedxgb.boosting import memory, room
+from mpfedxgb.boosting import memory
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.costs import capacity
 from mpfedxgb.errors import NoRoomError, PeerFailedError
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import read_record
@@ -60,7 +61,7 @@ def test_one_machine_is_too_small(small: int, places: Organisations, monkeypatch
     def needed(role: int, params: TrainParams, sizes: TableSizes, in_spool: bool) -> int:
         return 1 << 50 if role == small else memory.peak_bytes(role, params, sizes, in_spool)
 
-    monkeypatch.setattr(room, "peak_bytes", needed)
+    monkeypatch.setattr(capacity, "peak_bytes", needed)
     name = places.trial.roster.name(small)
 
     ended = run_all(places)
@@ -85,7 +86,7 @@ def test_one_machine_is_too_small(small: int, places: Organisations, monkeypatch
 
 
 def test_the_record_has_the_forecast_beside_what_it_was(places: Organisations) -> None:
-    """Full trees cost what was foretold, besides the session's own rounds: kind, ids, labels, and how it ends."""
+    """Full trees cost what was forecast, besides the session's own rounds: kind, ids, labels, and how it ends."""
     ended = run_all(places)
 
     assert all(not isinstance(one, Exception) for one in ended), ended

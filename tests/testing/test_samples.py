@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from mpfedxgb.federation.samples import ID, LABEL, ROWS, sample_tables
+from mpfedxgb.federation.settings.template import ID, LABEL
+from mpfedxgb.testing.samples import ROWS, sample_tables
 
 NAMES = ["bank", "telecom", "retail"]
 

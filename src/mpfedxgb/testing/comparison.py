@@ -1,9 +1,13 @@
-"""Comparison with the `xgboost` package on the same bins: whether the trees are the same, and if not, where and why."""
+"""Two models side by side, node by node: where they part, and whether rounding or an older `xgboost` explains it.
+
+The rules that trainings here follow are named in boosting/xgboost_rules.py; what an older `xgboost` decides otherwise
+is named here.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -12,23 +16,19 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.api.models import to_booster
-from mpfedxgb.api.older_rules import LIGHT_ROOT, NO_HESSIAN, ends_a_node, has_older_rules, is_light_root
-from mpfedxgb.api.rounding import (
+from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree
+from mpfedxgb.boosting.objective import Floats, Objective
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.xgboost_rules import RULES, tells_zero_hessians
+from mpfedxgb.data.table import FLOAT32_MAX
+from mpfedxgb.ring.ring import encode_fixed
+from mpfedxgb.testing.rounding import (
     FLOAT32,
     RoundedGradients,
     float32_gradients,
     integer_gradients,
     integer_gradients_of_sealed,
 )
-from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree, join
-from mpfedxgb.boosting.objective import Floats, Objective
-from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.xgboost_json import feature_names
-from mpfedxgb.boosting.xgboost_rules import tells_zero_hessians
-from mpfedxgb.data.table import FLOAT32_MAX, is_text
-from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 
@@ -38,179 +38,41 @@ TIE = 1e-6
 LEAF = 1e-5
 """Relative difference of two leaves from which on it takes rounding to explain it."""
 
+LIGHT_ROOT = "before XGBoost 3.4 a root lighter than min_child_weight weighs 0"
+NO_HESSIAN = "before XGBoost 3.4 a split with a side of no hessian may be the best, and leaves its node a leaf"
+
 Edges = Mapping[str, npt.NDArray[np.float32]]
 Rows = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Parity:
-    """How a federated model compares with `xgboost` on the same bins and parameters.
+def has_older_rules(version: str) -> bool:
+    """Return whether a version of `xgboost` is from before the rules that trainings here follow."""
+    ours, theirs = (tuple(int(part) for part in text.split(".")[:2]) for text in (RULES, version))
+    return theirs < ours
 
-    `difference` names the first place where the trees part, or is empty. `ties` names nodes where they part because
-    XGBoost's two best scores are a float32 tie, or each model's split is the better one by its own rounding of g and h,
-    or the better split has a side of just min_child_weight, which a sum may miss, or scores are beyond float32; trees
-    for which g or h is beyond float32; and nodes at which an installed XGBoost before 3.4 goes by its own rules
-    (older_rules.py). From there on nothing is compared. Leaf differences are relative, and count beyond what rounding
-    alone explains (rounding.py): each leaf is held to its own model's g and h. `rounded_leaves` are those that differ
-    by more than 1e-5 for that reason, and `margin_resolution` is what rounding makes of the margin where that is most.
+
+def ends_a_node(
+    params: TrainParams, now: RoundedGradients, tree: int, rows: Rows, lefts: Iterable[Rows], least: float
+) -> bool:
+    """Return whether NO_HESSIAN ends a node of these rows: a split without hessian on a side scores `least` or more.
+
+    `lefts` are the rows that go left by each candidate, `now` xgboost's own g and h. Such a candidate takes part if
+    min_child_weight is 0, and scores by its other side.
     """
-
-    trees: int
-    compared_trees: int
-    difference: str
-    ties: list[str]
-    max_leaf_difference: float
-    rounded_leaves: int
-    max_margin_difference: float
-    largest_margin: float
-    margin_resolution: float
-    booster: Any
-    edges: Edges
-    columns: list[str]
-
-    @property
-    def same_trees(self) -> bool:
-        """Whether nothing but float32 ties sets the trees apart."""
-        return not self.difference
-
-    def predict(self, X: pd.DataFrame, **options: Any) -> npt.NDArray[Any]:
-        """Return xgboost's predictions for raw rows; options as Booster.predict takes them."""
-        return np.asarray(self.booster.predict(_matrix(_binned(X, self.columns, self.edges)), **options))
-
-
-def compare_with_xgboost(
-    model: FedXGBClassifier | FedXGBRegressor, X: pd.DataFrame, y: Any, sample_weight: Any = None
-) -> Parity:
-    """Train `xgboost` (hist) on the columns binned by the model's own cuts, a bin each, and compare tree by tree.
-
-    X holds the columns of all participants under the names the joined model uses, y and sample_weight are those passed
-    to `fit`.
-    """
-    import xgboost
-
-    joined = join(model.partial_models_)
-    columns = feature_names(joined)
-    X = _with_categories(X, columns, joined)
-    edges = {
-        column: model.cut_points_[joined.participants[owner - 1]][f.name]
-        for column, (owner, f) in zip(columns, joined.features, strict=True)
-        if f.categories is None
-    }
-    labels = np.searchsorted(model.classes_, y) if isinstance(model, FedXGBClassifier) else np.asarray(y)
-    weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
-    binned = _binned(X, columns, edges)
-    data = _matrix(binned)
-    data.set_label(labels)
-    if weight is not None:
-        data.set_weight(weight)
-    loss = joined.params.loss.with_function(model.objective if callable(model.objective) else None)
-    y64 = labels.astype(np.float64)
-
-    seen: list[Floats] = []  # the margins of a custom objective, round by round
-
-    def gradients(margins: Any, _: Any) -> Any:
-        seen.append(margins.astype(np.float64)[None])
-        parts = loss.gradients(y64, margins.astype(np.float64)[None])
-        return [part[0] if weight is None else part[0] * weight for part in parts]  # xgboost leaves weights to it
-
-    rounds = len(joined.trees) // joined.params.trees_per_round
-    booster = xgboost.train(_parameters(model, joined), data, rounds, obj=gradients if loss.is_custom else None)
-    ours = to_booster(replace(joined, best_iteration=None))  # with the rounds that early stopping gave up, as theirs
-    raw = _matrix_of_codes(X[columns])
-    comparison = _Comparison(joined, columns, edges, binned, y64, weight, loss, has_older_rules(xgboost.__version__))
-    comparison.run(json.loads(booster.save_raw("json").decode()), lambda t: _margins_before(booster, data, seen, t))
-    margins = booster.predict(data, output_margin=True)
-    return Parity(
-        trees=len(joined.trees),
-        compared_trees=comparison.compared,
-        difference=comparison.difference,
-        ties=comparison.ties,
-        max_leaf_difference=comparison.leaf_difference,
-        rounded_leaves=comparison.rounded_leaves,
-        max_margin_difference=float(np.abs(margins - ours.predict(raw, output_margin=True)).max()),
-        largest_margin=float(np.abs(margins).max()),
-        margin_resolution=float(comparison.apart.max()),
-        booster=booster,
-        edges=edges,
-        columns=columns,
-    )
-
-
-def xgboost_parameters(params: TrainParams) -> dict[str, Any]:
-    """Return the parameters with which `xgboost` grows the same trees on the numbers of the bins."""
-    return {
-        "objective": params.objective,
-        "tree_method": "hist",
-        "max_bin": max(256, params.max_bin),
-        "max_depth": params.max_depth,
-        "eta": params.learning_rate,
-        "lambda": params.reg_lambda,
-        "gamma": params.gamma,
-        "min_child_weight": params.min_child_weight,
-        "max_cat_to_onehot": 100_000,
-        "nthread": 1,
-    }
-
-
-def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> dict[str, Any]:
-    params = joined.params
-    out = xgboost_parameters(params)
-    if params.loss.is_custom:  # xgboost gets g and h, and takes its margins as they are
-        out |= {"objective": params.loss.exported_as, "base_score": 0.0}
-    if model.base_score is not None:
-        out["base_score"] = model.base_score
-    return out | params.loss.xgboost_parameters(params.num_class)
-
-
-def _with_categories(X: pd.DataFrame, columns: list[str], joined: Joined) -> pd.DataFrame:
-    """Return X with texts as categories, in the order of the model's codes."""
-    kinds = {
-        column: pd.CategoricalDtype(list(f.categories))
-        for column, (_, f) in zip(columns, joined.features, strict=True)
-        if f.categories is not None and is_text(X[column])
-    }
-    return X.astype(kinds)
-
-
-def _binned(X: pd.DataFrame, columns: list[str], edges: Edges) -> pd.DataFrame:
-    """Return the columns with numbers replaced by the numbers of their bins."""
-    frame = {}
-    for column in columns:
-        frame[column] = X[column]
-        if column in edges:
-            numbers = X[column].to_numpy(np.float32, na_value=np.nan)
-            codes = np.searchsorted(edges[column], numbers, side="left").astype(np.float32)
-            frame[column] = pd.Series(np.where(np.isnan(numbers), np.float32(np.nan), codes), index=X.index)
-    return pd.DataFrame(frame)
-
-
-def _matrix(frame: pd.DataFrame) -> Any:
-    import xgboost
-
-    return xgboost.DMatrix(frame, enable_categorical=True)
-
-
-def _matrix_of_codes(frame: pd.DataFrame) -> Any:
-    """Return rows with categories as codes, which are those of our model; not every xgboost can match all words."""
-    import xgboost
-
-    kinds = ["c" if isinstance(dtype, pd.CategoricalDtype) else "float" for dtype in frame.dtypes]
-    table = frame.copy(deep=False)
-    for name in (name for name, kind in zip(frame.columns, kinds, strict=True) if kind == "c"):
-        table[name] = frame[name].cat.codes.where(frame[name].notna())
-    return xgboost.DMatrix(table, feature_types=kinds, enable_categorical=True)
-
-
-def _margins_before(booster: Any, data: Any, seen: list[Floats], round_: int) -> tuple[Floats, bool]:
-    """Return xgboost's margins before a round, not the first, and whether they are known to the last bit."""
-    if seen:
-        return seen[round_], True
-    margins = booster.predict(data, output_margin=True, iteration_range=(0, round_))
-    return np.asarray(margins, np.float64).reshape(data.num_row(), -1).T, False
+    if params.min_child_weight > 0:
+        return False
+    denominator = float(now.h[tree, rows].sum()) + params.reg_lambda
+    for left in lefts:
+        for empty in (rows & left, rows & ~left):
+            if not now.h[tree, empty].any():
+                G = now.g[tree, rows & ~empty].sum()
+                if least * denominator <= G**2:
+                    return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
-class _Condition:
+class Condition:
     """A split on binned columns: rows in the first `bins` bins, or not of `category`, go left."""
 
     column: int
@@ -219,7 +81,7 @@ class _Condition:
     missing_left: bool
 
 
-class _Score(NamedTuple):
+class Score(NamedTuple):
     """The score of a split, and the least and the most that it may be."""
 
     value: float
@@ -232,8 +94,8 @@ def _beyond(a: float, b: float, error: float) -> float:
     return max(abs(a - b) - error, 0.0) / max(abs(a), abs(b), 1e-30)
 
 
-class _Comparison:
-    """Walks two models side by side, and judges where they part."""
+class Comparison:
+    """Walks two models side by side, and judges where they part; `has_older_rules` of the other one's version."""
 
     def __init__(
         self,
@@ -328,13 +190,15 @@ class _Comparison:
     def _leaf(self, number: int, weight: int, theirs: float, rows: Rows, is_root: bool) -> None:
         """Hold two leaves of the same rows to what each model's own g and h make of them."""
         params, class_ = self.joined.params, number % self.joined.params.trees_per_round
-        if is_root and weight and self.older_rules and is_light_root(params, self._theirs_now, class_, theirs):
+        there = self._theirs_now.sums(class_, rows)
+        is_light = theirs == 0 and there.H - there.off_h < params.min_child_weight
+        if is_root and weight and is_light and self.older_rules:
             self.ties.append(f"tree {number}: {LIGHT_ROOT}")
             return
         ours = float(np.ldexp(float(weight), -WEIGHT_BITS))
         own = replace(params, reg_lambda=self._ours_now.reg_lambda) if params.is_sealed else params  # lambda~ divides
         expected, error = self._ours_now.sums(class_, rows).leaf(own)
-        expected_there, error_there = self._theirs_now.sums(class_, rows).leaf(params)
+        expected_there, error_there = there.leaf(params)
         step = self._ours_now.leaf_step
         beyond = _beyond(ours, expected, error + step) + _beyond(theirs, expected_there, error_there)
         self.leaf_difference = max(self.leaf_difference, beyond)
@@ -359,7 +223,7 @@ class _Comparison:
         self._node(number, tree, node.left, other, other["left_children"][j], left)
         self._node(number, tree, node.right, other, other["right_children"][j], rows & ~left)
 
-    def _ours(self, node: JoinedSplit) -> _Condition:
+    def _ours(self, node: JoinedSplit) -> Condition:
         column = self.place[node.owner, node.feature]
         if node.category is not None:
             return self._condition(column, 0, node.category, node.missing_left)
@@ -368,7 +232,7 @@ class _Comparison:
         bins = int(np.searchsorted(edges, np.float32(min(node.threshold, 3.4e38)), side="right"))
         return self._condition(column, len(edges) + 1 if np.isposinf(node.threshold) else bins, None, node.missing_left)
 
-    def _theirs(self, other: dict[str, Any], j: int) -> _Condition:
+    def _theirs(self, other: dict[str, Any], j: int) -> Condition:
         column, missing_left = other["split_indices"][j], bool(other["default_left"][j])
         if other["split_type"][j]:
             at = other["categories_nodes"].index(j)
@@ -376,16 +240,16 @@ class _Comparison:
         bins = int(np.ceil(np.clip(other["split_conditions"][j], 0, len(self.edges[self.columns[column]]) + 1)))
         return self._condition(column, bins, None, missing_left)
 
-    def _condition(self, column: int, bins: int, category: int | None, missing_left: bool) -> _Condition:
+    def _condition(self, column: int, bins: int, category: int | None, missing_left: bool) -> Condition:
         # Where a column has no missing values in training, the default side means nothing.
-        return _Condition(column, bins, category, missing_left and bool(np.isnan(self.codes[column]).any()))
+        return Condition(column, bins, category, missing_left and bool(np.isnan(self.codes[column]).any()))
 
-    def _left(self, condition: _Condition) -> Rows:
+    def _left(self, condition: Condition) -> Rows:
         codes = self.codes[condition.column]
         present = codes < condition.bins if condition.category is None else codes != condition.category
         return np.where(np.isnan(codes), condition.missing_left, present)
 
-    def _judge(self, where: str, number: int, mine: _Condition | None, yours: _Condition | None, rows: Rows) -> None:
+    def _judge(self, where: str, number: int, mine: Condition | None, yours: Condition | None, rows: Rows) -> None:
         """Decide whether rounding makes two splits of one node a tie: each must be better by its own g and h."""
         class_ = number % self.joined.params.trees_per_round
         a, b = (self._score(self._theirs_now, c, class_, rows) for c in (mine, yours))
@@ -411,19 +275,19 @@ class _Comparison:
         else:
             self.ties.append(f"{text}; the better one has a side of min_child_weight")
 
-    def _score(self, now: RoundedGradients, condition: _Condition | None, class_: int, rows: Rows) -> _Score:
+    def _score(self, now: RoundedGradients, condition: Condition | None, class_: int, rows: Rows) -> Score:
         """Return the score of a split or, with gamma, of none, by one model's g and h."""
         sides = [rows] if condition is None else [rows & self._left(condition), rows & ~self._left(condition)]
         scores = [now.sums(class_, side).score(now.reg_lambda) for side in sides if side.any()]
         value, least, most = np.sum(scores, axis=0) + (now.gamma if condition is None else 0.0)
-        return _Score(float(value), float(least), float(most))
+        return Score(float(value), float(least), float(most))
 
-    def _overflows(self, condition: _Condition | None, class_: int, rows: Rows) -> bool:
+    def _overflows(self, condition: Condition | None, class_: int, rows: Rows) -> bool:
         """Return whether a score takes the square of a sum of g that is beyond float32, where xgboost computes it."""
         left = rows if condition is None else rows & self._left(condition)
         return any(abs(self._theirs_now.sums(class_, r).G) ** 2 > FLOAT32_MAX for r in (left, rows & ~left))
 
-    def _allowed(self, now: RoundedGradients, condition: _Condition | None, class_: int, rows: Rows) -> bool | None:
+    def _allowed(self, now: RoundedGradients, condition: Condition | None, class_: int, rows: Rows) -> bool | None:
         """Return whether both sides have min_child_weight and some hessian at all; None if rounding decides."""
         least = self.joined.params.min_child_weight
         if condition is None:
@@ -443,7 +307,7 @@ class _Comparison:
         lefts = (self._left(condition) for condition in self._every_condition())
         return ends_a_node(self.joined.params, self._theirs_now, class_, rows, lefts, least)
 
-    def _every_condition(self) -> Iterator[_Condition]:
+    def _every_condition(self) -> Iterator[Condition]:
         """Yield all splits of a column by the numbers of its bins, or one category against the rest."""
         for column, codes in enumerate(self.codes):
             numbers = np.unique(codes[~np.isnan(codes)]).astype(int).tolist()
@@ -451,7 +315,7 @@ class _Comparison:
             for code, missing_left in product(numbers, (False, True)):
                 yield self._condition(column, code + 1 if is_number else 0, None if is_number else code, missing_left)
 
-    def _describe(self, condition: _Condition | None) -> str:
+    def _describe(self, condition: Condition | None) -> str:
         if condition is None:
             return "leaf"
         what = f"first {condition.bins} bins" if condition.category is None else f"not category {condition.category}"

@@ -15,12 +15,12 @@ import pandas as pd
 import pytest
 
 from mpfedxgb import FedXGBRegressor
-from mpfedxgb.boosting import room
 from mpfedxgb.boosting.memory import BASE
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.room import check_limits, check_role, check_simulation
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.config import Resources
+from mpfedxgb.costs import capacity
+from mpfedxgb.costs.capacity import check_limits, check_role, check_simulation
 from mpfedxgb.errors import NoRoomError, PeerFailedError, kind_of, public_reason
 from mpfedxgb.tree.level import TableSizes
 
@@ -31,9 +31,9 @@ SMALL = TableSizes(100, 0, (9, 9))
 
 def machine(patch: pytest.MonkeyPatch, memory: int | None = None, disk: int | None = None) -> None:
     """Let the machine have so much left."""
-    patch.setattr(room, "free_memory", lambda: memory)
-    patch.setattr(room, "used_memory", lambda: 0)
-    patch.setattr(room, "free_disk", lambda folder: disk)
+    patch.setattr(capacity, "free_memory", lambda: memory)
+    patch.setattr(capacity, "used_memory", lambda: 0)
+    patch.setattr(capacity, "free_disk", lambda folder: disk)
 
 
 def refusal(check: Callable[..., Any], *arguments: Any, **named: Any) -> NoRoomError:

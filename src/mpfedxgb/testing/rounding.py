@@ -106,9 +106,13 @@ def integer_gradients(
         assert np.abs(g - exact_g).max() <= _STEP / 2 * np.abs(exact_g).max(), "g is coarser than promised"
         largest = max(exact_h.max(), params.reg_lambda)
         assert np.abs(h - exact_h).max() <= _STEP * largest, "h is coarser than promised"
-        reg_lambda = float(np.ldexp(float(scale.lam), -scale.f_h))
-        gamma = float(np.ldexp(float(scale.gam), scale.f_h - 2 * scale.f_g))
+        reg_lambda, gamma = _lambda_and_gamma(scale)
     return RoundedGradients(g, h, off_g, off_h, reg_lambda, gamma, lost_h=np.zeros(len(h)))
+
+
+def _lambda_and_gamma(scale: scales.Scale) -> tuple[float, float]:
+    """Return lambda~ and gamma~ of a round's integers as the numbers that they stand for."""
+    return float(np.ldexp(float(scale.lam), -scale.f_h)), float(np.ldexp(float(scale.gam), scale.f_h - 2 * scale.f_g))
 
 
 def integer_gradients_of_sealed(
@@ -132,8 +136,7 @@ def integer_gradients_of_sealed(
         np.ldexp(h.astype(np.float64), -scale.f_h)[None],
         off_g[None],
         np.zeros((1, rows)),
-        float(np.ldexp(float(scale.lam), -scale.f_h)),
-        float(np.ldexp(float(scale.gam), scale.f_h - 2 * scale.f_g)),
+        *_lambda_and_gamma(scale),
         lost_h=np.zeros(1),
         leaf_step=2.0 ** -min(WEIGHT_BITS, labels.places),
     )

@@ -1,19 +1,27 @@
-"""Whether a machine has room for a training whose sizes are known, and what to do where it has not."""
+"""Whether a machine has room for a training whose sizes are known, and what to do if it has not.
+
+In a session each role learns the sizes, forecasts its own costs, notes them, and refuses what it has no room for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mpfedxgb.boosting.memory import bytes_besides, layouts_of, margin_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import Resources
+from mpfedxgb.costs.forecast import Basis, role_forecast
 from mpfedxgb.errors import NoRoomError
 from mpfedxgb.machine import free_disk, free_memory, used_memory
+from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.storage import is_in_memory, matrix_bytes
 from mpfedxgb.tree.level import TableSizes
+from mpfedxgb.units import bytes_text
 
 Need = Callable[[TableSizes], int]
 """From sizes to bytes of memory."""
@@ -57,8 +65,8 @@ def check_role(
     needed, free = margin_bytes(role, params, sizes), free_disk(folder)
     if free is not None and needed > free:
         raise NoRoomError(
-            f"{name} would need {in_units(needed)} of disk for {_described(sizes)}",
-            f", and there are {in_units(free)} left where {folder} is; make room, or move [role] state",
+            f"{name} would need {bytes_text(needed)} of disk for {_described(sizes)}",
+            f", and there are {bytes_text(free)} left where {folder} is; make room, or move [role] state",
         )
 
 
@@ -76,8 +84,8 @@ def _check_memory(
     limit = "max_memory allows" if most == max_memory else "this machine has for it"
     fewer = _fewer_candidates(need, params, sizes, most, of_categories)
     raise NoRoomError(
-        f"{name} would need {in_units(needed)} of memory for {_described(sizes)}",
-        f", and {in_units(most)} is what {limit}; {fewer}train on fewer rows or columns, set "
+        f"{name} would need {bytes_text(needed)} of memory for {_described(sizes)}",
+        f", and {bytes_text(most)} is what {limit}; {fewer}train on fewer rows or columns, set "
         "max_memory and a spool, or take a machine with more memory (mpfedxgb plan tells how much)",
     )
 
@@ -111,9 +119,24 @@ def _described(sizes: TableSizes) -> str:
     return f"{sizes.all_rows} rows and {sum(sizes.columns)} candidate columns"
 
 
-def in_units(count: int) -> str:
-    """Return bytes for people."""
-    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
-        if count >= 10**power:
-            return f"{count / 10**power:.2f} {unit}"
-    return f"{count} B"
+_log = logging.getLogger("mpfedxgb.session")
+
+
+def expect_sizes(
+    party: Party, params: TrainParams, limits: Resources, folder: Path, note: Callable[[Mapping[str, Any]], None]
+) -> None:
+    """Let a training tell this role its sizes: the forecast goes to the log and, by `note`, to the record.
+
+    Where the machine has no room the session ends here, at all roles, before a matrix is sent.
+    """
+
+    def on_sizes(sizes: TableSizes) -> None:
+        basis = Basis(params, sizes, party.roster, party.settings, keeps_rounds=True)
+        own = role_forecast(basis, party.role)
+        if own is not None:
+            _log.info("%s", own.summary)
+            note({"forecast": own.to_dict()})
+        spooled = check_limits([party.role], params, sizes, limits)
+        check_role(party.name, party.role, params, sizes, folder, in_spool=spooled)
+
+    party.on_sizes = on_sizes

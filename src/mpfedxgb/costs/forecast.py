@@ -7,7 +7,7 @@ proportion to their candidate columns, unless it is said whose they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -17,9 +17,8 @@ import numpy as np
 from mpfedxgb.boosting.callbacks import NothingKept
 from mpfedxgb.boosting.memory import disk_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.boosting.params import STRICT, TrainParams
-from mpfedxgb.boosting.room import in_units
 from mpfedxgb.boosting.setup import TABLE_SIZES
-from mpfedxgb.boosting.train import ROUNDS_DONE, secure_train
+from mpfedxgb.boosting.train import ROUNDS_DONE, TrainResult, secure_train
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.dry_run import DryRunParty, Numbers
@@ -29,6 +28,8 @@ from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.tree.level import TableSizes
+from mpfedxgb.tree.nodes import Dummy, Leaf, Tree
+from mpfedxgb.units import bytes_text, duration_text
 
 SETUP, TRAIN = "setup", "train"
 """Phases of a training: what comes once, and what comes with every round."""
@@ -43,7 +44,7 @@ class Forecast:
 
     Counts are those of the meter (`party.meter`), which a run of full trees equals. `memory` and `disk` are bytes at
     each role in a process of its own, `together` the memory of all in one; `seconds` is an estimate, if one was made
-    (`boosting.calibration`). `strict` is what the same training would cost with security="strict", if that was asked.
+    (`costs.seconds`). `strict` is what the same training would cost with security="strict", if that was asked.
     """
 
     params: TrainParams
@@ -81,14 +82,14 @@ class Forecast:
         """The forecast as one line, for a log."""
         busiest = max(self.roster.participants, key=lambda name: self.roles[name].bytes_sent)
         return (
-            f"full trees take {self.rounds} rounds, {in_units(self.dealer_bytes)} from {self.roster.coordinator}, "
-            f"{in_units(self.roles[busiest].bytes_sent)} sent by {busiest}, "
-            f"up to {in_units(max(self.memory.values()))} of memory a role"
+            f"full trees take {self.rounds} rounds, {bytes_text(self.dealer_bytes)} from {self.roster.coordinator}, "
+            f"{bytes_text(self.roles[busiest].bytes_sent)} sent by {busiest}, "
+            f"up to {bytes_text(max(self.memory.values()))} of memory a role"
         )
 
     @property
     def _cost(self) -> str:
-        return f"{self.rounds} rounds, {self.hops} hops, {in_units(self.dealer_bytes)} from {self.roster.coordinator}"
+        return f"{self.rounds} rounds, {self.hops} hops, {bytes_text(self.dealer_bytes)} from {self.roster.coordinator}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and dictionaries."""
@@ -126,10 +127,10 @@ class Forecast:
             f"planned for a {self.topology} with links of {self.link.latency:g} ms and {self.link.bandwidth:g} Mbit/s",
         ]
         if self.strict is not None:
-            about = "" if self.strict.seconds is None else f", about {_duration(self.strict.seconds)}"
+            about = "" if self.strict.seconds is None else f", about {duration_text(self.strict.seconds)}"
             lines.append(f'with security="{self.params.security}"; "strict" takes {self.strict._cost}{about}')
         if self.seconds is not None:
-            lines.append(f"about {_duration(self.seconds)} on machines like this one, by a short measurement")
+            lines.append(f"about {duration_text(self.seconds)} on machines like this one, by a short measurement")
         head = ("role", "columns", "messages", "sent", "received", "of that set-up", "memory", "disk")
         lines += ["", f"{head[0]:24}" + "".join(f"{name:>{_WIDE}}" for name in head[1:])]
         for role in self.roster.roles:
@@ -138,14 +139,14 @@ class Forecast:
             cells = [
                 str(sizes.columns[role - 1]) if role else "",
                 str(sum(counts.messages.values())),
-                in_units(counts.bytes_sent),
-                in_units(counts.bytes_received),
-                in_units(once.bytes_sent),
-                in_units(self.memory[name]),
-                in_units(self.disk[name]),
+                bytes_text(counts.bytes_sent),
+                bytes_text(counts.bytes_received),
+                bytes_text(once.bytes_sent),
+                bytes_text(self.memory[name]),
+                bytes_text(self.disk[name]),
             ]
             lines.append(f"{name[:23]:24}" + "".join(f"{cell:>{_WIDE}}" for cell in cells))
-        lines += [f"all roles in one process: {in_units(self.together)} of memory"]
+        lines += [f"all roles in one process: {bytes_text(self.together)} of memory"]
         lines += ["", f"{'will be revealed':48}{'to':16}{'values':>12}"]
         lines += [f"{r.name:48}{r.receiver:16}{r.count:>12}" for r in self.ledger]
         return "\n".join(lines)
@@ -154,10 +155,18 @@ class Forecast:
 _WIDE = 15
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+MOST_LEVELS = 100
+"""Levels of all trees for which a forecast is made of whose splits there are: a second of rehearsing, or some."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """What a forecast says of one role."""
+
+    setup: Counts
+    total: Counts
+    ledger: tuple[Reveal, ...]
+    plans: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +180,56 @@ class Basis:
     keeps_rounds: bool = False
     owners: tuple[tuple[int, ...], ...] | None = None
 
+    def costs(self, role: int) -> _Costs:
+        """Return what a role spends.
+
+        Participants take turns from step to step, so that rounds cost them alike only M by M: M rounds are rehearsed,
+        for as many times as there are M, and then those that are left. The first round of a sealed training is not like
+        the others: there M more rounds than those that are left, less these, are M of the others.
+        """
+        period = self.roster.size if self.owners is None else self.params.n_estimators
+        if self.params.is_sealed:
+            often, left = divmod(self.params.n_estimators - 1, period)
+            runs = [(often, self.dry_run(role, 1 + left + period))] if often else []
+            runs += [(1 - often, self.dry_run(role, 1 + left))] if often != 1 else []
+        else:
+            often, left = divmod(self.params.n_estimators, period)
+            runs = [(often, self.dry_run(role, period))] if often else []
+            runs += [(1, self.dry_run(role, left))] if left else []
+        run = runs[0][1]
+        total, ledger = Counts(), Ledger()
+        for path, counts in run.meter.phases.items():
+            if path.split("/")[0] != TRAIN:
+                total.add(counts)
+        for reveal in run.before[TRAIN]:
+            ledger.record(reveal.name, reveal.receiver, reveal.count)
+        for times, part in runs:
+            total.add(part.meter.total(TRAIN), times)
+            for reveal in part.ledger:
+                once = part.before[TRAIN].count(reveal.name, reveal.receiver)
+                ledger.record(reveal.name, reveal.receiver, times * (reveal.count - once))
+        total.seconds = 0.0
+        return _Costs(run.meter.total(SETUP), total, tuple(ledger), dict(run.meter.plans))
+
+    def dry_run(self, role: int, rounds: int) -> DryRunParty:
+        """Return a role after a rehearsal of some rounds."""
+        told = np.array([[self.sizes.rows, self.sizes.eval_rows, columns] for columns in self.sizes.columns], np.int64)
+        assumed, given = assumed_owners(self.params, self.sizes), iter(self.owners or ())
+
+        def decide(name: str, shape: Shape) -> Numbers:
+            return assumed(*shape) if self.owners is None else np.array(next(given), np.int64)
+
+        nothing_done = np.zeros((self.roster.size, 2), np.int64)
+        said = {TABLE_SIZES: told, ROUNDS_DONE: nothing_done}
+        party = DryRunParty(self.roster, role, self.settings, said, decide)
+        progress = NothingKept() if self.keeps_rounds else None
+        secure_train(party, self.params, None, progress, most_rounds=rounds)
+        return party
+
 
 @dataclass(frozen=True, slots=True)
 class OwnForecast:
-    """What one role of a federation will spend with full trees: a rehearsal of itself alone, in a fifth of the time."""
+    """What one role of a federation will spend with full trees: a dry run of itself alone, in a fifth of the time."""
 
     counts: Counts
     memory: int
@@ -186,8 +241,8 @@ class OwnForecast:
         counts = self.counts
         rounds = f"{counts.rounds} rounds; " if counts.rounds else ""  # the coordinator has none of its own
         return (
-            f"full trees take {rounds}this role sends {in_units(counts.bytes_sent)}, receives "
-            f"{in_units(counts.bytes_received)} and takes up to {in_units(self.memory)} of memory"
+            f"full trees take {rounds}this role sends {bytes_text(counts.bytes_sent)}, receives "
+            f"{bytes_text(counts.bytes_received)} and takes up to {bytes_text(self.memory)} of memory"
         )
 
     def to_dict(self) -> dict[str, int]:
@@ -203,22 +258,54 @@ class OwnForecast:
         }
 
 
-def foretold_of(basis: Basis, role: int) -> OwnForecast | None:
+def strict_basis(
+    params: TrainParams, settings: SessionSettings, roster: Roster, results: Sequence[TrainResult], eval_rows: int
+) -> Basis:
+    """Return what the cost of the same training with security="strict" is computed of: its sizes, and whose splits.
+
+    With them the forecast is exact. It takes as long as there are levels, so that long trainings are content with full
+    trees, which cost as much or more.
+    """
+    trees, per_round = results[0].model.trees, params.trees_per_round
+    sizes = TableSizes(results[0].candidates.bins.table.rows, eval_rows, tuple(len(r.candidates) for r in results))
+    owners: list[tuple[int, ...]] = []
+    if any(sizes.columns):
+        for first in range(0, len(trees), per_round):
+            owners += _levels(trees[first : first + per_round], params.max_depth)
+    as_trained = replace(params.as_protected(), n_estimators=len(trees) // per_round)
+    known = tuple(owners) if len(owners) <= MOST_LEVELS else None
+    return Basis(as_trained, sizes, roster, replace(settings, parameters=params.as_protected().to_json()), owners=known)
+
+
+def _levels(trees: Sequence[Tree], max_depth: int) -> Iterator[tuple[int, ...]]:
+    """Yield whose the splits are among the nodes of a round's trees, level by level in the order of the batch.
+
+    `trees` are the active participant's; all left children of a level come before the right ones.
+    """
+    batch = [(tree, 0) for tree in trees]
+    for _ in range(max_depth):
+        nodes = [(tree, tree[number]) for tree, number in batch]
+        yield tuple(
+            NOBODY if isinstance(node, Leaf) else node.owner if isinstance(node, Dummy) else ACTIVE for _, node in nodes
+        )
+        splits = [(tree, node) for tree, node in nodes if not isinstance(node, Leaf)]
+        if not splits:
+            return
+        batch = [(tree, node.left) for tree, node in splits] + [(tree, node.right) for tree, node in splits]
+
+
+def role_forecast(basis: Basis, role: int) -> OwnForecast | None:
     """Return what a run will cost one role of a federation; None where its protocol is not forecast."""
     params, sizes = basis.params, basis.sizes
     if params.is_paper:
         return None
-    plan = _Plan(params, sizes, basis.roster, basis.settings, None, basis.keeps_rounds)
-    return OwnForecast(plan.costs(role).total, peak_bytes(role, params, sizes), disk_bytes(role, params, sizes))
+    return OwnForecast(basis.costs(role).total, peak_bytes(role, params, sizes), disk_bytes(role, params, sizes))
 
 
 @lru_cache(maxsize=8)
-def foretold(basis: Basis) -> Forecast | None:
+def cached_forecast(basis: Basis) -> Forecast | None:
     """Return the forecast of a run; None where its protocol is not forecast."""
-    if basis.params.is_paper:
-        return None
-    owners = None if basis.owners is None else [np.array(level, np.int64) for level in basis.owners]
-    return forecast(basis.params, basis.sizes, basis.roster, basis.settings, owners, basis.keeps_rounds)
+    return None if basis.params.is_paper else _forecast(basis)
 
 
 def forecast(
@@ -258,106 +345,34 @@ def forecast(
             f"there are candidate columns of {len(sizes.columns)} participants in a roster of {roster.size}"
         )
     settings = SessionSettings(parameters=params.to_json()) if settings is None else settings
-    plan = _Plan(params, sizes, roster, settings, owners, keeps_rounds)
-    costs = {role: plan.costs(role) for role in roster.roles}
+    known = None if owners is None else tuple(tuple(np.asarray(level).tolist()) for level in owners)
+    basis = Basis(params, sizes, roster, settings, keeps_rounds, known)
+    strict = replace(params, security=STRICT)
+    if not beside_strict or strict == params:
+        return _forecast(basis)
+    session = replace(settings, parameters=strict.to_json())
+    return replace(_forecast(basis), strict=_forecast(replace(basis, params=strict, settings=session)))
+
+
+def _forecast(basis: Basis) -> Forecast:
+    params, sizes, roster, settings = basis.params, basis.sizes, basis.roster, basis.settings
+    costs = {roster.name(role): basis.costs(role) for role in roster.roles}
+    active = costs[roster.name(ACTIVE)]
+    disk = {roster.name(role): disk_bytes(role, params, sizes) if basis.keeps_rounds else 0 for role in roster.roles}
     return Forecast(
         params,
         sizes,
         roster,
         settings.link,
         settings.topology,
-        roles={roster.name(role): cost.total for role, cost in costs.items()},
-        setup={roster.name(role): cost.setup for role, cost in costs.items()},
-        ledger=costs[ACTIVE].ledger,
-        plans=costs[ACTIVE].plans,
+        roles={name: cost.total for name, cost in costs.items()},
+        setup={name: cost.setup for name, cost in costs.items()},
+        ledger=active.ledger,
+        plans=active.plans,
         memory={roster.name(role): peak_bytes(role, params, sizes) for role in roster.roles},
-        disk={roster.name(role): disk_bytes(role, params, sizes) if keeps_rounds else 0 for role in roster.roles},
+        disk=disk,
         together=simulation_bytes(params, sizes),
-        strict=_of_strict(params, sizes, roster, settings, owners, keeps_rounds) if beside_strict else None,
     )
-
-
-def _of_strict(
-    params: TrainParams,
-    sizes: TableSizes,
-    roster: Roster,
-    settings: SessionSettings,
-    owners: Sequence[Numbers] | None,
-    keeps_rounds: bool,
-) -> Forecast | None:
-    """Return what a training would cost with security="strict"; None if that is what it has."""
-    strict = replace(params, security=STRICT)
-    if strict == params:
-        return None
-    return forecast(strict, sizes, roster, replace(settings, parameters=strict.to_json()), owners, keeps_rounds)
-
-
-@dataclass(frozen=True, slots=True)
-class _Costs:
-    """What a forecast says of one role."""
-
-    setup: Counts
-    total: Counts
-    ledger: tuple[Reveal, ...]
-    plans: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What is rehearsed."""
-
-    params: TrainParams
-    sizes: TableSizes
-    roster: Roster
-    settings: SessionSettings
-    owners: Sequence[Numbers] | None
-    keeps_rounds: bool
-
-    def costs(self, role: int) -> _Costs:
-        """Return what a role spends.
-
-        Participants take turns from step to step, so that rounds cost them alike only M by M: M rounds are rehearsed,
-        for as many times as there are M, and then those that are left. The first round of a sealed training is not like
-        the others: there M more rounds than those that are left, less these, are M of the others.
-        """
-        period = self.roster.size if self.owners is None else self.params.n_estimators
-        if self.params.is_sealed:
-            often, left = divmod(self.params.n_estimators - 1, period)
-            runs = [(often, self.rehearse(role, 1 + left + period))] if often else []
-            runs += [(1 - often, self.rehearse(role, 1 + left))] if often != 1 else []
-        else:
-            often, left = divmod(self.params.n_estimators, period)
-            runs = [(often, self.rehearse(role, period))] if often else []
-            runs += [(1, self.rehearse(role, left))] if left else []
-        run = runs[0][1]
-        total, ledger = Counts(), Ledger()
-        for path, counts in run.meter.phases.items():
-            if path.split("/")[0] != TRAIN:
-                total.add(counts)
-        for reveal in run.before[TRAIN]:
-            ledger.record(reveal.name, reveal.receiver, reveal.count)
-        for times, part in runs:
-            total.add(part.meter.total(TRAIN), times)
-            for reveal in part.ledger:
-                once = part.before[TRAIN].count(reveal.name, reveal.receiver)
-                ledger.record(reveal.name, reveal.receiver, times * (reveal.count - once))
-        total.seconds = 0.0
-        return _Costs(run.meter.total(SETUP), total, tuple(ledger), dict(run.meter.plans))
-
-    def rehearse(self, role: int, rounds: int) -> DryRunParty:
-        """Return a role after a rehearsal of some rounds."""
-        told = np.array([[self.sizes.rows, self.sizes.eval_rows, columns] for columns in self.sizes.columns], np.int64)
-        assumed, given = assumed_owners(self.params, self.sizes), iter(self.owners or ())
-
-        def decide(name: str, shape: Shape) -> Numbers:
-            return assumed(*shape) if self.owners is None else next(given)
-
-        nothing_done = np.zeros((self.roster.size, 2), np.int64)
-        said = {TABLE_SIZES: told, ROUNDS_DONE: nothing_done}
-        party = DryRunParty(self.roster, role, self.settings, said, decide)
-        progress = NothingKept() if self.keeps_rounds else None
-        secure_train(party, self.params, None, progress, most_rounds=rounds)
-        return party
 
 
 def assumed_owners(params: TrainParams, sizes: TableSizes) -> Owners:

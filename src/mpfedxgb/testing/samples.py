@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from mpfedxgb.federation.settings.template import ID, LABEL
 from mpfedxgb.ring.prg import Stream, expand
 
-ID = "customer_id"
-LABEL = "defaulted"
 ROWS = {"train": 600, "evaluate": 300, "score": 60}
 """How many people each file has."""
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpfedxgb.boosting.forecast import Forecast
+from mpfedxgb.costs.forecast import Forecast
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import COORDINATOR
 from mpfedxgb.protocols.opening import open_masked
-from mpfedxgb.protocols.private_matrix import KEPT_BYTES
 from mpfedxgb.protocols.secret import Shares
+from mpfedxgb.protocols.share import KEPT_BYTES
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.prg import KEY_BYTES, Stream
@@ -75,7 +75,7 @@ def _a_second(work: Callable[[], object]) -> float:
 
 
 def timed(told: Forecast, together: bool) -> Forecast:
-    """Return a forecast with an estimate of its seconds, from a measurement of now; and so what it stands beside."""
+    """Return the forecast with `seconds` filled in from a measurement of now, for its strict twin too."""
     rates, strict = calibrate(), told.strict
     if strict is not None:
         strict = replace(strict, seconds=estimate_seconds(strict, rates, together))
