@@ -72,7 +72,7 @@ def run(folder: Path, fault: Fault) -> str:
         with Relay({0: port}, 0.0, fault) as relay:
             threads = []
             for role, name in enumerate(NAMES):
-                files = (folder / name / file for file in ("ca.crt", f"{name}.crt", f"{name}.key"))
+                files = (folder / name / "ca.crt", folder / name / f"{name}.crt", folder / name / f"{name}.key")
                 endpoints = Endpoints(
                     NAMES, {0: f"127.0.0.1:{relay.ports[0]}"}, f"127.0.0.1:{port}" if not role else None
                 )

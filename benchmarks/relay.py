@@ -98,7 +98,7 @@ class Relay:
         return servers
 
     async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        waiting: asyncio.Queue[tuple[float, bytes | None]] = asyncio.Queue()
 
         async def deliver() -> None:
             while True:
@@ -106,7 +106,7 @@ class Relay:
                 pause = due - self._loop.time()
                 if pause > 0:
                     await asyncio.sleep(pause)
-                if not chunk:
+                if chunk is None:
                     break
                 target.write(chunk)
                 await target.drain()
@@ -118,25 +118,17 @@ class Relay:
             while chunk := await source.read(_CHUNK):
                 hole = hole or self._loop.time() - heard > self._forgets
                 heard = self._loop.time()
-                if hole:
-                    continue
-                delay = self._delay
-                if self._fault is not None and self._fault.strikes(len(chunk)):
-                    kind = self._fault.kind
-                    hole = kind == "blackhole"
-                    if kind == "reset":
-                        for writer in self._writers:
-                            writer.transport.abort()
-                        return
-                    if kind == "delay":
-                        await asyncio.sleep(1.0)
-                    chunk = _struck(chunk, kind)
-                    if kind == "truncate":
-                        waiting.put_nowait((heard + delay, chunk))
-                        break
-                if chunk:
-                    waiting.put_nowait((self._loop.time() + delay, chunk))
-        waiting.put_nowait((self._loop.time() + self._delay, b""))
+                kind = self._fault.kind if self._fault is not None and self._fault.strikes(len(chunk)) else ""
+                hole = hole or kind == "blackhole"
+                if kind == "reset":
+                    for writer in self._writers:
+                        writer.transport.abort()
+                await asyncio.sleep(1.0 if kind == "delay" else 0.0)
+                if not hole:
+                    waiting.put_nowait((self._loop.time() + self._delay, _struck(chunk, kind)))
+                if kind == "truncate":
+                    break
+        waiting.put_nowait((self._loop.time() + self._delay, None))
         with contextlib.suppress(OSError):
             await task
 
@@ -159,5 +151,4 @@ def _struck(chunk: bytes, kind: str) -> bytes:
         "truncate": chunk[:half],
         "drop": b"",
         "duplicate": 2 * chunk,
-        "blackhole": b"",
     }.get(kind, chunk)

@@ -41,6 +41,7 @@ def test_the_source_distribution(tree: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
     for needed in (
         "src/mpfedxgb/py.typed",
+        "src/mpfedxgb/report/html/templates/page.html",
         "CHANGELOG.md",
         "CITATION.cff",
         "CONTRIBUTING.md",
@@ -74,4 +75,8 @@ def test_the_wheel(tree: Path) -> None:
         str(path.relative_to(source)) for path in (source / "mpfedxgb").rglob("*.py*") if path.suffix in {".py", ".pyi"}
     }
     assert modules - names == set()
+    pages = source / "mpfedxgb" / "report" / "html"
+    shown = {str(path.relative_to(source)) for kind in ("html", "css", "js") for path in pages.rglob(f"*.{kind}")}
+    assert len(shown) > 5
+    assert shown - names == set()
     assert {name.split("/")[0] for name in names} == {"mpfedxgb", metadata.split("/")[0]}

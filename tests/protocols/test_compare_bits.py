@@ -64,6 +64,7 @@ def test_signs_in_all_rings_and_shapes(participants: int, rounds: int, seed: int
 
 @ROUNDS
 @pytest.mark.parametrize("participants", [2, 3, 5])
+@pytest.mark.exhaustive
 def test_every_width_from_two_bits_to_the_whole_ring(participants: int, rounds: int) -> None:
     """Numbers of any width below the ring's: zero, one, minus one, the ends and numbers of any length between."""
     rng = np.random.default_rng(participants)
@@ -210,6 +211,22 @@ def test_the_largest_group() -> None:
     assert grouping(MOST_IN_A_GROUP, 1) == ((MOST_IN_A_GROUP,),)
     assert grouping(MOST_IN_A_GROUP + 1, 1) is None
     assert len(grouping(MOST_IN_A_GROUP + 1, 2) or ()) == 2
+
+
+@pytest.mark.parametrize("ending", Ending)
+@pytest.mark.parametrize("bits", [6, 9, 40, 155])
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_sizes_are_known_before_the_levels_are_laid_out(bits: int, rounds: int, ending: Ending) -> None:
+    """Masks and products that the formulas count are those of the polynomials."""
+    signs = bit_signs(bits, rounds, ending=ending)
+    *upper, last = signs.levels
+
+    masks = [level.variables for level in upper] + [(last.variables - ending.gates) // ending.sides]
+    products = [level.dealt for level in upper]
+
+    assert np.diff(signs.mask_places).tolist() == masks
+    assert np.diff(signs.dealt_places).tolist() == products
+    assert signs.dealt(8)[1][1][0] == last.dealt
 
 
 @pytest.mark.parametrize("ending", Ending)

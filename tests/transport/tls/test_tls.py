@@ -18,6 +18,7 @@ from contracts.communicator_contract import CommunicatorContract
 from contracts.transport_contract import LONG, SHORT, Call, Link, TransportContract
 from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError
 from mpfedxgb.transport import Transport
+from mpfedxgb.transport.certificates import Authority as TrialAuthority
 from mpfedxgb.transport.tls import Endpoints, TlsTransport
 from patience import patience
 from relay import FAULTS, Fault, Relay
@@ -155,6 +156,7 @@ def test_the_smaller_capacity_counts(federation: Loopback) -> None:
 # Other processes
 
 BANK = """
+from mpfedxgb.transport.certificates import Authority as TrialAuthority
 from mpfedxgb.transport.tls import Endpoints, connect
 from mpfedxgb.transport.tls.identity import Identity
 role, silence, name, ca, certificate, key, here, there = sys.argv[1:]
@@ -274,7 +276,7 @@ def test_an_idle_connection_survives_a_middlebox_that_forgets(two: Loopback) -> 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_faulty_network(kind: str, tmp_path: Path) -> None:
     """Nothing wrong arrives and nobody waits for ever, whatever happens in the middle of a talk."""
-    authority = faults.Authority.create(tmp_path, "faults")
+    authority = TrialAuthority.create(tmp_path, "faults")
     for name in faults.NAMES:
         authority.issue(tmp_path / name, name)
     assert faults.run(tmp_path, Fault(kind, 1_000_000)) == ""
@@ -285,6 +287,7 @@ import atexit, threading
 ours = ("-admits", "dials-", "helps-")
 names = lambda: [t.name for t in threading.enumerate() if any(our in t.name for our in ours)]
 atexit.register(lambda: print(names(), flush=True))
+from mpfedxgb.transport.certificates import Authority as TrialAuthority
 from mpfedxgb.transport.tls import Endpoints, connect
 from mpfedxgb.transport.tls.identity import Identity
 ca, certificate, key, here, there = sys.argv[1:]

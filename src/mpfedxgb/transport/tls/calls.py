@@ -74,7 +74,8 @@ _HANDSHAKE_RECORD = b"\x16"
 
 _SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 _GO_AWAY = 7
-_OLD = "speaks gRPC, as versions of mpfedxgb before TLS sockets did; give all roles the same version of mpfedxgb"
+_SAME = "give all roles the same version of mpfedxgb"
+_OLD = f"speaks gRPC, as older versions of mpfedxgb did; {_SAME}"
 
 # Messages before there is a stream
 
@@ -256,7 +257,7 @@ class Server:
         if secured.selected_alpn_protocol() != ALPN:
             reason = f"the caller {_OLD}"
             rendezvous.warn(certified[0] if certified else "", certified, reason)
-            yield from write(secured, _go_away(f"{rendezvous.me.name} does not speak gRPC any more; {_OLD}"))
+            yield from write(secured, _go_away(f"{rendezvous.me.name} does not speak gRPC any more; {_SAME}"))
             return
         yield from write(secured, message({"wire": WIRE_VERSION}))
         said = yield from read_message(secured)
@@ -468,8 +469,7 @@ def dial(
         if greeting.get("wire") != WIRE_VERSION:
             theirs = printable(str(greeting.get("wire"))[:20])
             raise HandshakeError(
-                f"{where} speaks wire version {theirs}, {identity.name} speaks {WIRE_VERSION}; "
-                "give all roles the same version of mpfedxgb"
+                f"{where} speaks wire version {theirs}, {identity.name} speaks {WIRE_VERSION}; {_SAME}"
             )
         return (yield from then(secured))
 

@@ -4,7 +4,7 @@ Of two roles that are connected, the one with the higher number dials: in a star
 participant listen, in a mesh everybody but the last. `connect` returns when all neighbours of a role are connected. A
 lost connection is not mended: close the transport and `connect` again.
 
-Why sockets, and what was measured: docs/adr/0030-tls-sockets.md.
+Why sockets, and what was measured: docs/adr/0032-tls-sockets.md.
 """
 
 from __future__ import annotations
