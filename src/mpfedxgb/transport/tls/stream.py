@@ -367,7 +367,7 @@ class PeerStream:
         pieces, secured, more = self._pieces, self._socket, True
         try:
             while more:
-                data = secured.recv(_RECORD)
+                data = secured.read(_RECORD)
                 if not data:
                     raise ConnectionError("it hung up")
                 self._heard = self._moved = time.monotonic()
