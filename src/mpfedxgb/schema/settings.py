@@ -201,7 +201,7 @@ ALIGN = Table(
         Key("min_rows", integer(1, _MOST_ROWS), 20, "with fewer in common, only the active participant learns which",
             same=True),
         Key("max_rows", integer(1, _MOST_ROWS), None,
-            "longest list of another one to compare with, not twice this one's own", example=10_000),
+            "longest list of another one to compare with", example=10_000),
         Key("n_jobs", integer(1, 1024), None, "threads to compute with here, instead of one per core", example=1),
     ),
     "How the rows in common are found, with align = true.\nThe same at all participants, but for max_rows and n_jobs.",
