@@ -22,8 +22,8 @@ import pandas as pd
 
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.config import TOPOLOGIES
-from mpfedxgb.federation.trial import Trial
 from mpfedxgb.schema.settings import NETWORK
+from mpfedxgb.testing.trial import Trial
 from mpfedxgb.transport.transport import STAR
 from relay import Relay
 

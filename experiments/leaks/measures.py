@@ -17,8 +17,8 @@ from mpfedxgb.boosting.objectives import OBJECTIVES
 from mpfedxgb.party import ACTIVE
 from mpfedxgb.ring.array import unpack_data
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
+from mpfedxgb.tree.nodes import TREE_SHAPE
 from mpfedxgb.tree.paper import STEP_SIZE
-from mpfedxgb.tree.split import TREE_SHAPE
 
 P_2, P_3 = 2, 3
 BITS = {name: o.paper_scale.f_h or 0 for name, o in OBJECTIVES.items() if o.paper_scale is not None}

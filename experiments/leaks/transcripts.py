@@ -26,9 +26,8 @@ from mpfedxgb.party import ACTIVE, COORDINATOR, Party, run_locally
 from mpfedxgb.ring import RingArray, wide
 from mpfedxgb.transport.frame import Frame, decode
 from mpfedxgb.tree import Dummy, Leaf, Split
-from mpfedxgb.tree.nodes import goes_first
+from mpfedxgb.tree.nodes import TREE_SHAPE, goes_first
 from mpfedxgb.tree.paper import COMPARISON, DENOMINATOR, NUMERATOR, P_2
-from mpfedxgb.tree.split import TREE_SHAPE
 
 T = TypeVar("T")
 

@@ -15,8 +15,7 @@ from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join
 from mpfedxgb.boosting.setup import CONTINUED
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json
 from mpfedxgb.errors import MpfedxgbError
-from mpfedxgb.tree.agreement import ROWS_TO_SCORE
-from mpfedxgb.tree.predict import PREDICTION
+from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE
 from support.toy_tables import QUICK, halves, labels, numbers, people
 
 Model = FedXGBClassifier | FedXGBRegressor
@@ -169,8 +168,7 @@ def test_a_model_of_older_rules(fitted: FedXGBClassifier) -> None:
     with pytest.raises(MpfedxgbError, match=told):
         estimator("binary", 1).fit(halves(X), labels(X, "binary"), xgb_model=old)
 
-    scored = estimator("binary", 1).fit(halves(X), labels(X, "binary"))
-    scored.partial_models_ = old
+    scored = FedXGBClassifier.from_parts(old)
     np.testing.assert_array_equal(scored._margins(halves(X)), fitted._margins(halves(X)))
 
 

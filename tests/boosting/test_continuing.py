@@ -13,10 +13,8 @@ from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.boosting.setup import CONTINUED, set_up, state_of_model
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import LocalRun, Party, run_locally
-from mpfedxgb.tree.agreement import ROWS_TO_SCORE
-from mpfedxgb.tree.nodes import Scorer
-from mpfedxgb.tree.predict import PREDICTION, secure_predict
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE, Scorer
+from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE, secure_predict
 from support.small_trainings import Training, training_of
 
 

@@ -9,7 +9,7 @@ import pytest
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import FrameError, MpfedxgbError, PeerFailedError
 from mpfedxgb.federation.scoring import NOT_FOUND
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE
 from support.garbler import GARBLES, IMPATIENT, Place, Session, places
 
 SESSIONS = {

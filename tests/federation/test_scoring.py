@@ -57,11 +57,9 @@ from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, run_role
 from mpfedxgb.party.local import run_role
 from mpfedxgb.ring import kernels
 from mpfedxgb.transport import Kind, MemoryHub
-from mpfedxgb.tree.agreement import ROWS_TO_SCORE
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.nodes import Leaf
-from mpfedxgb.tree.predict import PREDICTION
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE, Leaf
+from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE
 from patience import patience
 from support.toy_tables import QUICK, TELECOM, labels, margins_by_hand, people
 from support.views import Recorder

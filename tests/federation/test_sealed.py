@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +30,10 @@ from mpfedxgb.federation.role import load_model
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.report.html import page_html
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
+from mpfedxgb.tree.nodes import TREE_SHAPE
 from mpfedxgb.tree.predict import PREDICTION
-from mpfedxgb.tree.split import TREE_SHAPE
 from support.pages import parse
-from support.role_processes import make_nursery, place, tables
+from support.role_processes import place, tables
 from support.switchboard import Organisations
 from support.toy_tables import BANK, QUICK, TELECOM, labels
 
@@ -41,13 +41,6 @@ if TYPE_CHECKING:
     from nursery import Nursery
 
 SEALED = {**QUICK, "num_class": 2, "security": "sealed"}
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Return something that starts processes quickly."""
-    with make_nursery() as made:
-        yield made
 
 
 def federation(folder: Path, patch: pytest.MonkeyPatch, **training: Any) -> Organisations:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -592,7 +593,10 @@ def mutations(role: str) -> Iterator[tuple[str, str, str]]:
     yield f"{role} large", "# " + "x" * LARGEST_FILE + "\n" + text, ""
 
 
-MALFORMED = [mutation for role in ROLES for mutation in mutations(role)]
+@cache
+def malformed() -> list[tuple[str, str, str]]:
+    """Return the malformed files of all roles."""
+    return [mutation for role in ROLES for mutation in mutations(role)]
 
 
 class TestMalformed:
@@ -600,12 +604,12 @@ class TestMalformed:
 
     def test_there_are_many(self) -> None:
         """And they are different."""
-        assert len({text for _, text, _ in MALFORMED}) > 1500
+        assert len({text for _, text, _ in malformed()}) > 1500
 
     def test_text(self, tmp_path: Path) -> None:
         """Every mistake is refused with the file and the key, table or line, shortly and in one line."""
         path = tmp_path / "role.toml"
-        for name, text, place in MALFORMED:
+        for name, text, place in malformed():
             path.write_text(text, encoding="utf-8")
             try:
                 RoleSettings.from_toml(path)

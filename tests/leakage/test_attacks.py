@@ -18,8 +18,8 @@ from experiments.leaks import transcripts
 from mpfedxgb.boosting.setup import TABLE_SIZES
 from mpfedxgb.party import ACTIVE, COORDINATOR, Party
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
+from mpfedxgb.tree.nodes import TREE_SHAPE
 from mpfedxgb.tree.paper import FEATURE_INDEX, SPLIT_INDEX, STEP_SIZE
-from mpfedxgb.tree.split import TREE_SHAPE
 from support.small_trainings import training_of
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from mpfedxgb.federation import programs, scoring
 from mpfedxgb.intersection import intersect
 from mpfedxgb.party.ledger import Reveal
 from mpfedxgb.protocols.reveal import OWN_SPLIT
-from mpfedxgb.tree import agreement, leaf, predict, split
+from mpfedxgb.tree import leaf, nodes, predict
 from support import sealed_trainings, small_trainings
 
 PAGE = Path(__file__).parents[2] / "docs" / "what-each-party-sees.md"
@@ -25,13 +25,13 @@ NAMES = [
     train.NUMBER_OF_TREES,
     train.ROUNDS_DONE,
     setup.CONTINUED,
-    split.TREE_SHAPE,
+    nodes.TREE_SHAPE,
     OWN_SPLIT,
     leaf.LEAF_MEMBERSHIP,
     leaf.OWN_PATH,
     sealed_round.EVALUATION_MARGINS,
     predict.PREDICTION,
-    agreement.ROWS_TO_SCORE,
+    predict.ROWS_TO_SCORE,
     programs.KIND_OF_SESSION,
     programs.ID_DIGEST,
     programs.LABEL_COMMITMENT,

@@ -16,12 +16,12 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.party import party as party_module
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring import Ring, RingArray
 from mpfedxgb.ring.prg import Source, Stream, digest
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.tree import predict
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE
 from support.reuse import BYTES, WORDS, Inbox, reused
 from support.sealed_trainings import RESUMED, Memory, sealed_of
 from support.small_scorings import in_chunks, serve

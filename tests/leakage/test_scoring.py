@@ -12,14 +12,13 @@ import pytest
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, COORDINATOR
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring import PACKED, VECTOR, Ring, RingArray
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport.frame import Frame, Kind
-from mpfedxgb.tree.agreement import ROWS_TO_SCORE
-from mpfedxgb.tree.predict import PREDICTION
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE
+from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_views_alike
 from support.received import operation, p_outside_ledger
 from support.small_scorings import KINDS, Run, Scoring, in_chunks, of_everyone, serve

@@ -17,14 +17,14 @@ from mpfedxgb.boosting.setup import ROOM, TABLE_SIZES
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_uniform, p_views_alike
 from support.received import operation, p_outside_ledger, secret_symbols
 from support.sealed_trainings import (

@@ -15,12 +15,12 @@ from mpfedxgb.boosting.active import Active
 from mpfedxgb.boosting.setup import ROOM, TABLE_SIZES
 from mpfedxgb.boosting.train import NUMBER_OF_TREES
 from mpfedxgb.party import ACTIVE, COORDINATOR
-from mpfedxgb.party.keys import Keyring
+from mpfedxgb.party.roster import Keyring
 from mpfedxgb.protocols.reveal import NOBODY, OWN_SPLIT
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_uniform, p_views_alike
 from support.received import operation, p_outside_ledger
 from support.small_trainings import (

@@ -16,11 +16,9 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import DoesNotFitError, FrameError, MpfedxgbError, PeerFailedError
 from mpfedxgb.party import Outcome, Party, run_roles
 from mpfedxgb.party.handshake import check_numbers
-from mpfedxgb.tree.agreement import ROWS_TO_SCORE
-from mpfedxgb.tree.nodes import Scorer
+from mpfedxgb.tree.nodes import TREE_SHAPE, Scorer
 from mpfedxgb.tree.paper import FEATURE_SIZES
-from mpfedxgb.tree.predict import secure_predict
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.predict import ROWS_TO_SCORE, secure_predict
 from patience import patience
 from support.small_trainings import models, training_of
 

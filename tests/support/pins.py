@@ -24,12 +24,12 @@ import numpy.typing as npt
 import pytest
 
 from mpfedxgb import FedXGBClassifier, errors
+from mpfedxgb.atomic import HEX
 from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, secure_train
 from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.boosting.checkpoint import ROUNDS, Checkpoints
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.plain import plain_train
-from mpfedxgb.chain import HEX
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.data.ids import IdRule, Ids

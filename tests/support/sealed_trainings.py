@@ -18,14 +18,14 @@ from mpfedxgb.boosting.setup import TABLE_SIZES
 from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import Party, run_locally
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.prg import digest
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf, Tree
 from mpfedxgb.tree.leaf import OWN_PATH
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE
 from support.small_trainings import (
     ROWS,
     Run,

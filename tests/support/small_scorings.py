@@ -19,13 +19,11 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Table
 from mpfedxgb.federation.scoring import Service, score_batches, take_rows
 from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
-from mpfedxgb.tree.agreement import ROWS_TO_SCORE
-from mpfedxgb.tree.nodes import Scorer
-from mpfedxgb.tree.predict import PREDICTION, secure_predict
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE, Scorer
+from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE, secure_predict
 from patience import patience
 
 ROWS = 157

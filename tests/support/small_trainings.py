@@ -18,12 +18,12 @@ from mpfedxgb.boosting.train import NUMBER_OF_TREES
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.party import ACTIVE, LocalRun, run_locally
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.protocols.reveal import NOBODY, OWN_SPLIT
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf, Split, Tree
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE
 from support.views import Recorder
 
 ROWS, EVAL_ROWS = 41, 13

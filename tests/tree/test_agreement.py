@@ -8,9 +8,8 @@ import pytest
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import LocalRun, Party, Reveal, run_locally
 from mpfedxgb.tree import Leaf
-from mpfedxgb.tree.agreement import ROWS_TO_SCORE, Agreed, agree
-from mpfedxgb.tree.nodes import Outline, Scorer
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE, Outline, Scorer
+from mpfedxgb.tree.predict import ROWS_TO_SCORE, Agreed, agree
 from support.whole_trees import WholeTree, random_tables, random_tree, shared_views
 
 

@@ -15,8 +15,8 @@ from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.tree import GrownLeaf, GrownSplit, GrownTree, Round, TreeRules
 from mpfedxgb.tree.grow import grow
 from mpfedxgb.tree.level import FeatureIndex, Level
+from mpfedxgb.tree.nodes import TREE_SHAPE
 from mpfedxgb.tree.paper import index_features
-from mpfedxgb.tree.split import TREE_SHAPE
 from support.row_vectors import as_secret
 from support.small_trees import (
     WIDE,

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from mpfedxgb.data import Table
 from mpfedxgb.party import ACTIVE, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.tree import Leaf, Split, predict
-from mpfedxgb.tree.agreement import ROWS_TO_SCORE
-from mpfedxgb.tree.nodes import Scorer
-from mpfedxgb.tree.predict import PREDICTION, secure_predict
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.nodes import TREE_SHAPE, Scorer
+from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE, secure_predict
 from support.evaluation import SEEDS
 from support.property_tests import examples
 from support.whole_trees import WholeTree, random_tables, random_tree, shared_views

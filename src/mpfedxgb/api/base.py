@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -43,7 +43,6 @@ from mpfedxgb.api.tables import (
 from mpfedxgb.api.training import TrainingJob, check_same_start, forecast_tables, go_on, train_here
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks
-from mpfedxgb.boosting.forecast import Forecast
 from mpfedxgb.boosting.join import column_importance, feature_importance, join
 from mpfedxgb.boosting.metrics import OwnMetric, limited_to, read_range
 from mpfedxgb.boosting.model import PartialModel
@@ -51,8 +50,9 @@ from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.config import Link, Resources, SessionSettings, link_of
+from mpfedxgb.costs.forecast import Forecast
 from mpfedxgb.data.table import Table, is_arrow
-from mpfedxgb.errors import DataError
+from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord
@@ -435,14 +435,42 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
 
     def load_model(self, folder: str | Path) -> Self:
         """Read all participants' files from a folder; the estimator can predict afterwards."""
-        models = load_models(Path(folder))
+        self._take(load_models(Path(folder)))
+        return self
+
+    @classmethod
+    def from_parts(
+        cls, parts: Sequence[PartialModel], cut_points: Mapping[str, Mapping[str, Any]] | None = None, **params: Any
+    ) -> Self:
+        """Return a fitted estimator of all participants' parts of a model, for example of a federation's models.
+
+        Further arguments are the estimator's parameters, as in the constructor.
+
+        Parameters
+        ----------
+        parts : sequence of PartialModel
+            In any order; those that are not of one model are refused.
+        cut_points : dict or None
+            The attribute `cut_points_`: per participant, column -> sorted bin edges, if they are known.
+        """
+        estimator, models = cls(**params), list(parts)
+        if not all(isinstance(model, PartialModel) for model in models):
+            kinds = ", ".join(sorted({type(model).__name__ for model in models}))
+            raise SettingsError(f"parts holds {kinds}; give the PartialModel of each participant")
+        join(models)  # refuses parts that are not of one model, and too few or too many
+        estimator._take(sorted(models, key=lambda model: model.participant))
+        if cut_points is not None:
+            estimator.cut_points_ = {name: dict(of_columns) for name, of_columns in cut_points.items()}
+        return estimator
+
+    def _take(self, models: list[PartialModel]) -> None:
+        """Become an estimator that was fitted to these parts of one model."""
         with all_or_nothing(self):
             for name in [name for name in vars(self) if name.endswith("_")]:  # nothing of an earlier fit remains
                 delattr(self, name)
             self.partial_models_ = models
             self.n_features_in_ = sum(len(model.features) for model in models)
             self._loaded(models[0])
-        return self
 
     def _loaded(self, active: PartialModel) -> None:
         """Take over what a loaded model says of the labels."""

@@ -29,7 +29,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import CheckpointError, FrameError, HandshakeError, RefusedError, UserError
 from mpfedxgb.federation.alignment import Terms, Tools, agree_on_terms, find_all_common, let_all_keep
 from mpfedxgb.federation.scoring import Service, score_batches
-from mpfedxgb.federation.stopping import ignore_stops
+from mpfedxgb.federation.session import ignore_stops
 from mpfedxgb.intersection.group import pass_keys_on
 from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.handshake import COMMITMENT_BYTES, MOST_ROWS, check_numbers

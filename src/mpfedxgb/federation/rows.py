@@ -28,9 +28,8 @@ from mpfedxgb.boosting.model import Feature
 from mpfedxgb.boosting.objective import Floats, Origin
 from mpfedxgb.boosting.objectives import for_classes
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.data.files import read_table, with_kinds
+from mpfedxgb.data.files import ParquetRows, is_parquet, read_table, with_kinds
 from mpfedxgb.data.ids import Ids, id_as_column, sort_by_id
-from mpfedxgb.data.parquet import ParquetRows, is_parquet
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError, WorkersError
 from mpfedxgb.federation.settings import RoleSettings

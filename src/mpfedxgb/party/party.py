@@ -18,9 +18,8 @@ import numpy.typing as npt
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import FrameError
 from mpfedxgb.party.communicator import AROUND_BYTES, Array, Communicator
-from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.ledger import Ledger
-from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Keyring, Roster
 from mpfedxgb.ring.array import RingArray, unpack_data
 from mpfedxgb.ring.prg import Source, draw
 from mpfedxgb.ring.ring import BIT, Ring, Shape

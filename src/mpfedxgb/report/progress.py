@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from mpfedxgb.boosting.callbacks import RoundReport
-from mpfedxgb.boosting.forecast import Forecast
+from mpfedxgb.costs.forecast import Forecast
+from mpfedxgb.units import bytes_text
 
 
 class Watcher(Protocol):
@@ -54,7 +55,7 @@ class ProgressBar:
         metric = "  ".join(
             f"{name} {values[-1]:.5f}" for names in report.metrics.values() for name, values in names.items()
         )
-        cost = f"{report.communication_rounds} rounds, {report.bytes_sent / 1e6:.1f} MB"
+        cost = f"{report.communication_rounds} rounds, {bytes_text(report.bytes_sent)}"
         self._progress.update(self._task, advance=1, metric=metric, cost=cost)
 
     def on_forecast(self, make: Callable[[], Forecast | None]) -> None:

@@ -19,12 +19,10 @@ from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.transport.frame import Kind
 from mpfedxgb.tree import Leaf, Split
-from mpfedxgb.tree.agreement import ROWS_TO_SCORE
 from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH
-from mpfedxgb.tree.nodes import Scorer
+from mpfedxgb.tree.nodes import TREE_SHAPE, Scorer
 from mpfedxgb.tree.paper import COMPARISON, DENOMINATOR, FEATURE_INDEX, FEATURE_SIZES, NUMERATOR, SPLIT_INDEX, STEP_SIZE
-from mpfedxgb.tree.predict import PREDICTION, secure_predict
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE, secure_predict
 from support.chance import THRESHOLD, joint, p_uniform
 from support.received import operation, secret_symbols, witnessed
 from support.small_trainings import (

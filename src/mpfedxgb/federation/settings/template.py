@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mpfedxgb.boosting.params import STRICT
-from mpfedxgb.federation.samples import ID, LABEL
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.schema.kinds import REQUIRED
 from mpfedxgb.schema.settings import TABLES, Key, Table
 from mpfedxgb.transport.transport import MESH, STAR, Address
+
+ID, LABEL = "customer_id", "defaulted"
+"""Columns of the sample tables that a new federation begins with."""
 
 TRAINING: dict[str, Any] = {
     "objective": "binary:logistic",
