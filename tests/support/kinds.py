@@ -58,6 +58,7 @@ KIND_OF = {
     "test_commands_in_documents.py": PROCESS,
     "test_distribution.py": PROCESS,
     "test_fuzz.py": EXHAUSTIVE,
+    "test_generated.py": PROCESS,
     "test_mutants.py": PROCESS,
     "test_patience.py": PROCESS,
     "test_pictures.py": PROCESS,
