@@ -217,7 +217,7 @@ LABEL = Table(
             example=["logloss", "auc"], sample=True),
         Key("weight", TEXT, None, "column of row weights; needs weighted = true", example="weight"),
         Key("early_stopping_rounds", integer(1, 1_000_000), None,
-            "boosting rounds without progress to bear; needs may_stop_early = true", example=10),
+            "boosting rounds without progress; needs may_stop_early = true", example=10),
         Key("base_score", number(-_LARGEST_BASE, _LARGEST_BASE, above=True), None,
             "the prediction to start from, instead of the labels' mean", example=0.5),
     ),
