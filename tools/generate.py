@@ -38,7 +38,8 @@ class Generated(NamedTuple):
         _, end, tail = rest.partition(self.end or END[suffix])
         if not begin or not end:
             raise ValueError(f"{self.path} has no place for {self.name!r}; it begins with {self.begin or mark!r}")
-        return "".join([head, begin, *(f"{line}\n" for line in self.lines()), end, tail])
+        apart = [""] if suffix == ".md" else []  # a table stands by itself, also beside a mark
+        return "".join([head, begin, *(f"{line}\n" for line in [*apart, *self.lines(), *apart]), end, tail])
 
 
 def shared_fields() -> Iterator[str]:

@@ -45,7 +45,7 @@ class TestRefused:
             ("regression", {"objective": "reg:pseudohubererror"}, "reg:pseudohubererror' is not covered"),
             ("counts", {"objective": "count:poisson"}, "use binary:logistic or reg:squarederror, or security='strict'"),
             ("regression", {"objective": lambda y, m: (m - y, 1 + 0 * m)}, "a callable objective is not covered"),
-            ("regression", {"reg_lambda": 0.0}, "reg_lambda=0 does not go with security='sealed'"),
+            ("regression", {"reg_lambda": 0.0}, "reg_lambda=0.0 does not go with security='sealed'"),
             ("regression", {"early_stopping_rounds": 2}, "needs an eval_set"),
         ],
     )

@@ -76,7 +76,7 @@ def test_a_file_to_evaluate_on_that_is_trained_on(shell: Shell, table: Path, tmp
     ("options", "told"),
     [
         (("--objective", "count:poisson"), "'count:poisson' is not covered by security='sealed'"),
-        (("--reg-lambda", 0), "reg_lambda=0 does not go with security='sealed'"),
+        (("--reg-lambda", 0), "reg_lambda=0.0 does not go with security='sealed'"),
     ],
 )
 def test_what_simulate_refuses(
@@ -114,7 +114,7 @@ def test_doctor_and_settings(shell: Shell, tmp_path: Path) -> None:
         assert RoleSettings.from_toml(path).training.is_sealed
     settings = folder / "bank" / "bank.toml"
     (line,) = (line for line in settings.read_text().splitlines() if line.startswith("security"))
-    assert '"sealed" tells nobody anything of a training row' in line
+    assert '"sealed" shows nobody anything of a training row' in line
     shell.run("doctor", settings)
     assert "training rows" not in shell.out
     train, evaluate = (pd.read_csv(settings.parent / f"{name}.csv") for name in ("train", "evaluate"))
