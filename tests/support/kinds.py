@@ -59,10 +59,7 @@ KIND_OF = {
     "test_distribution.py": PROCESS,
     "test_fuzz.py": EXHAUSTIVE,
     "test_generated.py": PROCESS,
-<<<<<<< HEAD
     "test_units.py": UNIT,
-=======
->>>>>>> schema
     "test_mutants.py": PROCESS,
     "test_patience.py": PROCESS,
     "test_pictures.py": PROCESS,
