@@ -86,7 +86,7 @@ def test_the_section_has_the_whole_ledger_and_the_bytes() -> None:
     rows = [[cell.text for cell in row.inside] for row in page.all("tr")][1:]
     listed = [(name, to, int(values)) for name, receivers, values in rows for to in receivers.split(", ")]
     assert listed == [(r.name, r.receiver, r.count) for r in told.ledger]
-    assert "12.0 MB left (12.0 MB to telecom, 1.0 kB to dealer)" in page.words()
+    assert "12.00 MB left (12.00 MB to telecom, 1.00 kB to dealer)" in page.words()
     assert "6.0 MB arrived (6.0 MB from dealer)" in page.words()
 
 
