@@ -34,8 +34,8 @@ from mpfedxgb.party import Meter, Party
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.handshake import shake_hands
 from mpfedxgb.transport import Kind, Transport, encode
-from mpfedxgb.transport.grpc import Endpoints, connect
-from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.tls import Endpoints, connect
+from mpfedxgb.transport.tls.identity import Identity
 from patience import patience
 from support.commands import Shell
 from support.loopback import reserved_ports

@@ -72,6 +72,8 @@ KIND_OF = {
     "testing": UNIT,
     "transport": PROCESS,
     "transport/test_frame.py": UNIT,
+    "transport/test_hostile_frames.py": UNIT,
+    "transport/tls/test_stream.py": UNIT,
     "transport/test_memory.py": UNIT,
     "tree": UNIT,
     "tree/paper/test_leaf_weight.py": EXHAUSTIVE,

@@ -32,6 +32,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 from mpfedxgb.atomic import PRIVATE, lock_file, write_file
@@ -47,6 +48,7 @@ from mpfedxgb.errors import (
     PeerFinishedError,
     PeerTimeoutError,
     StoppedError,
+    may_stop_in,
     own_reason,
 )
 from mpfedxgb.federation.record import AttemptRecord
@@ -334,8 +336,10 @@ class _Main:
     due: str = ""
     """That reason, once the error is to be raised again."""
 
-    def on_wakeup(self, number: int, frame: object) -> None:
-        """Handle a nudge."""
+    def on_wakeup(self, number: int, frame: FrameType | None) -> None:
+        """Handle a nudge, or leave it to a later one."""
+        if self.due and not may_stop_in(frame):
+            return
         self.awake = True
         reason, self.due = self.due, ""
         if reason:
@@ -351,13 +355,16 @@ def stopping_on_signals(to_the_end: bool = False) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is _stop:
         yield  # nothing to do, or done already around this
         return
-    main = _Main()
+    main = _main
     handlers = dict.fromkeys(_STOPS, _stop) | {_NUDGE: main.on_wakeup}
     with _hearing(main):
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
+            if main.due:
+                raise StoppedError(main.due)
         finally:
+            main.due = ""
             for number, handler in before.items():
                 if not (to_the_end and signal.getsignal(number) is signal.SIG_IGN):
                     signal.signal(number, handler)
@@ -371,10 +378,17 @@ def ignore_stops() -> None:
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is _stop:
         for number in _STOPS:
             signal.signal(number, signal.SIG_IGN)
+        _main.due = ""
 
 
-def _stop(number: int, frame: object) -> None:
-    raise StoppedError(f"stopped by {signal.Signals(number).name}")
+_main = _Main()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    reason = f"stopped by {signal.Signals(number).name}"
+    if may_stop_in(frame):
+        raise StoppedError(reason)
+    _main.due = reason  # until a nudge finds the main thread elsewhere
 
 
 @contextmanager

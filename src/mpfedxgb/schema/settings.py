@@ -117,7 +117,7 @@ NETWORK = Table(
         Key("connect_timeout", number(0.0, 1e6, above=True), 300.0, "seconds to wait for peers at the start"),
         Key("reconnect", FLAG, False, "wait for a peer that was lost, and go on"),
         Key("max_frame_mb", integer(1, 65_536), 1024, "largest message that is accepted"),
-        Key("transport", TEXT, "grpc", "grpc between organisations, mpi within one cluster"),
+        Key("transport", TEXT, "tls", "tls between organisations, mpi within one cluster"),
     ),
     "{who} listen.",
 )
