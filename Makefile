@@ -34,7 +34,7 @@ SITE := build/site-tools
 PINNED := pyproject.toml --quiet --upgrade --universal --generate-hashes --no-annotate --custom-compile-command "make constraints"
 
 .PHONY: setup demo test coverage mutants check bench yardstick parity fuzz reproduce leaks
-.PHONY: constraints oldest wire dist docs notebooks clean
+.PHONY: constraints oldest generate wire dist docs notebooks clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 
@@ -114,6 +114,9 @@ $(SITE)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(SITE)
 	$(call installed,$(SITE)/bin/python,docs,$(CONSTRAINTS:.txt=-docs.txt))
 	@touch $@
+
+generate: $(STAMP)  ## write the tables of docs that are made of declarations in the code: the ledger's, from party/entries.py
+	$(BIN)/python docs/site/generate.py
 
 wire:  ## generate the code for wire.proto, with the oldest supported protobuf's compiler
 	$(PYTHON) -m venv --clear build/protoc

@@ -20,13 +20,14 @@ from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
-from mpfedxgb.tree.paper import MU, STEP_SIZE, steps_needed, steps_of
+from mpfedxgb.tree.paper import MU, steps_needed, steps_of
 
 RATIO = 1e-14
 """a epsilon / b in the paper's worst case: 10^8 rows, all wrong, epsilon = 10^-6."""
@@ -84,7 +85,7 @@ def _train(X: pd.DataFrame, y: Labels, params: TrainParams) -> tuple[Joined, lis
     seen: list[RingArray] = []
 
     def watch(name: str, value: Any) -> None:
-        if name == STEP_SIZE and isinstance(value, RingArray):
+        if name == Entry.STEP_SIZE and isinstance(value, RingArray):
             seen.append(value)
 
     def program(party: Party, data: TrainData | None) -> TrainResult | None:

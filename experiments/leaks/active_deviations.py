@@ -16,12 +16,12 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.scales import plan
 from mpfedxgb.data.candidates import Bits
 from mpfedxgb.party import Party
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.protocols.storage import LocalRows
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.array import pack, unpack_data
 from mpfedxgb.tree import Dummy, Leaf, Tree
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 
 Cuts = Sequence[Sequence[Sequence[int]]]
 """Cuts of one column, tree by tree and level by level; cut c has the bins up to c on one side."""
@@ -101,7 +101,7 @@ class SeenLeaves:
         """Note down what a strict training reveals to P_1 anyway, leaves in the order in which they close."""
 
         def look(name: str, value: Any) -> None:
-            if name == LEAF_MEMBERSHIP and isinstance(value, RingArray):
+            if name == Entry.LEAF_MEMBERSHIP and isinstance(value, RingArray):
                 self.trees.append(unpack_data(value.data, self.rows) == 1)
 
         party.on_reveal = look

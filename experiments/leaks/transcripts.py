@@ -23,12 +23,12 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table
 from mpfedxgb.party import ACTIVE, COORDINATOR, Party, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.ring import RingArray, wide
 from mpfedxgb.transport.frame import Frame, decode
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.nodes import goes_first
-from mpfedxgb.tree.paper import COMPARISON, DENOMINATOR, NUMERATOR, P_2
-from mpfedxgb.tree.split import TREE_SHAPE
+from mpfedxgb.tree.paper import P_2
 
 T = TypeVar("T")
 
@@ -242,7 +242,7 @@ def brackets(seen: Transcript, sizes: Sequence[int], params: TrainParams) -> Bra
     Of a strict transcript, which has no outcome, the masked answers and numbers stand in for what is missing.
     """
     signs, numbers = _outcomes(seen, params.is_paper), _numbers(seen, params.is_paper)
-    shape = iter([] if params.is_paper else seen.values(TREE_SHAPE))
+    shape = iter([] if params.is_paper else seen.values(Entry.TREE_SHAPE))
     out = Brackets([], [])
     for t in range(params.n_estimators):
         count, level, closed = 1, [0], []
@@ -274,7 +274,7 @@ def _outcomes(seen: Transcript, is_paper: bool) -> Iterator[int]:
     """Yield the signs of all fractions in order; of a strict transcript, masked bits as if they were signs."""
     if not is_paper:
         return iter([1 - 2 * bit for bit in seen.masked_bits])
-    told = seen.values(COMPARISON)
+    told = seen.values(Entry.COMPARISON)
     if seen.role == ACTIVE:
         told = told[1::2]  # after P_2's word, what P_1 tells everyone
     return chain.from_iterable(array.ravel().tolist() for array in told)
@@ -286,7 +286,7 @@ def _numbers(seen: Transcript, is_paper: bool) -> Iterator[int | None]:
         return iter(seen.masked_numbers)
     if seen.role not in (ACTIVE, P_2):  # nothing is restored at the others
         return repeat(None)
-    values = seen.values(DENOMINATOR if seen.role == ACTIVE else NUMERATOR)
+    values = seen.values(Entry.DENOMINATOR if seen.role == ACTIVE else Entry.NUMERATOR)
     return iter([int(value) for array in values for value in array.ravel()])
 
 

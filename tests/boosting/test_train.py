@@ -15,8 +15,8 @@ from mpfedxgb.boosting.callbacks import Callbacks, State
 from mpfedxgb.boosting.join import JoinedTree
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
+from mpfedxgb.party.entries import Entry
 from support.small_trainings import Training, training_of
 
 
@@ -142,7 +142,7 @@ def test_early_stopping_ends_all_roles() -> None:
         assert len(other.model.trees) == rounds
         assert (other.metrics, other.best_iteration, other.model.best_iteration) == ({}, None, None)
     for ledger in run.ledgers:
-        told = {entry.receiver: entry.count for entry in ledger if entry.name == NUMBER_OF_TREES}
+        told = {entry.receiver: entry.count for entry in ledger if entry.name == Entry.NUMBER_OF_TREES}
         assert told == {"participants": rounds, "coordinator": rounds}
 
 
@@ -157,7 +157,7 @@ def test_a_callback_stops_where_the_parameters_allow_it(may_stop: bool) -> None:
     )
     run = train(training)
     assert rounds_of(run, training) == (1 if may_stop else 3)
-    assert any(entry.name == NUMBER_OF_TREES for entry in run.ledgers[0]) == may_stop
+    assert any(entry.name == Entry.NUMBER_OF_TREES for entry in run.ledgers[0]) == may_stop
 
 
 # States
@@ -198,7 +198,7 @@ def test_it_goes_on_after_the_last_round_that_all_participants_have(kind: str) -
         texts = [text for text in trained.progress if not text.startswith("level")]
         assert texts[:2] == ["going on after round 1", f"round 2 of {training.params.n_estimators}"]
     for ledger in again.ledgers:
-        assert {entry.count for entry in ledger if entry.name == ROUNDS_DONE} == {6}
+        assert {entry.count for entry in ledger if entry.name == Entry.ROUNDS_DONE} == {6}
 
 
 @pytest.mark.parametrize("kind", ["binary", "early stopping"])

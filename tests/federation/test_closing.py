@@ -16,6 +16,7 @@ from mpfedxgb.errors import FederationError, MissingPeerError, StoppedError
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.programs import Finished
 from mpfedxgb.party import Party
+from mpfedxgb.party.entries import Entry
 from support.switchboard import Organisations
 
 
@@ -59,8 +60,8 @@ def lose_at_end(patch: pytest.MonkeyPatch, name: str, first: bool, after: bool) 
     """Lose a role before or after it tells the others of its last round, or of its model."""
     plain = Party.tell_everyone
 
-    def tell(self: Party, what: str, mine: Any, shape: tuple[int, ...] = (1,)) -> Any:
-        here = what == "last round kept, model written" and self.name == name and (mine == [1]) == first
+    def tell(self: Party, what: Entry, mine: Any, shape: tuple[int, ...] = (1,)) -> Any:
+        here = what == Entry.KEPT_AT_THE_END and self.name == name and (mine == [1]) == first
         if here and not after:
             raise LostError
         told = plain(self, what, mine, shape)

@@ -21,8 +21,8 @@ from mpfedxgb.boosting.sampling import label_commitment, label_salt
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.programs import LABEL_COMMITMENT
 from mpfedxgb.federation.record import read_record
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.transport.frame import Kind
 from support.switchboard import Organisations
 from support.views import Recorder
@@ -214,7 +214,7 @@ def test_a_commitment_hides_labels_and_can_be_shown(tmp_path: Path, monkeypatch:
         frame
         for receiver in (0, 2)
         for frame in recorder.links[1, receiver]
-        if LABEL_COMMITMENT in frame.label and frame.kind in (Kind.DATA, Kind.ANNOUNCE)
+        if Entry.LABEL_COMMITMENT in frame.label and frame.kind in (Kind.DATA, Kind.ANNOUNCE)
     ]
     assert [sum(a.nbytes for a in frame.arrays) for frame in told] == [32] * 4
     (commitment,) = {frame.arrays[0].tobytes() for frame in told}

@@ -11,12 +11,11 @@ import pytest
 
 from mpfedxgb import reference
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
-from mpfedxgb.protocols.reveal import OWN_SPLIT
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.tree import GrownLeaf, GrownSplit, GrownTree, Round, TreeRules
 from mpfedxgb.tree.grow import grow
 from mpfedxgb.tree.level import FeatureIndex, Level
 from mpfedxgb.tree.paper import index_features
-from mpfedxgb.tree.split import TREE_SHAPE
 from support.row_vectors import as_secret
 from support.small_trees import (
     WIDE,
@@ -189,7 +188,7 @@ def test_nothing_to_split_by(is_paper: bool) -> None:
         assert [tree.nodes for tree in view.trees] == [[GrownLeaf(k)] for k in range(TREES)]
         assert view.progress == []
     assert {meter.total("grow").rounds for meter in run.meters} == {0}
-    assert {entry.name for entry in run.ledgers[ACTIVE]}.isdisjoint({TREE_SHAPE, OWN_SPLIT})
+    assert {entry.name for entry in run.ledgers[ACTIVE]}.isdisjoint({Entry.TREE_SHAPE, Entry.OWN_SPLIT})
     totals = run.results[ACTIVE].totals
     assert (totals is None) != is_paper
     assert totals is None or totals.tolist() == gh.sum(axis=2).tolist()

@@ -32,6 +32,7 @@ from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.federation.stopping import ignore_stops
 from mpfedxgb.intersection.group import pass_keys_on
 from mpfedxgb.intersection.intersect import Marks
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import COMMITMENT_BYTES, MOST_ROWS, check_numbers
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -41,9 +42,6 @@ from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
 
-KIND_OF_SESSION = "kind of session"
-LABEL_COMMITMENT = "salted commitment to the labels"
-ID_DIGEST = "salted digest of the row ids"
 TRAINING, SCORING, ALIGNING = 1, 2, 3
 KINDS = {TRAINING: "training", SCORING: "scoring", ALIGNING: "aligning"}
 
@@ -132,7 +130,7 @@ def _row_blocks(cluster: Cluster | None, storage: Storage) -> RowBlocks:
 
 def _agree_on_kind(party: Party, mine: int) -> int:
     """Return the kind of session that the active participant has begun; raise if this participant wants another."""
-    kind = int(party.broadcast(KIND_OF_SESSION, [mine])[0])
+    kind = int(party.broadcast(Entry.KIND_OF_SESSION, [mine])[0])
     if kind not in KINDS:
         raise FrameError(f"{party.roster.name(ACTIVE)} began a session of an unknown kind")
     if mine and kind != mine:
@@ -156,7 +154,7 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
     """
     party.step("align")
     active = party.roster.name(ACTIVE)
-    party.record(ID_DIGEST, ACTIVE, len(party.others) * 2)
+    party.record(Entry.ID_DIGEST, ACTIVE, len(party.others) * 2)
     if party.is_coordinator:
         return
     party.count(rounds=1, hops=2)
@@ -169,7 +167,7 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
     counts, digests = _digests(ids, salt_bytes)
     for m in party.others:
         forms = ((counts.dtype, counts.shape), (digests.dtype, digests.shape))
-        arrays = party.receive_bytes(m, *forms, name=ID_DIGEST)
+        arrays = party.receive_bytes(m, *forms, name=Entry.ID_DIGEST)
         check_numbers(party, m, arrays[0].tolist(), *(("rows", 0, MOST_ROWS),) * 2)
         for i, what in enumerate(("training", "evaluation")):
             if (arrays[1][i] != digests[i]).any() or arrays[0][i] != counts[i]:
@@ -187,7 +185,7 @@ def commit_to_labels(party: Party, commitment: bytes | None, progress: Progress)
     """
     assert party.is_active == (commitment is not None), "P_1 alone has labels"
     mine = np.frombuffer(commitment or bytes(COMMITMENT_BYTES), np.int64)
-    told = party.broadcast(LABEL_COMMITMENT, mine).tobytes()
+    told = party.broadcast(Entry.LABEL_COMMITMENT, mine).tobytes()
     party.keys.commit(told)
     if not progress.fits(told.hex()):
         raise RefusedError(
@@ -293,7 +291,6 @@ def data_digest(tables: Sequence[Table], numbers: Sequence[npt.NDArray[Any] | No
     return state.hexdigest()
 
 
-KEPT_AT_THE_END = "last round kept, model written"
 _ROUND_KEPT, _MODEL_WRITTEN = 1, 2
 _NAME = "finished.json"
 
@@ -308,10 +305,10 @@ def close_training(party: Party, write_model: Callable[[], object] | None) -> No
     finds the others waiting too, unless they have heard (2) from all, this one included: then it has its model and the
     note, and needs nobody. Rounds: 2. Reveals: KEPT_AT_THE_END to everyone.
     """
-    party.tell_everyone(KEPT_AT_THE_END, None if party.is_coordinator else [_ROUND_KEPT])
+    party.tell_everyone(Entry.KEPT_AT_THE_END, None if party.is_coordinator else [_ROUND_KEPT])
     if write_model is not None:
         write_model()
-    party.tell_everyone(KEPT_AT_THE_END, None if party.is_coordinator else [_MODEL_WRITTEN])
+    party.tell_everyone(Entry.KEPT_AT_THE_END, None if party.is_coordinator else [_MODEL_WRITTEN])
 
 
 class Finished:

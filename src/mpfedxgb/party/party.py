@@ -18,6 +18,7 @@ import numpy.typing as npt
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import FrameError
 from mpfedxgb.party.communicator import AROUND_BYTES, Array, Communicator
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
@@ -301,11 +302,11 @@ class Party:
         """Write down how a tournament is played."""
         self.meter.plans[tournament] = plan
 
-    def record(self, name: str, receiver: int, count: int) -> None:
+    def record(self, name: Entry, receiver: int, count: int) -> None:
         """Write on the ledger that `count` values become known to a role, or to ALL participants."""
         self.ledger.record(name, "participants" if receiver == ALL else self.roster.name(receiver), count)
 
-    def announce(self, name: str, values: npt.ArrayLike | None, shape: Shape | None = None) -> npt.NDArray[np.int64]:
+    def announce(self, name: Entry, values: npt.ArrayLike | None, shape: Shape | None = None) -> npt.NDArray[np.int64]:
         """Tell the coordinator a public value that all participants know already, and return it.
 
         The coordinator insists on the `shape` if it knows which it has to have, as it nearly always does.
@@ -325,7 +326,7 @@ class Party:
         self.on_reveal(name, public)
         return public
 
-    def tell(self, sender: int, receiver: int, name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def tell(self, sender: int, receiver: int, name: Entry, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return numbers that one participant tells another, at the receiver; what was passed, at the other roles.
 
         One of the two is the active participant, or they are the coordinator and a participant. All roles pass an array
@@ -344,7 +345,7 @@ class Party:
             self.on_reveal(name, numbers)
         return numbers
 
-    def broadcast(self, name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def broadcast(self, name: Entry, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return a public value that only the active participant has so far (the others' is ignored).
 
         Rounds: 1. Sent: the value by the active participant. Reveals: `name` to everyone.
@@ -362,7 +363,7 @@ class Party:
         self.ledger.record(name, "participants", public.size)
         return public
 
-    def tell_everyone(self, name: str, mine: npt.ArrayLike | None, shape: Shape = (1,)) -> npt.NDArray[np.int64]:
+    def tell_everyone(self, name: Entry, mine: npt.ArrayLike | None, shape: Shape = (1,)) -> npt.NDArray[np.int64]:
         """Return the public numbers of every participant, (M, *shape): each tells its own, the coordinator listens.
 
         All roles know the `shape` of what each has to tell, and take no other. In a star, an auxiliary makes sure that

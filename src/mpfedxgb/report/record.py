@@ -10,12 +10,11 @@ from typing import Any
 from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.boosting.params import SEALED, UNPROTECTED
-from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.config import Link, SessionSettings
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts, Meter
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.tree.split import TREE_SHAPE
 
 NOTHING_PROTECTED = (
     'NOTHING WAS PROTECTED: security="none" computes in the open, from all participants\' tables in one process; '
@@ -155,7 +154,7 @@ class RunRecord:
 def is_unjudged(params: Mapping[str, Any], ledger: Iterable[Reveal]) -> bool:
     """Return whether trees grew in a sealed training of which nobody knows a metric: nothing was evaluated."""
     names = {reveal.name for reveal in ledger}
-    return params.get("security") == SEALED and TREE_SHAPE in names and EVALUATION_MARGINS not in names
+    return params.get("security") == SEALED and Entry.TREE_SHAPE in names and Entry.EVALUATION_MARGINS not in names
 
 
 def _traffic(roles: Mapping[str, Counts]) -> list[str]:

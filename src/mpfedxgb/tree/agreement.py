@@ -8,13 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.errors import FrameError, UserError
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import MOST_LEAVES, MOST_ROWS, MOST_TREES, check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.tree.nodes import Outline, Scorer, outline
-from mpfedxgb.tree.split import TREE_SHAPE
-
-ROWS_TO_SCORE = "rows to score and trees in use"
 
 _SIZES = (
     ("rows to score", 0, MOST_ROWS),
@@ -45,8 +43,8 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     if scorer is not None:
         mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds]
         mine += [int(scorer.holds_shares), int(scorer.takes_all)]
-    told = party.tell_everyone(ROWS_TO_SCORE, mine, (len(_SIZES),))
-    check_told(party, ROWS_TO_SCORE, told, *_SIZES)
+    told = party.tell_everyone(Entry.ROWS_TO_SCORE, mine, (len(_SIZES),))
+    check_told(party, Entry.ROWS_TO_SCORE, told, *_SIZES)
     rows, trees, limits, shared, takes_all = told.T
     if len(set(rows)) > 1:
         counts = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, rows, strict=True))
@@ -64,7 +62,7 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     if scorer is not None:
         outlines = [outline(tree, i % classes, party.role) for i, tree in enumerate(scorer.trees[:limit])]
         numbers = [_to_numbers(o, party.roster.size) for o in outlines]
-    public = party.tell_everyone(TREE_SHAPE, numbers, (limit, 2 + party.roster.size))
+    public = party.tell_everyone(Entry.TREE_SHAPE, numbers, (limit, 2 + party.roster.size))
     if (public != public[0]).any():
         raise UserError(_OTHER_TREES)
     _check_outlines(party, public[0], classes)

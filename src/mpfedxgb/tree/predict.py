@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.bits import Bit, BitProduct, shares_of_bit_products
@@ -26,10 +27,6 @@ from mpfedxgb.ring.array import RingArray, pack, unpack
 from mpfedxgb.ring.ring import PACKED, VECTOR
 from mpfedxgb.tree.agreement import agree
 from mpfedxgb.tree.nodes import Outline, Scorer, Used
-
-PREDICTION = "prediction of a row, at most all its leaves"
-"""One 64-bit number per row and class. Whatever the active participant brings as leaf weights is summed: with weights
-that it chose for that, the number says which leaf of every tree the row is in."""
 
 CHUNK_ELEMENTS = 1 << 19
 """Rows times leaves of one batch: its arrays of 4 MB each stay in the cache."""
@@ -106,7 +103,7 @@ def predict_prepared(party: Party, ready: Prepared, scorer: Scorer | None, rows:
     if ready.weights is None:
         return np.repeat(ready.alone[:, None], rows, axis=1) if party.is_active else None
     with party.phase("predict"):
-        sums = predict_rows(party, scorer, ready.used, ready.weights, ready.classes, rows, PREDICTION)
+        sums = predict_rows(party, scorer, ready.used, ready.weights, ready.classes, rows, Entry.PREDICTION)
     return None if sums is None else sums + ready.alone[:, None]
 
 
@@ -126,7 +123,7 @@ def _share_kept_shares(party: Party, scorer: Scorer | None, used: Used) -> Secre
 
 
 def predict_rows(
-    party: Party, scorer: Scorer | None, used: Used, weights: Secret, classes: int, rows: int, name: str
+    party: Party, scorer: Scorer | None, used: Used, weights: Secret, classes: int, rows: int, name: Entry
 ) -> npt.NDArray[np.int64] | None:
     """Return the sums of secret leaf weights per class and row to the active participant, chunk by chunk.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -23,9 +24,6 @@ from mpfedxgb.tree.nodes import GrownTree
 
 Chosen = tuple[int, int]
 """Owner of a split and, at the owner, its candidate."""
-
-TREE_SHAPE = "tree shape and split owners"
-"""Ledger name of what everyone learns of a split."""
 
 
 def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rules: TreeRules, depth: int) -> Opened:
@@ -50,7 +48,7 @@ def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rule
     candidates = gains(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
     winner = winning_tags(party, candidates, _planned(party, candidates, n).stages)
     with party.phase("open split"):
-        return open_tags(party, tags, winner, TREE_SHAPE)  # 19-20
+        return open_tags(party, tags, winner, Entry.TREE_SHAPE)  # 19-20
 
 
 def _planned(party: Party, candidates: Fractions, nodes: int) -> Plan:

@@ -15,19 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.party import ACTIVE, COORDINATOR, Counts, LocalRun, Party, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.protocols import Secret, share
 from mpfedxgb.ring import RingArray, wide
-from mpfedxgb.tree.paper import (
-    BEST,
-    COMPARISON,
-    DENOMINATOR,
-    NUMERATOR,
-    P_2,
-    argmax_by_division,
-    gain_sign,
-    secure_argmax,
-    sign_of_fraction,
-)
+from mpfedxgb.tree.paper import P_2, argmax_by_division, gain_sign, secure_argmax, sign_of_fraction
 from support.evaluation import SEEDS, integers
 from support.property_tests import examples
 from support.received import witnessed
@@ -209,11 +200,11 @@ def test_sign_of_a_fraction_and_who_sees_what(participants: int) -> None:
     judged = [-1 if x < 0 else int(x > 0) for x in numerators]
     for role, (found, seen) in enumerate(results):
         assert found == answers
-        expected = [(COMPARISON, answers)]
+        expected = [(Entry.COMPARISON, answers)]
         if role == ACTIVE:
-            expected = [(DENOMINATOR, denominators), (COMPARISON, judged), *expected]
+            expected = [(Entry.DENOMINATOR, denominators), (Entry.COMPARISON, judged), *expected]
         elif role == P_2:
-            expected = [(NUMERATOR, numerators), *expected]
+            expected = [(Entry.NUMERATOR, numerators), *expected]
         assert seen == expected
     assert (counts.rounds, counts.mul_calls) == (4, 0)
 
@@ -301,4 +292,4 @@ def test_division_agrees_where_gains_are_apart(seed: int) -> None:
     assert not run.results[COORDINATOR].any()
     assert counts.products == 2 * (2 * 11 + 1) * 3 * 9
     told = {(entry.name, entry.receiver, entry.count) for entry in run.ledgers[ACTIVE]}
-    assert told == {(BEST, "participants", 3)}
+    assert told == {(Entry.BEST, "participants", 3)}

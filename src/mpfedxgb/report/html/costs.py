@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mpfedxgb.party.meter import Counts
-from mpfedxgb.report.html.facts import Facts, counts_of
+from mpfedxgb.party.meter import Counts, by_name
+from mpfedxgb.report.html.facts import Facts
 from mpfedxgb.report.html.markup import Content, Markup, count, duration, element, size, table
 from mpfedxgb.report.html.pictures import Bar, bars
 
@@ -80,10 +80,7 @@ def forecast_section(facts: Facts) -> list[Content]:
 
 def _groups(phases: Mapping[str, Counts]) -> dict[str, Counts]:
     """Return phases by the first two steps of their paths."""
-    groups: dict[str, Counts] = {}
-    for path, counts in phases.items():
-        groups.setdefault("/".join(path.split("/")[:2]) or _BETWEEN, Counts()).add(counts)
-    return groups
+    return by_name(("/".join(path.split("/")[:2]) or _BETWEEN, counts) for path, counts in phases.items())
 
 
 def _phase_table(phases: Mapping[str, Counts]) -> Markup:
@@ -145,5 +142,5 @@ def _forecast_of(facts: Facts, key: str) -> float | None:
     if isinstance(value, Mapping):
         value = value.get(facts.role)
     if value is None and isinstance(told.get("roles"), Mapping) and facts.role in told["roles"]:
-        value = _quantities(counts_of(told["roles"][facts.role])).get(key)
+        value = _quantities(Counts.from_dict(told["roles"][facts.role])).get(key)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
