@@ -24,6 +24,7 @@ from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
 from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.meter import Counts
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.tree.level import TableSizes
@@ -118,13 +119,18 @@ def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.i
     ]
     owners: list[npt.NDArray[np.int64]] = []
 
+    class Owners(Observer):
+        def on_reveal(self, name: str, value: Any) -> None:
+            if name == Entry.TREE_SHAPE:
+                owners.append(value)
+
     def program(party: Party, data: TrainData | None) -> Any:
-        if party.is_coordinator:
-            party.on_reveal = lambda name, value: owners.append(value) if name == Entry.TREE_SHAPE else None
         return secure_train(party, params, data)
 
     with _in_chunks(name):
-        run = run_locally(program, participants, private, settings_of(name))
+        run = run_locally(
+            program, participants, private, settings_of(name), observers=[Owners(), *[Observer()] * participants]
+        )
     columns = tuple(len(Candidates(bin_table(t, params.max_bin))) for t in tables)
     return run, TableSizes(rows, later, columns), owners
 

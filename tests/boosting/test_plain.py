@@ -20,6 +20,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.party import Roster
 from mpfedxgb.party.keys import keys_of_choices
+from mpfedxgb.party.observer import Observer
 from plain_boosting import plain_trees
 from random_trainings import random_training
 from support.property_tests import examples
@@ -35,7 +36,7 @@ def in_the_open(training: Training, seed: int | None = SEED) -> Any:
     params = replace(training.params, security="none")
     data = [mine for _, mine in training.private if mine is not None]
     settings = SessionSettings(insecure_seed=seed, parameters=params.to_json())
-    return plain_train(params, Roster.numbered(training.participants), data, settings, lambda _: None)
+    return plain_train(params, Roster.numbered(training.participants), data, settings, Observer())
 
 
 def as_strict(parts: Sequence[PartialModel]) -> list[str]:

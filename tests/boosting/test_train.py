@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting import TrainResult, join, secure_train
-from mpfedxgb.boosting.callbacks import Callbacks, State
+from mpfedxgb.boosting.callbacks import Callbacks, NothingKept, State
 from mpfedxgb.boosting.join import JoinedTree
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.party.entries import Entry
+from support.received import Steps
 from support.small_trainings import Training, training_of
 
 
 @dataclass
-class Kept:
+class Kept(NothingKept):
     """States of one role in memory."""
 
     states: list[State] = field(default_factory=list)
@@ -64,13 +65,14 @@ class Trained:
 
 def train(training: Training, kept: Sequence[Kept] | None = None) -> LocalRun[Trained]:
     """Train all roles, with the states that each of them keeps."""
+    looking = [Steps() for _ in range(training.participants + 1)]
 
     def program(party: Party, params: TrainParams, data: TrainData | None) -> Trained:
-        progress: list[str] = []
-        party.on_progress = progress.append
-        return Trained(secure_train(party, params, data, None if kept is None else kept[party.role]), progress)
+        return Trained(
+            secure_train(party, params, data, None if kept is None else kept[party.role]), looking[party.role].heard
+        )
 
-    return run_locally(program, training.participants, training.private)
+    return run_locally(program, training.participants, training.private, observers=looking)
 
 
 def rounds_of(run: LocalRun[Trained], training: Training) -> int:

@@ -54,11 +54,11 @@ class Runs:
         def program(
             party: Party, params: TrainParams, data: TrainData | None, memory: Memory | None
         ) -> TrainResult | None:
-            self.inboxes[0].watch(party, Entry.TREE_SHAPE)
             return secure_train(party, params, data, memory)
 
         private = [(*own, memory) for own, memory in zip(training.private, kept, strict=True)]
-        run = run_locally(program, self.participants, private, settings, recorder, self.streams)
+        looking = self.inboxes[0].watch(self.participants, Entry.TREE_SHAPE)
+        run = run_locally(program, self.participants, private, settings, recorder, self.streams, observers=looking)
         self._add(f"training {settings.session}, attempt {settings.attempt}", recorder)
         return [result.model for result in run.results if result is not None]
 

@@ -1,4 +1,4 @@
-"""Nothing outside `party/` talks past a party, or writes on its ledger or its meter by hand."""
+"""Nothing outside `party/` talks past a party, writes on its ledger or meter by hand, or changes who looks on."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def past_the_door(text: str) -> list[str]:
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             found += [ast.unparse(t) for t in targets if ".meter." in ast.unparse(t) or "meter.now" in ast.unparse(t)]
+            found += [ast.unparse(t) for t in targets if getattr(t, "attr", "").startswith(("observer", "on_"))]
     return found
 
 
@@ -73,6 +74,8 @@ def unnamed(text: str) -> list[str]:
         "self.party.meter.now.rounds += 1",
         "party.meter.plans[name] = plan",
         "party.meter.sent(peer, 1, 1)",
+        "party.observer = mine",
+        "party.observer.on_sizes = check",
         "ledger.record(name, receiver, 3)",
         "self._ledger.record(name=name, receiver=receiver, count=3)",
         "Reveal(name, receiver, 3)",

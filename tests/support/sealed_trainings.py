@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting import TrainData, TrainResult, secure_train
-from mpfedxgb.boosting.callbacks import Callbacks, Progress, RoundReport, State
+from mpfedxgb.boosting.callbacks import Callbacks, NothingKept, Progress, RoundReport, State
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import Party, run_locally
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.prg import digest
 from mpfedxgb.transport.memory import Tap
@@ -60,7 +61,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @dataclass(slots=True)
-class Memory:
+class Memory(NothingKept):
     """States of one role, as a folder of checkpoints has them; an attempt goes on after `until` rounds."""
 
     states: dict[int, State] = field(default_factory=dict)
@@ -160,16 +161,24 @@ def run_sealed(
     heard = replace(training, labels=replace(training.labels, callbacks=Callbacks([hear])))
 
     def program(party: Party, params: TrainParams, data: TrainData | None, memory: Progress) -> TrainResult | None:
-        def look(name: str, value: Any) -> None:
-            if shown is not None and isinstance(value, RingArray):
-                shown.append((party.role, np.asarray(value.data)))
-
-        party.on_reveal = look
         return secure_train(party, params, data, memory)
 
     private = [(*own, memory) for own, memory in zip(heard.private, kept, strict=True)]
     settings = replace(settings, parameters=training.params.to_json())
-    return run_locally(program, training.participants, private, settings, tap, streams), kept, grown
+    looking = [_Shown(role, shown) for role in range(training.participants + 1)]
+    return run_locally(program, training.participants, private, settings, tap, streams, observers=looking), kept, grown
+
+
+class _Shown(Observer):
+    """Adds what is revealed to a role to a list, if there is one."""
+
+    def __init__(self, role: int, shown: list[tuple[int, npt.NDArray[np.generic]]] | None) -> None:
+        self._role, self._shown = role, shown
+
+    def on_reveal(self, name: str, value: Any) -> None:
+        """Add it."""
+        if self._shown is not None and isinstance(value, RingArray):
+            self._shown.append((self._role, np.asarray(value.data)))
 
 
 @lru_cache(maxsize=64)

@@ -16,6 +16,7 @@ from mpfedxgb.tree import GrownLeaf, GrownSplit, GrownTree, Round, TreeRules
 from mpfedxgb.tree.grow import grow
 from mpfedxgb.tree.level import FeatureIndex, Level
 from mpfedxgb.tree.paper import index_features
+from support.received import Steps
 from support.row_vectors import as_secret
 from support.small_trees import (
     WIDE,
@@ -68,9 +69,9 @@ class Case:
             sums_in_leaves=self.is_paper,
         )
 
+        looking = [Steps() for _ in range(federation.participants + 1)]
+
         def program(party: Party) -> View:
-            progress: list[str] = []
-            party.on_progress = progress.append
             data, vectors = federation.publish(party), share_gradients(party, gh)
             if self.is_paper:
                 data = replace(data, features=features_of(party, federation))
@@ -81,9 +82,9 @@ class Case:
             with party.phase("grow"):
                 grown = grow(party, data, roots, round_, rules)
             totals = None if grown.totals is None else opened(party, grown.totals)
-            return View(grown.trees, opened(party, grown.members), totals, progress)
+            return View(grown.trees, opened(party, grown.members), totals, looking[party.role].heard)
 
-        return run_locally(program, federation.participants)
+        return run_locally(program, federation.participants, observers=looking)
 
     def plain(self, federation: Federation, gh: Ints, allowed: Bits | None = None) -> list[reference.RefNode]:
         """Return the oracle's trees."""

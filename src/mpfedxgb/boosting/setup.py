@@ -148,7 +148,7 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: Ro
     """Bin the own table, tell the sizes, wait until all have room for them, publish the candidate columns."""
     candidates = None if mine is None else Candidates(bin_table(mine.table, params.max_bin, params.binning))
     sizes = _tell_sizes(party, mine, candidates)
-    party.on_sizes(sizes)
+    party.observer.on_sizes(party, params, sizes)
     held.expect(party.role, memory.layouts_of(sizes), memory.bytes_besides(params, sizes))
     party.barrier(ROOM)
     keep = memory.keeps_masks(sizes)

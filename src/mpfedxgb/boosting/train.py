@@ -211,13 +211,13 @@ def secure_train(
         setup.active.labels.callbacks.begin(_part(party, setup, trees, mark), done, setup.active.metrics)
     with party.phase("train"):
         for t in rounds:  # 5
-            party.on_progress(f"round {t + 1} of {params.n_estimators}")
+            party.observer.on_progress(f"round {t + 1} of {params.n_estimators}")
             grown = secure_fit(party, setup, t)  # 6
             trees += update(party, setup, grown, t)  # 7-11
             mark, done = _mark_after(party, params, mark), t + 1
             stops = _stops_early(party, setup, t, trees, mark)
             if progress is not None:
-                party.on_milestone(_latest_metrics(setup))  # first: a round that is kept is on the record
+                party.observer.on_milestone(_latest_metrics(setup))  # first: a round that is kept is on the record
                 kept = State(done, stops, trees, mark=mark, common=_common_after(setup, done))
                 progress.save(_state_after(party, setup, kept))
             if stops:
@@ -262,7 +262,7 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     finished = int(party.broadcast(Entry.NUMBER_OF_TREES, [state.finished])[0])
     check_flag(party, Entry.NUMBER_OF_TREES, finished)
     if rounds:
-        party.on_progress(f"going on after round {rounds}")
+        party.observer.on_progress(f"going on after round {rounds}")
     return replace(state, finished=bool(finished))
 
 

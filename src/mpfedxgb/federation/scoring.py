@@ -223,7 +223,7 @@ def score_batches(party: Party, service: Service | None) -> None:
             if request is not None:
                 request.margins = margins
         if size > STILL_THERE:
-            party.on_milestone(so_far)
+            party.observer.on_milestone(so_far)
         if size == END:
             return
 

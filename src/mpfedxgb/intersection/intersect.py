@@ -37,7 +37,6 @@ _ROWS = ("rows to align", 0, MOST_ROWS)
 _SIZE: Form = (np.int64, (1,))
 
 Marks = npt.NDArray[np.bool_]
-Progress = Callable[[int, int], None]
 MakeOracles = Callable[[bytes], Oracles]
 
 
@@ -49,7 +48,6 @@ def intersect(
     agreed: U8 | None,
     least: int = 1,
     most: int = MOST_ROWS,
-    on_progress: Progress | None = None,
     make_oracles: MakeOracles = Oracles,
 ) -> Marks:
     """Return which of this participant's ids all participants have; the coordinator takes no part.
@@ -80,8 +78,6 @@ def intersect(
         As many the participants must have in common; the same at all of them.
     most : int
         The longest list of another participant that this one compares with; each participant's own business.
-    on_progress : callable or None
-        Told how many steps of how many are done.
     make_oracles : for tests: another set of hash functions for a salt
     """
     repeated = len(ids) - len(set(ids))
@@ -93,7 +89,7 @@ def intersect(
         if party.is_active:
             salt, sizes = _hear_sizes(party, len(ids), what, most)
             order = shuffled(len(ids))
-            mine = _Mine(party, [ids[i] for i in order], group, make_oracles(salt), on_progress)
+            mine = _Mine(party, [ids[i] for i in order], group, make_oracles(salt), f"{len(ids)} {what} rows")
             sums, tags = _have_evaluated(mine, sizes)
             _add_dictionaries(mine, sizes, sums)
             common = np.empty(len(ids), np.bool_)
@@ -101,7 +97,7 @@ def intersect(
             return common
         assert agreed is not None, "an auxiliary has pads"
         salt, asked = _tell_size(party, len(ids), what, least, most)
-        mine = _Mine(party, ids, group, make_oracles(salt), on_progress)
+        mine = _Mine(party, ids, group, make_oracles(salt), f"{len(ids)} {what} rows")
         values, own_tags = _evaluate(mine, asked)
         _send_dictionary(mine, values, agreed)
         return _hear_common(mine, own_tags, least)
@@ -115,12 +111,11 @@ class _Mine:
     ids: Sequence[str] = field(repr=False)
     group: Group
     oracles: Oracles
-    on_progress: Progress | None
+    what: str
 
     def done(self, steps: int, of: int) -> None:
         """Say how far this is."""
-        if self.on_progress is not None:
-            self.on_progress(steps, of)
+        self.party.observer.on_steps(self.what, steps, of)
 
 
 def _hear_sizes(party: Party, size: int, what: str, most: int) -> tuple[bytes, dict[int, int]]:

@@ -49,7 +49,7 @@ def reveal(party: Party, x: Secret | Shares, to: int, name: Entry, count: int | 
     part = (to_shares(party, x) if isinstance(x, Secret) else x).part + zero
     value = open_shares(party, [part])[0] if to == ALL else _collect(party, part, to)
     if not value.is_hidden:
-        party.on_reveal(name, value)
+        party.observer.on_reveal(name, value)
     return value
 
 

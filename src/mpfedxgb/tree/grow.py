@@ -36,7 +36,7 @@ def grow(party: Party, data: SplitData, roots: Level, round_: Round, rules: Tree
     leaves, level = _Leaves(trees, with_totals=rules.sums_in_leaves), roots
     find = paper_split.best_splits if rules.is_paper else best_splits
     for depth in range(rules.max_depth if data.matrices else 0):
-        party.on_progress(f"level {depth + 1} of {rules.max_depth}")
+        party.observer.on_progress(f"level {depth + 1} of {rules.max_depth}")
         level = _with_sums(party, data, level)  # 9-13
         best = find(party, data, level, round_, rules, depth)  # 3, 8, 14-20
         leaves.close(select_nodes(level, np.flatnonzero(best.owner == NOBODY).tolist()))  # 42, 44

@@ -23,7 +23,7 @@ from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.paper import MU, SPARE_BITS, LeafRules, leaf_bits, secure_leaf_weight, steps_needed, steps_of
 from support.evaluation import SEEDS, integers
 from support.property_tests import examples
-from support.received import witnessed
+from support.received import witnesses
 
 PARTICIPANTS = pytest.mark.parametrize("participants", [2, 3, 4, 6])
 EPSILONS = (1e-3, 1e-6, 1e-9)
@@ -230,13 +230,14 @@ def run_descent(task: Task, participants: int, leaves: list[Leaf]) -> LocalRun[S
     """Compute the weights of leaves, all in one batch."""
     totals = RingArray.encode(VECTOR, integers(leaves))
 
+    looking = witnesses(participants)
+
     def program(party: Party) -> Seen:
         x = share(party, ACTIVE, VECTOR, totals.shape, totals if party.is_active else None)
-        shown = witnessed(party)
         shares = secure_leaf_weight(party, x, task.ring, task.rules(participants), "0")
-        return Seen(None if party.is_coordinator else shares.part.decode().tolist(), shown)
+        return Seen(None if party.is_coordinator else shares.part.decode().tolist(), looking[party.role].seen)
 
-    return run_locally(program, participants)
+    return run_locally(program, participants, observers=looking)
 
 
 def weights_of(run: LocalRun[Seen]) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpfedxgb.boosting import TrainData, TrainResult, secure_train
+from mpfedxgb.boosting import TrainData, secure_train
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import ROOM
 from mpfedxgb.config import SessionSettings
@@ -21,7 +21,7 @@ from mpfedxgb.tree import Leaf, Split
 from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import secure_predict
 from support.chance import THRESHOLD, joint, p_uniform
-from support.received import operation, secret_symbols, witnessed
+from support.received import operation, secret_symbols, witnesses
 from support.small_trainings import (
     Run,
     Training,
@@ -118,14 +118,9 @@ def record(strict: Training) -> Recorded:
     for m, table in enumerate(training.tables):
         later = [tables[m] for tables in training.evaluation]
         private.append((params, TrainData(table, later, training.labels if m == 0 else None)))
-    seen: list[list[tuple[str, Any]]] = [[] for _ in private]
-
-    def program(party: Party, params: TrainParams, data: TrainData | None) -> TrainResult | None:
-        seen[party.role] = witnessed(party)
-        return secure_train(party, params, data)
-
-    settings = SessionSettings(insecure_seed=7, parameters=params.to_json())
-    return Recorded(training, run_locally(program, training.participants, private, settings, recorder), recorder, seen)
+    looking, settings = witnesses(training.participants), SessionSettings(insecure_seed=7, parameters=params.to_json())
+    run = run_locally(secure_train, training.participants, private, settings, recorder, observers=looking)
+    return Recorded(training, run, recorder, [one.seen for one in looking])
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0]}, {case[1]} participants")
@@ -268,16 +263,12 @@ def test_permutations_differ_from_run_to_run() -> None:
         training = training_of("nothing to split", 3)
         params = replace(training.params, security="paper", min_child_weight=0.0, n_estimators=1)
 
-        def program(party: Party, data: TrainData | None, params: TrainParams = params) -> list[Any]:
-            seen = witnessed(party)
-            secure_train(party, params, data)
-            return [values for name, values in seen if name == Entry.FEATURE_INDEX]
-
-        private = [(None,)] + [
-            (TrainData(t, (), training.labels if not i else None),) for i, t in enumerate(training.tables)
+        looking = witnesses(3)
+        private = [(params, None)] + [
+            (params, TrainData(t, (), training.labels if not i else None)) for i, t in enumerate(training.tables)
         ]
-        results = run_locally(program, 3, private, SessionSettings(insecure_seed=seed)).results
-        drawn.add(str(results))
+        run_locally(secure_train, 3, private, SessionSettings(insecure_seed=seed), observers=looking)
+        drawn.add(str([[values for name, values in one.seen if name == Entry.FEATURE_INDEX] for one in looking]))
     assert len(drawn) > 1
 
 

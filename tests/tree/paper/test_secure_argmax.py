@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 from mpfedxgb.party import ACTIVE, COORDINATOR, Counts, LocalRun, Party, run_locally
 from mpfedxgb.party.entries import Entry
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.protocols import Secret, share
 from mpfedxgb.ring import RingArray, wide
 from mpfedxgb.tree.paper import P_2, argmax_by_division, gain_sign, secure_argmax, sign_of_fraction
 from support.evaluation import SEEDS, integers
 from support.property_tests import examples
-from support.received import witnessed
+from support.received import witnesses
 
 Ints = npt.NDArray[np.int64]
 Objects = npt.NDArray[np.object_]
@@ -94,9 +95,11 @@ def assert_winners(run: LocalRun[list[Ints]], cases: Sequence[Sides]) -> None:
         assert [winners.tolist() for winners in found] == expected
 
 
-def compute(participants: int, program: Callable[[Party], Any]) -> tuple[list[Any], Counts]:
+def compute(
+    participants: int, program: Callable[[Party], Any], observers: Sequence[Observer] | None = None
+) -> tuple[list[Any], Counts]:
     """Return what every role has, and what the phase "counted" cost a participant: the same for each of them."""
-    run = run_locally(program, participants)
+    run = run_locally(program, participants, observers=observers)
     counts = [meter.total("counted") for meter in run.meters[1:]]
     assert len({(c.rounds, c.mul_calls, c.products) for c in counts}) == 1
     return run.results, counts[0]
@@ -189,14 +192,15 @@ def test_sign_of_a_fraction_and_who_sees_what(participants: int) -> None:
     denominators = [7, 7, 7, 1, 1 << 100, -2, -2, -9]
     answers = [1, -1, 0, 1, -1, -1, 1, 0]
 
+    looking = witnesses(participants)
+
     def program(party: Party) -> tuple[list[int], list[tuple[str, list[int]]]]:
         G, H = enter(party, numerators), enter(party, denominators, party.roster.size)
-        seen = witnessed(party)
         with party.phase("counted"):
             found = sign_of_fraction(party, G, H).tolist()
-        return found, seen
+        return found, looking[party.role].seen
 
-    results, counts = compute(participants, program)
+    results, counts = compute(participants, program, looking)
     judged = [-1 if x < 0 else int(x > 0) for x in numerators]
     for role, (found, seen) in enumerate(results):
         assert found == answers
