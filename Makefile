@@ -5,8 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Where the whole data sets are; tests look there too, by the same variable (see tests/data_samples/README.md).
 DATA ?= $(or $(MPFEDXGB_DATA),../shared/data)
-# Tests at a time: one more than two cores, since some of them wait for a deadline to pass.
-TESTS := -n 3
+# Tests at a time: one more than two cores, since some of them wait for a deadline to pass. Each worker takes neighbours,
+# so that what the tests of a module share is made once, and helps the others when it is done.
+TESTS := -n 3 --dist worksteal
+# Compiled files are kept: without them every process that a test starts would compile the package again.
+test test-unit coverage oldest: export PYTHONDONTWRITEBYTECODE :=
 # make setup CONSTRAINTS=constraints.txt: the versions that the tests last passed with, instead of the newest, and every
 # file by its digest; the site has its own list, constraints-docs.txt. pip checks no digest of the package itself, which
 # is installed afterwards, without its dependencies and with the setuptools that is there by then.
@@ -33,8 +36,8 @@ SITE := build/site-tools
 
 PINNED := pyproject.toml --quiet --upgrade --universal --generate-hashes --no-annotate --custom-compile-command "make constraints"
 
-.PHONY: setup demo test coverage mutants check bench yardstick parity fuzz reproduce leaks
-.PHONY: constraints oldest generate wire dist docs notebooks clean
+.PHONY: setup demo test test-unit coverage mutants generate check bench yardstick parity fuzz reproduce leaks
+.PHONY: constraints oldest wire dist docs notebooks clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 
@@ -50,11 +53,17 @@ demo: $(STAMP)  ## train a federation of four, compare with xgboost, show what w
 test: $(STAMP)  ## run the tests
 	$(BIN)/python -m pytest -q $(TESTS) $(ARGS)
 
+test-unit: $(STAMP)  ## the tests that start no process and wait for nothing (a minute or so)
+	$(BIN)/python -m pytest -q $(TESTS) -m unit $(ARGS)
+
 coverage: $(STAMP)  ## run the tests and measure what they reach; below the floor in pyproject.toml is a failure
 	$(BIN)/python -m pytest -q $(TESTS) --cov --cov-report=term-missing:skip-covered $(ARGS)
 
-mutants: $(STAMP)  ## small wrong changes of the engine that the tests should notice (see docs/mutants.md; some minutes)
+mutants: $(STAMP)  ## small wrong changes of the engine that the tests should notice (see benchmarks/mutants.md; some minutes)
 	$(BIN)/python benchmarks/mutants.py $(or $(ARGS),--sample 100)
+
+generate: $(STAMP)  ## write what follows from declarations: signatures, options, tables of the documents
+	PYTHONPATH=. $(BIN)/python tools/generate.py
 
 check: $(STAMP)  ## ruff, format, mypy --strict, import-linter, codespell
 	$(BIN)/ruff check .
@@ -114,9 +123,6 @@ $(SITE)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(SITE)
 	$(call installed,$(SITE)/bin/python,docs,$(CONSTRAINTS:.txt=-docs.txt))
 	@touch $@
-
-generate: $(STAMP)  ## write the tables of docs that are made of declarations in the code: the ledger's, from party/entries.py
-	$(BIN)/python docs/site/generate.py
 
 wire:  ## generate the code for wire.proto, with the oldest supported protobuf's compiler
 	$(PYTHON) -m venv --clear build/protoc

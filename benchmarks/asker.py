@@ -18,10 +18,10 @@ import pandas as pd
 
 from mpfedxgb.api.federation import Federation
 from mpfedxgb.cli.exit_codes import exit_code
-from mpfedxgb.cli.logs import start_logging
+from mpfedxgb.cli.roles import start_logging
 from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import MpfedxgbError, StoppedError, own_reason
-from mpfedxgb.federation.stopping import stopping_on_signals
+from mpfedxgb.federation.session import stopping_on_signals
 
 
 def ask(settings: Path, batches: int, pause: float) -> None:

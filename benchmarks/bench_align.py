@@ -25,7 +25,7 @@ import pandas as pd
 
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.trial import Trial
+from mpfedxgb.testing.trial import Trial
 
 PARTICIPANTS = ("bank", "telecom", "retail", "clinic", "city")
 DEADLINE = 3600.0

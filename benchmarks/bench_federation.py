@@ -22,8 +22,8 @@ import pandas as pd
 
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.config import TOPOLOGIES
-from mpfedxgb.federation.settings.sections import DEFAULT_LINK
-from mpfedxgb.federation.trial import Trial
+from mpfedxgb.schema.settings import NETWORK
+from mpfedxgb.testing.trial import Trial
 from mpfedxgb.transport.transport import STAR
 from relay import Relay
 
@@ -61,7 +61,7 @@ def in_processes(
     bins: int,
     delay: float,
     topology: str = STAR,
-    link: str = DEFAULT_LINK,
+    link: str = NETWORK["link"].default,
 ) -> dict[str, Any]:
     """Train by processes, and return seconds after the handshake, rounds and hops of the active participant.
 
@@ -102,7 +102,7 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--delay", type=float, default=0.0, help="seconds that each direction is held back")
     parser.add_argument("--topology", default=STAR, choices=TOPOLOGIES, help="how participants are connected")
-    parser.add_argument("--link", default=DEFAULT_LINK, help="what tournaments are planned for: lan, wan or 20/100")
+    parser.add_argument("--link", default=NETWORK["link"].default, help="what to plan for: lan, wan or 20/100")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     frames, y = paper_job(args.rows, args.columns)

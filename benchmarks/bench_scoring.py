@@ -18,8 +18,8 @@ import pandas as pd
 from bench_federation import PARTICIPANTS, paper_job
 from mpfedxgb.federation import role
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.trial import Trial
 from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.testing.trial import Trial
 
 BATCHES = {1: 100, 100: 100, 10_000: 20}
 """Rows of a batch -> how often it is scored."""

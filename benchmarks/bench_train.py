@@ -25,11 +25,11 @@ import numpy as np
 import pandas as pd
 
 from mpfedxgb import FedXGBClassifier
-from mpfedxgb.api.parity import compare_with_xgboost
 from mpfedxgb.boosting.join import JoinedTree, join
 from mpfedxgb.boosting.memory import goes_to_spool, training_bytes
 from mpfedxgb.config import TOPOLOGIES, Resources
-from mpfedxgb.report.memory import anonymous_memory
+from mpfedxgb.machine import anonymous_memory
+from mpfedxgb.testing.parity import compare_with_xgboost
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import Leaf
 from plain_table import scaled, table

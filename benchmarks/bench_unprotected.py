@@ -38,10 +38,10 @@ from bench_federation import in_processes, paper_job
 from bench_train import calibration_seconds
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.api.models import to_booster
-from mpfedxgb.api.parity import xgboost_parameters
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.federation.trial import hold_ports, last_line
+from mpfedxgb.testing.parity import xgboost_parameters
+from mpfedxgb.testing.trial import hold_ports, last_line
 from mpfedxgb.transport.certificates import Authority
 from plain_table import table
 

@@ -42,14 +42,14 @@ import xgboost
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.api.models import predict_margins
-from mpfedxgb.api.older_rules import LIGHT_ROOT, NO_HESSIAN
-from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.join import Joined, JoinedTree
 from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.ring.ring import decode_fixed
+from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN
+from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 from parity import SEALED_TOLERANCE, values_agree

@@ -31,11 +31,11 @@ from mpfedxgb.federation.programs import run_coordinator, run_scoring
 from mpfedxgb.federation.record import AttemptRecord, read_record
 from mpfedxgb.federation.scoring import Service
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.trial import Trial
+from mpfedxgb.machine import anonymous_memory
 from mpfedxgb.party.local import Outcome, run_role
 from mpfedxgb.party.party import Party
-from mpfedxgb.report.memory import anonymous_memory
 from mpfedxgb.ring import kernels
+from mpfedxgb.testing.trial import Trial
 from mpfedxgb.transport.memory import MemoryHub
 
 NAMES = ("bank", "telecom")

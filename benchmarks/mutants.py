@@ -5,7 +5,7 @@
 One mutant is one change of one expression or statement in tree/, protocols/ or boosting/: a comparison, an operator, a
 number, a condition, a returned value, a call or a check left out. Each is written into a copy of the sources, and the
 test files of its module run against the copy until the first failure. A mutant that no test notices survives, and is
-printed; docs/mutants.md judges survivors. Without --sample all mutants run, which takes hours.
+printed; benchmarks/mutants.md judges survivors. Without --sample all mutants run, which takes hours.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ PACKAGE = Path("src") / "mpfedxgb"
 ROOMS = ("tree", "protocols", "boosting")
 
 FURTHER_TESTS = {
-    "tree/level.py": ["tree/test_split.py", "tree/test_grow.py"],
+    "tree/level.py": ["tree/test_gain.py", "tree/test_split.py", "tree/test_grow.py"],
     "tree/paper.py": ["tree/paper/test_leaf_weight.py", "tree/paper/test_secure_argmax.py", "tree/paper/test_split.py"],
-    "protocols/multiply.py": ["protocols/test_products.py"],
     "protocols/compare_bits.py": ["protocols/test_compare_bits.py", "protocols/test_argmax.py"],
-    "protocols/opening.py": ["protocols/test_opening.py", "protocols/test_plan.py"],
+    "protocols/opening.py": ["protocols/test_products.py", "protocols/test_plan.py"],
     "protocols/plan.py": ["protocols/test_argmax.py", "protocols/test_plan.py"],
     "protocols/storage.py": ["protocols/test_row_blocks.py", "protocols/test_private_matrix.py"],
     "boosting/train.py": ["boosting/test_resume.py"],

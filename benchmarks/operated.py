@@ -20,9 +20,10 @@ from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import UserError
-from mpfedxgb.federation.samples import ID, LABEL, sample_tables
-from mpfedxgb.federation.trial import Trial, last_line
+from mpfedxgb.federation.settings.template import ID, LABEL
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
+from mpfedxgb.testing.samples import sample_tables
+from mpfedxgb.testing.trial import Trial, last_line
 from nursery import Child, Nursery
 from patience import patience
 

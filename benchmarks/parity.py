@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.api.parity import Parity, compare_with_xgboost
+from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from plain_table import table
 
 SHARES = [0.1, 0.2, 0.3, 0.4]

@@ -17,10 +17,9 @@ from mpfedxgb.boosting.join import JoinedSplit, JoinedTree
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import column_sample, row_sample
-from mpfedxgb.data.binning import bin_table
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.table import Table
-from mpfedxgb.party.keys import Keyring
+from mpfedxgb.party.roster import Keyring
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.nodes import Leaf
 

@@ -27,9 +27,9 @@ import pandas as pd
 
 import mpfedxgb
 from mpfedxgb import Federation, FedXGBClassifier
-from mpfedxgb.federation.trial import Trial
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.ring import kernels
+from mpfedxgb.testing.trial import Trial
 
 PACKAGE = Path(mpfedxgb.__file__).parent
 LEAF_WEIGHT = "leaf_weight"

@@ -19,7 +19,7 @@ from experiments.setting import COMPARED, Setup, fastest, paper_model, warm_up
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.protocols.multiply import multiply
+from mpfedxgb.protocols.opening import multiply
 from mpfedxgb.protocols.share import share
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import VECTOR

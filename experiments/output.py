@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import datetime
-import html
 import io
 import os
 import platform
@@ -16,7 +15,7 @@ from typing import Any
 from experiments.setting import missing_extra
 from mpfedxgb.atomic import PUBLIC, new_file, write_file
 from mpfedxgb.errors import UserError
-from mpfedxgb.report.versions import version_of
+from mpfedxgb.machine import version_of
 
 Row = dict[str, Any]
 Draw = Callable[[Any], None]
@@ -190,75 +189,16 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores{memory}"
 
 
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-nav ul { columns: 2; padding-left: 1.2rem; }
-section { border-top: 1px solid #ccc; margin-top: 2.5rem; padding-top: 0.5rem; }
-table { border-collapse: collapse; font-size: 0.85rem; margin: 1rem 0; display: block; overflow-x: auto; }
-th, td { padding: 0.2rem 0.7rem; text-align: right; border-bottom: 1px solid #e4e4e4; white-space: nowrap; }
-.words { text-align: left; }
-img { max-width: 100%; height: auto; }
-code { background: #f3f3f3; padding: 0 0.2em; }
-footer { border-top: 1px solid #ccc; margin-top: 2.5rem; color: #555; font-size: 0.85rem; }
-"""
-
-
 def _page(results: Sequence[Result], seconds: float) -> str:
     """Return the index for a browser: one file beside the figures, with nothing fetched from elsewhere."""
-    links = "\n".join(f'<li><a href="#{r.item}">{_text(r.title)}</a></li>' for r in results)
-    sections = "\n".join(_section(r) for r in results)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>The paper's tables and figures, reproduced by mpfedxgb</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1>The paper's tables and figures, reproduced</h1>
-<p>Each part says what the paper claims and what mpfedxgb measured.</p>
-<nav><ul>
-{links}
-</ul></nav>
-{sections}
-<footer><p>{_text(_made(seconds))} <code>mpfedxgb reproduce all --data DIR</code></p></footer>
-</body>
-</html>
-"""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-
-def _section(result: Result) -> str:
-    is_text = _is_text(result.cells)
-    head = _html_row("th", result.header, is_text)
-    body = "\n".join(_html_row("td", row, is_text) for row in result.cells)
-    files = ", ".join(
-        f'<a href="{result.item}.{kind}">{name}</a>'
-        for kind, name in (("csv", "CSV"), ("svg", "SVG"), ("png", "PNG"), ("md", "Markdown"))
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return f"""<section id="{result.item}">
-<h2>{_text(result.title)}</h2>
-<p><strong>The paper.</strong> {_text(result.paper)}</p>
-<p><strong>Here.</strong> {_text(result.measured)}</p>
-<img src="{result.item}.svg" alt="{_text(result.title, quote=True)}">
-<table><thead>{head}</thead><tbody>
-{body}
-</tbody></table>
-<p>Files: {files}</p>
-</section>"""
-
-
-def _html_row(tag: str, row: Sequence[str], is_text: Sequence[bool]) -> str:
-    cells = (
-        f'<{tag} class="words">{_text(c)}</{tag}>' if left else f"<{tag}>{_text(c)}</{tag}>"
-        for c, left in zip(row, is_text, strict=True)
-    )
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _text(plain: str, quote: bool = False) -> str:
-    """Return text as HTML; what stands between backquotes becomes code, as in Markdown."""
-    parts = html.escape(plain, quote=quote).split("`")
-    if quote:
-        return "".join(parts)
-    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+    page = templates.get_template("index.html")
+    return page.render(results=results, made=_made(seconds), is_text_of=_is_text)

@@ -20,13 +20,12 @@ from experiments.data import Labels, dataset1, dataset2
 from experiments.output import INK, Result, Row
 from experiments.setting import GAMMA, Setup, missing_extra
 from mpfedxgb import reference
-from mpfedxgb.api.parity import xgboost_parameters
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.data.binning import Bins, bin_table
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Bins, Candidates, bin_table
 from mpfedxgb.data.table import Table
 from mpfedxgb.ring.ring import encode_fixed
+from mpfedxgb.testing.parity import xgboost_parameters
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 
 BITS = tuple(range(4, 25))

@@ -1,4 +1,4 @@
-"""How all tests run: kernels compiled, no deadlines for properties, limits that grow with load, a fresh logger."""
+"""How all tests run: marked by kind, kernels compiled, limits that grow with load, a fresh logger."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from mpfedxgb.ring import kernels
+from support import kinds
 from support.hang_timer import pytest_timeout_set_timer  # noqa: F401 (a hook)
 
 # Machines are busy at times; a failure prints how to repeat it.
@@ -21,6 +22,22 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile all kernels before several processes begin: each would compile them, on the time of its first test."""
     if session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput"):
         kernels.warm_up()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test by its kind before any are chosen by marks."""
+    kinds.mark(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Hold every test to its kind."""
+    kinds.watch(item)
+    try:
+        return (yield)
+    finally:
+        kinds.watch(None)
 
 
 @pytest.fixture(autouse=True)

@@ -223,6 +223,7 @@ class TestFailures:
                 write_file(tmp_path / "model", "new")
         assert contents(tmp_path) == {"model": b"old"}
 
+    @pytest.mark.process
     def test_a_full_disk(self, tmp_path: Path) -> None:
         """What does not fit leaves no half of it, and the room is free again."""
         with small_disk(tmp_path / "disk", "64k") as disk:
@@ -302,7 +303,7 @@ def test_nobody_else_writes() -> None:
         "cli/simulate.py": ["result.to_csv"],  # standard output
         "data/files.py": ["frame.to_parquet", "frame.to_csv"],  # into a new_file
         "experiments/output.py": ["canvas.savefig", "canvas.savefig"],  # into a new_file
-        "federation/trial.py": ["log.open"],  # to append to
+        "testing/trial.py": ["log.open"],  # to append to
     }
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpfedxgb.atomic import PRIVATE
-from mpfedxgb.chain import HEX, ChainedFiles, chain_start, chained, read_alone, whole_lines
+from mpfedxgb.atomic import HEX, PRIVATE, ChainedFiles, chain_start, chained, read_alone, whole_lines
 from support.small_disk import small_disk
 
 BODIES = tuple(json.dumps({"entry": f"e{i}", "text": "x" * (i % 7)}).encode() for i in range(50))
@@ -199,7 +198,7 @@ def test_damage_stays_as_it_is(tmp_path: Path) -> None:
 def test_two_processes_at_a_time(tmp_path: Path) -> None:
     """No line is lost, and the chain is whole."""
     program = (
-        "import sys, pathlib; from mpfedxgb.chain import ChainedFiles\n"
+        "import sys, pathlib; from mpfedxgb.atomic import ChainedFiles\n"
         "chain = ChainedFiles(pathlib.Path(sys.argv[1]), 'record', None, 3000)\n"
         "for i in range(60): chain.append(f'{sys.argv[2]} {i}'.encode())"
     )
@@ -216,7 +215,7 @@ def test_two_processes_at_a_time(tmp_path: Path) -> None:
 def test_a_process_that_is_killed(tmp_path: Path) -> None:
     """At any moment: what it had acknowledged is there, and after the next line the chain is whole."""
     program = (
-        "import sys, pathlib; from mpfedxgb.chain import ChainedFiles\n"
+        "import sys, pathlib; from mpfedxgb.atomic import ChainedFiles\n"
         "chain = ChainedFiles(pathlib.Path(sys.argv[1]), 'record', None, 3000)\n"
         "for i in range(1_000_000):\n"
         "    chain.append(f'{sys.argv[2]} {i}'.encode()); print(i, flush=True)"

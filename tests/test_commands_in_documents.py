@@ -13,6 +13,7 @@ import typer
 
 from mpfedxgb.cli.main import COMMANDS, make_app
 from patience import patience
+from support.commands import Shell
 from test_readme import DOCUMENTS, ROOT, named
 
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -80,10 +81,12 @@ def run(line: str, folder: Path) -> list[str]:
     return [shown.rstrip() for shown in done.stdout.splitlines()]
 
 
-def test_plans_from_sizes_alone_run(tmp_path: Path) -> None:
+def test_plans_from_sizes_alone_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """What documents plan without a table is planned."""
     shown = {tuple(words) for document in DOCUMENTS for words in commands_of(document)}
     plans = sorted(words for words in shown if words[1] == "plan" and "--rows" in words)
     assert len(plans) >= 3
+    shell = Shell(monkeypatch, capsys)
     for words in plans:
-        assert any("rounds" in line for line in run(shlex.join([".venv/bin/mpfedxgb", *words[1:]]), tmp_path))
+        assert shell.run(*words[1:]) == 0, shell.err
+        assert "rounds" in shell.out, words

@@ -44,6 +44,7 @@ def test_the_source_distribution(tree: Path) -> None:
         WIRE,
         "src/mpfedxgb/transport/grpc/wire_pb2.pyi",
         "src/mpfedxgb/py.typed",
+        "src/mpfedxgb/report/html/templates/page.html",
         "CHANGELOG.md",
         "CITATION.cff",
         "CONTRIBUTING.md",
@@ -77,4 +78,8 @@ def test_the_wheel(tree: Path) -> None:
         str(path.relative_to(source)) for path in (source / "mpfedxgb").rglob("*.py*") if path.suffix in {".py", ".pyi"}
     }
     assert modules - names == set()
+    pages = source / "mpfedxgb" / "report" / "html"
+    shown = {str(path.relative_to(source)) for kind in ("html", "css", "js") for path in pages.rglob(f"*.{kind}")}
+    assert len(shown) > 5
+    assert shown - names == set()
     assert {name.split("/")[0] for name in names} == {"mpfedxgb", metadata.split("/")[0]}

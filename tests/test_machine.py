@@ -1,15 +1,26 @@
-"""What a machine has left: the tightest of all limits that are known."""
+"""What a machine has left: the tightest of all limits that are known; what a process takes; versions installed."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import resource
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+import xgboost
 
-from mpfedxgb.machine import free_disk, free_memory, used_memory
+from mpfedxgb.machine import (
+    PeakMemory,
+    anonymous_memory,
+    free_disk,
+    free_memory,
+    used_memory,
+    version_of,
+    versions,
+)
 from patience import patience
 from support.loopback import run_program
 
@@ -109,6 +120,7 @@ print(used_memory())
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library keeps what is free")
+@pytest.mark.process
 def test_what_is_free_is_given_back() -> None:
     """What lies below something that is still there comes back when it is asked for, after what was large."""
     told, _ = run_program(KEEPING).communicate(timeout=patience(60))
@@ -116,3 +128,56 @@ def test_what_is_free_is_given_back() -> None:
 
     assert before - after_little < 8 * MB
     assert before - after_much > 48 * MB
+
+
+SIZE = 60_000_000
+
+
+def wait_for(watch: PeakMemory, octets: int) -> bool:
+    """Return whether a peak is seen; a busy machine may take its time."""
+    end = time.monotonic() + patience(30)
+    while watch.peak < octets and time.monotonic() < end:
+        time.sleep(0.01)
+    return watch.peak >= octets
+
+
+def test_a_peak_is_seen_though_it_is_over() -> None:
+    """What was taken and given back counts, and stays the peak."""
+    with PeakMemory() as watch:
+        taken = np.ones(SIZE, np.uint8)
+        assert wait_for(watch, watch.before + SIZE * 9 // 10)
+        del taken
+    assert watch.stop() == watch.peak
+    assert anonymous_memory() < watch.peak
+
+
+def test_mapped_pages_do_not_count(tmp_path: Path) -> None:
+    """A file that is read through a map is no anonymous memory."""
+    (tmp_path / "file").write_bytes(bytes(SIZE))
+    with PeakMemory() as watch:
+        total = np.memmap(tmp_path / "file", np.uint8, "r").sum()
+    assert total == 0
+    assert watch.peak < watch.before + SIZE // 2
+
+
+def test_a_system_that_does_not_tell(tmp_path: Path) -> None:
+    """Then it is the most that the process ever had."""
+    assert anonymous_memory(tmp_path / "missing") > 10_000_000
+
+
+def test_versions_are_those_of_the_modules() -> None:
+    """Xgboost's is found too where the module came from the distribution xgboost-cpu."""
+    assert version_of("numpy") == np.__version__
+    assert version_of("xgboost") == xgboost.__version__
+
+
+def test_what_a_report_says_of_its_machine() -> None:
+    """Python and the packages that matter most, this one first among them."""
+    found = versions()
+    assert list(found)[:2] == ["Python", "mpfedxgb"]
+    assert all(found.values())
+
+
+def test_a_package_that_is_not_there() -> None:
+    """It has no version, and that is no error."""
+    assert version_of("no-such-package-of-mpfedxgb") == ""

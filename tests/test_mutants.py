@@ -64,7 +64,11 @@ def test_modules_have_tests() -> None:
         files = files_for(path)
         assert all((ROOT / file).is_file() for file in files)
         assert files or not list(mutants.mutants(path)), path
-    assert files_for(Path("src/mpfedxgb/tree/level.py")) == ["tests/tree/test_split.py", "tests/tree/test_grow.py"]
+    assert files_for(Path("src/mpfedxgb/tree/level.py")) == [
+        "tests/tree/test_gain.py",
+        "tests/tree/test_split.py",
+        "tests/tree/test_grow.py",
+    ]
 
 
 def test_a_change_is_noticed_or_not(tmp_path: Path) -> None:

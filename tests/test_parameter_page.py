@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.boosting.objectives import NAMED, OBJECTIVES
-from mpfedxgb.boosting.params import REFUSED
+from mpfedxgb.schema.training import REFUSED
 
 PAGE = (Path(__file__).parents[1] / "docs" / "parameters.md").read_text()
 

@@ -1,11 +1,13 @@
-"""The pictures of docs/benchmarks.md: what was measured is drawn, and what is there is not measured twice."""
+"""The pictures of the documents: what was measured is drawn, and not twice; the roles are drawn by their script."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -58,3 +60,18 @@ def test_only_what_is_missing_is_measured(pictures: Any, tmp_path: Path, monkeyp
     assert len(found["latency"]) == 4
     with pytest.raises(SystemExit):
         pictures.main(["--out", str(tmp_path / "nowhere"), "--draw"])
+
+
+def test_the_drawing_of_the_roles_is_what_its_script_draws() -> None:
+    """And it is well-formed, so that a browser shows it."""
+    folder = Path(__file__).parents[1] / "docs" / "drawings"
+    spec = importlib.util.spec_from_file_location("roles", folder / "roles.py")
+    assert spec is not None
+    assert spec.loader is not None
+    roles = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(roles)
+
+    drawn = (folder / "roles.svg").read_text(encoding="utf-8")
+
+    assert drawn == roles.draw()
+    assert ElementTree.fromstring(drawn).tag.endswith("svg")  # noqa: S314 # our own drawing

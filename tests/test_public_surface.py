@@ -78,3 +78,35 @@ def test_estimators_load_no_network_and_no_rival() -> None:
     loaded = loaded_after("from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join, plot_tree")
     assert {"mpfedxgb", "numpy", "sklearn"} <= loaded
     assert not loaded & {"grpc", "mpi4py", "xgboost", "matplotlib", "phe"}
+
+
+def test_templates_are_loaded_by_the_first_report() -> None:
+    """A role or an estimator that makes no report goes without jinja2, which dask too would load if it was there."""
+    modules = "mpfedxgb.federation.role, mpfedxgb.api.estimators, mpfedxgb.report.html"
+    loaded = loaded_after(f"sys.modules['distributed'] = None\nimport {modules}")
+    assert "numpy" in loaded
+    assert "jinja2" not in loaded
+
+
+WITHOUT_UNIX = """
+import sys
+sys.modules["fcntl"] = sys.modules["resource"] = None
+
+import numpy as np
+import mpfedxgb
+
+X = np.arange(40.0).reshape(20, 2) % 7
+y = X[:, 0] > 2
+model = mpfedxgb.FedXGBClassifier(n_estimators=1, max_depth=1, max_bin=4).fit(X, y)
+assert (model.predict(X) == y).all()
+assert model.run_.rounds > 0
+assert mpfedxgb.FedXGBRegressor.from_parts
+"""
+
+
+def test_estimators_need_no_unix() -> None:
+    """Where fcntl and resource do not exist, a simulation trains and predicts; tests of locks see what then fails."""
+    command = [sys.executable, "-W", "error", "-c", WITHOUT_UNIX]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 # ours
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
 _EXAMPLE = re.compile(
     r"^```python\n(?P<code>.*?)^```\n(?:\s*^```text\n(?P<output>.*?)^```$)?", re.DOTALL | re.MULTILINE
 )
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^( *)```.*?^\1```", re.DOTALL | re.MULTILINE)
 
 
@@ -75,10 +76,25 @@ def test_links_lead_somewhere(document: Path) -> None:
             assert (document.parent / target.split("#")[0]).exists(), target
 
 
-def test_the_engine_is_as_small_as_the_readme_says() -> None:
-    """About so many lines, in the three rooms that it names."""
-    text = " ".join((ROOT / "README.md").read_text().split())
-    (thousands,) = re.findall(r"about (\d),000 lines in `ring/`, `party/` and `protocols/`", text)
-    rooms = [ROOT / "src" / "mpfedxgb" / room for room in ("ring", "party", "protocols")]
-    lines = sum(len(path.read_text().splitlines()) for room in rooms for path in room.rglob("*.py"))
-    assert round(lines / 1000) == int(thousands)
+def anchors(path: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and the site make them."""
+    headings = _HEADING.findall(_BLOCK.sub("", path.read_text()))
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_links_into_a_page_name_a_heading_of_it(document: Path) -> None:
+    """A heading that was renamed leaves no link behind."""
+    for target in _LINK.findall(_BLOCK.sub("", document.read_text())):
+        file, _, anchor = target.partition("#")
+        if anchor and "://" not in target:
+            assert anchor in anchors(document.parent / file if file else document), target
+
+
+@pytest.mark.parametrize("file", ["README.md", "docs/index.md"])
+def test_the_first_screen_says_who_must_be_trusted(file: str) -> None:
+    """Before the first command: semi-honest roles, an independent coordinator, leaf membership, no audit."""
+    first = (ROOT / file).read_text().partition("```console")[0]
+    for word in ("semi-honest", "collude", "share a", "Not audited", "drawings/roles.svg"):
+        assert word in first, word

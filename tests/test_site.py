@@ -98,7 +98,7 @@ def test_it_has_every_page_and_loads_nothing_from_elsewhere(site: Path) -> None:
 def test_a_browser_is_content_with_it(site: Path, tmp_path: Path, width: int) -> None:
     """At the widths of a phone and a desk: no complaint, no request to a host, drawings drawn, nothing sticks out."""
     with browser(tmp_path) as page:
-        for name in ("index", "how-it-works", "api", "wishes", "tutorials/credit-scoring"):
+        for name in ("index", "how-it-works", "api", "faq", "tutorials/credit-scoring"):
             page.open((site / f"{name}.html").as_uri(), width)
             assert page.ask("[...document.images].every(image => image.complete && image.naturalWidth > 5)"), name
             assert page.ask("document.documentElement.scrollWidth") <= width, name

@@ -14,7 +14,7 @@ from experiments.leaks.deviations import CHILDREN, FRACTIONS, Deviation, edit_op
 from experiments.leaks.transcripts import Ints, Rows
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.scales import plan
-from mpfedxgb.data.candidates import Bits
+from mpfedxgb.data.binning import Bits
 from mpfedxgb.party import Party
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.observer import Observer

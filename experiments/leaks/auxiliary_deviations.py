@@ -12,7 +12,7 @@ from experiments.leaks.transcripts import Rows
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.scales import Scale, choose_scale, plan, public_scale
 from mpfedxgb.data import Table
-from mpfedxgb.data.candidates import Bits
+from mpfedxgb.data.binning import Bits
 from mpfedxgb.party import Party
 from mpfedxgb.protocols.row_blocks import BitMatrix, Matrix, RowLayout
 from mpfedxgb.protocols.storage import LocalRows

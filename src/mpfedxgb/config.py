@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from mpfedxgb.errors import SettingsError
+from mpfedxgb.errors import SettingsError, raise_all
+from mpfedxgb.schema.kinds import integer, number
+from mpfedxgb.schema.training import BY_NAME, wrong_values
 
 PROTOCOLS = (6,)
 """Versions of the program that this release can run; a new one for every change after which old and new roles could
@@ -27,18 +29,19 @@ class Link:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        for name, lowest, most, includes in (("latency", 0.0, 1e5, True), ("bandwidth", 0.0, 1e9, False)):
-            value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-            if not number or value > most or value < lowest or (value == lowest and not includes):
-                unit = "milliseconds one way" if name == "latency" else "megabits a second"
+        for name, kind, unit in (
+            ("latency", number(0.0, 1e5), "milliseconds one way"),
+            ("bandwidth", number(0.0, 1e9, above=True), "megabits a second"),
+        ):
+            if kind.fault(value := getattr(self, name)):
                 raise SettingsError(f"{name}={value!r} of a link is out of range; it is a positive number of {unit}")
 
 
 LINKS = {"local": Link(0.0, 10_000.0), "lan": Link(0.3, 1_000.0), "wan": Link(20.0, 100.0)}
 """One machine, one building, and organisations apart."""
 
-TOPOLOGIES = ("star", "mesh")
+
+TOPOLOGIES = BY_NAME["topology"].kind.choices
 """How participants are connected: over the active one, or each with each. The coordinator is connected with all."""
 
 
@@ -55,10 +58,9 @@ def link_of(value: object) -> Link:
                 return Link(float(latency), float(bandwidth))
         except ValueError:
             pass
-    raise SettingsError(
-        f"link={value!r} is not known; it is one of {', '.join(LINKS)}, or milliseconds one way and megabits a second, "
-        "as in '20/100'"
-    )
+    names = ", ".join(LINKS)
+    remedy = f"it is one of {names}, or milliseconds one way and megabits a second, as in '20/100'"
+    raise SettingsError(f"link={value!r} is not known; {remedy}", "value", "link", value)
 
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -84,14 +86,13 @@ class Resources:
     spool: Path | None = None
 
     @classmethod
-    def read(cls, n_jobs: object, max_memory: object, spool: object) -> Resources:
+    def read(cls, n_jobs: Any, max_memory: object, spool: object) -> Resources:
         """Return what was given, checked: an int or None, bytes or a text such as "6 GB" or None, a path or None."""
-        if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
-            raise SettingsError(
-                f"n_jobs={n_jobs!r} is no number of threads; give 1 or more, -1 for all cores, or None for one"
-            )
+        if BY_NAME["n_jobs"].fault(n_jobs) or n_jobs == 0:
+            text = f"n_jobs={n_jobs!r} is no number of threads; give 1 or more, -1 for all cores, or None for one"
+            raise SettingsError(text, "range", "n_jobs", n_jobs)
         if not isinstance(spool, (str, os.PathLike, type(None))):
-            raise SettingsError(f"spool={spool!r} is no folder; give its path, or None")
+            raise SettingsError(f"spool={spool!r} is no folder; give its path, or None", "type", "spool", spool)
         return cls(n_jobs, bytes_of("max_memory", max_memory), None if spool is None else Path(spool).absolute())
 
     @property
@@ -111,11 +112,12 @@ def bytes_of(name: str, value: object) -> int | None:
     """Return a size in bytes from a number, from a text such as "6 GB" or "512 MiB", or None as it is."""
     if value is None:
         return None
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+    if isinstance(value, int) and not integer(1).fault(value):
         return value
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", value) if isinstance(value, str) else None
     if found is None or found[2].upper() not in _UNITS or float(found[1]) == 0:
-        raise SettingsError(f"{name}={value!r} is no size; give bytes, or a text such as '6 GB' or '512 MiB'")
+        text = f"{name}={value!r} is no size; give bytes, or a text such as '6 GB' or '512 MiB'"
+        raise SettingsError(text, "value", name, value)
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
@@ -163,16 +165,11 @@ class SessionSettings:
             raise SettingsError(f"session must be a name of 1 to 200 characters, not {self.session!r}")
         if self.attempt < 1:
             raise SettingsError(f"attempt must be 1 or more, not {self.attempt}")
-        if not (isinstance(self.deadline, (int, float)) and math.isfinite(self.deadline) and self.deadline > 0):
-            raise SettingsError(f"deadline must be a positive number of seconds, not {self.deadline!r}")
         if self.max_frame_bytes < SMALLEST_FRAME:
             raise SettingsError(f"max_frame_bytes must be at least {SMALLEST_FRAME}, not {self.max_frame_bytes}")
         if self.max_queued_bytes < 1024:
             raise SettingsError(f"max_queued_bytes must be at least 1024, not {self.max_queued_bytes}")
-        if self.topology not in TOPOLOGIES:
-            raise SettingsError(f"topology={self.topology!r} is not known; it is one of {', '.join(TOPOLOGIES)}")
-        if self.insecure_seed is not None and not (isinstance(self.insecure_seed, int) and self.insecure_seed >= 0):
-            raise SettingsError(f"insecure_seed must be an integer of 0 or more, not {self.insecure_seed!r}")
+        raise_all(wrong_values({name: getattr(self, name) for name in ("deadline", "topology", "insecure_seed")}))
 
     @property
     def active_deadline(self) -> float:

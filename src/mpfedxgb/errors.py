@@ -40,6 +40,7 @@ text is for people.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 
 
 class MpfedxgbError(Exception):
@@ -51,7 +52,21 @@ class UserError(MpfedxgbError, ValueError):
 
 
 class SettingsError(UserError):
-    """A setting is missing, unknown or out of range."""
+    """A setting is missing, unknown or out of range.
+
+    If it is about one parameter or key, `code` says what is wrong with it (missing, unknown, refused, place, type,
+    range, choice, mode, value), `parameter` is its name and `value` what was given. `faults` are all that it names.
+    """
+
+    def __init__(self, message: str, code: str = "", parameter: str = "", value: object = None) -> None:
+        self.code, self.parameter, self.value = code, parameter, value
+        self.named: tuple[SettingsError, ...] = ()
+        super().__init__(message)
+
+    @property
+    def faults(self) -> tuple[SettingsError, ...]:
+        """The errors that this one puts together, or itself."""
+        return self.named or (self,)
 
 
 class UnknownParameterError(SettingsError, TypeError):
@@ -157,6 +172,25 @@ class PeerFailedError(FederationError):
     def is_hearsay(self) -> bool:
         """Whether another role than the failed one said so."""
         return self.sender != self.origin
+
+
+def raise_all(errors: Iterable[SettingsError], place: str = "") -> None:
+    """Raise one error that names all the others, the first of which gives it its code; none, if there are none."""
+    faults = tuple(fault for error in errors for fault in error.faults)
+    if not faults:
+        return
+    texts = [f"({i}) {fault}" for i, fault in enumerate(faults[:MOST_FAULTS], 1)]
+    texts += [f"and {len(faults) - MOST_FAULTS} more"] if len(faults) > MOST_FAULTS else []
+    message = f"{place}: " if place else ""
+    message += str(faults[0]) if len(faults) == 1 else "; ".join(texts)
+    kind = next((type(fault) for fault in faults if isinstance(fault, UnknownParameterError)), SettingsError)
+    error = kind(message, faults[0].code, faults[0].parameter, faults[0].value)
+    error.named = faults
+    raise error
+
+
+MOST_FAULTS = 12
+"""How many mistakes one message lists."""
 
 
 def is_full_disk(error: BaseException) -> bool:

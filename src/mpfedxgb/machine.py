@@ -1,15 +1,22 @@
-"""What this machine has left for a process: memory and disk, by the tightest of all limits that are known.
+"""What this machine has: memory and disk left for a process, by the tightest limit that is known; versions installed.
 
-And memory that it gets back.
+And memory that the machine gets back. Peaks are those of anonymous memory: what a process has taken for itself, without
+pages of files that it has mapped. The system keeps no peak of it, so a thread looks now and then. What is mapped, such
+as a spool, the system can take back whenever it needs the room; anonymous memory it cannot.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import shutil
+import sys
+import threading
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
+from typing import Self
 
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -33,10 +40,19 @@ def free_memory(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int | None:
 
 def used_memory(proc: Path = _PROC) -> int:
     """Return how many bytes this process has taken, without pages of files; 0 where the system does not tell."""
-    with suppress(OSError, ValueError, IndexError):
-        for line in (proc / "self" / "status").read_text().splitlines():
-            if line.startswith("RssAnon:"):
-                return int(line.split()[1]) * 1024
+    return _anonymous(proc) or 0
+
+
+def anonymous_memory(proc: Path = _PROC) -> int:
+    """Return the anonymous memory of this process in bytes; where the system does not tell, the most it ever had."""
+    now = _anonymous(proc)
+    if now is not None:
+        return now
+    with suppress(ImportError):
+        import resource  # not on every system
+
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
     return 0
 
 
@@ -58,6 +74,12 @@ def free_disk(folder: Path) -> int | None:
         return shutil.disk_usage(there).free
     except (OSError, StopIteration):
         return None
+
+
+def _anonymous(proc: Path) -> int | None:
+    with suppress(OSError, ValueError, IndexError):
+        return 1024 * int((proc / "self" / "status").read_bytes().partition(b"RssAnon:")[2].split(maxsplit=1)[0])
+    return None
 
 
 def _available(proc: Path) -> int | None:
@@ -121,3 +143,54 @@ def _left_of_addresses(proc: Path) -> int | None:
             pages = int((proc / "self" / "statm").read_text().split()[0])
             return most - pages * os.sysconf("SC_PAGE_SIZE")
     return None
+
+
+_EVERY = 0.02
+"""Seconds between two looks."""
+
+
+class PeakMemory:
+    """Looks at the memory of this process until it is told to stop; `peak` is the most it has seen so far, in bytes."""
+
+    def __init__(self) -> None:
+        self.before = self.peak = anonymous_memory()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="memory", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def stop(self) -> int:
+        """Look once more, and return the peak."""
+        self._done.set()
+        self._thread.join()
+        self.peak = max(self.peak, anonymous_memory())
+        return self.peak
+
+    def _look(self) -> None:
+        while not self._done.wait(_EVERY):
+            self.peak = max(self.peak, anonymous_memory())
+
+
+_DISTRIBUTIONS = {"xgboost": ("xgboost", "xgboost-cpu")}
+"""Packages that come under several names; the second is the same module without the libraries for GPUs."""
+_IN_REPORTS = ("mpfedxgb", "numpy", "numba", "cryptography", "grpcio")
+
+
+def versions() -> dict[str, str]:
+    """Return what a report says of the machine that it was made on: Python, and the packages that matter most."""
+    return {"Python": platform.python_version()} | {name: version_of(name) for name in _IN_REPORTS}
+
+
+def version_of(package: str) -> str:
+    """Return a package's installed version; empty if there is none."""
+    for name in _DISTRIBUTIONS.get(package, (package,)):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return ""

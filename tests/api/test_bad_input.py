@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.api.settings import CHANGES_NOTHING
-from mpfedxgb.boosting.params import REFUSED, TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import SettingsError, UserError
+from mpfedxgb.schema.training import REFUSED
 from support.toy_tables import BANK, QUICK, TELECOM, halves, labels, numbers, people
 
 NAN, INF = float("nan"), float("inf")
@@ -209,18 +209,18 @@ SETTINGS = {
         ("callbacks: 3", "functions of a RoundReport, or objects with before_training"), params={"callbacks": [3]}
     ),
     "a generator as random_state": Case(
-        ("random_state=", "integer or None"), params={"random_state": np.random.default_rng(0)}
+        ("random_state=", "integer, or None"), params={"random_state": np.random.default_rng(0)}
     ),
-    "random_state True": setting("random_state", True, "integer or None"),
+    "random_state True": setting("random_state", True, "integer, or None"),
     "a seed below 0": Case(("insecure_seed", "-1", "0 or more"), params={"insecure_seed": -1}),
     "a seed in words": Case(("insecure_seed", "'a'", "integer"), params={"insecure_seed": "a"}),
-    "any time": Case(("deadline", "None", "seconds"), params={"deadline": None}),
+    "any time": Case(("deadline", "None", "a number"), params={"deadline": None}),
     "no thread": Case(("n_jobs", "0", "-1 for all cores"), params={"n_jobs": 0}),
     "half a thread": Case(("n_jobs", "0.5"), params={"n_jobs": 0.5}),
     "memory without a unit": Case(("max_memory", "6", "'6 GB'"), params={"max_memory": "6"}),
     "no memory": Case(("max_memory", "0"), params={"max_memory": 0}),
     "a number as a folder": Case(("spool", "3", "path"), params={"spool": 3}),
-    "no time": Case(("deadline", "0", "positive"), params={"deadline": 0}),
+    "no time": Case(("deadline", "0", "above 0"), params={"deadline": 0}),
     "one participant": Case(("participants", "at least two", "not 1"), X=X, params={"participants": 1}),
     "one fraction": Case(("participants", "at least two", "not 1"), X=X, params={"participants": [1.0]}),
     "one named participant": Case(("participants", "at least two", "not 1"), X=X, params={"participants": {"a": BANK}}),
@@ -456,7 +456,8 @@ def test_what_xgboost_has_and_we_refuse(name: str) -> None:
     """Parameters that cannot be expressed are refused by name, with the reason."""
     with pytest.raises(SettingsError, match=f"^{name} is not supported: ") as caught:
         TrainParams.from_dict({name: 1})
-    assert REFUSED[name] in str(caught.value)
+    assert REFUSED[name].reason in str(caught.value)
+    assert (caught.value.code, caught.value.parameter) == ("refused", name)
     refused: dict[str, Any] = {name: "something else"}
     with pytest.raises(SettingsError, match=f"^{name} is not supported: "):
         FedXGBClassifier(**refused)
@@ -469,7 +470,7 @@ def test_verbosity_may_be_none_as_in_xgboost() -> None:
     assert model.run_.trees == 1
 
 
-@pytest.mark.parametrize(("name", "values"), [*CHANGES_NOTHING.items(), *((name, (None,)) for name in REFUSED)])
+@pytest.mark.parametrize(("name", "values"), [(one.name, (*one.harmless, None)) for one in REFUSED.values()])
 def test_what_xgboost_has_and_changes_nothing(name: str, values: tuple[Any, ...]) -> None:
     """Values that say what is done anyway are taken, by a constructor and by set_params, and not kept."""
     for value in values:
@@ -497,6 +498,40 @@ def test_all_that_is_refused_is_in_one_error() -> None:
         FedXGBClassifier().fit(X, Y, max_depth=2, reg_alpha=1)  # type: ignore[call-arg]
     with pytest.raises(SettingsError, match=r"^\(1\) reg_alpha is not .*; \(2\) there is no parameter max_deph"):
         TrainParams.from_dict({"reg_alpha": 1, "max_deph": 3})
+
+
+@pytest.mark.usefixtures("no_protocol")
+def test_all_wrong_values_are_in_one_error() -> None:
+    """Whatever looks at them: kinds, the link, memory, the objective; each with its code, its name and its value."""
+    wrong: dict[str, Any] = {
+        "max_depth": 0,
+        "subsample": "half",
+        "security": "secret",
+        "random_state": 0.5,
+        "deadline": -1,
+        "link": "moon",
+        "max_memory": "much",
+        "callbacks": print,
+        "objective": "binary:hing",
+    }
+    for kind, y in ((FedXGBClassifier, Y), (FedXGBRegressor, NUMBERS)):
+        with pytest.raises(SettingsError) as caught:
+            kind(**wrong).fit(halves(X), y)
+        faults = {fault.parameter: (fault.code, fault.value) for fault in caught.value.faults}
+        assert {name: value for name, (_, value) in faults.items()} == wrong
+        codes = {"max_depth": "range", "subsample": "type", "security": "choice", "objective": "choice"}
+        assert codes.items() <= {name: code for name, (code, _) in faults.items()}.items()
+        assert all(f"{name}=" in str(caught.value) for name in wrong)
+        assert caught.value.parameter == next(iter(faults))
+
+
+def test_all_that_does_not_go_with_a_mode_is_in_one_error() -> None:
+    """With the remedy of each."""
+    with pytest.raises(SettingsError) as caught:
+        TrainParams(security="paper", objective="count:poisson", reg_lambda=0.0, colsample_bytree=0.5, weighted=True)
+    named = [fault.parameter for fault in caught.value.faults]
+    assert named == ["objective", "reg_lambda", "min_child_weight", "colsample_bytree", "weighted"]
+    assert {fault.code for fault in caught.value.faults} == {"mode"}
 
 
 def test_unknown_parameters_are_refused() -> None:

@@ -171,8 +171,7 @@ def test_a_model_of_older_rules(fitted: FedXGBClassifier) -> None:
     with pytest.raises(MpfedxgbError, match=told):
         estimator("binary", 1).fit(halves(X), labels(X, "binary"), xgb_model=old)
 
-    scored = estimator("binary", 1).fit(halves(X), labels(X, "binary"))
-    scored.partial_models_ = old
+    scored = FedXGBClassifier.from_parts(old)
     np.testing.assert_array_equal(scored._margins(halves(X)), fitted._margins(halves(X)))
 
 

@@ -887,6 +887,36 @@ class TestFiles:
         np.testing.assert_array_equal(model.predict(people()), fitted["classes"].predict(people()))
         assert model.get_params() == FedXGBClassifier(**QUICK).get_params()
 
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_from_parts(self, fitted: dict[str, Model], kind: str, tmp_path: Path) -> None:
+        """Parts in any order make what loading them makes, with the parameters and the cuts that are given."""
+        model = fitted[kind]
+        model.save_model(tmp_path)
+        made = type(model).from_parts(model.partial_models_[::-1], model.cut_points_, **model.get_params())
+        assert made.get_params() == model.get_params()
+        fitted_to = {name: value for name, value in vars(made).items() if name.endswith("_")}
+        cuts = fitted_to.pop("cut_points_")
+        loaded = vars(type(model)(**model.get_params()).load_model(tmp_path))
+        np.testing.assert_equal(fitted_to, {name: loaded[name] for name in loaded if name.endswith("_")})
+        np.testing.assert_equal(cuts, model.cut_points_)
+        np.testing.assert_array_equal(made.predict(people()), model.predict(people()))
+        assert not hasattr(type(model).from_parts(model.partial_models_), "cut_points_")
+
+    def test_from_parts_that_are_no_model(self, fitted: dict[str, Model]) -> None:
+        """One too few, none, things of another kind, another kind of model, and a parameter that does not exist."""
+        parts = fitted["binary"].partial_models_
+        for given, message in (
+            (parts[:1], "the part of telecom is missing"),
+            ([], "nothing to join"),
+            ([parts[0], "telecom"], "parts holds PartialModel, str; give the PartialModel of each participant"),
+        ):
+            with pytest.raises(UserError, match=message):
+                FedXGBClassifier.from_parts(given)  # type: ignore[arg-type] # what is refused
+        with pytest.raises(UserError, match="load it into a FedXGBClassifier"):
+            FedXGBRegressor.from_parts(parts)
+        with pytest.raises(TypeError, match="max_leaves"):
+            FedXGBClassifier.from_parts(parts, max_leaves=3)
+
     @pytest.mark.parametrize(("kind", "other"), [("binary", FedXGBRegressor), ("counts", FedXGBClassifier)])
     def test_the_wrong_estimator(self, fitted: dict[str, Model], kind: str, other: Any, tmp_path: Path) -> None:
         """A regressor does not take a classifier's model, nor the other way round, and stays what it was."""

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.errors import SettingsError, UserError
-from mpfedxgb.report.html.markup import size
+from mpfedxgb.units import bytes_text
 from support.pages import parse
 from support.toy_tables import QUICK, halves, labels, people
 
@@ -43,8 +43,8 @@ def test_the_forecast_is_beside_what_it_was(fitted: FedXGBClassifier, tmp_path: 
         (section,) = (one for one in page.all("section") if one.attributes["id"] == "forecast")
         rows = {row.inside[0].text: [cell.text for cell in row.inside[1:]] for row in section.all("tr")[1:]}
         assert rows["rounds of messages"][:2] == [f"{told.rounds:,}", f"{fitted.run_.rounds:,}"]
-        assert rows["bytes sent"][:2] == [size(c.bytes_sent) for c in (told.roles[name], fitted.run_.roles[name])]
-        assert rows["memory"] == [size(told.memory[name]), "", ""]
+        assert rows["bytes sent"][:2] == [bytes_text(c.bytes_sent) for c in (told.roles[name], fitted.run_.roles[name])]
+        assert rows["memory"] == [bytes_text(told.memory[name]), "", ""]
 
 
 def test_of_a_loaded_model(fitted: FedXGBClassifier, tmp_path: Path) -> None:

@@ -91,8 +91,8 @@ def test_a_training_that_does_not_fit_is_refused_with_figures(table: Any, tmp_pa
     model = FedXGBClassifier(n_estimators=1, max_depth=2).fit(X, y > 0)
     before = model.predict_proba(X)
     for more, reason in (
-        ({"max_memory": "1 MB"}, r"takes \d+\.?\d* MB of memory, and max_memory is 1 MB.*no spool can take"),
-        ({"max_memory": "35 MB", "max_bin": 256}, r"name a folder with 14\.\d MB free in spool"),
+        ({"max_memory": "1 MB"}, r"takes \d+\.?\d* MB of memory, and max_memory is 1\.00 MB.*no spool can take"),
+        ({"max_memory": "35 MB", "max_bin": 256}, r"name a folder with 14\.\d+ MB free in spool"),
         ({"max_memory": "35 MB", "max_bin": 256, "spool": tmp_path / "none"}, "none does not exist; make it"),
     ):
         with pytest.raises(NoRoomError, match=reason):

@@ -14,11 +14,11 @@ import pytest
 import xgboost
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.api.parity import compare_with_xgboost
 from mpfedxgb.api.plotting import plot_metrics, plot_tree
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.party.entries import Entry
+from mpfedxgb.testing.parity import compare_with_xgboost
 from support.pages import parse
 from support.toy_tables import QUICK, halves, labels, numbers, people
 from support.xgboost_versions import IS_3_4

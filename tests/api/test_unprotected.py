@@ -12,7 +12,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
-from mpfedxgb.boosting.plain import MOST_LEVELS
+from mpfedxgb.costs.forecast import MOST_LEVELS
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.report.record import NOTHING_PROTECTED, RunRecord
 from support.small_problems import small_problem

@@ -21,7 +21,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, Meter, Party, Roster
 from mpfedxgb.party.communicator import Communicator
-from mpfedxgb.party.keys import Keyring
+from mpfedxgb.party.roster import Keyring
 from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.transport import MemoryHub
 from mpfedxgb.tree import GrownTree, Leaf, TableSizes

@@ -23,8 +23,7 @@ import pytest
 from mpfedxgb.atomic import append_to_file, write_file
 from mpfedxgb.boosting import checkpoint
 from mpfedxgb.boosting.callbacks import EvaluationState, State
-from mpfedxgb.boosting.checkpoint import KEPT, MAGIC, ROUNDS, Checkpoints, read_kept
-from mpfedxgb.boosting.common_round import COMMON
+from mpfedxgb.boosting.checkpoint import COMMON, KEPT, MAGIC, ROUNDS, Checkpoints, read_kept
 from mpfedxgb.boosting.sampling import private_key
 from mpfedxgb.errors import CheckpointError
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree

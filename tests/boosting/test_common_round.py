@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from mpfedxgb.boosting.callbacks import State
-from mpfedxgb.boosting.checkpoint import Checkpoints
-from mpfedxgb.boosting.common_round import COMMON, CommonRound, read_common, write_common
+from mpfedxgb.boosting.checkpoint import COMMON, Checkpoints, CommonRound, read_common, write_common
 from mpfedxgb.errors import CheckpointError
 
 MINE = {"session": "trial/spring", "role": "bank", "parameters": {"max_depth": 3}}

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpfedxgb.boosting import checkpoint, common_round, join
+from mpfedxgb.boosting import checkpoint, join
 from mpfedxgb.boosting.checkpoint import KEPT, ROUNDS
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError, UserError
 from mpfedxgb.ring import kernels
@@ -53,7 +53,7 @@ def dying(role: int, act: int, before: bool) -> Iterator[list[str]]:
 
             patch.setattr(checkpoint, name, acting)
             if name == "write_file":
-                patch.setattr(common_round, name, acting)
+                patch.setattr(checkpoint, name, acting)
         yield done
 
 

@@ -33,7 +33,7 @@ MEASURE = """
 import json, sys
 import numpy as np
 from mpfedxgb import FedXGBClassifier
-from mpfedxgb.report.memory import anonymous_memory
+from mpfedxgb.machine import anonymous_memory
 
 rows, features, told, folder = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4]
 rng = np.random.default_rng(1)

@@ -113,6 +113,7 @@ HAS_XGBOOSTS_BITS = platform.machine() in ("x86_64", "AMD64")
 
 
 @pytest.mark.parametrize("name", AREAS)
+@pytest.mark.exhaustive
 def test_areas_are_xgboosts_to_the_last_bit(name: str) -> None:
     """Early stopping takes one bit more for progress, so weights are float32, and sums are taken as in XGBoost."""
     rng = np.random.default_rng(3)

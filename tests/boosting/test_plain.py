@@ -19,8 +19,8 @@ from mpfedxgb.boosting.plain import plain_train
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.party import Roster
-from mpfedxgb.party.keys import keys_of_choices
 from mpfedxgb.party.observer import Observer
+from mpfedxgb.party.roster import keys_of_choices
 from plain_boosting import plain_trees
 from random_trainings import random_training
 from support.property_tests import examples
@@ -144,10 +144,8 @@ def test_predictions_are_those_of_joint_scoring(kind: str) -> None:
     """The same margins to the last bit, from a model whose leaves and flipped splits are the same."""
     problem = small_problem(3, kind, participants=3)
     model = fit(problem, n_estimators=3, insecure_seed=1)
-    twin = fit(problem, n_estimators=3, insecure_seed=1)
-    twin.partial_models_ = [
-        replace(part, params=replace(part.params, security="strict")) for part in twin.partial_models_
-    ]
+    strict = [replace(part, params=replace(part.params, security="strict")) for part in model.partial_models_]
+    twin = type(model).from_parts(strict, **model.get_params() | {"security": "strict"})
     assert any(
         node.flipped for part in model.partial_models_ for t in part.trees for node in t if hasattr(node, "flipped")
     )

@@ -16,8 +16,8 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.protocols import public_secret
-from mpfedxgb.protocols.private_matrix import matrices_times
 from mpfedxgb.protocols.rows import RowVectors
+from mpfedxgb.protocols.share import matrices_times
 from mpfedxgb.ring import VECTOR, wide
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.level import TableSizes, TreeRules

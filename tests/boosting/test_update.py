@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpfedxgb.boosting.params import SECURITY, TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import Setup, TrainData, set_up
 from mpfedxgb.boosting.train import UPDATES, secure_fit
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.ring.ring import decode_fixed
+from mpfedxgb.schema.training import MODES
 from mpfedxgb.tree import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Split, Tree
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from support.small_trainings import EVAL_ROWS, ROWS, Training, training_of
@@ -55,7 +56,7 @@ def with_security(kind: str, security: str) -> Training:
 
 def test_both_ways_have_an_update() -> None:
     """By the names that the parameter has."""
-    assert tuple(UPDATES) == SECURITY
+    assert tuple(UPDATES) == MODES[:3]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_the_papers_weights_are_the_strict_ones_within_epsilon() -> None:
     assert np.ptp(margins[0]) > 0.1
 
 
-@pytest.mark.parametrize("security", SECURITY)
+@pytest.mark.parametrize("security", MODES[:3])
 def test_rows_of_leaves_go_to_the_active_participant_only(security: str) -> None:
     """As many as there are, once per tree, whichever way they are told."""
     run = one_round(with_security("evaluation rows", security))

@@ -19,11 +19,11 @@ from sklearn.metrics import log_loss, roc_auc_score
 from typer.testing import CliRunner
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
-from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.cli.main import COMMANDS, make_app
 from mpfedxgb.cli.simulate import parse_participants
 from mpfedxgb.errors import CheckpointError, PeerTimeoutError, SettingsError
+from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from support.commands import Shell
 from support.toy_tables import labels, people
 

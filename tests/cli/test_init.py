@@ -12,11 +12,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.cli.init import FIRST_PORT
 from mpfedxgb.federation.rows import read_rows
-from mpfedxgb.federation.settings.role import TABLES, RoleSettings
-from mpfedxgb.federation.settings.template import EXPLAINED
+from mpfedxgb.federation.settings.role import RoleSettings
+from mpfedxgb.schema.settings import TABLES
 from mpfedxgb.transport.grpc.tls import Identity
 from support.commands import Shell
 
@@ -98,8 +97,7 @@ class TestWritten:
                     seen.add((table, found[1]))
                 else:
                     assert re.fullmatch(r"|\[\w+\]|# .*", line), line
-        assert seen == {(table, key) for table, keys in TABLES.items() for key in keys}
-        assert set(EXPLAINED) == set(TrainParams().to_dict())
+        assert seen == {(name, key.name) for name, table in TABLES.items() for key in table.keys}
 
     def test_comments_show_the_defaults(self, shell: Shell, tmp_path: Path) -> None:
         """A key behind a # that is no example says what is assumed without it."""

@@ -16,7 +16,7 @@ import pytest
 
 from mpfedxgb.cli import roles as roles_module
 from mpfedxgb.cli.exit_codes import ExitCode
-from mpfedxgb.cli.logs import start_logging
+from mpfedxgb.cli.roles import start_logging
 from mpfedxgb.errors import PeerFailedError, SettingsError, StoppedError, own_reason
 from mpfedxgb.federation import role as role_module
 from mpfedxgb.federation.settings import RoleSettings

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench_reading import settings_of
-from mpfedxgb.data import Table, bin_table, chunks, parquet
+from mpfedxgb.data import Table, bin_table, chunks, files
 from mpfedxgb.data.files import read_table
 from mpfedxgb.errors import DataError
 from mpfedxgb.federation.rows import read_rows
@@ -37,7 +37,7 @@ def in_chunks(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """Let chunks have so many rows of CSV, and one column of Parquet."""
     monkeypatch.setattr(chunks, "_LEAST_ROWS", rows)
     monkeypatch.setattr(chunks, "CHUNK_CELLS", 1)
-    monkeypatch.setattr(parquet, "CHUNK_CELLS", 1)
+    monkeypatch.setattr(files, "CHUNK_CELLS", 1)
 
 
 def outcome(path: Path, **told: Any) -> pd.DataFrame | str:
@@ -223,6 +223,7 @@ print(measure(Path(sys.argv[1]))["peak"])
 """
 
 
+@pytest.mark.process
 def test_a_row_takes_little_memory(tmp_path: Path) -> None:
     """Reading takes less than 700 bytes a row of 28 numbers and an id; as a whole frame of doubles it took 830."""
     peaks = {}

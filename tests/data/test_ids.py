@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.data.files import read_table
-from mpfedxgb.data.ids import RULES, SALT_BYTES, IdRule, encode_ids, sort_by_id
+from mpfedxgb.data.ids import SALT_BYTES, IdRule, encode_ids, sort_by_id
 from mpfedxgb.errors import DataError
+from mpfedxgb.schema.settings import ALIGN
 
 SALT = b"agreed in a session"
 
@@ -248,7 +249,7 @@ class TestRule:
 
     def test_defaults_come_first(self) -> None:
         """As messages and templates say."""
-        assert IdRule() == IdRule(**{key: choices[0] for key, choices in RULES.items()})
+        assert IdRule() == IdRule(**{key: ALIGN[key].default for key in ("ids", "case", "spaces", "unicode")})
 
     def test_some_of_the_ids(self) -> None:
         """They keep their order, and where they were in the file."""

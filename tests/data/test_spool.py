@@ -160,7 +160,7 @@ def test_the_room_is_taken_at_once(tmp_path: Path) -> None:
     """Two spools that fit one after the other do not fit together: the second one is refused when it is made."""
     with small_disk(tmp_path / "disk", "1m") as folder:
         first = Spool(folder, 700_000)
-        with pytest.raises(NoRoomError, match="GB of disk"):
+        with pytest.raises(NoRoomError, match="kB of disk"):
             Spool(folder, 700_000)
         first.close()
         Spool(folder, 700_000).close()
@@ -171,7 +171,7 @@ def test_a_disk_that_fills_up_behind_the_check_is_refused_too(tmp_path: Path, mo
     """Whoever takes the last room between looking and taking is no reason for half-made files."""
     with small_disk(tmp_path / "disk", "100k") as folder:
         monkeypatch.setattr(spool, "check_spool", lambda folder, octets: None)
-        with pytest.raises(NoRoomError, match="GB of disk"):
+        with pytest.raises(NoRoomError, match="kB of disk"):
             Spool(folder, 700_000)
         assert list(folder.iterdir()) == []
 
@@ -194,3 +194,11 @@ def test_a_folder_that_others_keep_locked_is_given_up(tmp_path: Path, monkeypatc
     monkeypatch.setattr(spool, "_PATIENCE", 0.05)
     with spool._alone(tmp_path), pytest.raises(NoRoomError, match="locked by others"):
         Spool(tmp_path, 8)
+
+
+def test_where_files_cannot_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without fcntl has no spools, and says so by name; nothing is left."""
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(NoRoomError, match=r"nothing can be locked in the folder .*: this system has no fcntl\.flock"):
+        Spool(tmp_path, 8)
+    assert not list(tmp_path.iterdir())

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
-import pytest
 
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.federation.alignment import alignment_path
 from mpfedxgb.federation.settings import RoleSettings
 from patience import patience
-from support.role_processes import PERSONS, Place, make_nursery, place, tables
+from support.role_processes import PERSONS, Place, place, tables
 
 if TYPE_CHECKING:
     from nursery import Nursery
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Return something that starts processes quickly."""
-    with make_nursery() as made:
-        yield made
 
 
 def tell_to_align(made: Place, strangers: int) -> None:

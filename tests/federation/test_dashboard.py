@@ -12,10 +12,9 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -25,28 +24,23 @@ from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation import dashboard
 from mpfedxgb.federation.dashboard import HEADERS, LINK, Dashboard, live_view, read_address
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.report.html.facts import Facts
+from mpfedxgb.report.history import Attempt, History
+from mpfedxgb.report.html.data import ReportData
 from mpfedxgb.report.html.page import Live
 from mpfedxgb.transport.transport import Address
 from patience import patience
 from support.chromium import browser, find_chromium
 from support.commands import Shell
 from support.pages import parse
+from support.reports import facts, model
 from support.role_files import full, least, write
-from support.role_processes import WAIT, Place, make_nursery, place
+from support.role_processes import WAIT, Place, place
 
 if TYPE_CHECKING:
     from nursery import Nursery
 
 ANY_PORT = Address("127.0.0.1", 0)
 SENT = {name.lower(): value for name, value in HEADERS.items()}
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Return something that starts processes quickly."""
-    with make_nursery() as made:
-        yield made
 
 
 @pytest.fixture
@@ -311,7 +305,7 @@ def test_a_page_is_made_once_a_second_at_most(settings: RoleSettings, monkeypatc
     made: list[Live] = []
     now, took = [100.0], 0.0
 
-    def make(facts: Facts, live: Live) -> str:
+    def make(facts: ReportData, live: Live) -> str:
         made.append(live)
         now[0] += took
         return f"page {len(made)}"
@@ -328,6 +322,24 @@ def test_a_page_is_made_once_a_second_at_most(settings: RoleSettings, monkeypatc
     assert view.page() == "page 2", "a page that takes long is made seldom"
     now[0] += 0.2
     assert view.page() == "page 3"
+
+
+def test_the_time_that_is_left(settings: RoleSettings) -> None:
+    """As long for each missing round as for those since the page was first looked at; of a training that runs alone."""
+    view, attempt = Dashboard(settings), Attempt("a1", {"kind": "training"})
+    most = settings.training.n_estimators
+
+    def left(trees: int, now: float, **changes: Any) -> float | None:
+        data = facts(model(trees, depth=1), history=History((attempt,)), **changes)
+        return view._seconds_left(data, now)
+
+    assert left(2, 100.0) is None
+    assert left(2, 105.0) is None
+    assert left(4, 110.0) == pytest.approx(5.0 * (most - 4))
+    assert left(4, 110.0, number=0) is None
+    assert left(most, 200.0) is None
+    attempt.content["how"] = "done"
+    assert left(6, 210.0) is None
 
 
 # Real roles

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,14 +17,7 @@ from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.session import locked_state
 from nursery import Nursery
-from support.role_processes import make_nursery, place
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Return something that starts processes quickly."""
-    with make_nursery() as made:
-        yield made
+from support.role_processes import place
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -84,6 +77,15 @@ def test_a_lock_that_cannot_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(CheckpointError, match=r"cannot open the lock .*/lock"), locked_state(bank):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_where_files_cannot_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without fcntl is named, and the block does not begin."""
+    bank = organisations(tmp_path, monkeypatch).settings(1)
+    bank.role.state.mkdir()
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(CheckpointError, match=r"/lock cannot be locked: this system has no fcntl\.flock"):
+        Federation(bank).train()
 
 
 def test_beside_a_process_and_after_its_death(tmp_path: Path, nursery: Nursery) -> None:

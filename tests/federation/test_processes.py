@@ -52,13 +52,6 @@ ENDLESS = {"n_estimators": 100_000}
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Return something that starts processes quickly."""
-    with make_nursery() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Path:
     """Return the folder of a federation with a model."""
     folder = tmp_path_factory.mktemp("trained")

@@ -6,7 +6,6 @@ import errno
 import json
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mpfedxgb.atomic import ChainedFiles, chained
 from mpfedxgb.boosting.callbacks import RoundReport
 from mpfedxgb.boosting.checkpoint import ROUNDS
-from mpfedxgb.chain import ChainedFiles, chained
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.federation import role as roles
@@ -27,7 +26,7 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.report.history import History, record_chain
 from support.commands import Shell
-from support.role_processes import make_nursery, place
+from support.role_processes import place
 from support.switchboard import Organisations
 from support.toy_tables import BANK, QUICK, TELECOM, labels, people
 
@@ -418,13 +417,6 @@ def test_a_disk_that_takes_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert isinstance(ended[1], PeerFailedError)
     assert str(tmp_path) not in str(ended[1])
     assert rounds_kept(places.state(2)) == len(written) - 4, "no round is kept that is not on the record"
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Return something that starts processes quickly."""
-    with make_nursery() as made:
-        yield made
 
 
 def test_killed_outright(tmp_path: Path, nursery: Nursery) -> None:

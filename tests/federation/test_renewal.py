@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import pytest
 
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.transport.certificates import Authority
 from patience import patience
-from support.role_processes import WAIT, make_nursery, place
+from support.role_processes import WAIT, place
 
 if TYPE_CHECKING:
     from nursery import Nursery
 
 SECOND = 1 / 86_400
 """Of a day."""
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Return something that starts processes quickly."""
-    with make_nursery() as made:
-        yield made
 
 
 def test_a_serving_role_outlives_its_certificate(tmp_path: Path, nursery: Nursery) -> None:

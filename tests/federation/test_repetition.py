@@ -15,8 +15,7 @@ import pytest
 
 from federation.test_role import coordinate, estimator, organisations, train
 from mpfedxgb import join
-from mpfedxgb.boosting.checkpoint import ROUNDS, Checkpoints
-from mpfedxgb.boosting.common_round import COMMON
+from mpfedxgb.boosting.checkpoint import COMMON, ROUNDS, Checkpoints
 from mpfedxgb.boosting.sampling import label_commitment, label_salt
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError

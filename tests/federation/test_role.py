@@ -40,11 +40,10 @@ from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import record_path
 from mpfedxgb.federation.role import Trained
 from mpfedxgb.federation.rows import SCORING, read_rows
-from mpfedxgb.federation.session import SessionFolder, is_lost_peer
+from mpfedxgb.federation.session import SessionFolder, is_lost_peer, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.stopping import stopping_on_signals
-from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.observer import Observer
+from mpfedxgb.party.roster import Keyring
 from mpfedxgb.ring.prg import Stream
 from patience import patience
 from support.switchboard import Organisations

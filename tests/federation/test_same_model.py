@@ -25,13 +25,13 @@ from mpfedxgb.federation.programs import Training, run_coordinator, run_training
 from mpfedxgb.federation.role import belongs_to, labels_of, numbers_of
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.trial import Trial
 from mpfedxgb.party.local import Outcome, run_role
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols import storage
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.sigmoid import PLACES
+from mpfedxgb.testing.trial import Trial
 from mpfedxgb.transport.memory import MemoryHub
 from patience import patience
 from support.truths import margins_kept, truths_of

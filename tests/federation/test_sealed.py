@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.report.html import page_html
 from support.pages import parse
-from support.role_processes import make_nursery, place, tables
+from support.role_processes import place, tables
 from support.switchboard import Organisations
 from support.toy_tables import BANK, QUICK, TELECOM, labels
 
@@ -38,13 +38,6 @@ if TYPE_CHECKING:
     from nursery import Nursery
 
 SEALED = {**QUICK, "num_class": 2, "security": "sealed"}
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Return something that starts processes quickly."""
-    with make_nursery() as made:
-        yield made
 
 
 def federation(folder: Path, patch: pytest.MonkeyPatch, **training: Any) -> Organisations:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import LINKS, Link, Resources
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import SettingsError
-from mpfedxgb.federation.settings.role import TABLES, RoleSettings
+from mpfedxgb.federation.settings.role import RoleSettings
 from mpfedxgb.federation.settings.toml import LARGEST_FILE
+from mpfedxgb.schema.settings import TABLES
 from mpfedxgb.transport.transport import Address, parse_address
 from support.role_files import ROLES, Content, Raw, full, least, to_toml, write
 
@@ -39,7 +41,7 @@ class TestGood:
         """The tests below go through all keys but `drop`, which does not go with `features`, and `peers` of a mesh."""
         keys = {(table, key) for role in ROLES for table, content in full(role).items() for key in content}
         assert keys | {("data", "drop"), ("network", "peers")} == {
-            (table, key) for table, known in TABLES.items() for key in known
+            (name, key.name) for name, table in TABLES.items() for key in table.keys
         }
 
     def test_values_arrive(self, tmp_path: Path) -> None:
@@ -293,7 +295,13 @@ class TestMessages:
             ("bank", "network", "deadlin", 5, r'\[network\] has no key "deadlin"; did you mean deadline?'),
             ("bank", "training", "n_estimator", 5, "did you mean n_estimators?"),
             ("bank", "training", "reg_alpha", 1.0, "reg_alpha is refused: an L1 penalty"),
-            ("bank", "training", "max_depth", 0, r"\[training\] max_depth=0 is out of range"),
+            (
+                "bank",
+                "training",
+                "max_depth",
+                0,
+                r"\[training\] max_depth = 0 is out of range; it is an integer from 1 to 16",
+            ),
             ("bank", "training", "objective", "custom", "Python function"),
             ("bank", "training", "objective", "multi:softprob", "eval_metric .* does not go with"),
             ("bank", "training", "num_class", 3, "does not go with objective binary:logistic; it is 2"),
@@ -302,7 +310,7 @@ class TestMessages:
             ("bank", "training", "weighted", 1, "weighted = 1 is not true or false"),
             ("bank", "training", "security", "none", "security='none' protects nothing, so it is not for a federation"),
             ("bank", "training", "xgboost_rules", "3.3", "the rules of older models, .*; trainings follow '3.4'"),
-            ("bank", "training", "xgboost_rules", "3.5", "'3.5' is not known; it is one of 3.4, 3.3"),
+            ("bank", "training", "xgboost_rules", "3.5", '"3.5" is not known; it is one of 3.4, 3.3'),
             ("coordinator", "training", "security", "none", "use security='strict', or for experiments .* simulate"),
             ("bank", "session", "name", "../x", "is not a session's name"),
             ("bank", "data", "drop", ["x"], "does not go with features"),
@@ -354,6 +362,40 @@ class TestMessages:
         content = full(role) | {table: (full("bank") | full("telecom"))[table]}
         with pytest.raises(SettingsError, match=rf"\[{table}\] does not belong here: .*{why}"):
             RoleSettings.from_dict(content)
+
+    def test_everything_wrong_is_in_one_error(self, tmp_path: Path) -> None:
+        """Keys first, in the order of the tables, each with code, name and value; then what they say together."""
+        content = full("bank")
+        content["network"] |= {"deadline": 0, "activ": "x:1", "active": "x:1"}
+        content["training"] |= {"max_depth": "deep", "eta": 0.1}
+        del content["tls"]["ca"]
+        content["scoring"] = {}
+        with pytest.raises(SettingsError) as caught:
+            RoleSettings.from_toml(write(tmp_path, content))
+        assert [(fault.code, fault.parameter, fault.value) for fault in caught.value.faults] == [
+            ("place", "scoring", None),
+            ("unknown", "network.activ", None),
+            ("place", "network.active", "x:1"),
+            ("range", "network.deadline", 0),
+            ("missing", "tls.ca", None),
+            ("refused", "training.eta", None),
+            ("type", "training.max_depth", "deep"),
+        ]
+        content = full("bank")
+        content["session"]["name"] = "../x"
+        content["training"]["weighted"] = False
+        content["data"] |= {"features": ["customer"], "predictions": "out.xlsx"}
+        with pytest.raises(SettingsError, match=r"^the settings: \(1\) .*; \(2\) ") as caught:
+            RoleSettings.from_dict(content)
+        named = {fault.parameter for fault in caught.value.faults}
+        assert named == {
+            "session.name",
+            "label.weight",
+            "data.features",
+            "data.predictions",
+            "data.categorical",
+            "data.numeric",
+        }
 
     def test_unknown_tables(self) -> None:
         """They are refused with what was probably meant."""
@@ -551,7 +593,10 @@ def mutations(role: str) -> Iterator[tuple[str, str, str]]:
     yield f"{role} large", "# " + "x" * LARGEST_FILE + "\n" + text, ""
 
 
-MALFORMED = [mutation for role in ROLES for mutation in mutations(role)]
+@cache
+def malformed() -> list[tuple[str, str, str]]:
+    """Return the malformed files of all roles."""
+    return [mutation for role in ROLES for mutation in mutations(role)]
 
 
 class TestMalformed:
@@ -559,12 +604,12 @@ class TestMalformed:
 
     def test_there_are_many(self) -> None:
         """And they are different."""
-        assert len({text for _, text, _ in MALFORMED}) > 1500
+        assert len({text for _, text, _ in malformed()}) > 1500
 
     def test_text(self, tmp_path: Path) -> None:
         """Every mistake is refused with the file and the key, table or line, shortly and in one line."""
         path = tmp_path / "role.toml"
-        for name, text, place in MALFORMED:
+        for name, text, place in malformed():
             path.write_text(text, encoding="utf-8")
             try:
                 RoleSettings.from_toml(path)

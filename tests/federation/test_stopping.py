@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import serialization
 
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import PeerFinishedError, StoppedError
-from mpfedxgb.federation import stopping
-from mpfedxgb.federation.stopping import ignore_stops, stopping_on_signals
+from mpfedxgb.federation import session
+from mpfedxgb.federation.session import ignore_stops, stopping_on_signals
 from mpfedxgb.party import Meter, Roster
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
@@ -99,7 +99,7 @@ def test_while_it_reads_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 WAITING = """
 import signal, threading
 from mpfedxgb.errors import StoppedError
-from mpfedxgb.federation.stopping import ignore_stops, stopping_on_signals
+from mpfedxgb.federation.session import ignore_stops, stopping_on_signals
 
 def stop():
     signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
@@ -139,7 +139,7 @@ def test_while_something_is_finalised(
     goes: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error there reaches nobody: it is raised again, once Python has done with it. Nothing is printed."""
-    monkeypatch.setattr(stopping, "_EVERY", 1.0)  # whoever goes on has so long to say so
+    monkeypatch.setattr(session, "_EVERY", 1.0)  # whoever goes on has so long to say so
     hook, passed = sys.unraisablehook, threading.Event()
 
     def go_on() -> None:

@@ -11,8 +11,8 @@ from mpfedxgb.config import PROTOCOLS, SessionSettings
 from mpfedxgb.errors import SecretError
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, run_locally
 from mpfedxgb.party.handshake import COMMITMENT_BYTES
-from mpfedxgb.party.keys import NONCE_BYTES
 from mpfedxgb.party.party import turn
+from mpfedxgb.party.roster import NONCE_BYTES
 from mpfedxgb.ring import RingArray
 from mpfedxgb.transport.frame import Frame, Kind
 from support.every_protocol import COLUMNS, LARGEST, TOURNAMENTS, Everything, every_protocol

@@ -19,7 +19,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Table
 from mpfedxgb.party import ACTIVE
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring import VECTOR, Ring, RingArray
 from mpfedxgb.ring.prg import Source, Stream, digest
 from mpfedxgb.ring.ring import Shape

@@ -13,7 +13,7 @@ import pytest
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import DoesNotFitError, PeerFailedError, SecretError
 from mpfedxgb.party import ACTIVE, Party, run_locally, run_roles
-from mpfedxgb.party.keys import Keyring
+from mpfedxgb.party.roster import Keyring
 from mpfedxgb.protocols import (
     Bit,
     BitMatrix,

@@ -8,9 +8,9 @@ import pytest
 
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.report.html.markup import short, signed, size
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf, Split
+from mpfedxgb.units import bytes_text, short, signed
 from support.toy_tables import halves, labels, people
 
 
@@ -70,7 +70,7 @@ def test_metrics_stay_with_the_active_participant(fitted: FedXGBClassifier, tmp_
 def test_each_has_its_own_counts_only(fitted: FedXGBClassifier, tmp_path: Path) -> None:
     """What others sent, each to whom, is not in a page; what this one sent and received is."""
     own, others = fitted.run_.roles["telecom"], fitted.run_.roles["bank"]
-    assert size(own.bytes_sent) != size(others.bytes_sent)
+    assert bytes_text(own.bytes_sent) != bytes_text(others.bytes_sent)
     html = fitted.report(tmp_path / "telecom.html", "telecom").read_text()
-    assert f"{size(own.bytes_sent)} left" in html
-    assert size(others.bytes_sent) not in html
+    assert f"{bytes_text(own.bytes_sent)} left" in html
+    assert bytes_text(others.bytes_sent) not in html

@@ -17,7 +17,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.party import party as party_module
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring import Ring, RingArray
 from mpfedxgb.ring.prg import Source, Stream, digest
 from mpfedxgb.ring.ring import Shape

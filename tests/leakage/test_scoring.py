@@ -13,7 +13,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring import PACKED, VECTOR, Ring, RingArray
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import Shape

@@ -16,7 +16,7 @@ from mpfedxgb.boosting.setup import ROOM
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.entries import Entry, Run, entries_in
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.transport.frame import Frame, Kind

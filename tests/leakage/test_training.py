@@ -15,7 +15,7 @@ from mpfedxgb.boosting.active import Active
 from mpfedxgb.boosting.setup import ROOM
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.entries import Entry, Run, entries_in
-from mpfedxgb.party.keys import Keyring
+from mpfedxgb.party.roster import Keyring
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mpfedxgb.api.older_rules import LIGHT_ROOT, NO_HESSIAN
-from mpfedxgb.api.parity import compare_with_xgboost
+from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN
+from mpfedxgb.testing.parity import compare_with_xgboost
 from support.recorded_models import Model, Recorded, cuts_of, leaves_of, our_trees, read_models, splits_of
 from support.xgboost_versions import IS_3_4
 

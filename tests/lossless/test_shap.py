@@ -9,7 +9,7 @@ import pytest
 import xgboost
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.api.parity import compare_with_xgboost
+from mpfedxgb.testing.parity import compare_with_xgboost
 from support.toy_tables import QUICK, halves, labels, people
 
 

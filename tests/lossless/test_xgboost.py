@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +14,9 @@ import xgboost
 import parity
 from experiments.data import ADULT_COLUMNS, ADULT_WORDS
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
-from mpfedxgb.api.older_rules import LIGHT_ROOT, NO_HESSIAN
-from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.join import JoinedSplit
+from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN
+from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from mpfedxgb.tree import Leaf
 from support.data_sets import data_or_sample, whole_data
 from support.small_problems import small_problem
@@ -330,9 +329,8 @@ def with_another_leaf(model: Any, place: int) -> Any:
     assert leaf.weight is not None
     changed = replace(leaf, weight=leaf.weight + leaf.weight // 10_000)
     tree = (*active.trees[0][:place], changed, *active.trees[0][place + 1 :])
-    other = copy(model)
-    other.partial_models_ = [replace(active, trees=(tree, *active.trees[1:])), *model.partial_models_[1:]]
-    return other
+    parts = [replace(active, trees=(tree, *active.trees[1:])), *model.partial_models_[1:]]
+    return type(model).from_parts(parts, model.cut_points_, **model.get_params())
 
 
 def test_a_leaf_that_rounding_does_not_explain() -> None:

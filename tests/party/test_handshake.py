@@ -26,8 +26,8 @@ from mpfedxgb.errors import (
 from mpfedxgb.party import Meter, Outcome, Party, Roster, communicator, handshake
 from mpfedxgb.party.communicator import Communicator, InterimFrames
 from mpfedxgb.party.handshake import COMMITMENT_BYTES, shake_hands
-from mpfedxgb.party.keys import NONCE_BYTES, Keyring
 from mpfedxgb.party.local import run_role, run_roles
+from mpfedxgb.party.roster import NONCE_BYTES, Keyring
 from mpfedxgb.ring import VECTOR
 from mpfedxgb.ring.prg import SEED_BYTES
 from mpfedxgb.transport import Kind, MemoryHub, decode

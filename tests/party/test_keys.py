@@ -13,8 +13,8 @@ from contracts.transport_contract import Call
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import KeyReuseError
 from mpfedxgb.party import ALL, Party, Roster, run_locally
-from mpfedxgb.party.keys import NONCE_BYTES, Keyring, context_digest, entropy_of
 from mpfedxgb.party.local import run_role
+from mpfedxgb.party.roster import NONCE_BYTES, Keyring, context_digest, entropy_of
 from mpfedxgb.protocols import (
     BitMatrix,
     lift_secret,

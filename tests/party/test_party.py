@@ -14,8 +14,8 @@ from mpfedxgb.errors import FrameError
 from mpfedxgb.party import ACTIVE, ALL, COORDINATOR, Meter, Party, Roster, run_locally
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.dry_run import DryRunParty
-from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.party import turn
+from mpfedxgb.party.roster import Keyring
 from mpfedxgb.protocols import multiply, open_shares, reveal, share
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 from mpfedxgb.ring.prg import Source, Stream

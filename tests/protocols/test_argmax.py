@@ -95,6 +95,7 @@ def small_table(rng: np.random.Generator, shape: Shape) -> tuple[Integers, Integ
 
 @STAGES
 @pytest.mark.parametrize("participants", PARTICIPANTS)
+@pytest.mark.exhaustive
 def test_every_number_of_candidates(participants: int, stages: list[Stage]) -> None:
     """1 to 20 and 91 candidates, in batches, full of ties: the lowest index of the largest fraction."""
     rng = np.random.default_rng(participants)

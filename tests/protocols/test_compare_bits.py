@@ -64,6 +64,7 @@ def test_signs_in_all_rings_and_shapes(participants: int, rounds: int, seed: int
 
 @ROUNDS
 @pytest.mark.parametrize("participants", [2, 3, 5])
+@pytest.mark.exhaustive
 def test_every_width_from_two_bits_to_the_whole_ring(participants: int, rounds: int) -> None:
     """Numbers of any width below the ring's: zero, one, minus one, the ends and numbers of any length between."""
     rng = np.random.default_rng(participants)

@@ -59,9 +59,24 @@ def test_the_roles_of_one_process_share_its_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("resources", "matrices", "besides", "reason"),
     [
-        (Resources(max_memory=10**9), 3 * 10**9, 10**8, r"takes 3\.1 GB of memory.*1 GB; name a folder with 3 GB free"),
-        (Resources(max_memory=10**9, spool=Path("/")), 3 * 10**9, 2 * 10**9, r"2 GB of it no spool can take; raise"),
-        (Resources(max_memory=10**9), 0, 2 * 10**9, r"takes 2 GB of memory, and max_memory is 1 GB; raise max_memory"),
+        (
+            Resources(max_memory=10**9),
+            3 * 10**9,
+            10**8,
+            r"takes 3\.10 GB of .*1\.00 GB; name a folder with 3\.00 GB free",
+        ),
+        (
+            Resources(max_memory=10**9, spool=Path("/")),
+            3 * 10**9,
+            2 * 10**9,
+            r"2\.00 GB of it no spool can take",
+        ),
+        (
+            Resources(max_memory=10**9),
+            0,
+            2 * 10**9,
+            r"takes 2\.00 GB of memory, and max_memory is 1\.00 GB; raise",
+        ),
         (Resources(max_memory=1, spool=Path("/nowhere")), 5, 1, "does not exist"),
         (Resources(max_memory=1, spool=Path("/")), 10**18, 1, "GB of disk"),
     ],

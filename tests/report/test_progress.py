@@ -32,7 +32,7 @@ def test_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
         watcher.round_done(report(1, {"validation_0": {"auc": [0.5, 0.75]}, "validation_1": {"error": [0.2, 0.125]}}))
     shown = capsys.readouterr()
     assert shown.out == ""
-    for words in ("2/3", "level 2 of 3", "auc 0.75000", "error 0.12500", "240 rounds", "3.0 MB"):
+    for words in ("2/3", "level 2 of 3", "auc 0.75000", "error 0.12500", "240 rounds", "3.00 MB"):
         assert words in shown.err
 
 

@@ -86,15 +86,26 @@ def test_json(record: RunRecord) -> None:
 def test_page(record: RunRecord) -> None:
     """A page of text: one line of summary, then roles, phases and reveals in columns."""
     lines = str(record).splitlines()
-    assert lines[0] == "train: 4 trees in 1.25 s, 13 rounds, 3.00 MB from the coordinator, peak memory 1500.00 MB"
+    assert lines[0] == "train: 4 trees in 1.25 s, 13 rounds, 3.00 MB from the coordinator, peak memory 1.50 GB"
     table = {line.split()[0]: line.split()[1:] for line in lines[1:] if line}
-    assert table["bank"] == ["3", "4.00", "MB", "0.25", "MB"]
-    assert table["shop"] == ["0", "0.00", "MB", "0.00", "MB"]
+    assert table["bank"] == ["3", "4.00", "MB", "250.00", "kB"]
+    assert table["shop"] == ["0", "0", "B", "0", "B"]
     assert table["train"][1:] == ["10", "7", "5"]
     assert "(between)" in table
     assert lines[-2].split() == ["own", "split", "bank", "7"]
     assert lines[-1].split() == ["tree", "shape", "participants", "21"]
     assert "INSECURE" not in str(record)
+
+
+def test_tournaments_are_summed_up() -> None:
+    """The page has one line for all of them, however many there are; the record has each."""
+    counted = meters()
+    counted[1].plans |= {f"{nodes} x 91": f"plan {nodes}" for nodes in (2, 1, 16, 8)}
+    record = record_run("train", {}, 0.1, 1, SessionSettings(), ROSTER, counted, Ledger(), 0)
+    assert len(record.to_dict()["plans"]) == 4
+    (line,) = (line for line in str(record).splitlines() if "tournaments" in line)
+    assert line.startswith("tournaments of 1 x 91 to 16 x 91 nodes x candidates, planned for a star, ")
+    assert "plan 8" not in str(record)
 
 
 def test_a_seed_is_announced() -> None:

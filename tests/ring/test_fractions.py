@@ -32,6 +32,7 @@ def test_lifted_words(limbs: int) -> None:
 
 
 @LIMBS
+@pytest.mark.exhaustive
 def test_fractions_of_all_candidates(limbs: int) -> None:
     """The parts of two participants and what is dealt add up to A and B, and to A of "no split"."""
     rng = np.random.default_rng(limbs)

@@ -37,6 +37,7 @@ def test_cross_differences(size: int, limbs: int) -> None:
 
 @LIMBS
 @pytest.mark.parametrize(("size", "chosen"), [(2, 1), (2, 2), (4, 3), (4, 4)])
+@pytest.mark.exhaustive
 def test_members_are_chosen(size: int, chosen: int, limbs: int) -> None:
     """One role alone: the member whose bit is 1; without one the first member or, if that has a bit too, neutral."""
     rng, modulus = np.random.default_rng(size), 1 << (64 * limbs)

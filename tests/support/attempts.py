@@ -17,8 +17,8 @@ from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import StoppedError
 from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Roster
-from mpfedxgb.party.keys import MakeSource
 from mpfedxgb.party.local import run_role
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.transport import MemoryHub
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf

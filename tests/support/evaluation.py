@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
@@ -87,9 +88,16 @@ def wrapped(ring: Ring, values: npt.ArrayLike) -> Integers:
     return integers(flat, array.shape)
 
 
+def assert_identical(actual: npt.NDArray[Any], expected: npt.NDArray[Any]) -> None:
+    """Fail unless shape, type and content are those expected; NumPy's own check is slower, and words the failure."""
+    if actual.shape != expected.shape or actual.dtype != expected.dtype or not np.array_equal(actual, expected):
+        np.testing.assert_array_equal(actual, expected, strict=True)
+        pytest.fail(f"{actual!r} is not {expected!r}")
+
+
 def same(actual: Integers, ring: Ring, expected: npt.ArrayLike) -> None:
     """Fail unless shape and content are those expected, modulo the ring."""
-    np.testing.assert_array_equal(actual, wrapped(ring, expected), strict=True)
+    assert_identical(actual, wrapped(ring, expected))
 
 
 def extremes(bits: int) -> list[int]:
@@ -171,7 +179,7 @@ def evaluate(participants: int, operands: Sequence[Operand], compute: Compute, *
     views = [values for values, _, _ in run.results[1:] if values is not None]
     for view in views[1:]:
         for mine, theirs in zip(views[0], view, strict=True):
-            np.testing.assert_array_equal(mine, theirs, strict=True)
+            assert_identical(mine, theirs)
     costs = [meter.total("compute") for meter in run.meters]
     return Evaluation(views[0], costs, [reveals for _, reveals, _ in run.results])
 
@@ -186,8 +194,8 @@ def check_masks(secrets: Sequence[Sequence[Secret]]) -> None:
         total = RingArray.zeros(whole.ring, whole.shape)
         for part in parts:
             total = total + part.mask
-            np.testing.assert_array_equal(part.masked.data, parts[0].masked.data, strict=True)
-        np.testing.assert_array_equal(total.data, whole.mask.data, strict=True)
+            assert_identical(part.masked.data, parts[0].masked.data)
+        assert_identical(total.data, whole.mask.data)
 
 
 def evaluate_each(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring.prg import Stream, digest
 from mpfedxgb.transport.frame import Frame, Kind
 from support.chance import Symbols

@@ -14,7 +14,7 @@ from typing import Any
 
 import mpfedxgb
 from contracts.transport_contract import LONG, ROOM, Call, Link
-from mpfedxgb.federation.trial import hold_ports
+from mpfedxgb.testing.trial import hold_ports
 from mpfedxgb.transport import Transport
 from mpfedxgb.transport.grpc import Endpoints, GrpcTransport, connect
 from mpfedxgb.transport.grpc.tls import Identity

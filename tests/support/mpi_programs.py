@@ -14,7 +14,7 @@ from mpfedxgb.errors import FederationError, PeerFinishedError
 from mpfedxgb.party.local import run_role
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import Roster
-from mpfedxgb.protocols.multiply import multiply
+from mpfedxgb.protocols.opening import multiply
 from mpfedxgb.protocols.reveal import reveal
 from mpfedxgb.protocols.share import share
 from mpfedxgb.ring import VECTOR, RingArray

@@ -35,8 +35,8 @@ class Element:
         return [one for child in self.inside for one in (child, *child.every())]
 
     def words(self) -> str:
-        """Return all text inside, titles of drawings too."""
-        return " ".join([self.text, *(one.words() for one in self.inside)])
+        """Return all text inside, titles of drawings too, with its white space as a browser shows it."""
+        return " ".join(" ".join([self.text, *(one.words() for one in self.inside)]).split())
 
 
 class _Reader(HTMLParser):

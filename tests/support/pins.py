@@ -24,12 +24,12 @@ import numpy.typing as npt
 import pytest
 
 from mpfedxgb import FedXGBClassifier, errors
+from mpfedxgb.atomic import HEX
 from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, secure_train
 from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.boosting.checkpoint import ROUNDS, Checkpoints
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.plain import plain_train
-from mpfedxgb.chain import HEX
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.data.ids import IdRule, Ids
@@ -38,12 +38,12 @@ from mpfedxgb.federation.alignment import Terms, Tools, alignment_path
 from mpfedxgb.federation.programs import run_aligning, run_coordinator
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.settings.role import TABLES
 from mpfedxgb.intersection import intersect as intersection
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.party import LocalRun, Party, Roster, run_locally
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.report.history import record_chain
+from mpfedxgb.schema.settings import TABLES
 from mpfedxgb.transport.frame import Frame, Kind
 from support.sealed_trainings import Memory
 from support.small_scorings import serve
@@ -370,7 +370,7 @@ def pin_exit_codes() -> dict[str, dict[str, int]]:
 
 def pin_settings() -> dict[str, str]:
     """Return the tables of a settings file with their keys."""
-    return {table: keys(known) for table, known in TABLES.items()}
+    return {name: keys(key.name for key in table.keys) for name, table in TABLES.items()}
 
 
 MODELS = [*MODES, "none"]

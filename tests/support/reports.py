@@ -1,4 +1,4 @@
-"""Facts for pages: a small model written by hand, with everything that a page can show."""
+"""Data for pages: a small model written by hand, with everything that a page can show."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.party.ledger import Reveal
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.report.history import Attempt, History
-from mpfedxgb.report.html.facts import Facts, Spent
+from mpfedxgb.report.html.data import ReportData, Spent
 from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(1)>"
@@ -42,7 +42,7 @@ def model(count: int = 2, depth: int = 2, feature: str = "age", **changes: Any) 
     return PartialModel(**{**content, **changes})
 
 
-def facts(part: PartialModel | None = None, **changes: Any) -> Facts:
+def facts(part: PartialModel | None = None, **changes: Any) -> ReportData:
     """Return what bank knows after a training of a federation, with an attempt that failed and one that ended."""
     part = part or model()
     setup = Counts(1.5, 7, 12, messages={"telecom": 3}, payload_sent={"telecom": 4_000_000})
@@ -86,4 +86,4 @@ def facts(part: PartialModel | None = None, **changes: Any) -> Facts:
         "history": history,
         "versions": {"Python": "3.11.7"},
     }
-    return Facts(**{**content, **changes})
+    return ReportData(**{**content, **changes})

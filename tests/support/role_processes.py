@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.federation.trial import Trial
+from mpfedxgb.testing.trial import Trial
 from nursery import Child, Nursery
 from patience import patience
 

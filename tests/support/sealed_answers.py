@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import Roster
-from mpfedxgb.party.keys import keys_of_choices
+from mpfedxgb.party.roster import keys_of_choices
 from plain_sealed import SealedAnswer, SealedBoosting
 from support.small_trainings import Training
 

@@ -16,8 +16,8 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import Party, run_locally
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.keys import MakeSource
 from mpfedxgb.party.observer import Observer
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.prg import digest
 from mpfedxgb.transport.memory import Tap

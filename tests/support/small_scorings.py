@@ -20,7 +20,7 @@ from mpfedxgb.data import Table
 from mpfedxgb.federation.scoring import Service, score_batches, take_rows
 from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
 from mpfedxgb.tree.nodes import Scorer

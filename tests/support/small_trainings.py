@@ -17,7 +17,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.party import ACTIVE, LocalRun, run_locally
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf, Split, Tree

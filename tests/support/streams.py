@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mpfedxgb.party import ACTIVE
-from mpfedxgb.party.keys import MakeSource
+from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring import Ring, RingArray
 from mpfedxgb.ring.prg import Source, Stream, digest
 from mpfedxgb.ring.ring import Shape

@@ -15,7 +15,7 @@ from contracts.transport_contract import Call
 from mpfedxgb.errors import MissingPeerError, StoppedError
 from mpfedxgb.federation import session
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.trial import Trial
+from mpfedxgb.testing.trial import Trial
 from mpfedxgb.transport import MemoryHub, Transport
 from mpfedxgb.transport.memory import Tap
 from patience import patience

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import xgboost
 
-from mpfedxgb.api.older_rules import has_older_rules
+from mpfedxgb.testing.comparison import has_older_rules
 
 IS_3_4 = not has_older_rules(xgboost.__version__)

@@ -9,8 +9,8 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.party import LocalRun, Party, Reveal, run_locally
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.tree import Leaf
-from mpfedxgb.tree.agreement import Agreed, agree
 from mpfedxgb.tree.nodes import Outline, Scorer
+from mpfedxgb.tree.predict import Agreed, agree
 from support.whole_trees import WholeTree, random_tables, random_tree, shared_views
 
 

@@ -12,7 +12,7 @@ from mpfedxgb.party import Party
 from mpfedxgb.protocols import Bit, Secret, Shares, public_secret, to_shares
 from mpfedxgb.ring import BIT, VECTOR, wide
 from mpfedxgb.tree import Constants, TreeRules
-from mpfedxgb.tree.gain import gains
+from mpfedxgb.tree.level import gains
 from support.evaluation import PROPERTY, SEEDS, Evaluation, Integers, bulk, evaluate, integers, operand, same
 
 NODES, COLUMNS = 3, 5

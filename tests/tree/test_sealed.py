@@ -17,8 +17,8 @@ from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.protocols import Secret, Shares, long_division, share
 from mpfedxgb.ring import VECTOR, RingArray
 from mpfedxgb.tree import Grown
-from mpfedxgb.tree import sealed as leaves
-from mpfedxgb.tree.sealed import Division, secure_leaf_weights, sum_of_leaves
+from mpfedxgb.tree import leaf as leaves
+from mpfedxgb.tree.leaf import Division, secure_leaf_weights, sum_of_leaves
 from patience import patience
 from support.evaluation import Evaluation, evaluate, operand
 from support.property_tests import examples

@@ -15,11 +15,11 @@ from mpfedxgb import reference
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.keys import Keyring
+from mpfedxgb.party.roster import Keyring
 from mpfedxgb.protocols import NOBODY, Opened
 from mpfedxgb.tree import GrownSplit, GrownTree, Round, TreeRules
+from mpfedxgb.tree.grow import best_splits, children
 from mpfedxgb.tree.level import Level, aggregate_buckets, select_nodes
-from mpfedxgb.tree.split import best_splits, children
 from support.evaluation import SEEDS
 from support.property_tests import examples
 from support.row_vectors import as_secret

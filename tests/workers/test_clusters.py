@@ -23,8 +23,8 @@ from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.doctor import Severity, examine
 from mpfedxgb.federation.rows import own_workers, read_rows, workers_in_session
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.trial import Trial
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
+from mpfedxgb.testing.trial import Trial
 from mpfedxgb.transport.certificates import Authority
 from patience import patience
 from support.dask_clusters import end

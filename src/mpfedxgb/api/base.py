@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -43,7 +43,6 @@ from mpfedxgb.api.tables import (
 from mpfedxgb.api.training import TrainingJob, check_same_start, forecast_tables, go_on, train_here
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks
-from mpfedxgb.boosting.forecast import Forecast
 from mpfedxgb.boosting.join import column_importance, feature_importance, join
 from mpfedxgb.boosting.metrics import OwnMetric, limited_to, read_range
 from mpfedxgb.boosting.model import PartialModel
@@ -51,8 +50,9 @@ from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.config import Link, Resources, SessionSettings, link_of
+from mpfedxgb.costs.forecast import Forecast
 from mpfedxgb.data.table import Table, is_arrow
-from mpfedxgb.errors import DataError
+from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord
@@ -74,8 +74,10 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
     def __init__(
         self,
         *,
+        # generated: signature
         participants: Participants = 2,
         id: str | None = None,  # noqa: A002 # what the settings file of a federation calls it
+        objective: str | Callable[..., Any] | None = None,
         n_estimators: int = 100,
         max_depth: int = 3,
         max_bin: int = 32,
@@ -86,14 +88,13 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
         base_score: float | None = None,
-        objective: str | Callable[..., Any] | None = None,
         eval_metric: str | OwnMetric | Sequence[str | OwnMetric] | None = None,
         early_stopping_rounds: int | None = None,
         callbacks: Sequence[Any] | None = None,
         first_layer_mask: bool = False,
         security: str = "strict",
         binning: str = "quantile",
-        leaf_epsilon: float = 1e-6,
+        leaf_epsilon: float = 1e-06,
         random_state: int | None = None,
         insecure_seed: int | None = None,
         deadline: float = 600.0,
@@ -104,9 +105,12 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         topology: str = "star",
         client: Any = None,
         verbosity: int | None = 0,
+        # end of generated
     ) -> None:
+        # generated: attributes
         self.participants = participants
         self.id = id
+        self.objective = objective
         self.n_estimators = n_estimators
         self.max_depth = max_depth
         self.max_bin = max_bin
@@ -117,7 +121,6 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
         self.base_score = base_score
-        self.objective = objective
         self.eval_metric = eval_metric
         self.early_stopping_rounds = early_stopping_rounds
         self.callbacks = callbacks
@@ -135,6 +138,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.topology = topology
         self.client = client
         self.verbosity = verbosity
+
+    # end of generated
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; an unknown name is taken or refused as in the constructor."""
@@ -241,7 +246,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             client=self.client,
             continues=start is not None,
         )
-        with watch(self.verbosity or 0, new_rounds, foretells=start is None) as bar:
+        with watch(self.verbosity or 0, new_rounds, shows_forecast=start is None) as bar:
             labels = Labels(
                 y=y,
                 weight=weight,
@@ -430,14 +435,42 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
 
     def load_model(self, folder: str | Path) -> Self:
         """Read all participants' files from a folder; the estimator can predict afterwards."""
-        models = load_models(Path(folder))
+        self._take(load_models(Path(folder)))
+        return self
+
+    @classmethod
+    def from_parts(
+        cls, parts: Sequence[PartialModel], cut_points: Mapping[str, Mapping[str, Any]] | None = None, **params: Any
+    ) -> Self:
+        """Return a fitted estimator of all participants' parts of a model, for example of a federation's models.
+
+        Further arguments are the estimator's parameters, as in the constructor.
+
+        Parameters
+        ----------
+        parts : sequence of PartialModel
+            In any order; those that are not of one model are refused.
+        cut_points : dict or None
+            The attribute `cut_points_`: per participant, column -> sorted bin edges, if they are known.
+        """
+        estimator, models = cls(**params), list(parts)
+        if not all(isinstance(model, PartialModel) for model in models):
+            kinds = ", ".join(sorted({type(model).__name__ for model in models}))
+            raise SettingsError(f"parts holds {kinds}; give the PartialModel of each participant")
+        join(models)  # refuses parts that are not of one model, and too few or too many
+        estimator._take(sorted(models, key=lambda model: model.participant))
+        if cut_points is not None:
+            estimator.cut_points_ = {name: dict(of_columns) for name, of_columns in cut_points.items()}
+        return estimator
+
+    def _take(self, models: list[PartialModel]) -> None:
+        """Become an estimator that was fitted to these parts of one model."""
         with all_or_nothing(self):
             for name in [name for name in vars(self) if name.endswith("_")]:  # nothing of an earlier fit remains
                 delattr(self, name)
             self.partial_models_ = models
             self.n_features_in_ = sum(len(model.features) for model in models)
             self._loaded(models[0])
-        return self
 
     def _loaded(self, active: PartialModel) -> None:
         """Take over what a loaded model says of the labels."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from mpfedxgb.api.base import FederatedModel, FitInput, Start, all_or_nothing
-from mpfedxgb.api.settings import explaining_names, train_params
+from mpfedxgb.api.settings import check_parameters, explaining_names, train_params
 from mpfedxgb.api.tables import read_classes, read_labels, read_row_weights
 from mpfedxgb.api.training import read_start
 from mpfedxgb.boosting.active import check_labels_present, class_name, encode_classes, read_numbers
@@ -27,18 +27,21 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     Parameters
     ----------
     participants : int, list of fractions, list of column lists, or dict of column lists, default 2
-        How `fit(X, y)` cuts one table vertically, every column to somebody; not used when X is one table per
+        How `fit(X, y)` cuts one table vertically, every column to somebody. Not used when X is one table per
         participant already.
     id : str or None
-        The column, or index, that says which row is whose, if the tables list the same rows in different orders. It is
-        no feature. Results come in the order of the active participant's table. None: rows belong together by their
-        position, and DataFrames whose indexes differ are refused.
+        The column, or index, that says which row is whose; it is no feature. Results come in the order of the active
+        participant's table. None: rows belong together by their position, and DataFrames whose indexes differ are
+        refused.
+    objective : str, callable or None
+        The loss, such as binary:logistic or reg:squarederror. None: "binary:logistic" or "multi:softprob" by the number
+        of classes; "reg:squarederror" in a regressor. A callable (y, margin) -> (g, h) is for two classes, or numbers.
     n_estimators : int, default 100
-        Rounds; each grows one tree, or one for each class.
+        Boosting rounds; each grows one tree, or one for each class.
     max_depth : int, default 3
-        Levels of splits.
+        Levels of splits of a tree.
     max_bin : int, default 32
-        Most bins of a column; every candidate costs bytes and comparisons.
+        Most bins of a column; each costs bytes and comparisons.
     learning_rate : float, default 0.3
         Shrinks every leaf weight.
     reg_lambda : float, default 1.0
@@ -46,58 +49,62 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     gamma : float, default 0.0
         Least gain of a split, on XGBoost's scale.
     min_child_weight : float, default 1.0
-        Least sum of hessians on either side.
+        Least sum of hessians on either side of a split.
     subsample : float, default 1.0
-        Share of rows in a round; the active participant draws in private.
+        Share of rows in a boosting round. The active participant draws in private.
     colsample_bytree : float, default 1.0
-        Share of columns in a tree; every owner draws among its own, in private.
+        Share of columns in a tree. Every owner draws among its own, at least one, in private.
     base_score : float or None
-        Start; derived from the labels if None, as in XGBoost.
-    eval_metric : str, callable or sequence of them, or None
-        Metrics of the evaluation rows, computed at the active participant.
+        The prediction to start from: a probability, a mean or a margin, as the objective has it. None: derived from the
+        labels, by the active participant alone.
+    eval_metric : str, callable or sequence of them or None
+        Metrics of the evaluation rows, computed at the active participant; the last one decides.
     early_stopping_rounds : int or None
-        Rounds without progress before stopping; needs an eval_set.
-    objective : str, callable or None
-        "binary:logistic" or "multi:softprob", chosen by the number of classes if None; or a callable
-        (y, margin) -> (g, h) for two classes.
-    callbacks : sequence of callables or of objects in XGBoost's form, or None
-        Called at the active participant: functions with a RoundReport after each round, objects by their methods
-        before_training, before_iteration, after_iteration, after_training. A true value stops the training.
-    first_layer_mask : bool
-        Only the active participant splits the root (section 5.2 of the paper).
-    security : "strict", "sealed", "paper" or "none"
-        With "strict" the active participant learns which of its training rows share a leaf, with "sealed" nobody learns
-        anything about a training row (docs/sealed.md): more rounds, the same trees; for "binary:logistic" and
-        "reg:squarederror", with reg_lambda > 0, and scored with all trees at once. "paper" runs the
-        paper's algorithms as printed, which reveal more (docs/paper-vs-strict.md): for studying them. It takes
-        min_child_weight=0, reg_lambda > 0, two classes or squared error. "none" computes the model of "strict" in the
-        open, in this process and fast, and protects nothing: for experiments and grid searches.
-    binning : "quantile" or "paper"
-        How columns are cut: equal frequency with at most max_bin bins, or the greedy sketch of the paper's own code.
-    leaf_epsilon : float
-        With security="paper", how close the descent comes to the exact leaf weight (for regression, as a share of the
-        largest residual).
+        Boosting rounds without progress before stopping; needs rows to watch.
+    callbacks : sequence of callables or of objects in XGBoost's form or None
+        Whom to call at the active participant while the training runs; a true result stops it. Functions get a
+        RoundReport after each boosting round; objects are called by their methods before_training, before_iteration,
+        after_iteration and after_training.
+    first_layer_mask : bool, default False
+        Let only the active participant split the root. Section 5.2 of the paper.
+    security : "strict", "sealed", "paper" or "none", default "strict"
+        "sealed" shows nobody anything of a training row; "paper" reveals more. With "strict" the active participant
+        learns which of its training rows share a leaf. With "sealed" nobody learns anything about a training row
+        (docs/sealed.md): more message rounds, the same trees; for "binary:logistic" and "reg:squarederror", with
+        reg_lambda above 0, and scored with all trees at once. "paper" runs the paper's algorithms as printed
+        (docs/paper-vs-strict.md), to study them: for two classes or squared error, min_child_weight=0, reg_lambda above
+        0, no weights, no column samples. "none" computes the model of "strict" in the clear, in this process and fast,
+        and protects nothing: for experiments and grid searches.
+    binning : "quantile" or "paper", default "quantile"
+        Equal frequency; "paper" takes the sketch of the paper's own code. The sketch is greedy, has about ten buckets
+        and does not use max_bin.
+    leaf_epsilon : float, default 1e-06
+        With security = "paper": how close leaf weights come to the exact ones. For regression, as a share of the
+        largest residual.
     random_state : int or None
         Makes row and column samples repeat; masks are random all the same.
     insecure_seed : int or None
-        Makes whole runs repeat for demonstrations. Never for real data.
-    deadline : float
-        Seconds a role waits for another.
-    link : "local", "lan", "wan", or milliseconds one way and megabits a second, as in "20/100"
-        What lies between the roles, for which tournaments are planned: rounds or bytes. It changes no model.
+        Makes the whole run repeat, for demonstrations; never for real data. Whoever knows it knows every secret.
+    deadline : float, default 600.0
+        Seconds that a role waits for another.
+    link : str, default "local"
+        What to plan for: local, lan, wan, or ms/Mbit/s as in 20/100. What lies between the roles: milliseconds one way
+        and megabits a second. It changes no model.
     n_jobs : int or None
-        Threads of each role for what is computed over rows; None is one, -1 all cores. It changes no number.
+        Threads of each role for what is computed over rows; -1 for all cores. None is one. It changes no number.
     max_memory : int, str or None
-        What the training may take of memory, in bytes or as "6 GB"; larger matrices go to the spool.
+        What the training may take of memory, in bytes or as "6 GB". Larger matrices go to the spool. It changes no
+        model.
     spool : path or None
-        A folder for what does not fit; it is empty again afterwards.
-    topology : "star" or "mesh"
-        How participants are connected: over the active one, or each with each, in half the hops. It changes no model.
+        A folder, on a local disk, for what does not fit into memory. It is empty again afterwards.
+    topology : "star" or "mesh", default "star"
+        How participants are connected: star, over the active one, or mesh, each with each. A mesh takes half the hops.
+        It changes no model.
     client : distributed.Client or None
-        A Dask cluster whose workers hold the rows, bins and masked matrices, and compute over them; the model is the
-        same. None: this process does.
-    verbosity : int or None
-        1 shows a progress bar.
+        A Dask cluster whose workers hold rows, bins and masked matrices, and compute over them. The model is the same.
+        None: this process does.
+    verbosity : int, default 0
+        1 shows a progress bar on standard error.
 
     Attributes
     ----------
@@ -156,7 +163,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         else:
             self._loaded(start[0])
             codes = self._encode(labels, rows, "y")
-        objective = self._objective(len(self.classes_))
+        objective = check_parameters(self, partial(self._objective, len(self.classes_)))
         params = train_params(self, objective, len(self.classes_), weight is not None)
         evaluation = self._evaluation(eval_set, sample_weight_eval_set, (tables, order), self._encode)
         return tables, codes, params, weight, evaluation
@@ -242,7 +249,7 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
         self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start = None
     ) -> FitInput:
         tables, order = self._tables(X, reset=True)
-        loss, rows = self._loss(), next(iter(tables.values())).rows
+        loss, rows = check_parameters(self, self._loss), next(iter(tables.values())).rows
         labels = read_numbers(read_labels(order.put(y, "y"), rows), loss, Origin("y"), starts=self.base_score is None)
         weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
         params = train_params(self, loss.name, 1, weight is not None)

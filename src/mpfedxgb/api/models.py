@@ -24,14 +24,13 @@ from mpfedxgb.boosting.xgboost_json import to_xgboost_json, unreadable_categorie
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import SettingsError, UserError
+from mpfedxgb.machine import PeakMemory, versions
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.report.html import page_html, summary_html
-from mpfedxgb.report.html.facts import Facts, Metrics, of_simulation
-from mpfedxgb.report.memory import PeakMemory
+from mpfedxgb.report.html.data import Metrics, ReportData, of_simulation
 from mpfedxgb.report.record import RunRecord, record_run
-from mpfedxgb.report.versions import versions
 from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import secure_predict
@@ -41,13 +40,13 @@ def write_report(
     models: Sequence[PartialModel], run: RunRecord | None, metrics: Metrics, path: Path, participant: str | None
 ) -> Path:
     """Write the page of one participant, the active one if none is named, and return its path."""
-    return write_page(_facts(models, run, metrics, participant), path)
+    return write_page(_data(models, run, metrics, participant), path)
 
 
-def write_page(facts: Facts, path: Path) -> Path:
+def write_page(data: ReportData, path: Path) -> Path:
     """Write a page, for its owner only, and return its path."""
     try:
-        write_file(path, page_html(facts))
+        write_file(path, page_html(data))
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; give a file in a folder that exists") from None
     return path
@@ -55,10 +54,12 @@ def write_page(facts: Facts, path: Path) -> Path:
 
 def summary(models: Sequence[PartialModel], run: RunRecord | None, metrics: Metrics) -> str:
     """Return what a notebook shows: the active participant's summary."""
-    return summary_html(_facts(models, run, metrics, None))
+    return summary_html(_data(models, run, metrics, None))
 
 
-def _facts(models: Sequence[PartialModel], run: RunRecord | None, metrics: Metrics, participant: str | None) -> Facts:
+def _data(
+    models: Sequence[PartialModel], run: RunRecord | None, metrics: Metrics, participant: str | None
+) -> ReportData:
     named = {model.name: model for model in models}
     model = models[0] if participant is None else named.get(participant)
     if model is None:

@@ -12,9 +12,10 @@ from mpfedxgb.boosting.join import feature_importance
 from mpfedxgb.boosting.metrics import first_judged
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.errors import SettingsError, UserError
+from mpfedxgb.report.html.pictures import places, sides
 from mpfedxgb.report.trees import condition
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.nodes import Dummy, Leaf, Node, Split, Tree
+from mpfedxgb.tree.nodes import Dummy, Leaf, Node, Split
 
 _OWN, _OTHERS, _LEAF = "#cfe2f7", "#dddddd", "#ffffff"
 
@@ -105,21 +106,21 @@ def plot_tree(model: Any, tree_idx: int = 0, ax: Any = None, *, participant: str
     if not 0 <= tree_idx < len(part.trees):
         raise SettingsError(f"tree_idx={tree_idx!r} is none of the model's {len(part.trees)} trees; count from 0")
     tree = part.trees[tree_idx]
-    places = _places(tree)
-    leaves, depth = (len({place[axis] for place in places}) for axis in (0, 1))
+    at = {number: (slot, -level) for number, (slot, level) in places(tree).items()}
+    leaves, depth = sum(isinstance(node, Leaf) for node in tree), 1 - min(y for _, y in at.values())
     ax = _axes(ax, (max(4.0, 0.8 * leaves), max(2.0, 1.2 * depth)))
     for number, node in enumerate(tree):
-        x, y = places[number]
-        for side, child in zip(("yes", "no"), _children(node), strict=False):
-            ax.plot([x, places[child][0]], [y, places[child][1]], color="#888888", zorder=1)
+        x, y = at[number]
+        for side, child in zip(("yes", "no"), () if isinstance(node, Leaf) else sides(node), strict=False):
+            ax.plot([x, at[child][0]], [y, at[child][1]], color="#888888", zorder=1)
             if isinstance(node, Split):
-                middle = (x + places[child][0]) / 2, (y + places[child][1]) / 2
+                middle = (x + at[child][0]) / 2, (y + at[child][1]) / 2
                 ax.text(*middle, side, ha="center", va="center", fontsize="small", backgroundcolor="white", zorder=2)
         colour = _LEAF if isinstance(node, Leaf) else _OTHERS if isinstance(node, Dummy) else _OWN
         box = {"boxstyle": "round", "facecolor": colour, "edgecolor": "#444444"}
         ax.text(x, y, _words(part, node), ha="center", va="center", fontsize="small", bbox=box, zorder=3)
-    ax.set_xlim(-0.7, max(x for x, _ in places) + 0.7)
-    ax.set_ylim(min(y for _, y in places) - 0.5, 0.5)
+    ax.set_xlim(-0.7, leaves - 0.3)
+    ax.set_ylim(0.5 - depth, 0.5)
     ax.set_axis_off()
     ax.set_title(f"Tree {tree_idx} as {part.name} knows it")
     return ax
@@ -195,30 +196,6 @@ def _judged(model: Any) -> tuple[PartialModel, Mapping[str, Mapping[str, Sequenc
     """Return the active participant's part and its metrics."""
     told = getattr(model, "evals_result_", None)
     return _parts(model)[0], getattr(model, "metrics", {}) if told is None else told
-
-
-def _children(node: Node) -> tuple[int, ...]:
-    """Return the children of a node: where its condition holds first, of one's own; as they are numbered, of others."""
-    if isinstance(node, Leaf):
-        return ()
-    return (node.right, node.left) if isinstance(node, Split) and node.flipped else (node.left, node.right)
-
-
-def _places(tree: Tree) -> list[tuple[float, float]]:
-    """Return where nodes are drawn: leaves beside each other, every other above the middle of its children."""
-    places = [(0.0, 0.0)] * len(tree)
-    taken = 0
-
-    def put(number: int, depth: int) -> float:
-        nonlocal taken
-        below = [put(child, depth + 1) for child in _children(tree[number])]
-        x = sum(below) / 2 if below else float(taken)
-        taken += not below
-        places[number] = (x, -float(depth))
-        return x
-
-    put(0, 0)
-    return places
 
 
 def _words(part: PartialModel, node: Node) -> str:

@@ -6,7 +6,6 @@ XGBoost's keyword arguments of estimators and `fit`: taken if they change nothin
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import signature
@@ -17,31 +16,14 @@ import numpy as np
 from mpfedxgb.boosting.active import LARGEST_LABEL
 from mpfedxgb.boosting.metrics import OwnMetric, check_metrics
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.params import ALIASES, REFUSED, TrainParams, explain_unknown, refuse_all
+from mpfedxgb.boosting.params import TrainParams, unknown_parameter
 from mpfedxgb.boosting.scales import plan
-from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.config import Resources, link_of
+from mpfedxgb.errors import DataError, SettingsError, UnknownParameterError, raise_all
+from mpfedxgb.schema.training import ALIASES, BY_NAME, REFUSED, SHARED, wrong_values
 
+_T = TypeVar("_T")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-
-CHANGES_NOTHING: Mapping[str, tuple[Any, ...]] = {
-    "alpha": (0,),
-    "booster": ("gbtree",),
-    "colsample_bylevel": (1,),
-    "colsample_bynode": (1,),
-    "device": ("cpu",),
-    "enable_categorical": (True,),
-    "grow_policy": ("depthwise",),
-    "max_delta_step": (0,),
-    "max_leaves": (0,),
-    "missing": (math.nan,),
-    "multi_strategy": ("one_output_per_tree",),
-    "num_parallel_tree": (1,),
-    "reg_alpha": (0,),
-    "sampling_method": ("uniform",),
-    "scale_pos_weight": (1,),
-    "tree_method": ("hist",),
-}
-"""Values of XGBoost's parameters that say what is done here anyway; None, "not set" in XGBoost, is one for each."""
 
 
 def explaining_names(method: _Method) -> _Method:
@@ -58,68 +40,66 @@ def explaining_names(method: _Method) -> _Method:
 def known_names(estimator: Any, named: Mapping[str, Any], known: list[str]) -> dict[str, Any]:
     """Return the known ones of parameters or of arguments of `fit`; refuse others unless they change nothing."""
     unknown = [name for name, value in named.items() if name not in known and not _changes_nothing(name, value)]
-    refuse_all(_reasons(estimator, unknown, known))
+    raise_all(_reasons(estimator, unknown, known))
     return {name: value for name, value in named.items() if name in known}
 
 
 def _changes_nothing(name: str, value: Any) -> bool:
-    if value is None:
+    """Return whether a value says what is done here anyway; None, "not set" in XGBoost, does."""
+    if name not in REFUSED or value is None:
         return name in REFUSED
-    same = CHANGES_NOTHING.get(name, ())
+    same = REFUSED[name].harmless
     if isinstance(value, float) and math.isnan(value):
         return any(isinstance(one, float) for one in same)
     return isinstance(value, (str, int, float)) and value in same
 
 
-def _reasons(estimator: Any, names: Iterable[str], known: list[str]) -> Iterator[str]:
+def _reasons(estimator: Any, names: Iterable[str], known: list[str]) -> Iterator[SettingsError]:
     """Yield what is wrong with each name: another place, another name, or a reason."""
     parameters, arguments = list(signature(type(estimator)).parameters), signature(estimator.fit).parameters
     for name in names:
         own = ALIASES.get(name, name)
         if "X" in known and own in parameters:
-            told = f"{name} is no argument of fit; it is a parameter of the estimator"
-            yield f"{told}: {type(estimator).__name__}({own}=...)"
+            text = f"{name} is no argument of fit; it is a parameter of the estimator"
+            yield UnknownParameterError(f"{text}: {type(estimator).__name__}({own}=...)", "place", name)
         elif "X" not in known and name in arguments:
-            yield f"{name} is no parameter of the estimator; it is an argument of fit"
+            text = f"{name} is no parameter of the estimator; it is an argument of fit"
+            yield UnknownParameterError(text, "place", name)
         else:
-            yield explain_unknown(name, known)
+            yield unknown_parameter(name, known)
 
 
-_PLAIN = (
-    "n_estimators",
-    "max_depth",
-    "max_bin",
-    "learning_rate",
-    "reg_lambda",
-    "gamma",
-    "min_child_weight",
-    "subsample",
-    "colsample_bytree",
-    "leaf_epsilon",
-)
+def check_parameters(estimator: Any, objective: Callable[[], _T]) -> _T:
+    """Return an estimator's objective; raise one error for all parameters that are wrong whatever the tables hold."""
+    values = {name: plain(getattr(estimator, name)) for name, known in BY_NAME.items() if known.estimator}
+    faults = list(wrong_values(values | {"first_layer_mask": bool(values["first_layer_mask"])}))
+    chosen = []
+    for check in (
+        lambda: chosen.append(objective()),
+        lambda: link_of(values["link"]),
+        lambda: Resources.read(None, values["max_memory"], None),
+        lambda: Resources.read(None, None, values["spool"]),
+        lambda: read_callbacks(values["callbacks"]),
+    ):
+        try:
+            check()
+        except SettingsError as error:
+            faults.append(error)
+    raise_all(faults)
+    return chosen[0]
 
 
 def train_params(estimator: Any, objective: str, num_class: int, weighted: bool) -> TrainParams:
     """Return an estimator's parameters as all roles will know them."""
-    return TrainParams(
-        objective=objective,
-        num_class=num_class,
-        weighted=weighted,
-        first_layer_mask=bool(estimator.first_layer_mask),
-        may_stop_early=estimator.early_stopping_rounds is not None or bool(estimator.callbacks),
-        security=estimator.security,
-        binning=estimator.binning,
-        **{name: plain(getattr(estimator, name)) for name in _PLAIN},
-    )
+    values = {name: plain(getattr(estimator, name)) for name, known in SHARED.items() if known.estimator}
+    values |= {"objective": objective, "first_layer_mask": bool(estimator.first_layer_mask)}
+    stops = estimator.early_stopping_rounds is not None or bool(estimator.callbacks)
+    return TrainParams(**values, num_class=num_class, weighted=weighted, may_stop_early=stops)
 
 
 def sample_key(random_state: Any) -> str:
     """Return what row and column samples come from: nothing, for samples that never repeat, or the random_state."""
-    if random_state is None:
-        return ""
-    if isinstance(random_state, bool) or not isinstance(random_state, numbers.Integral):
-        raise SettingsError(f"random_state={random_state!r} is not understood; give an integer or None")
-    return f"random_state {int(random_state)}"
+    return "" if random_state is None else f"random_state {int(random_state)}"
 
 
 def read_metrics(eval_metric: Any, objective: str) -> list[str | OwnMetric]:
@@ -133,15 +113,11 @@ def read_metrics(eval_metric: Any, objective: str) -> list[str | OwnMetric]:
 
 
 def read_patience(early_stopping_rounds: Any, has_eval_set: bool) -> int | None:
-    """Return how many rounds without progress are borne, or None for all."""
-    if early_stopping_rounds is None:
-        return None
-    rounds = plain(early_stopping_rounds)
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise SettingsError(f"early_stopping_rounds={early_stopping_rounds!r} must be an integer of 1 or more")
-    if not has_eval_set:
-        raise SettingsError(f"early_stopping_rounds={rounds} needs an eval_set to watch; pass one to fit")
-    return rounds
+    """Return after how many boosting rounds without progress to stop, or None for never."""
+    if early_stopping_rounds is not None and not has_eval_set:
+        text = f"early_stopping_rounds={early_stopping_rounds} needs an eval_set to watch; pass one to fit"
+        raise SettingsError(text, "missing", "early_stopping_rounds", early_stopping_rounds)
+    return None if early_stopping_rounds is None else int(early_stopping_rounds)
 
 
 def read_callbacks(callbacks: Any) -> Sequence[Any]:
@@ -149,15 +125,13 @@ def read_callbacks(callbacks: Any) -> Sequence[Any]:
     if callbacks is None:
         return []
     if not isinstance(callbacks, (list, tuple)):
-        raise SettingsError(f"callbacks={callbacks!r} is not understood; give a list of functions of a RoundReport")
+        text = f"callbacks={callbacks!r} is not understood; give a list of functions of a RoundReport"
+        raise SettingsError(text, "type", "callbacks", callbacks)
     return callbacks
 
 
 def check_start(params: TrainParams, y: Floats, weight: Floats | None, base_score: Any) -> None:
     """Refuse starting points and sizes of tables that the protocol would stumble over later."""
-    is_number = isinstance(base_score, numbers.Real) and not isinstance(base_score, bool) and math.isfinite(base_score)
-    if base_score is not None and not is_number:
-        raise SettingsError(f"base_score={base_score!r} is not a finite number; leave it None to start from the mean")
     base = params.loss.base_margin(y, weight, base_score, params.num_class)
     if np.abs(base).max() >= LARGEST_LABEL:
         raise DataError(f"base_score={base_score!r} is too large; rescale the labels so that it is below 2^29 (5e8)")
@@ -165,5 +139,5 @@ def check_start(params: TrainParams, y: Floats, weight: Floats | None, base_scor
 
 
 def plain(value: Any) -> Any:
-    """Return NumPy's numbers as Python's; everything else as it is."""
-    return value.item() if isinstance(value, (np.integer, np.floating)) else value
+    """Return NumPy's numbers and truth values as Python's; everything else as it is."""
+    return value.item() if isinstance(value, (np.integer, np.floating, np.bool_)) else value

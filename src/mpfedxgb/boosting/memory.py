@@ -26,8 +26,8 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sealed.gradients import CHUNK
 from mpfedxgb.config import Resources
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
-from mpfedxgb.protocols.private_matrix import KEPT_BYTES
 from mpfedxgb.protocols.row_blocks import RowLayout
+from mpfedxgb.protocols.share import KEPT_BYTES
 from mpfedxgb.protocols.storage import matrix_bytes
 from mpfedxgb.tree.level import TableSizes
 

@@ -21,7 +21,7 @@ from typing import Any
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_rules import UNNAMED
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import CheckpointError, UserError, is_full_disk
 from mpfedxgb.party.roster import ACTIVE

@@ -259,7 +259,7 @@ def objective_error(name: Any, does_not_fit: str, remedy: str) -> SettingsError:
     why = does_not_fit if name in (*NAMED, *OTHER_NAMES) else "is not known"
     if name in ONLY_IN_XGBOOST:
         why = "is one of XGBoost's that are not supported here"
-    return SettingsError(f"objective={name!r} {why}; {remedy}")
+    return SettingsError(f"objective={name!r} {why}; {remedy}", "choice", "objective", name)
 
 
 def objective_of(name: str, num_class: int) -> Objective:

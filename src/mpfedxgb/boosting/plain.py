@@ -6,7 +6,7 @@ and coins, without a protocol. It is for experiments: nothing is hidden from any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,31 +14,24 @@ import numpy.typing as npt
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active
-from mpfedxgb.boosting.forecast import Basis
 from mpfedxgb.boosting.model import PartialModel, keep_trees
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import column_sample
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, part_so_far, trained
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.data.binning import bin_table
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.table import Table
-from mpfedxgb.party.keys import Keyring, keys_of_choices
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import LocalRun
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.observer import Observer
-from mpfedxgb.party.roster import ACTIVE, Roster
-from mpfedxgb.protocols.reveal import NOBODY
+from mpfedxgb.party.roster import ACTIVE, Keyring, Roster, keys_of_choices
 from mpfedxgb.ring import kernels
+from mpfedxgb.tree.grow import toss
 from mpfedxgb.tree.level import TableSizes
-from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree, goes_first
+from mpfedxgb.tree.nodes import Leaf, Split, Tree, goes_first
 from mpfedxgb.tree.plain import PlainRules, PlainTable, grow_plain
-from mpfedxgb.tree.split import toss
-
-MOST_LEVELS = 100
-"""Levels of all trees for which a forecast is made of whose splits there are: a second of rehearsing, or some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +56,7 @@ def plain_train(
     """
     params.check_rules()
     kernels.warm_up()
-    keys = keys_of_choices(roster, _as_strict(params, settings))
+    keys = keys_of_choices(roster, replace(settings, parameters=params.as_protected().to_json()))
     people = [_Participant(name, own) for name, own in zip(roster.participants, keys, strict=True)]
     forest = _Forest(params, people, data)
     active, first = forest.active, len(forest.kept[0]) // params.trees_per_round
@@ -83,47 +76,6 @@ def plain_train(
         results.append(trained(part(m), own, active if m == ACTIVE else None))
     nothing = [Ledger() for _ in roster.roles]
     return LocalRun(roster, results, [Meter(), *(person.meter for person in people)], nothing)
-
-
-def _as_strict(params: TrainParams, settings: SessionSettings) -> SessionSettings:
-    """Return the settings of the session that would give the same model under secret sharing."""
-    return replace(settings, parameters=params.as_protected().to_json())
-
-
-def strict_basis(
-    params: TrainParams, settings: SessionSettings, roster: Roster, results: Sequence[TrainResult], eval_rows: int
-) -> Basis:
-    """Return what the cost of the same training with security="strict" is computed of: its sizes, and whose splits.
-
-    With them the forecast is exact. It takes as long as there are levels, so that long trainings are content with full
-    trees, which cost as much or more.
-    """
-    trees, per_round = results[0].model.trees, params.trees_per_round
-    sizes = TableSizes(results[0].candidates.bins.table.rows, eval_rows, tuple(len(r.candidates) for r in results))
-    owners: list[tuple[int, ...]] = []
-    if any(sizes.columns):
-        for first in range(0, len(trees), per_round):
-            owners += _levels(trees[first : first + per_round], params.max_depth)
-    as_trained = replace(params.as_protected(), n_estimators=len(trees) // per_round)
-    known = tuple(owners) if len(owners) <= MOST_LEVELS else None
-    return Basis(as_trained, sizes, roster, _as_strict(params, settings), owners=known)
-
-
-def _levels(trees: Sequence[Tree], max_depth: int) -> Iterator[tuple[int, ...]]:
-    """Yield whose the splits are among the nodes of a round's trees, level by level in the order of the batch.
-
-    `trees` are the active participant's; all left children of a level come before the right ones.
-    """
-    batch = [(tree, 0) for tree in trees]
-    for _ in range(max_depth):
-        nodes = [(tree, tree[number]) for tree, number in batch]
-        yield tuple(
-            NOBODY if isinstance(node, Leaf) else node.owner if isinstance(node, Dummy) else ACTIVE for _, node in nodes
-        )
-        splits = [(tree, node) for tree, node in nodes if not isinstance(node, Leaf)]
-        if not splits:
-            return
-        batch = [(tree, node.left) for tree, node in splits] + [(tree, node.right) for tree, node in splits]
 
 
 class _Forest:

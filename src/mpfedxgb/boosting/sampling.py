@@ -24,10 +24,10 @@ from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.checkpoint import trying
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Candidates
 from mpfedxgb.errors import CheckpointError
-from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.meter import Meter
+from mpfedxgb.party.roster import Keyring
 from mpfedxgb.ring.prg import Stream, digest
 
 _KEY = "private.key"

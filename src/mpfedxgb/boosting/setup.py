@@ -19,16 +19,15 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sealed.gradients import encode_labels, sealed_rules
 from mpfedxgb.boosting.sealed.state import Sealed, seal
-from mpfedxgb.data.binning import bin_table
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.machine import give_back
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import MOST_COLUMNS, MOST_ROWS, MOST_TREES, check_numbers, check_told
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.private_matrix import publish_matrix
 from mpfedxgb.protocols.row_blocks import RowBlocks
+from mpfedxgb.protocols.share import publish_matrix
 from mpfedxgb.protocols.storage import LocalRows
 from mpfedxgb.ring.ring import wide
 from mpfedxgb.tree.leaf import WEIGHT_BITS

@@ -22,7 +22,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import column_sample
 from mpfedxgb.boosting.sealed.state import add_leaves, sealed_gradients
 from mpfedxgb.boosting.setup import Setup, TrainData, set_up, state_of_model
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Candidates
 from mpfedxgb.errors import CheckpointError, RefusedError, SettingsError
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import check_flag, check_numbers, check_told
@@ -38,12 +38,11 @@ from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.prg import digest
 from mpfedxgb.ring.ring import BIT, PACKED, VECTOR
 from mpfedxgb.tree.grow import Grown, grow
-from mpfedxgb.tree.leaf import WEIGHT_BITS, record_own_paths, reveal_leaves
+from mpfedxgb.tree.leaf import WEIGHT_BITS, record_own_paths, reveal_leaves, secure_leaf_weights
 from mpfedxgb.tree.level import Constants, Level, Round
 from mpfedxgb.tree.nodes import Leaf, Scorer, Tree
 from mpfedxgb.tree.paper import secure_leaf_weight
 from mpfedxgb.tree.predict import predict_rows
-from mpfedxgb.tree.sealed import secure_leaf_weights
 
 
 def secure_fit(party: Party, setup: Setup, t: int) -> Grown:

@@ -15,18 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.schema.training import BY_NAME
 
 if TYPE_CHECKING:
     from mpfedxgb.boosting.params import TrainParams
 
-RULES = "3.4"
-"""The rules that trainings follow."""
-
-UNNAMED = "3.3"
-"""The rules of model files and checkpoints that name none: a root lighter than min_child_weight weighs 0 there, and a
-candidate with a side of no hessian competes by its other side and, if it is the best, leaves its node a leaf."""
-
-KNOWN = (RULES, UNNAMED)
+RULES, UNNAMED = BY_NAME["xgboost_rules"].kind.choices
+"""The rules that trainings follow, and those of model files and checkpoints that name none: there a root lighter than
+min_child_weight weighs 0, and a candidate with a side of no hessian competes by its other side and, if it is the best,
+leaves its node a leaf."""
 
 
 def checks_sides(params: TrainParams) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,12 +18,13 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from mpfedxgb.api.estimators import FedXGBClassifier
-from mpfedxgb.api.parity import Parity, compare_with_xgboost
 from mpfedxgb.boosting.params import FOR_WORK, STRICT, check_for_work
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.table import Table
-from mpfedxgb.federation.trial import Trial
 from mpfedxgb.report.record import RunRecord
+from mpfedxgb.testing.parity import Parity, compare_with_xgboost
+from mpfedxgb.testing.trial import Trial
+from mpfedxgb.units import bytes_text
 
 _OWNERS = ("bank", "telecom", "retail", "hospital")
 
@@ -68,7 +70,7 @@ def demo(
     console.print(f"Breast cancer (scikit-learn), {len(X_train)} training rows: {held}; the label is bank's.")
     model = FedXGBClassifier(n_estimators=trees, max_depth=max_depth, security=security, verbosity=1)
     if processes:
-        _train_in_processes(console, model, train, y_train)
+        model = _train_in_processes(console, model, train, y_train)
     else:
         model.fit(train, y_train, eval_set=[(test, y_test)])
     try:
@@ -97,8 +99,8 @@ def demo(
 
 def _train_in_processes(
     console: Console, model: FedXGBClassifier, tables: dict[str, pd.DataFrame], y: pd.Series[int]
-) -> None:
-    """Train as five processes, and make the model what `fit` would have made it."""
+) -> FedXGBClassifier:
+    """Train as five processes, and return the model that `fit` would have made."""
     with_ids = {name: table.assign(person=table.index) for name, table in tables.items()}
     with_ids[_OWNERS[0]] = with_ids[_OWNERS[0]].assign(label=y)
     names = ("n_estimators", "max_depth", "security")
@@ -106,24 +108,18 @@ def _train_in_processes(
     with tempfile.TemporaryDirectory(prefix="mpfedxgb-demo-") as folder:
         console.print(f"Starting a coordinator and {len(tables)} participants as processes, mTLS on loopback ...")
         with Trial(Path(folder), with_ids, "label", "person", training) as trial:
-            model.partial_models_ = trial.train()
+            parts = trial.train()
             record = trial.record()
-    model.classes_ = np.unique(y)
-    model.cut_points_ = {
+    console.print(
+        f"Trained in {record['seconds']:.2f} s: {record['rounds']} rounds, "
+        f"{bytes_text(record['bytes_sent'])} sent by {_OWNERS[0]}; all processes have ended."
+    )
+    _print_ledger(console, ((entry["name"], entry["receiver"], entry["count"]) for entry in record["ledger"]))
+    cuts = {
         name: dict(zip(table.columns, bin_table(Table.read(table, name), model.max_bin).edges, strict=True))
         for name, table in tables.items()
     }
-    model.n_features_in_ = sum(len(table.columns) for table in tables.values())
-    console.print(
-        f"Trained in {record['seconds']:.2f} s: {record['rounds']} rounds, "
-        f"{record['bytes_sent'] / 1e6:.2f} MB sent by {_OWNERS[0]}; all processes have ended."
-    )
-    revealed = RichTable(title="What was revealed, to whom")
-    for column in ("value", "to", "count"):
-        revealed.add_column(column)
-    for entry in record["ledger"]:
-        revealed.add_row(entry["name"], entry["receiver"], str(entry["count"]))
-    console.print(revealed)
+    return FedXGBClassifier.from_parts(parts, cuts, **model.get_params())
 
 
 def _print_scores(
@@ -150,11 +146,15 @@ def _print_costs(console: Console, run: RunRecord) -> None:
     for column in ("role", "sent", "received"):
         table.add_column(column)
     for name, counts in run.roles.items():
-        table.add_row(name, f"{counts.bytes_sent / 1e6:.2f} MB", f"{counts.bytes_received / 1e6:.2f} MB")
+        table.add_row(name, bytes_text(counts.bytes_sent), bytes_text(counts.bytes_received))
     console.print(table)
+    _print_ledger(console, ((entry.name, entry.receiver, entry.count) for entry in run.ledger))
+
+
+def _print_ledger(console: Console, entries: Iterable[tuple[str, str, int]]) -> None:
     revealed = RichTable(title="What was revealed, to whom")
     for column in ("value", "to", "count"):
         revealed.add_column(column)
-    for entry in run.ledger:
-        revealed.add_row(entry.name, entry.receiver, str(entry.count))
+    for name, receiver, count in entries:
+        revealed.add_row(name, receiver, str(count))
     console.print(revealed)

@@ -15,10 +15,10 @@ from mpfedxgb.boosting.params import FOR_WORK, STRICT, check_for_work
 from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import SettingsError
-from mpfedxgb.federation.samples import sample_tables
 from mpfedxgb.federation.settings.sections import listens
 from mpfedxgb.federation.settings.template import Place, settings_text
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.testing.samples import sample_tables
 from mpfedxgb.transport.certificates import AUTHORITY_DAYS, ROLE_DAYS, Authority
 from mpfedxgb.transport.transport import NAME, STAR, Address, parse_address
 

@@ -1,22 +1,27 @@
 """The `mpfedxgb` command: its sub-commands, and one place where errors become messages and exit codes.
 
-What the command line says of its sub-commands before any is imported: a line and an example of each.
+Of its sub-commands it knows a line and an example before any is imported; `--version` tells what matters of an
+installation without importing any of it.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
+import platform
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
+import mpfedxgb
 from mpfedxgb.cli.exit_codes import exit_code
-from mpfedxgb.cli.version import version_text
+from mpfedxgb.config import PROTOCOLS
 from mpfedxgb.errors import MpfedxgbError, StoppedError, own_reason
+from mpfedxgb.machine import version_of
 
 
 class Summary(NamedTuple):
@@ -88,7 +93,7 @@ COMMANDS = {
     "participant": "roles:participant",
     "mpi-run": "roles:mpi_run",
     "record": "roles:record",
-    "report": "report:report",
+    "report": "models:report",
     "join": "models:join",
     "export-xgboost": "models:export_xgboost",
     "reproduce": "reproduce:reproduce_command",
@@ -168,3 +173,30 @@ def main() -> None:
 
         Console(stderr=True, highlight=False).print(f"mpfedxgb: {own_reason(error)}", markup=False, soft_wrap=True)
         sys.exit(exit_code(error))
+
+
+_PACKAGES = ("numpy", "numba", "pandas", "scikit-learn", "cryptography", "grpcio")
+
+
+def version_text() -> str:
+    """Return package, protocol, Python, the packages that matter, xgboost if there, and the state of the kernels."""
+    spoken = ", ".join(str(number) for number in PROTOCOLS)
+    packages = ", ".join(f"{name} {version_of(name) or 'missing'}" for name in _PACKAGES)
+    xgboost = version_of("xgboost") or "not installed (needed for to_xgboost and comparisons only)"
+    return "\n".join(
+        [
+            f"mpfedxgb {mpfedxgb.__version__}",
+            f"protocol {spoken} (the roles of a federation need one in common)",
+            f"Python {platform.python_version()} on {platform.system()} {platform.machine()}",
+            f"with {packages}",
+            f"xgboost {xgboost}",
+            f"kernels {'compiled' if _are_compiled() else 'to be compiled by the first training, once'}",
+        ]
+    )
+
+
+def _are_compiled() -> bool:
+    """Return whether numba has kept the kernels where it keeps them: beside the package, or where it was told to."""
+    folders = [Path(mpfedxgb.__file__).parent / "ring" / "__pycache__"]
+    told = os.environ.get("NUMBA_CACHE_DIR")
+    return any(next(folder.rglob("kernels.*.nbi"), None) for folder in [*folders, *([Path(told)] if told else [])])

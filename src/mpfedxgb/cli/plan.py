@@ -16,15 +16,14 @@ import pandas as pd
 import typer
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
-from mpfedxgb.boosting.calibration import timed
-from mpfedxgb.boosting.forecast import Forecast, forecast
 from mpfedxgb.boosting.objectives import FOR_NUMBERS
 from mpfedxgb.boosting.params import FOR_WORK, STRICT, TrainParams, check_for_work
-from mpfedxgb.boosting.room import check_limits, check_role, check_simulation
 from mpfedxgb.cli.simulate import choose_objective, listed, parse_participants, read_labelled
 from mpfedxgb.config import SessionSettings, link_of
-from mpfedxgb.data.binning import bin_table
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.costs.capacity import check_limits, check_role, check_simulation
+from mpfedxgb.costs.forecast import Forecast, forecast
+from mpfedxgb.costs.seconds import timed
+from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.errors import NoRoomError, SettingsError
 from mpfedxgb.federation.doctor import Finding, Severity, examine
@@ -32,6 +31,7 @@ from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.tree.level import TableSizes
+from mpfedxgb.units import counted
 
 EXIT_PROBLEMS = 2
 
@@ -62,13 +62,10 @@ def doctor(
         }
         typer.echo(json.dumps(content, indent=1))
     else:
-        typer.echo(f"\n{_count(counts[Severity.PROBLEM], 'problem')}, {_count(counts[Severity.WARNING], 'warning')}")
+        problems, warnings = counts[Severity.PROBLEM], counts[Severity.WARNING]
+        typer.echo(f"\n{counted(problems, 'problem', none='no')}, {counted(warnings, 'warning', none='no')}")
     if counts[Severity.PROBLEM]:
         sys.exit(EXIT_PROBLEMS)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
 _OF_SETTINGS = frozenset({"settings", "rows", "evaluation_rows", "columns", "candidates", "as_json"})

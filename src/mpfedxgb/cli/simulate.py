@@ -25,7 +25,7 @@ from mpfedxgb.boosting.metrics import METRICS
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, for_classes
-from mpfedxgb.boosting.params import SECURITY, STRICT, UNPROTECTED
+from mpfedxgb.boosting.params import UNPROTECTED
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.data.files import read_table, write_table
@@ -153,10 +153,6 @@ def simulate(
         Path | None, typer.Option(help="CSV or Parquet file with the same columns, to watch progress and score on.")
     ] = None,
     holdout: Annotated[float, typer.Option(help="Share of the rows to keep back and score the model on.")] = 0.0,
-    early_stopping_rounds: Annotated[
-        int | None,
-        typer.Option(help="Stop after so many rounds without progress on --evaluate, or on the rows kept back."),
-    ] = None,
     eval_metric: Annotated[
         str, typer.Option(help=f"Metrics to tell, the last of which decides about stopping: {', '.join(METRICS)}.")
     ] = "",
@@ -166,31 +162,47 @@ def simulate(
     encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
     decimal: Annotated[str | None, typer.Option(help=_DECIMAL)] = None,
     missing: Annotated[str, typer.Option(help=_MISSING)] = "",
-    trees: Annotated[int, typer.Option(help="Number of rounds.")] = 100,
-    max_depth: Annotated[int, typer.Option(help="Levels of splits.")] = 3,
-    max_bin: Annotated[int, typer.Option(help="Bins per column.")] = 32,
+    # generated: options
+    trees: Annotated[int, typer.Option(help="Boosting rounds; each grows one tree, or one for each class.")] = 100,
+    max_depth: Annotated[int, typer.Option(help="Levels of splits of a tree.")] = 3,
+    max_bin: Annotated[int, typer.Option(help="Most bins of a column; each costs bytes and comparisons.")] = 32,
     learning_rate: Annotated[float, typer.Option(help="Shrinks every leaf weight.")] = 0.3,
     reg_lambda: Annotated[float, typer.Option(help="L2 penalty on leaf weights.")] = 1.0,
-    gamma: Annotated[float, typer.Option(help="Least gain of a split, in XGBoost's scale.")] = 0.0,
+    gamma: Annotated[float, typer.Option(help="Least gain of a split, on XGBoost's scale.")] = 0.0,
     min_child_weight: Annotated[float, typer.Option(help="Least sum of hessians on either side of a split.")] = 1.0,
-    subsample: Annotated[float, typer.Option(help="Share of rows per round.")] = 1.0,
-    colsample_bytree: Annotated[float, typer.Option(help="Share of columns per tree.")] = 1.0,
+    subsample: Annotated[float, typer.Option(help="Share of rows in a boosting round.")] = 1.0,
+    colsample_bytree: Annotated[float, typer.Option(help="Share of columns in a tree.")] = 1.0,
+    early_stopping_rounds: Annotated[
+        int | None, typer.Option(help="Boosting rounds without progress before stopping; needs rows to watch.")
+    ] = None,
     first_layer_mask: Annotated[bool, typer.Option(help="Let only the active participant split the root.")] = False,
     security: Annotated[
         str,
         typer.Option(
-            help="strict; sealed: nobody learns anything about a training row, for more rounds; paper: the paper's "
-            "algorithms as printed, which reveal more; none: the model of strict, computed in the open and fast, with "
-            "what strict would cost.",
-            autocompletion=lambda: [*SECURITY, UNPROTECTED],
+            help='"sealed" shows nobody anything of a training row; "paper" reveals more. One of '
+            "strict, sealed, paper, none.",
+            autocompletion=lambda: ["strict", "sealed", "paper", "none"],
         ),
-    ] = STRICT,
+    ] = "strict",
     binning: Annotated[
-        str, typer.Option(help="quantile (at most max-bin bins), or paper: the sketch of the paper's code.")
+        str,
+        typer.Option(
+            help='Equal frequency; "paper" takes the sketch of the paper\'s own code. One of quantile, paper.',
+            autocompletion=lambda: ["quantile", "paper"],
+        ),
     ] = "quantile",
+    insecure_seed: Annotated[
+        int | None, typer.Option(help="Makes the whole run repeat, for demonstrations; never for real data.")
+    ] = None,
     link: Annotated[str, typer.Option(help="What to plan for: local, lan, wan, or ms/Mbit/s as in 20/100.")] = "local",
-    topology: Annotated[str, typer.Option(help="How participants are connected: star or mesh.")] = "star",
-    insecure_seed: Annotated[int | None, typer.Option(help="Makes the run repeat. Never for real data.")] = None,
+    topology: Annotated[
+        str,
+        typer.Option(
+            help="How participants are connected: star, over the active one, or mesh, each with each.",
+            autocompletion=lambda: ["star", "mesh"],
+        ),
+    ] = "star",
+    # end of generated
     as_json: Annotated[bool, typer.Option("--json", help="Print the record of the run as JSON.")] = False,
 ) -> None:
     r"""Train a federation in this process: cut a table by columns, one part per participant, and write their models.
@@ -228,6 +240,7 @@ def simulate(
     model = kind(
         participants=dealt,
         objective=objective,
+        # generated: arguments
         n_estimators=trees,
         max_depth=max_depth,
         max_bin=max_bin,
@@ -237,13 +250,14 @@ def simulate(
         min_child_weight=min_child_weight,
         subsample=subsample,
         colsample_bytree=colsample_bytree,
+        early_stopping_rounds=early_stopping_rounds,
         first_layer_mask=first_layer_mask,
         security=security,
         binning=binning,
+        insecure_seed=insecure_seed,
         link=link,
         topology=topology,
-        insecure_seed=insecure_seed,
-        early_stopping_rounds=early_stopping_rounds,
+        # end of generated
         eval_metric=metrics or None,
         verbosity=0 if as_json else 1,
     )

@@ -40,7 +40,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,40}(\.0*)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class IdRule:
-    """What counts as the same id among participants whose lists differ, as they have agreed; values are of RULES."""
+    """What counts as the same id among participants whose lists differ, as agreed in [align] of settings files."""
 
     ids: str = "text"
     case: str = "exact"
@@ -49,19 +49,10 @@ class IdRule:
 
     def spell(self, text: str) -> str:
         """Return a text in the spelling that is compared."""
-        text = unicodedata.normalize(self.unicode, text)  # type: ignore[arg-type] # one of RULES
+        text = unicodedata.normalize(self.unicode, text)  # type: ignore[arg-type] # one of these
         if self.case == "ignore":
-            text = unicodedata.normalize(self.unicode, text.casefold())  # type: ignore[arg-type] # one of RULES
+            text = unicodedata.normalize(self.unicode, text.casefold())  # type: ignore[arg-type] # one of these
         return "".join(text.split()) if self.spaces == "remove" else text.strip()
-
-
-RULES = {
-    "ids": ("text", "integer"),
-    "case": ("exact", "ignore"),
-    "spaces": ("trim", "remove"),
-    "unicode": ("NFC", "NFKC"),
-}
-"""What a rule may say; the first of each is the default."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

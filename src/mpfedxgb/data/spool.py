@@ -9,7 +9,6 @@ deleting happen under a lock of the named folder, so that no new file is taken f
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import mmap
 import os
@@ -24,7 +23,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.atomic import lock_file
 from mpfedxgb.errors import NoRoomError, is_full_disk
+from mpfedxgb.units import bytes_text
 
 _PREFIX = "mpfedxgb-spool-"
 _FILE = "E"
@@ -131,7 +132,7 @@ def _is_dead(path: Path) -> bool:
     except FileNotFoundError:
         return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(file)
     except BlockingIOError:
         return False
     finally:
@@ -156,7 +157,7 @@ def _lock(opened: int, folder: Path) -> None:
     end = time.monotonic() + _PATIENCE
     while True:
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(opened)
             return
         except BlockingIOError:
             if time.monotonic() >= end:
@@ -169,5 +170,5 @@ def _lock(opened: int, folder: Path) -> None:
 
 
 def _full(folder: Path, octets: int, free: int) -> NoRoomError:
-    there = f", and {free / 1e9:.2f} GB are free in the folder {folder}; make room, or name one on another disk"
-    return NoRoomError(f"a spool needs {octets / 1e9:.2f} GB of disk", there)
+    there = f", and {bytes_text(free)} are free in the folder {folder}; make room, or name one on another disk"
+    return NoRoomError(f"a spool needs {bytes_text(octets)} of disk", there)

@@ -37,21 +37,21 @@ from mpfedxgb.errors import CheckpointError, MpfedxgbError, SettingsError
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.session import state_folder
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.machine import versions
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.report.html import page_html
-from mpfedxgb.report.html.facts import Facts, cost_of
-from mpfedxgb.report.html.markup import count, size
+from mpfedxgb.report.html.data import ReportData, cost_of
 from mpfedxgb.report.html.page import Live, policy
-from mpfedxgb.report.versions import versions
 from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.transport.transport import Address, parse_address
 from mpfedxgb.tree.nodes import Tree
+from mpfedxgb.units import bytes_text, count
 
 _TRAINING = "training"
 
 
-def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Facts:
+def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> ReportData:
     """Return what a role may know by now.
 
     `features` are its columns, for a training that has written no model yet: without them categories have numbers only.
@@ -64,7 +64,7 @@ def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Facts:
     evaluation = kept.evaluation if model is None or kept.trees else None
     trees, params = (kept.trees, settings.training) if model is None else (model.trees, model.params)
     attempts = _of_training(history, settings.session.name)
-    return Facts(
+    return ReportData(
         role=settings.role.name,
         number=settings.number,
         participants=settings.roster.participants,
@@ -198,6 +198,8 @@ class Dashboard(Observer):
         self._features: Sequence[Feature] = ()
         self._before = len(read_record(settings).attempts)
         self._step = ""
+        self._first_seen: tuple[str, float, int] = "", 0.0, 0
+        """The attempt at a training that runs, when the page first saw it, and how many rounds were done by then."""
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._stale_at, self._page = -math.inf, ""
 
@@ -217,15 +219,28 @@ class Dashboard(Observer):
         """Return the page; making it takes a small share of the role's time, whatever its files have become."""
         began = time.monotonic()
         if began >= self._stale_at:
-            facts = overview(self._settings, self._features)
-            self._page = page_html(facts, Live(self._doing(facts), list(self._lines)))
+            data = overview(self._settings, self._features)
+            self._page = page_html(data, Live(self._doing(data), list(self._lines), self._seconds_left(data, began)))
             now = time.monotonic()
             self._stale_at = now + max(_FRESH, _REST * (now - began))
         return self._page
 
-    def _doing(self, facts: Facts) -> str:
-        assert facts.history is not None
-        begun = facts.history.attempts[self._before :]
+    def _seconds_left(self, data: ReportData, now: float) -> float | None:
+        """Return how long the rounds that are missing may take, by those since the page first saw the training."""
+        assert data.history is not None
+        running = data.history.attempts[self._before :][-1:]
+        if data.is_coordinator or not running or running[0].has_ended or running[0].content.get("kind") != _TRAINING:
+            return None
+        done = len(data.trees) // data.trees_per_round
+        if self._first_seen[0] != running[0].entry:
+            self._first_seen = running[0].entry, now, done
+        _, began, before = self._first_seen
+        left = self._settings.training.n_estimators - done
+        return (now - began) / (done - before) * left if done > before and left > 0 else None
+
+    def _doing(self, data: ReportData) -> str:
+        assert data.history is not None
+        begun = data.history.attempts[self._before :]
         if not begun:
             return "waits for the other roles"
         last = begun[-1]
@@ -233,10 +248,11 @@ class Dashboard(Observer):
             return f"the last session has ended: {last.content['how']}; waits for the next, or ends"
         kind = last.content.get("kind", "a session")
         step = ""
-        if kind == "training" and not facts.is_coordinator:
-            rounds, most = len(facts.trees) // facts.trees_per_round, self._settings.training.n_estimators
+        if kind == "training" and not data.is_coordinator:
+            rounds, most = len(data.trees) // data.trees_per_round, self._settings.training.n_estimators
             step = f", {rounds} of {most} rounds kept" + (f", now {self._step}" if self._step else "")
-        spent = f"{count(last.content.get('rounds', 0))} rounds, {size(last.content.get('bytes_sent', 0))} sent so far"
+        sent = bytes_text(last.content.get("bytes_sent", 0))
+        spent = f"{count(last.content.get('rounds', 0))} rounds, {sent} sent so far"
         return f"{kind}{step}: {spent}"
 
 

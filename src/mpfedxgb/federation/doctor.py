@@ -23,9 +23,8 @@ import numpy as np
 
 from mpfedxgb.boosting.memory import peak_bytes
 from mpfedxgb.boosting.model import Feature, PartialModel
-from mpfedxgb.boosting.room import check_limits, check_role, in_units
-from mpfedxgb.data.binning import bin_table
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.costs.capacity import check_limits, check_role
+from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.ids import Ids
 from mpfedxgb.data.table import Table, identifier_columns
 from mpfedxgb.errors import (
@@ -43,10 +42,11 @@ from mpfedxgb.federation.rows import Rows, encode_labels, own_workers, read_rows
 from mpfedxgb.federation.scoring import RowsPerDay
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.intersection.group import check_available
-from mpfedxgb.report.versions import version_of
+from mpfedxgb.machine import version_of
 from mpfedxgb.transport.certificates import SOON
 from mpfedxgb.transport.transport import Address
 from mpfedxgb.tree.level import TableSizes
+from mpfedxgb.units import bytes_text
 
 if TYPE_CHECKING:
     from mpfedxgb.transport.grpc.tls import Identity
@@ -198,7 +198,7 @@ def _room(settings: RoleSettings, table: Table) -> Finding:
         check_role(settings.role.name, settings.number, params, sizes, settings.role.state, in_spool=spooled)
     except NoRoomError as error:
         return _warning("room", f"{assumed}: {error}")
-    needed = in_units(peak_bytes(settings.number, params, sizes, spooled))
+    needed = bytes_text(peak_bytes(settings.number, params, sizes, spooled))
     where = " beside its spool" if spooled else ""
     return _ok("room", f"{assumed}, a training takes {needed} of memory{where}, which is there")
 
@@ -299,7 +299,7 @@ def _folders(settings: RoleSettings) -> Iterator[Finding]:
         yield _problem("state", f"[role] state: {state} cannot be written to; correct the path or its permissions")
     else:
         free = shutil.disk_usage(there).free
-        text = f"{state} {'is' if there == state else 'will be made and is'} writable, {free / 1e9:.1f} GB free"
+        text = f"{state} {'is' if there == state else 'will be made and is'} writable, {bytes_text(free)} free"
         yield _ok("state", text) if free >= LITTLE_DISK else _warning("state", f"{text}; make room for checkpoints")
     for key, path in settings.outputs():
         folder = path.parent

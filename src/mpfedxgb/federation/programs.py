@@ -23,7 +23,7 @@ from mpfedxgb.data.ids import SALT_BYTES, Ids, count_common
 from mpfedxgb.errors import FrameError, HandshakeError, RefusedError, UserError
 from mpfedxgb.federation.alignment import Terms, Tools, agree_on_terms, find_all_common, let_all_keep
 from mpfedxgb.federation.scoring import Service, score_batches
-from mpfedxgb.federation.stopping import ignore_stops
+from mpfedxgb.federation.session import ignore_stops
 from mpfedxgb.intersection.group import pass_keys_on
 from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.entries import Entry

@@ -26,16 +26,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mpfedxgb.atomic import write_file
-from mpfedxgb.chain import MOST_BYTES
+from mpfedxgb.atomic import MOST_BYTES, write_file
 from mpfedxgb.errors import CheckpointError, kind_of, printable, public_reason
 from mpfedxgb.federation.scoring import BATCHES
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.machine import PeakMemory, version_of
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 from mpfedxgb.report.history import History, record_chain, sum_line, sum_path
-from mpfedxgb.report.memory import PeakMemory
-from mpfedxgb.report.versions import version_of
 
 SUM_SECONDS = 3600.0
 """Between two lines of batches."""

@@ -56,9 +56,8 @@ from mpfedxgb.federation.rows import (
     workers_in_session,
 )
 from mpfedxgb.federation.scoring import RowsPerDay, Service
-from mpfedxgb.federation.session import Stopper, locked_state, run_session, serve, state_folder
+from mpfedxgb.federation.session import Stopper, locked_state, run_session, serve, state_folder, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.stopping import stopping_on_signals
 from mpfedxgb.federation.training_files import Finished, TrainingFiles, data_digest
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.intersection.intersect import Marks

@@ -28,14 +28,13 @@ from mpfedxgb.boosting.model import Feature
 from mpfedxgb.boosting.objective import Floats, Origin
 from mpfedxgb.boosting.objectives import for_classes
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.data.files import read_table, with_kinds
+from mpfedxgb.data.files import ParquetRows, is_parquet, read_table, with_kinds
 from mpfedxgb.data.ids import Ids, id_as_column, sort_by_id
-from mpfedxgb.data.parquet import ParquetRows, is_parquet
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError, WorkersError
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.settings.sections import Data
-from mpfedxgb.federation.settings.toml import suggestion
+from mpfedxgb.schema.kinds import suggestion
 from mpfedxgb.workers.cluster import Cluster
 
 
@@ -301,7 +300,7 @@ def _is_left_out(data: Data, used: Sequence[str] | None, name: str) -> bool:
 def _require(there: Sequence[str], names: Sequence[str], who: str, does: str = "names") -> None:
     for name in names:
         if name not in there:
-            hint = suggestion(name, there, "the columns are") if there else ""
+            hint = f"; {suggestion(name, there, 'the columns are')}" if there else ""
             raise DataError(f"{who} {does} a column {name!r} that the table does not have{hint}")
 
 

@@ -3,28 +3,40 @@
 Every start is a new attempt with new keys. What a participant keeps between attempts is in its folder: the key of its
 own choices, the number of the last attempt, and the checkpoints. The coordinator keeps nothing but its record.
 
-One process at a time in a participant's state folder.
+One process at a time is in a participant's state folder. The lock is the system's own (flock), so that it goes with the
+process that holds it, however that ends; the file stays, and says who holds it, or held it last. Commands that only
+read, such as record, report and doctor, do not take it.
 
-The lock is the system's own (flock), so that it goes with the process that holds it, however that ends; the file stays,
-and says who holds it, or held it last. Commands that only read, such as record, report and doctor, do not take it.
+A signal ends a role as an error in its main thread, however that waits, so that peers are told first.
+
+Python runs handlers in the main thread, between two of its steps. A signal that the system hands to another thread, or
+that comes just before the main thread begins to wait for a lock, does not wake it: it would wait on, for hours where
+the lock is another thread's word. So a thread of its own hears of every signal as it comes, and nudges the main thread
+until that has run its handlers.
+
+Nor does an error reach anybody that is raised while Python finalises an object: it is printed, and the program goes on.
+The thread hears of that too, and nudges until the error has been raised where it counts.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import os
+import signal
+import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mpfedxgb.atomic import PRIVATE, write_file
+from mpfedxgb.atomic import PRIVATE, lock_file, write_file
 from mpfedxgb.boosting.sampling import key_of_choices, private_key
+from mpfedxgb.costs.capacity import Capacity
 from mpfedxgb.errors import (
     CheckpointError,
     ExhaustedError,
@@ -38,7 +50,6 @@ from mpfedxgb.errors import (
     own_reason,
 )
 from mpfedxgb.federation.record import AttemptRecord
-from mpfedxgb.federation.room import Capacity
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party import InterimFrames
 from mpfedxgb.party.local import Outcome, Program, run_role
@@ -199,7 +210,7 @@ def _run(
         settings.session_settings(attempt),
         private_key=folder.key,
         first_wait=settings.network.connect_timeout,  # a neighbour may wait for a role that is none of this one's
-        observer=Observers(record, Capacity(settings), observer),
+        observer=Observers(record, Capacity(settings.limits, settings.role.state), observer),
     )
     try:
         record.end(outcome.error)
@@ -284,7 +295,7 @@ def _open(path: Path) -> int:
 
 def _lock(file: int, path: Path, name: str) -> None:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(file)
     except OSError as error:
         if error.errno not in _HELD:
             raise CheckpointError(
@@ -296,3 +307,104 @@ def _lock(file: int, path: Path, name: str) -> None:
             f"{name}: {holder} is at work with the state folder {path.parent}; nothing was changed. Wait until it has "
             "ended, or stop it; for two at a time give each a [role] state of its own"
         ) from None
+
+
+_STOPS = (signal.SIGTERM, signal.SIGINT)
+_NUDGE = signal.SIGURG
+"""Ignored by default, and of a higher number than those that stop: handlers run in the order of their numbers."""
+_UNRAISABLE = 0
+"""What the thread hears where an error reached nobody; no signal has this number."""
+_EVERY = 0.05
+
+
+@dataclass(slots=True)
+class _Main:
+    """What is known of the main thread. Plain values: a handler may interrupt itself, and would wait for its lock."""
+
+    awake: bool = True
+    lost: str = ""
+    """The reason of an error that reached nobody."""
+    due: str = ""
+    """That reason, once the error is to be raised again."""
+
+    def on_wakeup(self, number: int, frame: object) -> None:
+        """Handle a nudge."""
+        self.awake = True
+        reason, self.due = self.due, ""
+        if reason:
+            raise StoppedError(reason)
+
+
+@contextmanager
+def stopping_on_signals(to_the_end: bool = False) -> Iterator[None]:
+    """Turn SIGTERM and SIGINT inside into StoppedError, so that peers are told before this role ends.
+
+    After `ignore_stops` they change nothing any more; `to_the_end` of the process, not only of the block.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is _stop:
+        yield  # nothing to do, or done already around this
+        return
+    main = _Main()
+    handlers = dict.fromkeys(_STOPS, _stop) | {_NUDGE: main.on_wakeup}
+    with _hearing(main):
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                if not (to_the_end and signal.getsignal(number) is signal.SIG_IGN):
+                    signal.signal(number, handler)
+
+
+def ignore_stops() -> None:
+    """Let signals that stop a role change nothing any more: everything is done, and all that is left is to end.
+
+    Does nothing outside `stopping_on_signals`, and in other threads.
+    """
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is _stop:
+        for number in _STOPS:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _stop(number: int, frame: object) -> None:
+    raise StoppedError(f"stopped by {signal.Signals(number).name}")
+
+
+@contextmanager
+def _hearing(main: _Main) -> Iterator[None]:
+    """Have a thread that nudges the main one after every signal, until it is awake, and after every error it lost."""
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    over, number = threading.Event(), threading.get_ident()
+
+    def listen() -> None:
+        while heard := reader.recv(64):
+            if _UNRAISABLE in heard:
+                over.wait(_EVERY)  # whoever finalises has to come to an end first
+                main.due = main.lost
+            if set(heard) & {_UNRAISABLE, *_STOPS}:
+                main.awake = False
+                while not main.awake and not over.is_set():
+                    signal.pthread_kill(number, _NUDGE)
+                    over.wait(_EVERY)
+
+    def on_unraisable(lost: sys.UnraisableHookArgs) -> None:
+        if isinstance(lost.exc_value, StoppedError):
+            main.lost = str(lost.exc_value)
+            writer.send(bytes([_UNRAISABLE]))
+        else:
+            former_hook(lost)
+
+    thread = threading.Thread(target=listen, name="signals", daemon=True)
+    thread.start()
+    former_hook, sys.unraisablehook = sys.unraisablehook, on_unraisable
+    former = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(former)
+        sys.unraisablehook = former_hook
+        over.set()
+        writer.close()
+        thread.join()
+        reader.close()

@@ -17,11 +17,10 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.party.communicator import Array, Communicator
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import handshake_messages
-from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.meter import Counts, Meter
 from mpfedxgb.party.party import Party, Spec, wire_bytes, wire_shape
-from mpfedxgb.party.roster import Roster
+from mpfedxgb.party.roster import Keyring, Roster
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import Ring, Shape

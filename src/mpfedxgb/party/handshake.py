@@ -26,7 +26,10 @@ import numpy.typing as npt
 from mpfedxgb.config import PROTOCOLS, SMALLEST_FRAME, Link
 from mpfedxgb.errors import DoesNotFitError, FrameError, HandshakeError, SettingsError, printable
 from mpfedxgb.party.communicator import Array, Communicator
-from mpfedxgb.party.keys import (
+from mpfedxgb.party.party import Party
+from mpfedxgb.party.roster import (
+    ACTIVE,
+    COORDINATOR,
     NONCE_BYTES,
     Keyring,
     MakeSource,
@@ -35,8 +38,6 @@ from mpfedxgb.party.keys import (
     entropy_of,
     training_name,
 )
-from mpfedxgb.party.party import Party
-from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.ring.prg import SEED_BYTES
 from mpfedxgb.transport.frame import Kind, check_form
 

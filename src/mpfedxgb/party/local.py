@@ -14,12 +14,11 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import FederationError, PeerFailedError, UserError
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.handshake import shake_hands
-from mpfedxgb.party.keys import MakeSource
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
-from mpfedxgb.party.roster import Roster
+from mpfedxgb.party.roster import MakeSource, Roster
 from mpfedxgb.ring import kernels
 from mpfedxgb.transport.memory import MemoryHub, Tap
 from mpfedxgb.transport.transport import Transport

@@ -19,10 +19,9 @@ from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import FrameError
 from mpfedxgb.party.communicator import AROUND_BYTES, Array, Communicator
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.keys import Keyring
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.observer import Observer
-from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Keyring, Roster
 from mpfedxgb.ring.array import RingArray, unpack_data
 from mpfedxgb.ring.prg import Source, draw
 from mpfedxgb.ring.ring import BIT, Ring, Shape

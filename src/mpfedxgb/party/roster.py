@@ -1,11 +1,20 @@
-"""The roles of a federation: coordinator C, active participant P_1, auxiliary participants P_2..P_M (section 3.1)."""
+"""Roles: coordinator C, active participant P_1, auxiliary participants P_2..P_M (section 3.1); and their keys.
+
+The key schedule: one stream key per step and participant, never the same twice.
+
+A step's key is HKDF(seed; session, attempt, roster, a fresh nonce of every participant | step label, announcements so
+far), with the HKDF of RFC 5869. The coordinator has every participant's seed and so derives every stream; a participant
+derives its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mpfedxgb.errors import SettingsError
+from mpfedxgb.config import SessionSettings
+from mpfedxgb.errors import KeyReuseError, SettingsError
+from mpfedxgb.ring.prg import KEY_BYTES, SEED_BYTES, Expander, Source, Stream, digest, expand, extract, os_entropy
 from mpfedxgb.transport.transport import ACTIVE, COORDINATOR, STAR, neighbours
 
 __all__ = ["ACTIVE", "COORDINATOR", "MAX_PARTICIPANTS", "Roster"]
@@ -69,3 +78,117 @@ class Roster:
             for other in self.neighbours(role, topology):
                 if role < other:
                     yield role, other
+
+
+NONCE_BYTES = 16
+
+MakeSource = Callable[[int, str, bytes], Source]
+"""Turns (participant, label, key) into a stream; tests put enumerated randomness here."""
+
+
+def context_digest(settings: SessionSettings, roster: Roster, nonces: Sequence[bytes]) -> bytes:
+    """Return the digest that ties all keys of an attempt to its session, roster and everyone's nonces."""
+    return digest(
+        b"mpfedxgb key context 1",
+        settings.session.encode(),
+        str(settings.attempt).encode(),
+        roster.coordinator.encode(),
+        *(name.encode() for name in roster.participants),
+        *nonces,
+    )
+
+
+def commitment(private: bytes) -> bytes:
+    """Return what tells one training from another without telling the key of a role's choices."""
+    return digest(b"commitment to private choices", private)
+
+
+def training_name(settings: SessionSettings, commitments: Sequence[bytes]) -> str:
+    """Return what tells a training from every other, from its parameters and all participants' commitments."""
+    return digest(b"training", settings.session.encode(), settings.parameters.encode(), *commitments).hex()[:32]
+
+
+def entropy_of(role: str, settings: SessionSettings) -> Callable[[int], bytes]:
+    """Return where a role takes its seeds and nonces from: the operating system, or `insecure_seed` if one is set."""
+    if settings.insecure_seed is None:
+        return os_entropy
+    state = digest(b"insecure", str(settings.insecure_seed).encode(), str(settings.attempt).encode(), role.encode())
+    drawn = 0
+
+    def repeatable(count: int) -> bytes:
+        nonlocal drawn
+        drawn += 1
+        return expand(state, str(drawn).encode())[:count]
+
+    return repeatable
+
+
+class Keyring:
+    """The streams a role may derive: `seeds` holds its own seed, or at the coordinator everyone's, by participant."""
+
+    def __init__(
+        self,
+        seeds: dict[int, bytes],
+        context: bytes,
+        make_source: MakeSource | None = None,
+        private: bytes = b"",
+        training: str = "",
+    ) -> None:
+        self._private = Expander(private or os_entropy(KEY_BYTES))
+        # HKDF-Extract (RFC 5869, section 2.2): the seed is the keying material, the context its salt.
+        self._keys = {participant: Expander(extract(context, seed)) for participant, seed in seeds.items()}
+        self._make_source = make_source
+        self.training = training
+        self.attempt = digest(b"attempt", context).hex()[:32]
+        self._step = 0
+        self._used: set[tuple[int, str]] = set()  # of that step
+        self._announced = digest(b"mpfedxgb announcements 1")
+
+    def __repr__(self) -> str:
+        return f"Keyring(participants={sorted(self._keys)})"
+
+    def commit(self, commitment: bytes) -> None:
+        """Make the training's name, and with it all private choices, depend on a public commitment too."""
+        self.training = digest(b"training", self.training.encode(), commitment).hex()[:32]
+
+    def announce(self, name: str, values: bytes) -> None:
+        """Make all later keys depend on a public announcement."""
+        self._announced = digest(self._announced, name.encode(), values)
+
+    def private_stream(self, label: str) -> Stream:
+        """Return random choices that are this role's alone, unknown to the coordinator; the same for the same label.
+
+        For choices, such as coins and samples, that a resumed run has to repeat; never for masks. They depend on the
+        training too: the coins of two trainings, side by side, would tell which sides are alike.
+        """
+        return Stream(self._private(digest(b"private choice", self.training.encode(), label.encode())))
+
+    def source(self, participant: int, step: int, label: str) -> Source:
+        """Return the stream of a step; a label serves once per step and participant, or it is a KeyReuseError.
+
+        What is remembered is the highest step that was asked for and the labels used in it, however long a session
+        lasts. That suffices. Keys of two steps have different infos, since an info begins with its step's number and a
+        colon. A step below the highest is refused, used or not. Labels of the highest are compared one by one. And a
+        step above it cannot have been used: all requests before this one were for steps up to the highest.
+        """
+        name = f"{step}:{label}"
+        if step < self._step or (step == self._step and (participant, label) in self._used):
+            raise KeyReuseError(f"the key of step {name!r} has been used; a mask never hides two values")
+        if step > self._step:
+            self._step = step
+            self._used.clear()
+        self._used.add((participant, label))
+        # The suffix has a fixed length, so no two pairs of name and announcements share an info.
+        info = name.encode() + self._announced
+        key = self._keys[participant](info)  # HKDF-Expand (RFC 5869, section 2.3)
+        return Stream(key) if self._make_source is None else self._make_source(participant, name, key)
+
+
+def keys_of_choices(roster: Roster, settings: SessionSettings) -> list[Keyring]:
+    """Return every participant's keys for choices of its own, coins and samples, for a run in one place without masks.
+
+    They are those that a handshake with the same settings and `insecure_seed` would give.
+    """
+    private = [entropy_of(name, settings)(SEED_BYTES) for name in roster.participants]
+    training = training_name(settings, [commitment(key) for key in private])
+    return [Keyring({}, b"", private=key, training=training) for key in private]

@@ -30,28 +30,40 @@ from mpfedxgb.protocols.compare_bits import (
     compare_together,
     negative_by_bits,
 )
-from mpfedxgb.protocols.multiply import Product, inner_product, multiply, multiplying, sum_of_products, sums_of_products
 from mpfedxgb.protocols.opening import (
     Opening,
     Pending,
+    Product,
     Steps,
     follow_openings,
+    inner_product,
     masking,
+    multiply,
+    multiplying,
     open_groups,
     open_masked,
     open_pending,
     open_shares,
+    sum_of_products,
+    sums_of_products,
 )
 from mpfedxgb.protocols.plan import Layout, Plan, Stage, plan
-from mpfedxgb.protocols.private_matrix import KEPT_BYTES, PrivateMatrix, matrices_times, publish_matrix
 from mpfedxgb.protocols.quotient import (
     ITERATIONS,
     LongDivision,
+    cut,
     divide,
+    lift,
+    lift_opened,
+    lift_secret,
+    lifting,
     long_division,
     quotient,
     reciprocal,
+    round_off,
     rounded_quotient,
+    shift,
+    truncate,
 )
 from mpfedxgb.protocols.reveal import NOBODY, Opened, Tags, make_tags, open_tags, reveal
 from mpfedxgb.protocols.row_blocks import BitMatrix, Matrix, RowBlocks, RowLayout, Tile, combined, expanded, tiles_times
@@ -79,9 +91,16 @@ from mpfedxgb.protocols.secret import (
     stack,
     to_shares,
 )
-from mpfedxgb.protocols.share import share, share_each, share_together
+from mpfedxgb.protocols.share import (
+    KEPT_BYTES,
+    PrivateMatrix,
+    matrices_times,
+    publish_matrix,
+    share,
+    share_each,
+    share_together,
+)
 from mpfedxgb.protocols.storage import LocalRows, Storage, is_in_memory, matrix_bytes
-from mpfedxgb.protocols.truncate import cut, lift, lift_opened, lift_secret, lifting, round_off, shift, truncate
 
 __all__ = [
     "ITERATIONS",

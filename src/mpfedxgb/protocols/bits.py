@@ -19,8 +19,7 @@ import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party, Spec
-from mpfedxgb.protocols.multiply import multiply
-from mpfedxgb.protocols.opening import Pending, masking, open_pending
+from mpfedxgb.protocols.opening import Pending, masking, multiply, open_pending
 from mpfedxgb.protocols.rows import row_slices
 from mpfedxgb.protocols.secret import Secret, Shares, to_shares
 from mpfedxgb.protocols.share import share

@@ -33,6 +33,7 @@ from mpfedxgb.protocols.row_blocks import (
 )
 from mpfedxgb.ring.kernels import U64, Threads
 from mpfedxgb.ring.prg import Source
+from mpfedxgb.units import bytes_text
 
 _log = logging.getLogger("mpfedxgb.spool")
 
@@ -163,7 +164,7 @@ class Storage:
             return MemoryShelf()
         assert self.resources.spool is not None
         spool = Spool(self.resources.spool, matrices)
-        _log.info("the masked matrices of %.2f GB are kept in the spool", matrices / 1e9)
+        _log.info("the masked matrices of %s are kept in the spool", bytes_text(matrices))
         return SpoolShelf(spool, kept(here, layouts))
 
     def close(self) -> None:
@@ -182,20 +183,16 @@ def is_in_memory(resources: Resources, matrices: int, besides: int) -> bool:
     limit, folder = resources.max_memory, resources.spool
     if limit is None or matrices + besides <= limit:
         return True
-    needed = f"this training takes {_size(matrices + besides)} of memory"
-    there, fewer = f", and max_memory is {_size(limit)}", "take fewer rows, columns, categories or bins (max_bin)"
+    needed = f"this training takes {bytes_text(matrices + besides)} of memory"
+    there, fewer = f", and max_memory is {bytes_text(limit)}", "take fewer rows, columns, categories or bins (max_bin)"
     if not matrices or besides > limit:
-        kept_here = f"; {_size(besides)} of it no spool can take" if matrices else ""
+        kept_here = f"; {bytes_text(besides)} of it no spool can take" if matrices else ""
         raise NoRoomError(needed, f"{there}{kept_here}; raise max_memory, lower max_depth, or {fewer}")
     if folder is None:
-        free = f"name a folder with {_size(matrices)} free in spool"
+        free = f"name a folder with {bytes_text(matrices)} free in spool"
         raise NoRoomError(needed, f"{there}; {free}, raise max_memory, or {fewer}")
     check_spool(folder, matrices)
     return False
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
 
 
 OWN_BLOCKS = 16

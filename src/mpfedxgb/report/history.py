@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from mpfedxgb.atomic import MOST_BYTES, ChainedFiles, Found, chained, read_alone
 from mpfedxgb.boosting.metrics import NO_METRIC
-from mpfedxgb.chain import MOST_BYTES, ChainedFiles, Found, chained, read_alone
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.report.record import is_unjudged
+from mpfedxgb.units import bytes_text, counted
 
 UNCHAINED = "record.jsonl"
 """What an earlier version has written, if anything."""
@@ -90,9 +91,9 @@ class Attempt:
                 f"{told.get('kind', 'nothing begun')}: {how}",
                 f"{told.get('seconds', 0.0):.1f} s",
                 f"{told.get('rounds', 0)} rounds",
-                f"{told.get('bytes_sent', 0) / 1e6:.2f} MB sent",
+                f"{bytes_text(told.get('bytes_sent', 0))} sent",
                 *([_batches(told)] if "batches" in told else []),
-                f"peak memory {told.get('peak_memory', 0) / 1e6:.0f} MB",
+                f"peak memory {bytes_text(told.get('peak_memory', 0))}",
                 *metrics,
                 *([NO_METRIC] if self._is_unjudged else []),
             ]
@@ -199,8 +200,8 @@ class History:
         lines: list[str] = []
         for attempt in self.attempts:
             lines += [attempt.head(), *_table(attempt.ledger), ""]
-        count = f"{len(self.attempts)} attempt{'' if len(self.attempts) == 1 else 's'}"
-        lines.append(f"in total: {count}, {self._sum('seconds'):.1f} s, {self._sum('bytes_sent') / 1e6:.2f} MB sent")
+        count = counted(len(self.attempts), "attempt")
+        lines.append(f"in total: {count}, {self._sum('seconds'):.1f} s, {bytes_text(self._sum('bytes_sent'))} sent")
         lines += _table(self.total)
         open_ = sum(not attempt.has_ended for attempt in self.attempts)
         if open_:

@@ -9,11 +9,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from mpfedxgb.boosting.callbacks import RoundReport
-from mpfedxgb.boosting.forecast import Basis, foretold
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.costs.forecast import Basis, cached_forecast
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 from mpfedxgb.tree.level import TableSizes
+from mpfedxgb.units import bytes_text
 
 
 class Silent(Observer):
@@ -26,8 +27,8 @@ class Silent(Observer):
 class ProgressBar(Silent):
     """A line on the terminal that is redrawn."""
 
-    def __init__(self, progress: Progress, rounds: int, foretells: bool) -> None:
-        self._progress, self._foretells = progress, foretells
+    def __init__(self, progress: Progress, rounds: int, shows_forecast: bool) -> None:
+        self._progress, self._shows_forecast = progress, shows_forecast
         self._task = progress.add_task("training", total=rounds, level="setup", metric="", cost="")
 
     def round_done(self, report: RoundReport) -> None:
@@ -35,12 +36,12 @@ class ProgressBar(Silent):
         metric = "  ".join(
             f"{name} {values[-1]:.5f}" for names in report.metrics.values() for name, values in names.items()
         )
-        cost = f"{report.communication_rounds} rounds, {report.bytes_sent / 1e6:.1f} MB"
+        cost = f"{report.communication_rounds} rounds, {bytes_text(report.bytes_sent)}"
         self._progress.update(self._task, advance=1, metric=metric, cost=cost)
 
     def on_sizes(self, party: Party, params: TrainParams, sizes: TableSizes) -> None:
         """Show what the training will cost, above the bar."""
-        told = foretold(Basis(params, sizes, party.roster, party.settings)) if self._foretells else None
+        told = cached_forecast(Basis(params, sizes, party.roster, party.settings)) if self._shows_forecast else None
         if told is not None:
             self._progress.console.print(told.summary, highlight=False, markup=False)
 
@@ -73,10 +74,10 @@ def watch_steps(description: str) -> Iterator[StepBar | None]:
 
 
 @contextmanager
-def watch(verbosity: int, rounds: int, foretells: bool = True) -> Iterator[Silent]:
+def watch(verbosity: int, rounds: int, shows_forecast: bool = True) -> Iterator[Silent]:
     """Show a bar while a training runs, if `verbosity` is 1 or more; it goes to standard error.
 
-    Before it stands what the training will cost, if it `foretells`.
+    Before it stands what the training will cost, if it `shows_forecast`.
     """
     if verbosity < 1:
         yield Silent()
@@ -92,4 +93,4 @@ def watch(verbosity: int, rounds: int, foretells: bool = True) -> Iterator[Silen
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield ProgressBar(progress, rounds, foretells)
+        yield ProgressBar(progress, rounds, shows_forecast)

@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mpfedxgb.boosting.forecast import Basis, Forecast, foretold
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.boosting.params import SEALED, UNPROTECTED
 from mpfedxgb.config import Link, SessionSettings
+from mpfedxgb.costs.forecast import Basis, Forecast, cached_forecast
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts, Meter
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.units import bytes_text
 
 NOTHING_PROTECTED = (
     'NOTHING WAS PROTECTED: security="none" computes in the open, from all participants\' tables in one process; '
@@ -55,7 +56,7 @@ class RunRecord:
     @property
     def forecast(self) -> Forecast | None:
         """What this training would have cost with full trees, from its sizes alone; None where there is none."""
-        return None if self.basis is None else foretold(self.basis)
+        return None if self.basis is None else cached_forecast(self.basis)
 
     @property
     def rounds(self) -> int:
@@ -115,7 +116,7 @@ class RunRecord:
             return "\n".join([f"{self.kind}: {self.trees} trees in {self.seconds:.3f} s", *self._unprotected()])
         lines = [
             f"{self.kind}: {self.trees} trees in {self.seconds:.2f} s, {self.rounds} rounds, "
-            f"{_mb(self.dealer_bytes)} from the coordinator, peak memory {_mb(self.peak_memory)}"
+            f"{bytes_text(self.dealer_bytes)} from the coordinator, peak memory {bytes_text(self.peak_memory)}"
         ]
         if self.kind == "train" and is_unjudged(self.params, self.ledger):
             lines.append(NO_METRIC)
@@ -128,9 +129,10 @@ class RunRecord:
         if self.forecast is not None:
             lines += ["", f"forecast from the sizes: {self.forecast.summary}"]
         if self.plans:
+            sizes = sorted(self.plans, key=lambda size: [int(number) for number in size.split(" x ")])
             link = f"a {self.topology}, {self.link.latency:g} ms, {self.link.bandwidth:g} Mbit/s"
-            lines += ["", f"{'tournaments':16}planned for {link}: groups and rounds of their comparisons"]
-            lines += [f"{size:16}{planned}" for size, planned in self.plans.items()]
+            which = " to ".join(dict.fromkeys([sizes[0], sizes[-1]]))
+            lines += ["", f"tournaments of {which} nodes x candidates, planned for {link}: each is in plans"]
         return "\n".join([*lines, "", *_reveals("revealed", self.ledger)])
 
     def _unprotected(self) -> list[str]:
@@ -143,7 +145,7 @@ class RunRecord:
         lines += [
             "",
             f'The same model under security="strict" takes {how} {told.rounds} rounds and '
-            f"{_mb(told.dealer_bytes)} from the coordinator:",
+            f"{bytes_text(told.dealer_bytes)} from the coordinator:",
             *_traffic(told.roles),
             "",
             *_reveals("would be revealed", told.ledger),
@@ -163,7 +165,7 @@ def _traffic(roles: Mapping[str, Counts]) -> list[str]:
     return [
         head,
         *(
-            f"{name[:23]:24}{sum(c.messages.values()):>10}{_mb(c.bytes_sent):>12}{_mb(c.bytes_received):>12}"
+            f"{name[:23]:24}{sum(c.messages.values()):>10}{bytes_text(c.bytes_sent):>12}{bytes_text(c.bytes_received):>12}"
             for name, c in roles.items()
         ),
     ]
@@ -173,10 +175,6 @@ def _reveals(title: str, ledger: Sequence[Reveal]) -> list[str]:
     """Return a table of reveals."""
     rows = [f"{r.name:48}{r.receiver:16}{r.count:>10}" for r in ledger]
     return [f"{title:48}{'to':16}{'values':>10}", *rows]
-
-
-def _mb(count: int) -> str:
-    return f"{count / 1e6:.2f} MB"
 
 
 def record_run(

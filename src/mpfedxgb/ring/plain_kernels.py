@@ -18,7 +18,7 @@ F64 = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 FEATURE, LOW, HIGH, MISSING_LEFT, CATEGORY = range(5)
-"""What a row of `items` says of a candidate, as `data.candidates.Candidate` does."""
+"""What a row of `items` says of a candidate, as `data.binning.Candidate` does."""
 
 LANES = 4
 """Histograms that rows take turns in: with few bins, one addition would wait for the last one to the same bin."""

@@ -1,4 +1,7 @@
-"""SecureBuild: the trees of one round, level by level, all nodes of a level in one batch (Algorithm 3)."""
+"""SecureBuild: the trees of one round, level by level, all nodes of a level in one batch (Algorithm 3).
+
+Each level finds the best split of every node (lines 3 and 19-20), and the children that it makes (21-36).
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.party import Party
-from mpfedxgb.protocols.reveal import NOBODY
+from mpfedxgb.party.roster import ACTIVE, Keyring
+from mpfedxgb.protocols.argmax import Fractions, winning_tags
+from mpfedxgb.protocols.opening import Product, multiplying, open_groups, open_pending
+from mpfedxgb.protocols.plan import Plan, plan
+from mpfedxgb.protocols.reveal import NOBODY, Opened, make_tags, open_tags
+from mpfedxgb.protocols.rows import splitting_rows
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares
+from mpfedxgb.protocols.share import share_each
+from mpfedxgb.ring.array import pack
+from mpfedxgb.ring.ring import PACKED
 from mpfedxgb.tree import paper as paper_split
-from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules, aggregate_buckets, select_nodes
+from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules, aggregate_buckets, gains, select_nodes
 from mpfedxgb.tree.nodes import GrownTree
-from mpfedxgb.tree.split import best_splits, children
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,3 +95,95 @@ class _Leaves:
         """Return the finished trees."""
         totals = concatenate(self.totals, axis=0) if self.with_totals else None
         return Grown(self.trees, concatenate(self.members, axis=0), totals)
+
+
+Chosen = tuple[int, int]
+"""Owner of a split and, at the owner, its candidate."""
+
+
+def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rules: TreeRules, depth: int) -> Opened:
+    """Return the owner of every node's best split (NOBODY where none is worth it), and to the owner which one it is.
+
+    With First-Layer-Mask only the active participant's columns take part in the first layer (section 5.2).
+    """
+    assert level.gh is not None
+    assert level.sums is not None
+    sizes, n = data.sizes, len(level.nodes)
+    sums, owners, allowed = level.sums, sizes.owners, round_.allowed
+    if allowed is not None:
+        allowed = allowed[np.array([tree for tree, _ in level.nodes])]
+    if rules.masks_layer(depth):
+        width = sizes.columns[ACTIVE - 1]
+        sums, owners = sums[..., :width], [ACTIVE] if width else []
+        allowed = None if allowed is None else allowed[..., :width]
+    counts = [(m, sizes.columns[m - 1]) for m in owners]
+    nobody = [(NOBODY, 1)]
+    tags = make_tags(party, (n,), nobody + counts if rules.no_split_first else counts + nobody)
+    totals = level.gh.sum()  # 3
+    candidates = gains(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
+    winner = winning_tags(party, candidates, _planned(party, candidates, n).stages)
+    with party.phase("open split"):
+        return open_tags(party, tags, winner, Entry.TREE_SHAPE)  # 19-20
+
+
+def _planned(party: Party, candidates: Fractions, nodes: int) -> Plan:
+    """Return how the tournaments of a level are played, which all roles plan alike; the record of a run tells."""
+    field = candidates.tag.shape[-1]
+    bits = candidates.bits or candidates.value.ring.bits
+    planned = plan(
+        nodes, field, bits, party.roster.size, party.topology, party.link, valid=candidates.valid is not None
+    )
+    party.note_plan(f"{nodes} x {field}", str(planned))
+    return planned
+
+
+def children(
+    party: Party,
+    data: SplitData,
+    parent: Level,
+    splits: list[Chosen],
+    trees: list[GrownTree],
+    label: str,
+    rules: TreeRules,
+    depth: int,
+) -> Level:
+    """Return the next level: both children of every node, all left ones first; `sums` are still the parents'.
+
+    1. Each owner tosses a private coin whether its left is called left, and publishes its rows' sides, masked. (The
+       paper tosses none.)
+    2. Rows inside and, unless this was the last layer and leaves need none, g and h of the left child are products;
+       right = parent - left.
+
+    Rounds: 2. Sent: a bit per row and split by its owner; a bit and 16 bytes per row and
+    split by each auxiliary. Reveals: nothing.
+    """
+    with party.phase("children"):
+        n, sides = len(parent.nodes), {}
+        nodes = [(0, 0)] * (2 * n)
+        for i in sorted(range(n), key=lambda i: parent.nodes[i]):  # children are numbered as XGBoost does
+            (tree, node), (owner, candidate) = parent.nodes[i], splits[i]
+            flipped = False
+            if party.has_values_of(owner):  # 21
+                flipped = not rules.is_paper and toss(party.keys, label, tree, node)
+                sides[i] = pack(data.goes_left(owner, candidate) ^ np.uint8(flipped))  # 22-29
+            left, right = trees[tree].split(node, owner, candidate, flipped)  # 35-36
+            nodes[i], nodes[n + i] = (tree, left), (tree, right)
+        q = share_each(party, [owner for owner, _ in splits], PACKED, (data.sizes.packed,), sides)  # 30
+        staying = multiplying(party, [[Product((parent.members, q))]], name="rows inside")  # 32
+        if depth == rules.max_depth - 1 and not rules.sums_in_leaves:
+            (inside,) = open_pending(party, staying)
+            return Level(nodes, _both_sides(parent.members, inside))
+        assert parent.gh is not None
+        going = splitting_rows(party, q, parent.gh, data.threads)  # 33-34
+        (inside,), (gh,) = open_groups(party, staying, [going])
+        return Level(nodes, _both_sides(parent.members, inside), gh.both, parent.sums, gh.left)
+
+
+def toss(keys: Keyring, label: str, tree: int, node: int) -> bool:
+    """Toss a participant's own coin for a split of its own; the same place gives the same side again."""
+    return bool(keys.private_stream(f"{label}/coin/{tree}/{node}").octets(1)[0] & 1)
+
+
+def _both_sides(parent: Secret, left: Secret) -> Secret:
+    """Return left children and then right ones, right = parent - left. Local."""
+    return concatenate([left, parent - left], axis=0)

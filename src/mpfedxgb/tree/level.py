@@ -1,6 +1,8 @@
 """What travels from level to level of the trees of one round: all their nodes of one depth, as one batch.
 
 SecureAggBucket: sums of g and h over the left side of every candidate (Algorithm 3, lines 9-13).
+
+Loss reductions as fractions A / B, without division (Eq. 3 and 6; Algorithm 3, lines 8 and 14-16).
 """
 
 from __future__ import annotations
@@ -11,15 +13,29 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Candidates
 from mpfedxgb.data.table import Table
-from mpfedxgb.party.party import Party
+from mpfedxgb.party.party import Party, Spec
+from mpfedxgb.protocols.argmax import Fractions
 from mpfedxgb.protocols.bits import Bit
-from mpfedxgb.protocols.private_matrix import PrivateMatrix, matrices_times
+from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs
+from mpfedxgb.protocols.opening import Opening, Steps, follow_openings, open_shares
 from mpfedxgb.protocols.rows import RowVectors
-from mpfedxgb.protocols.secret import Secret, Shares
-from mpfedxgb.ring.kernels import Threads
-from mpfedxgb.ring.ring import Ring
+from mpfedxgb.protocols.secret import (
+    Secret,
+    Shares,
+    add_public,
+    concatenate,
+    concatenate_shares,
+    public_shares,
+    stack,
+    to_shares,
+)
+from mpfedxgb.protocols.share import PrivateMatrix, matrices_times
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.kernels import U8, U64, Threads
+from mpfedxgb.ring.planes import fraction_masks, fraction_parts, lift_words, plane_bits
+from mpfedxgb.ring.ring import BIT, VECTOR, Ring
 
 
 def aggregate_buckets(party: Party, data: SplitData, gh: RowVectors) -> Shares:
@@ -160,3 +176,223 @@ def select_nodes(level: Level, keep: Sequence[int]) -> Level:
         None if level.gh is None else level.gh[where],
         None if level.sums is None else level.sums[where],
     )
+
+
+OFFSET = 1 << 62
+"""What makes bucket sums, |x| < 2^62, positive before they are lifted."""
+
+WEIGHT_ROUNDS = 2
+"""Rounds in which the sides are compared with the least weight: those of the lift and of the products."""
+
+
+def gains(
+    party: Party,
+    sums: Shares,
+    totals: Secret,
+    constants: Constants,
+    rules: TreeRules,
+    allowed: Bit | None,
+    tags: Secret,
+) -> Fractions:
+    """Return the candidates of every node, "no split" among them, as fractions ready for the tournament.
+
+    The coordinator deals all that is needed at once.
+
+    1. Open the left sums under a mask.
+    2. Lift them and the node's totals to the wide ring; right = total - left.
+    3. A = G_L^2 (H_R + lambda) + G_R^2 (H_L + lambda), B = (H_L + lambda)(H_R + lambda); "no split" is
+       A = G^2 + gamma (H + lambda), B = H + lambda.
+
+    Where a side may be too light or a column is left out, a shared bit tells which candidates are valid. The sides are
+    compared with the least weight, both of a candidate in one answer, in the rounds of the lift and of the products.
+
+    sums (n, 2, columns), totals (n, 2), tags (n, columns + 1) to n tournaments. Rounds: 3. Reveals: nothing.
+    """
+    with party.phase("gain"):
+        work = _Gains(party, sums, totals, constants, rules, allowed)
+        return work.fractions(tags)
+
+
+class _Gains:
+    """The gains of a level in the making: what was drawn and dealt for them, and their three rounds."""
+
+    def __init__(
+        self,
+        party: Party,
+        sums: Shares,
+        totals: Secret,
+        constants: Constants,
+        rules: TreeRules,
+        allowed: Bit | None,
+    ) -> None:
+        self.party, self.sums, self.totals, self.constants, self.rules = party, sums, totals, constants, rules
+        self.allowed, self.ring = allowed, rules.ring
+        self.nodes, _, self.columns = sums.shape
+        self.signs: BitSigns | None = None
+        if rules.checks_children:
+            ending = Ending.NEITHER if allowed is None else Ending.NEITHER_AND
+            self.signs = bit_signs(rules.weight_bits or VECTOR.bits, WEIGHT_ROUNDS, ending=ending)
+        party.step("gains")
+        masks, dealt = party.prepare(self._fresh(), self._dealt(), self._deal)
+        self.y_mask, self.value_mask, self.fraction_mask, self.whole_mask, *self.sign_masks = masks
+        self.r, self.wrap, self.pairs, self.lacking, self.lacking_whole, *self.sign_shares = dealt
+        party.count(products=5 * self.nodes * self.columns + 2 * self.nodes, mul_calls=7)
+        if self.signs is not None:
+            party.count(comparisons=2 * self.nodes * self.columns)
+
+    def _fresh(self) -> list[Spec]:
+        n, columns = self.nodes, self.columns
+        signs = [] if self.signs is None else self.signs.fresh(n * columns)
+        return [
+            (VECTOR, (n, 2, columns)),
+            (self.ring, (n, 2, columns + 1)),
+            (self.ring, (2, n, columns)),
+            (self.ring, (n,)),
+            *signs,
+        ]
+
+    def _opened(self) -> list[Opening]:
+        """Return the three openings; those of a comparison travel with the last two."""
+        sums, values, fractions, whole, *_ = self._fresh()
+        signs = [] if self.signs is None else self.signs.opened(self.nodes * self.columns)
+        first, second = [*signs, [], []][:WEIGHT_ROUNDS]
+        rounds = (("", [sums]), ("lift", [values, *first]), ("fractions", [fractions, whole, *second]))
+        return [(what, specs, None) for what, specs in rounds]
+
+    def _dealt(self) -> list[Spec]:
+        n, columns, ring = self.nodes, self.columns, self.ring
+        signs = [] if self.signs is None else self.signs.dealt(n * columns)
+        lifted, fractions = (ring, (n, 2, columns + 1)), (ring, (2, n, columns))
+        return [lifted, lifted, (ring, (4, n, columns)), fractions, (ring, (n,)), *signs]
+
+    def _deal(self, masks: list[RingArray]) -> list[RingArray]:
+        """Return what the coordinator deals, from the masks of the sums and of all that is opened."""
+        y_mask, value_mask, _, _, *sign_masks = masks
+        n, columns, words = self.nodes, self.columns, self.ring.words
+        narrow = self._with_totals(y_mask, self.totals.mask)
+        r, wrap = np.zeros((2, *narrow.shape, words), np.uint64)
+        r[..., 0], wrap[..., 1] = narrow, narrow >> np.uint64(63)
+        pairs, lacking = np.empty((4, n, columns, words), np.uint64), np.empty((2, n, columns, words), np.uint64)
+        whole = np.empty((n, words), np.uint64)
+        lam, gam = (x.mask.words().reshape(1, words) for x in (self.constants.lam, self.constants.gam))
+        fraction_masks(_cells(value_mask), lam, gam, pairs, lacking, whole)
+        dealt = [RingArray(self.ring, array) for array in (r, wrap, pairs, lacking, whole)]
+        if self.signs is not None:
+            hidden = Secret(RingArray.hidden(VECTOR, y_mask.shape), y_mask)
+            gates = None if self.allowed is None else _plane(self.allowed.secret.mask)
+            dealt += self.signs.deal(self._above_minimum(hidden).mask, sign_masks, gates)
+        return dealt
+
+    def fractions(self, tags: Secret) -> Fractions:
+        """Play the three rounds."""
+        party, first = self.party, self.rules.no_split_first
+        if party.is_symbolic:
+            follow_openings(party, self._opened())
+            values, fractions, whole = (
+                Secret(RingArray.hidden(self.ring, mask.shape), mask)
+                for mask in (self.value_mask, self.fraction_mask, self.whole_mask)
+            )
+            heavy = None if self.signs is None else RingArray.hidden(BIT, (self.nodes, self.columns))
+        else:
+            values, fractions, whole, heavy = self._rounds()
+        A, B = fractions[0], fractions[1]
+        A0, B0 = whole.reshape(self.nodes, 1), values[:, 1, -1:] + self.constants.lam
+        columns = ([A0, A], [B0, B]) if first else ([A, A0], [B, B0])
+        valid = self._valid(heavy)
+        return Fractions(stack([concatenate(column) for column in columns]), tags, self.rules.bits or None, valid)
+
+    def _rounds(self) -> tuple[Secret, Secret, Secret, RingArray | None]:
+        """Return a participant's lifted sums, fractions and "no split", and its shares of "both sides are heavy"."""
+        party, public_share, n = self.party, self.party.public_share, self.nodes
+        (total,) = open_shares(party, [shifted(party, self.sums).part + self.y_mask])
+        y = Secret(total, self.y_mask)
+        signs = _Rounds(None if self.signs is None else self._compare(public_share, y))
+        lifted = np.array(self.value_mask.words())
+        narrow = self._with_totals(y.masked, (self.totals + OFFSET).masked)
+        lift_words(narrow.reshape(-1), self.r.words(), self.wrap.words(), public_share, OFFSET, lifted)
+        lifted = lifted.reshape(*self.value_mask.shape, self.ring.words)
+        values, *more = open_shares(party, [RingArray(self.ring, lifted), *signs.parts], what="lift")
+        signs.take(more)
+        out, whole = (self.fraction_mask + self.lacking).data, (self.whole_mask + self.lacking_whole).data
+        lam, gam = (
+            np.stack([x.masked.words().reshape(1, -1), x.mask.words().reshape(1, -1)])
+            for x in (self.constants.lam, self.constants.gam)
+        )
+        fraction_parts(_cells(values), _cells(self.value_mask), lam, gam, _cells(self.pairs), public_share, out, whole)
+        fractions, none, *more = open_shares(
+            party, [RingArray(self.ring, out), RingArray(self.ring, whole), *signs.parts], what="fractions"
+        )
+        signs.take(more)
+        heavy = None if signs.answer is None else plane_bits(signs.answer[0], n * self.columns).reshape(n, -1)
+        return (
+            Secret(values, self.value_mask),
+            Secret(fractions, self.fraction_mask),
+            Secret(none, self.whole_mask),
+            None if heavy is None else RingArray(BIT, heavy),
+        )
+
+    def _with_totals(self, y: RingArray, totals: RingArray) -> U64:
+        """Return sums (n, 2, columns) with the node's totals behind them."""
+        return np.concatenate([y.data, np.broadcast_to(totals.data, (self.nodes, 2))[..., None]], axis=-1)
+
+    def _compare(self, public_share: int, y: Secret) -> Steps:
+        assert self.signs is not None
+        gates = None
+        if self.allowed is not None:
+            allowed = self.allowed.secret
+
+            def gates() -> tuple[U8, U8]:
+                return _plane(allowed.mask), _plane(allowed.masked)
+
+        numbers = self._above_minimum(y).masked
+        return self.signs.steps(public_share, numbers, self.sign_masks, self.sign_shares, gates)
+
+    def _above_minimum(self, y: Secret) -> Secret:
+        """Return H_L and H_R, without lambda, less min_child_weight, from y = sums + OFFSET: (2, n columns)."""
+        left, total, mcw = y[:, 1] - OFFSET, self.totals[:, 1:], self.constants.mcw
+        return stack([left - mcw, total - left - mcw]).reshape(2, self.nodes * self.columns)
+
+    def _valid(self, heavy: RingArray | None) -> Shares | None:
+        """Return which candidates take part, shared; "no split" always does."""
+        if heavy is not None:
+            valid = Shares(heavy)
+        elif self.allowed is not None:
+            valid = to_shares(self.party, self.allowed.secret)
+        else:
+            return None
+        one = RingArray(BIT, np.ones((self.nodes, 1), np.uint8))
+        always = public_shares(self.party, RingArray.hidden(BIT, one.shape) if self.party.is_symbolic else one)
+        return concatenate_shares([always, valid] if self.rules.no_split_first else [valid, always])
+
+
+class _Rounds:
+    """A comparison whose openings travel with others: what it wants opened next, and in the end its answer."""
+
+    def __init__(self, steps: Steps | None) -> None:
+        self.steps = steps
+        self.parts = [] if steps is None else [next(steps)[0]]
+        self.answer: U8 | None = None
+
+    def take(self, opened: list[RingArray]) -> None:
+        """Take what was opened, if something was."""
+        if self.steps is None or not opened:
+            return
+        try:
+            self.parts = [self.steps.send(opened[0])[0]]
+        except StopIteration as end:
+            self.parts, self.answer = [], end.value
+
+
+def _cells(x: RingArray) -> U64:
+    """Return wide elements as words, contiguous, in their shape."""
+    return x.words().reshape(*x.shape, x.ring.words)
+
+
+def _plane(bits: RingArray) -> U8:
+    """Return bits of any shape as one plane."""
+    return np.packbits(bits.data.reshape(1, -1), axis=1, bitorder="little")
+
+
+def shifted(party: Party, sums: Shares) -> Shares:
+    """Return bucket sums plus OFFSET. Local."""
+    return Shares(add_public(party, sums.part, lambda: RingArray.encode(VECTOR, OFFSET)))

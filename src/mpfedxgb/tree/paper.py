@@ -3,7 +3,7 @@
 A candidate is the four numbers G_L, G_R (squared sums of g) and H_L, H_R (sums of h plus lambda). Two candidates are
 compared by the sign of one fraction, nine MULs away. Its denominator is restored at P_1 and its numerator at P_2; P_2
 tells P_1 its sign, and P_1 tells everyone who won. All of this is on the ledger: the magnitudes say a lot
-(docs/paper-vs-strict.md). The strict way is in gain.py and protocols/argmax.py.
+(docs/paper-vs-strict.md). The strict way is in level.py and protocols/argmax.py.
 
 The best split of every node as the paper finds it (Algorithm 3, lines 3, 8 and 14-20): `security="paper"`.
 
@@ -37,17 +37,14 @@ from mpfedxgb.party.handshake import MOST_COLUMNS, check_numbers, check_told
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.protocols.argmax import fractions, winning_tags
-from mpfedxgb.protocols.multiply import Product, multiply, sums_of_products
-from mpfedxgb.protocols.opening import open_masked
+from mpfedxgb.protocols.opening import Product, multiply, open_masked, sums_of_products
 from mpfedxgb.protocols.plan import plan
-from mpfedxgb.protocols.quotient import ITERATIONS, divide
+from mpfedxgb.protocols.quotient import ITERATIONS, divide, lift_opened, lift_secret, truncate
 from mpfedxgb.protocols.reveal import NOBODY, Opened, reveal
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, public_secret, stack, to_shares
-from mpfedxgb.protocols.truncate import lift_opened, lift_secret, truncate
 from mpfedxgb.ring.array import RingArray, signs
 from mpfedxgb.ring.ring import VECTOR, Ring
-from mpfedxgb.tree.gain import OFFSET, shifted
-from mpfedxgb.tree.level import Constants, FeatureIndex, Level, Round, SplitData, TreeRules
+from mpfedxgb.tree.level import OFFSET, Constants, FeatureIndex, Level, Round, SplitData, TreeRules, shifted
 
 P_2 = ACTIVE + 1
 

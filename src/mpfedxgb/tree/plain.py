@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.data.candidates import Candidates
+from mpfedxgb.data.binning import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import I64, U8

@@ -19,13 +19,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from mpfedxgb.data.binning import Bins
-from mpfedxgb.data.candidates import BinRanges, Bits
+from mpfedxgb.data.binning import BinRanges, Bins, Bits
 from mpfedxgb.errors import WorkersError
 from mpfedxgb.protocols.row_blocks import Matrix, RowLayout, Tile, combined
 from mpfedxgb.protocols.storage import Storage
 from mpfedxgb.ring.kernels import U64, Threads
 from mpfedxgb.ring.prg import Source, Stream
+from mpfedxgb.units import bytes_text
 from mpfedxgb.workers import tasks
 from mpfedxgb.workers.cluster import Call, Cluster, Lost
 
@@ -140,7 +140,7 @@ class WorkerRows:
         if tile.start == last.start:
             self._place(held, [run])
             if run == len(self._runs) - 1:
-                _log.info("%.3f GB of a masked matrix are on the workers", held.layout.octets / 1e9)
+                _log.info("%s of a masked matrix are on the workers", bytes_text(held.layout.octets))
 
     def expand(self, owner: int, layout: RowLayout, mask: Source, keep: bool) -> None:
         """Take in the stream of A (see RowBlocks); a worker expands its part anew for every product."""

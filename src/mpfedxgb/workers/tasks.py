@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from mpfedxgb.data.binning import Codes, Edges, bin_codes
-from mpfedxgb.data.candidates import BinRanges, Bits
-from mpfedxgb.data.parquet import ParquetRows
+from mpfedxgb.data.binning import BinRanges, Bits, Codes, Edges, bin_codes
+from mpfedxgb.data.files import ParquetRows
 from mpfedxgb.data.table import Column
 from mpfedxgb.errors import UNKNOWN, MpfedxgbError, kind_of
 from mpfedxgb.protocols.row_blocks import RowLayout, Tile, expanded, tiles_times

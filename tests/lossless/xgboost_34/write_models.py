@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 import xgboost
 
-from mpfedxgb.api.older_rules import LIGHT_ROOT, NO_HESSIAN, ends_a_node
-from mpfedxgb.api.parity import compare_with_xgboost
-from mpfedxgb.api.rounding import float32_gradients
 from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN, ends_a_node
+from mpfedxgb.testing.parity import compare_with_xgboost
+from mpfedxgb.testing.rounding import float32_gradients
 from support.recorded_models import LOSSES, Recorded, cuts_of, splits_of, their_trees, write_models
 
 ROWS = 40

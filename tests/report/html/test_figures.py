@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.report.html.markup import count
-from mpfedxgb.report.html.pictures import Bar, Names, bars, condition, curve, tree_picture
+from mpfedxgb.report.html.page import environment
+from mpfedxgb.report.html.pictures import (
+    Bar,
+    Bars,
+    Curve,
+    Names,
+    TreePicture,
+    bars,
+    condition,
+    curve,
+    ticks,
+    tree_picture,
+)
 from mpfedxgb.tree.nodes import Dummy, Leaf, Node, Split, Tree
+from mpfedxgb.units import count
 from support.pages import Element, parse
 from support.reports import tree
 
 NAMES = Names(("bank", "telecom"), {"city": ("Basel", "Quito")})
 
 
-def svg(html: str) -> Element:
-    """Return the first drawing."""
-    return parse(html).all("svg")[0]
+def html(found: Curve | Bars | TreePicture | None) -> str:
+    """Return a drawing as it stands in a page."""
+    macros: Any = environment().get_template("pictures.html").module
+    if isinstance(found, TreePicture):
+        return str(macros.tree_picture(found, "a tree"))
+    return str(macros.curve(found) if isinstance(found, Curve) else macros.bars(found))
+
+
+def svg(found: Curve | Bars | TreePicture | None) -> Element:
+    """Return the drawing."""
+    return parse(html(found)).all("svg")[0]
 
 
 def points(drawing: Element) -> list[tuple[float, float]]:
@@ -35,7 +56,7 @@ def points(drawing: Element) -> list[tuple[float, float]]:
 
 def test_a_curve_has_a_point_for_each_round() -> None:
     """From left to right, and more is higher up."""
-    drawn = points(svg(str(curve("auc", {"validation_0": [0.7, 0.9, 0.8]}))))
+    drawn = points(svg(curve("auc", {"validation_0": [0.7, 0.9, 0.8]})))
     assert [x for x, _ in drawn] == sorted({x for x, _ in drawn})
     assert drawn[0][1] > drawn[2][1] > drawn[1][1]
 
@@ -43,7 +64,7 @@ def test_a_curve_has_a_point_for_each_round() -> None:
 @pytest.mark.parametrize("values", [[0.5], [0.5, 0.5], [0.0, 0.0], [math.nan, 1.0], [-3.0, math.inf, 2.0]])
 def test_difficult_curves(values: list[float]) -> None:
     """One round, a constant, and rounds without a finite value: all finite values are drawn, inside the picture."""
-    drawn = points(svg(str(curve("m", {"validation_0": values}))))
+    drawn = points(svg(curve("m", {"validation_0": values})))
     assert len(drawn) == sum(map(math.isfinite, values))
     assert all(0 <= x <= 360 and 0 <= y <= 210 for x, y in drawn)
 
@@ -57,17 +78,39 @@ def test_no_finite_value_is_no_curve() -> None:
 def test_long_curves_stay_small() -> None:
     """Ten thousand rounds take no more room than some hundred, and the last one is there."""
     values = [1 / (n + 1) for n in range(10_000)]
-    made = str(curve("m", {"validation_0": values}))
-    assert len(made) < 8_000
-    assert "in round 10,000" not in made
+    made = curve("m", {"validation_0": values})
+    assert len(html(made)) < 8_000
+    assert "in round 10,000" not in html(made)
     assert len(points(svg(made))) < 300
 
 
 def test_the_best_round_is_marked() -> None:
     """By a line, and in words with the metric of that round."""
-    made = str(curve("auc", {"validation_0": [0.7, 0.9, 0.8]}, best=1))
+    made = curve("auc", {"validation_0": [0.7, 0.9, 0.8]}, best=1)
     assert [line for line in svg(made).all("line") if "best" in line.classes]
-    assert "0.9 in round 2" in parse(made).words()
+    assert "0.9 in round 2" in parse(html(made)).words()
+
+
+# Ticks
+
+
+@given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e12))
+def test_ticks_are_round_and_inside(low: float, width: float) -> None:
+    """They rise in equal steps, lie between the ends, and are few."""
+    high = low + width
+    if high - low < 1e-9 * max(abs(low), abs(high)):
+        return
+    found = ticks(low, high)
+    assert 1 <= len(found) <= 7
+    room = 1e-6 * (high - low) + 1e-9 * max(abs(low), abs(high))
+    assert low - room <= found[0]
+    assert found[-1] <= high + room
+    assert found == sorted(found)
+
+
+def test_no_width_is_one_tick() -> None:
+    """A constant has one label."""
+    assert ticks(0.5, 0.5) == [0.5]
 
 
 # Bars
@@ -75,7 +118,7 @@ def test_the_best_round_is_marked() -> None:
 
 def test_bars_are_in_proportion() -> None:
     """The longest first, each with name and value, own ones in another colour."""
-    made = str(bars("Splits", [Bar("telecom", 5, is_own=False), Bar("bank", 20)], count))
+    made = bars("Splits", [Bar("telecom", 5, is_own=False), Bar("bank", 20)], count)
     rects = svg(made).all("rect")
     assert [r.classes for r in rects] == [{"own"}, {"other"}]
     long, short = (float(r.attributes["width"] or 0) for r in rects)
@@ -85,9 +128,9 @@ def test_bars_are_in_proportion() -> None:
 
 def test_many_bars_are_cut() -> None:
     """The largest stay, and the caption says of how many."""
-    made = str(bars("Splits", [Bar(f"c{n}", n) for n in range(50)], count))
+    made = bars("Splits", [Bar(f"c{n}", n) for n in range(50)], count)
     assert len(svg(made).all("rect")) == 20
-    assert "(the first 20 of 50)" in parse(made).words()
+    assert "(the first 20 of 50)" in parse(html(made)).words()
     assert bars("Splits", [], count) is None
 
 
@@ -127,7 +170,7 @@ def random_trees(draw: st.DrawFn) -> Tree:
 @given(random_trees())
 def test_nodes_do_not_touch(grown: Tree) -> None:
     """Whatever the shape: every node is drawn once, inside the picture, beside all others."""
-    drawing = svg(tree_picture(grown, NAMES, "a tree"))
+    drawing = svg(tree_picture(grown, NAMES))
     found = boxes(drawing)
     assert len(found) == len(grown)
     width, height = (float(drawing.attributes[k] or 0) for k in ("width", "height"))
@@ -139,7 +182,7 @@ def test_nodes_do_not_touch(grown: Tree) -> None:
 
 def test_own_splits_in_colour_the_others_in_grey() -> None:
     """Own ones with column and value, the others with their owner's name and nothing else."""
-    drawing = svg(tree_picture(tree(2), NAMES, "a tree"))
+    drawing = svg(tree_picture(tree(2), NAMES))
     own = [g for g in drawing.all("g") if "o" in g.classes]
     grey = [g for g in drawing.all("g") if "g" in g.classes]
     leaves = [g for g in drawing.all("g") if "l" in g.classes]
@@ -169,6 +212,6 @@ def test_the_condition_holds_on_the_left() -> None:
         first, second = (2, 1) if flipped else (1, 2)
         grown: list[Node] = [Split("age", 1.0, None, False, flipped, 1, 2), Leaf(0), Leaf(0)]
         grown[first], grown[second] = Leaf(1 << 32), Leaf(-(1 << 32))
-        leaves = [g for g in svg(tree_picture(tuple(grown), NAMES, "t")).all("g") if "l" in g.classes]
+        leaves = [g for g in svg(tree_picture(tuple(grown), NAMES)).all("g") if "l" in g.classes]
         at = {g.all("text")[0].text: float(g.all("text")[0].attributes["x"] or 0) for g in leaves}
         assert at["+1"] < at["\u22121"]

@@ -7,14 +7,21 @@ import pytest
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Reveal
-from mpfedxgb.report.html.ledger_words import ledger_section, split_by_side
-from mpfedxgb.report.html.markup import join
-from support.pages import parse
+from mpfedxgb.report.html import page_html
+from mpfedxgb.report.html.data import ReportData
+from mpfedxgb.report.html.ledger_words import split_by_side
+from support.pages import Element, parse
 from support.reports import facts, model
 
 SHAPE = "the shape of every tree, and whose column each split uses"
 WON = "which of the receiver\u2019s own columns won a split, and at which value"
 LEAVES = "which rows share a leaf, in every tree"
+
+
+def ledger_of(data: ReportData) -> Element:
+    """Return the section of the ledger."""
+    (section,) = (one for one in parse(page_html(data)).all("section") if one.attributes["id"] == "ledger")
+    return section
 
 
 @pytest.mark.parametrize(
@@ -55,7 +62,7 @@ def test_an_unknown_entry_keeps_its_name() -> None:
 def test_the_section_has_the_whole_ledger_and_the_bytes() -> None:
     """Every entry under its name on the ledger, and what travelled in all attempts, the failed one too."""
     told = facts()
-    page = parse(join(ledger_section(told)))
+    page = ledger_of(told)
     rows = [[cell.text for cell in row.inside] for row in page.all("tr")][1:]
     listed = [(name, to, int(values)) for name, receivers, values in rows for to in receivers.split(", ")]
     assert listed == [(r.name, r.receiver, r.count) for r in told.ledger]
@@ -75,16 +82,16 @@ def test_a_sealed_training(more: list[str], told: str) -> None:
     """It says that nobody learned anything about a training row, and what of the ledger is about something else."""
     sealed = model(params=TrainParams(n_estimators=2, security="sealed"))
     ledger = tuple(Reveal(name, "bank", 5) for name in (Entry.PREDICTION, *more))
-    words = parse(join(ledger_section(facts(sealed, ledger=ledger)))).words()
+    words = ledger_of(facts(sealed, ledger=ledger)).words()
     assert "nobody, the active participant included, learned anything about any training row" in words
     assert told in words
     assert "a sum over all trees at once" in words
     assert "from which its leaves may be worked out" not in words
     assert ("Evaluation rows took no part" in words) == (Entry.EVALUATION_MARGINS in more)
     assert ("An earlier training" in words) == (Entry.LEAF_MEMBERSHIP in more)
-    assert "sealed" not in parse(join(ledger_section(facts(ledger=ledger)))).words()
+    assert "sealed" not in ledger_of(facts(ledger=ledger)).words()
 
 
 def test_an_empty_ledger_says_so() -> None:
     """Before anything has happened."""
-    assert "Nothing was revealed so far" in parse(join(ledger_section(facts(ledger=())))).words()
+    assert "Nothing was revealed so far" in ledger_of(facts(ledger=())).words()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +19,7 @@ from mpfedxgb.party.ledger import Reveal
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.report.html import page_html, summary_html
-from mpfedxgb.report.html.facts import Facts, Spent
+from mpfedxgb.report.html.data import ReportData, Spent
 from mpfedxgb.report.html.page import Live
 from mpfedxgb.tree.nodes import Split
 from support.pages import Element, parse
@@ -73,6 +74,57 @@ def test_after_early_stopping() -> None:
     assert "0.7" in [dd.text for dd in page.all("dd")]
     titles = [c.text for c in sections(page)["trees"].all("figcaption")]
     assert ["not used in predictions" in title for title in titles] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "best", "tile", "said"),
+    [
+        ({"logloss": [0.6, 0.5, 0.7]}, None, ("0.5", ", in round 2 of 3, the best"), "Predictions take all rounds"),
+        ({"auc": [0.6, 0.9, 0.7]}, 1, ("0.9", ", in round 2 of 3, the best"), "Predictions stop at the best round"),
+        ({"auc": [0.6, 0.7, 0.9]}, None, ("0.9", ", in round 3 of 3"), ""),
+        ({"auc": [math.nan, 0.7, math.nan]}, None, ("0.7", ", in round 2 of 3"), ""),
+        ({"custom": [0.6, 0.7, 0.5]}, None, ("0.5", ", in round 3 of 3"), ""),
+    ],
+)
+def test_the_headline_is_the_best_round(
+    metrics: dict[str, list[float]], best: int | None, tile: tuple[str, str], said: str
+) -> None:
+    """It says overfit if a metric got worse after it; of a custom metric nobody knows which way is better."""
+    page = parse(page_html(facts(metrics={"validation_0": metrics}, best_iteration=best)))
+    (tiles,) = (dl for dl in page.all("dl") if "tiles" in dl.classes)
+    (shown,) = (one for one in tiles.inside if one.all("dt")[0].text == next(iter(metrics)))
+    assert (shown.all("dd")[0].text, shown.all("span")[0].text) == tile
+    assert ("Overfit:" in page.words()) == bool(said)
+    assert said in page.words()
+
+
+def test_deep_trees_fold_from_the_root_on() -> None:
+    """The root, its children and theirs are in view; own splits answer yes first; every node is there."""
+    page = parse(page_html(facts(model(1, depth=6))))
+    (outline,) = (one for one in page.all("div") if "outline" in one.classes)
+    (root,) = outline.inside
+    said = [(one.words(), {b.text for b in one.all("b")}) for one in root.all("summary")]
+    assert said[:2] == [
+        ("missing: no, gain 1.5 age \u2264 40.5", set()),
+        ("missing: no, gain 1.5 yes age \u2264 42.5", {"yes"}),
+    ]
+    assert [answers for _, answers in said].count({"yes"}) == [answers for _, answers in said].count({"no"})
+    folds = outline.all("details")
+    assert len(folds) == 63
+    assert ["open" in one.attributes for one in folds].count(True) == 3
+    assert "open" in root.attributes
+    assert len(outline.all("p")) == 64
+    assert len([one for one in folds if one.all("span")[0].classes == {"g"}]) == 31
+    assert not [one for one in page.all("svg") if "tree" in one.classes]
+
+
+def test_the_live_page_leads_with_curves() -> None:
+    """And with the time that is left; the log comes after what was revealed."""
+    page = parse(page_html(facts(), Live("training", ["a line"], 75.0)))
+    assert list(sections(page)) == [*SECTIONS[:-1], "now", SECTIONS[-1]]
+    (first, *_) = page.all("dl")[0].inside
+    assert (first.all("dt")[0].text, first.all("dd")[0].text) == ("time left, about", "1 min 15 s")
+    assert "time left" not in parse(page_html(facts(), Live("training"))).words()
 
 
 def test_classes_are_named() -> None:
@@ -193,14 +245,14 @@ def test_a_live_page_runs_the_one_script() -> None:
         m.attributes["content"] for m in page.all("meta") if "Security" in (m.attributes.get("http-equiv") or "")
     )
     assert f"script-src 'sha256-{digest}'; connect-src 'self'" in (policy or "")
-    assert page.all("pre")[0].text == f"{HOSTILE}\nsecond"
+    assert page.all("pre")[0].text.strip("\n") == f"{HOSTILE}\nsecond"
 
 
 # Escaped
 
 
-def hostile() -> Facts:
-    """Return facts in which every name is hostile."""
+def hostile() -> ReportData:
+    """Return data in which every name is hostile."""
     part = model(
         feature=HOSTILE,
         participants=(HOSTILE, f"{HOSTILE}2"),
@@ -223,13 +275,13 @@ def hostile() -> Facts:
     )
 
 
-def live_page(told: Facts) -> str:
+def live_page(told: ReportData) -> str:
     """Return a page whose role says hostile things."""
     return page_html(told, Live(HOSTILE, [HOSTILE]))
 
 
 @pytest.mark.parametrize("page_of", [page_html, summary_html, live_page])
-def test_names_are_never_markup(page_of: Callable[[Facts], str]) -> None:
+def test_names_are_never_markup(page_of: Callable[[ReportData], str]) -> None:
     """Hostile names of columns, roles, categories, classes, sessions, metrics: no element comes of them."""
     page = parse(page_of(hostile()))
     assert page.all("img") == []

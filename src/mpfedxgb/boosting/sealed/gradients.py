@@ -34,11 +34,10 @@ from mpfedxgb.errors import DoesNotFitError, UserError
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.bits import Bit, BitField, BitProduct, bits_to_ring, opening_bit, shares_of_bit_products
 from mpfedxgb.protocols.compare_bits import Borrow, Sign, compare_together
-from mpfedxgb.protocols.multiply import Product, multiplying, sums_of_products
-from mpfedxgb.protocols.opening import masking, open_groups, open_pending
+from mpfedxgb.protocols.opening import Product, masking, multiplying, open_groups, open_pending, sums_of_products
+from mpfedxgb.protocols.quotient import cut, round_off
 from mpfedxgb.protocols.rows import looking_up, rows_in_turns
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate_shares, public_secret, to_shares
-from mpfedxgb.protocols.truncate import cut, round_off
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import VECTOR, Shape, encode_fixed
 from mpfedxgb.sigmoid import (
@@ -55,7 +54,7 @@ from mpfedxgb.sigmoid import (
     sigmoid,
     words,
 )
-from mpfedxgb.tree.sealed import Division
+from mpfedxgb.tree.leaf import Division
 
 _PRODUCT_BITS = 60
 """Bits of a row's g times its weight at most: g of log-loss has 24 of them, and of regression up to 36."""

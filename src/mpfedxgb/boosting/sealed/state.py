@@ -29,8 +29,8 @@ from mpfedxgb.protocols.share import share, share_together
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import BIT, VECTOR, Ring
 from mpfedxgb.tree.grow import Grown
+from mpfedxgb.tree.leaf import sum_of_leaves
 from mpfedxgb.tree.level import Constants, TableSizes
-from mpfedxgb.tree.sealed import sum_of_leaves
 
 
 @dataclass(slots=True, eq=False)

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mpfedxgb.boosting.params import ALIASES, REFUSED, TrainParams
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import Resources, SessionSettings
 from mpfedxgb.data.ids import IdRule
-from mpfedxgb.errors import SettingsError
+from mpfedxgb.errors import SettingsError, raise_all
 from mpfedxgb.federation.settings.sections import (
-    PASSPHRASES,
     Align,
     Data,
     Label,
@@ -29,61 +28,17 @@ from mpfedxgb.federation.settings.sections import (
     Scoring,
     Session,
     Tls,
+    Workers,
+    number_of,
     read_limits,
     read_training,
 )
-from mpfedxgb.federation.settings.toml import Section, check_values, read_toml, shorten, suggestion
+from mpfedxgb.federation.settings.toml import Section, check_values, read_toml, shorten
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.transport.transport import Address
+from mpfedxgb.schema.kinds import suggestion
+from mpfedxgb.schema.settings import ALL, TABLES, TLS
+from mpfedxgb.transport.transport import NAME, Address
 from mpfedxgb.transport.transports import TRANSPORTS, ConnectionSettings
-
-
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """[workers]: where the scheduler is, and the files of the cluster's own TLS; without it, rows stay in the process.
-
-    The cluster has an authority of its own. Its certificates have nothing to do with those of the federation.
-    """
-
-    scheduler: str
-    ca: Path
-    certificate: Path
-    key: Path
-
-    @classmethod
-    def read(cls, table: Section) -> Workers:
-        """Return the table, checked."""
-        scheduler: str = table.text("scheduler")
-        if not scheduler.startswith("tls://") or ":" not in scheduler.removeprefix("tls://"):
-            remedy = "give the address of a Dask scheduler with TLS, such as tls://dask.bank.internal:8786"
-            raise table.error("scheduler", "is no encrypted address", remedy)
-        return cls(scheduler, table.path("ca"), table.path("certificate"), table.path("key"))
-
-
-def _keys(part: type[Any]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(part))
-
-
-TABLES: dict[str, tuple[str, ...]] = {
-    "federation": ("name", "participants", "coordinator"),
-    "role": _keys(Role),
-    "network": _keys(Network),
-    "tls": _keys(Tls),
-    "session": _keys(Session),
-    "training": _keys(TrainParams),
-    "data": _keys(Data),
-    "align": _keys(Align),
-    "label": _keys(Label),
-    "scoring": _keys(Scoring),
-    "limits": _keys(Resources),
-    "workers": _keys(Workers),
-    "log": _keys(Log),
-}
-"""Every table of a settings file with its keys."""
-
-_RENAMED = {name: f"it is called {own} here" for name, own in ALIASES.items() if own in TABLES["training"]}
-_ELSEWHERE = dict.fromkeys((*TABLES["limits"], "nthread"), "what a role may use is its own business; see [limits]")
-_REFUSED = {"training": REFUSED | _RENAMED | _ELSEWHERE, "tls": PASSPHRASES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +67,7 @@ class RoleSettings:
         Raises
         ------
         SettingsError
-            Naming file, table, key, value and remedy.
+            Naming file, table, key, value and remedy of all that is wrong.
         """
         path = Path(path)
         return cls.from_dict(read_toml(path), path.absolute().parent, str(path))
@@ -133,12 +88,8 @@ class RoleSettings:
             What messages call the settings.
         """
         content = dict(values)
-        for table in content:
-            if table not in TABLES:
-                hint = suggestion(table, TABLES, "the tables are")
-                raise SettingsError(f"{source}: there is no table [{shorten(str(table))}]{hint}")
         check_values(source, content)
-        settings = _read(_Reader(content, Path(folder).absolute(), source))
+        settings = _read(content, Path(folder).absolute(), source)
         settings._refuse_overwriting()
         return settings
 
@@ -267,69 +218,81 @@ class RoleSettings:
                 )
 
 
-class _Reader:
-    """Hands out the tables of one file."""
+def _read(content: dict[str, Any], folder: Path, source: str) -> RoleSettings:
+    """Return the settings of a role: first every key of every table is checked, then what they say together."""
+    texts = {table: f"[{shorten(str(table))}]; {suggestion(table, TABLES, 'the tables are')}" for table in content}
+    faults = [SettingsError(f"there is no table {texts[t]}", "unknown", str(t)) for t in content if t not in TABLES]
+    own = content.get("role")
+    name = own["name"] if isinstance(own, dict) and isinstance(own.get("name"), str) else ""
+    name = name if NAME.fullmatch(name) else "role"  # for the defaults of paths
+    federation = who = None
+    number = COORDINATOR
+    first, second = (Section(TABLES[table], content.get(table, {}), folder, name) for table in ("federation", "role"))
+    if not first.faults and not second.faults:
+        try:
+            federation = Membership.read(first)
+            number = number_of(second, federation.roster)
+            who = (
+                "auxiliary" if number not in (COORDINATOR, ACTIVE) else "active" if number == ACTIVE else "coordinator"
+            )
+        except SettingsError as error:
+            faults.append(error)
+    sections: dict[str, Section] = {}
+    for table in TABLES.values():
+        is_there, others, needed = table.name in content, table.others, table.needed
+        if who is not None and federation is not None:
+            names = {"coordinator": federation.roster.coordinator, "active": federation.roster.name(ACTIVE)}
+            others, needed = others.format(**names), needed.format(**names)
+        elif table.who != ALL:
+            needed = ""  # it is not known whether this role may have it
+        if table is TLS and _has_certificates(sections["network"]):
+            needed = "roles know each other by their certificates"
+        if who is not None and who not in table.who:
+            text = f"[{table.name}] does not belong here: {others}; take the table out"
+            faults += [SettingsError(text, "place", table.name)] if is_there else []
+        elif needed and not is_there:
+            faults.append(SettingsError(f"the table [{table.name}] is missing; {needed}", "missing", table.name))
+        elif is_there or who is not None or table.who == ALL:
+            sections[table.name] = Section(table, content.get(table.name, {}), folder, name, who)
+    raise_all([*faults, *(fault for section in sections.values() for fault in section.faults)], source)
+    assert federation is not None  # or else something is wrong with it
+    settings = _together(source, federation, number, sections, folder)
+    raise_all((fault for section in sections.values() for fault in section.faults), source)
+    return settings
 
-    def __init__(self, content: dict[str, Any], folder: Path, source: str) -> None:
-        self.content, self.folder, self.source = content, folder, source
 
-    def section(self, name: str, why: str = "") -> Section:
-        """Return a table; a missing one is refused if there is a reason `why` it has to be there, or else empty."""
-        if why and name not in self.content:
-            raise SettingsError(f"{self.source}: the table [{name}] is missing; {why}")
-        content = self.content.get(name, {})
-        return Section(self.source, name, content, TABLES[name], self.folder, _REFUSED.get(name))
-
-    def refuse(self, name: str, why: str) -> None:
-        """Refuse a table that this role cannot have."""
-        if name in self.content:
-            raise SettingsError(f"{self.source}: [{name}] does not belong here: {why}; take the table out")
+def _has_certificates(network: Section) -> bool:
+    kind = TRANSPORTS.get(network.values["transport"] or "")
+    return kind is None or kind.has_certificates
 
 
-def _read(file: _Reader) -> RoleSettings:
-    federation = Membership.read(file.section("federation", "it names the federation and its participants"))
-    role = Role.read(file.section("role", "it says which role this file is for"), federation.roster)
-    number = _number(federation.roster, role.name)
-    told = file.section("network", "it says where to listen and whom to dial")
-    network = Network.read(told, federation.roster, number)
-    tls = None
-    if TRANSPORTS[network.transport].has_certificates or "tls" in file.content:
-        tls = Tls.read(file.section("tls", "roles know each other by their certificates"))
-    training = read_training(file.section("training"))
-    data = label = None
-    if number == COORDINATOR:
-        file.refuse("data", f"{role.name} is the coordinator, which holds no data")
-        file.refuse("align", f"{role.name} is the coordinator, which has no part in that")
-    else:
-        data = Data.read(file.section("data", "it names the files and the id column"), number)
-    if number == ACTIVE:
-        assert data is not None
-        label = Label.read(file.section("label", f"{role.name} is the active participant"), data, training)
-    else:
-        file.refuse("label", f"only {federation.roster.name(ACTIVE)}, the active participant, holds the label")
-    if number in (COORDINATOR, ACTIVE):
-        file.refuse("scoring", "only auxiliary participants are asked for rows, and can limit that")
-    session, log = Session.read(file.section("session")), Log.read(file.section("log"))
-    scoring, align = Scoring.read(file.section("scoring")), Align.read(file.section("align"))
-    limits, own = read_limits(file.section("limits")), file.section("workers")
-    workers = Workers.read(own) if own.content else None
+def _together(
+    source: str, federation: Membership, number: int, sections: dict[str, Section], folder: Path
+) -> RoleSettings:
+    """Return the settings of a role whose tables are right one by one; their sections keep what is wrong together."""
+
+    def values(table: str) -> dict[str, Any]:
+        return sections[table].values if table in sections else Section(TABLES[table], {}, folder).values
+
+    training = read_training(sections["training"])
+    data = Data.read(sections["data"]) if "data" in sections else None
     return RoleSettings(
-        file.source,
-        federation,
-        role,
-        network,
-        tls,
-        session,
-        training,
-        data,
-        align,
-        label,
-        scoring,
-        limits,
-        log,
-        workers,
+        source=source,
+        federation=federation,
+        role=Role.read(sections["role"], number),
+        network=Network.read(sections["network"], federation.roster, number),
+        tls=Tls(**values("tls")) if sections["tls"].content else None,
+        session=Session.read(sections["session"]),
+        training=training,
+        data=data,
+        align=Align(**values("align")),
+        label=Label.read(sections["label"], data, training) if data is not None and "label" in sections else None,
+        scoring=Scoring(**values("scoring")),
+        limits=read_limits(sections["limits"]),
+        log=Log(**values("log")),
+        workers=Workers.read(sections["workers"]),
     )
 
 
 def _number(roster: Roster, name: str) -> int:
-    return COORDINATOR if name == roster.coordinator else roster.participants.index(name) + 1
+    return [roster.coordinator, *roster.participants].index(name)

@@ -1,171 +1,168 @@
-"""Typed values from a TOML file; whatever is wrong is refused with file, table, key, value and remedy."""
+"""Typed values from a TOML file; everything wrong is told with file, table, key, value and remedy, all in one error."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
+import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from mpfedxgb.config import link_of
 from mpfedxgb.errors import SettingsError
+from mpfedxgb.schema.kinds import NAME as NAME_KIND
+from mpfedxgb.schema.kinds import REQUIRED, TEXT, Kind, suggestion
+from mpfedxgb.schema.settings import Table
 from mpfedxgb.transport.transport import NAME, parse_address
 
 LARGEST_FILE = 1 << 20
 """Bytes of the largest settings file that is read; a real one has a few thousand."""
 
-
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _LARGEST_INTEGER = 1 << 63
 _DEEPEST = 8
 _SHOWN = 60
-_LISTED = 30
-
-_T = TypeVar("_T")
-
-
-class _Required:
-    """Marks a key that has no default."""
-
-
-REQUIRED = _Required()
 
 
 class Section:
-    """One table of a settings file: hands out its values one by one, checked, and refuses keys nobody knows."""
+    """One table of a settings file: `values` by key, checked, converted, with defaults; `faults`, all that is wrong.
 
-    def __init__(
-        self,
-        place: str,
-        name: str,
-        content: Any,
-        known: Collection[str],
-        folder: Path,
-        refused: Mapping[str, str] | None = None,
-    ) -> None:
-        self.place, self.name, self.folder = place, name, folder
+    Without content, a table has its defaults. `who` is the role's kind, if it is known.
+    """
+
+    def __init__(self, table: Table, content: Any, folder: Path, role: str = "", who: str | None = None) -> None:
+        self.table, self.folder, self.role = table, folder, role
+        self.content: dict[str, Any] = content if isinstance(content, dict) else {}
+        self.values: dict[str, Any] = {}
+        self.faults: list[SettingsError] = []
+        name = table.name
         if isinstance(content, list):
-            raise SettingsError(f"{place}: {name} is a list; write [{name}] once, with single brackets")
-        if not isinstance(content, dict):
-            raise SettingsError(f"{place}: {name} = {shown(content)} is not a table; write [{name}] and keys below it")
-        self.content: dict[str, Any] = content
-        for key in content:
-            if key in (refused or {}):
-                raise SettingsError(f"{place}: [{name}] {key} is refused: {(refused or {})[key]}")
-            if key not in known:
+            self._wrong(f"{name} is a list; write [{name}] once, with single brackets")
+        elif not isinstance(content, dict):
+            self._wrong(f"{name} = {shown(content)} is not a table; write [{name}] and keys below it")
+        known = [key.name for key in table.keys]
+        for key in self.content:
+            if key in table.refused:
+                self.faults.append(
+                    SettingsError(f"[{name}] {key} is refused: {table.refused[key]}", "refused", self._dotted(key))
+                )
+            elif key not in known:
                 hint = suggestion(key, known, "its keys are")
-                raise SettingsError(f"{place}: [{name}] has no key {shown(key)}{hint}")
+                text = f"[{name}] has no key {shown(key)}; {hint}"
+                self.faults.append(SettingsError(text, "unknown", self._dotted(key)))
+        self._read_keys(who, table.optional and not self.content)
 
     def __contains__(self, key: str) -> bool:
         return key in self.content
 
-    def error(self, key: str, problem: str, remedy: str = "", show: bool = True) -> SettingsError:
-        """Return an error that names file, table, key and value; the remedy follows after a semicolon."""
+    def _wrong(self, text: str) -> None:
+        self.faults.append(SettingsError(text, "type", self.table.name))
+
+    def _dotted(self, key: str) -> str:
+        return f"{self.table.name}.{key}"
+
+    def error(self, key: str, problem: str, remedy: str = "", code: str = "value", show: bool = True) -> SettingsError:
+        """Return an error that names table, key and value; the remedy follows after a semicolon."""
         value = f" = {shown(self.content[key])}" if show and key in self.content else ""
-        return SettingsError(f"{self.place}: [{self.name}] {key}{value} {problem}{'; ' if remedy else ''}{remedy}")
+        text = f"[{self.table.name}] {key}{value} {problem}{'; ' if remedy else ''}{remedy}"
+        return SettingsError(text, code, self._dotted(key), self.content.get(key) if show else None)
 
-    def _get(self, key: str, default: _T | _Required, kind: str, *types: type) -> Any:
-        if key not in self.content:
-            if isinstance(default, _Required):
-                raise self.error(key, "is missing", f"add it under [{self.name}]")
-            return default
+    def misplaced(self, key: str, why: str) -> SettingsError:
+        """Return an error about a key that another role, or another topology, may have."""
+        return self.error(key, "does not belong here", f"{why}; take the key out", "place")
+
+    def check(self, faults: Iterable[SettingsError]) -> None:
+        """Keep what is found beyond single keys."""
+        self.faults += faults
+
+    def _read_keys(self, who: str | None, is_left_out: bool) -> None:
+        for key in self.table.keys:
+            name, default = key.name, key.default
+            self.values[name] = None
+            if name not in self.content:
+                if default is REQUIRED and not is_left_out:
+                    self.faults.append(self.error(name, "is missing", f"add it under [{self.table.name}]", "missing"))
+                elif default is not REQUIRED:
+                    self._convert(name, key.kind, default)
+            elif who is not None and who not in key.who:
+                self.faults.append(self.misplaced(name, key.others))
+            else:
+                self._read(name, key.kind)
+
+    def _read(self, key: str, kind: Kind) -> None:
         value = self.content[key]
+        is_open = kind.name != "variable"  # where the name of a variable should be, there may be a passphrase
         if value is None:
-            raise self.error(key, "has no value", f"give {kind} or leave the key out", show=False)
-        if type(value) not in types:  # in Python True is an integer, in a settings file it is not
-            raise self.error(key, f"is not {kind}", f"give {kind}")
-        return value
+            remedy = f"give {kind.words} or leave the key out"
+            self.faults.append(self.error(key, "has no value", remedy, "type", show=False))
+        elif fault := kind.fault(value):
+            is_table = kind.name == "table"
+            remedy = f"write [{self._dotted(key)}] and keys below it" if is_table else fault.remedy
+            self.faults.append(self.error(key, fault.problem, remedy, fault.code, is_open))
+        else:
+            try:
+                self._convert(key, kind, value)
+            except ValueError as error:
+                self.faults.append(self.error(key, str(error), show=is_open))
 
-    def text(self, key: str, default: str | _Required | None = REQUIRED) -> Any:
-        """Return a text of 1 to 1000 printable characters."""
-        value = self._get(key, default, "a text in quotes", str)
-        if key in self.content and not (0 < len(value) <= 1000 and value.isprintable()):
-            raise self.error(key, "is empty, too long or has control characters", "give a plain text")
-        return value
+    def _convert(self, key: str, kind: Kind, value: Any) -> None:
+        self.values[key] = None if value is None else convert(kind, value, self)
 
-    def name_of(self, key: str, default: str | _Required = REQUIRED) -> str:
-        """Return a name that can stand in a certificate."""
-        value: str = self._get(key, default, "a name in quotes", str)
-        self.check_name(key, value)
-        return value
 
-    def check_name(self, key: str, value: str) -> None:
-        """Refuse what cannot be the name in a certificate."""
-        if not NAME.fullmatch(value):
-            raise self.error(
-                key,
-                "is not a name",
-                "names stand in certificates and have 1 to 63 of the characters a-z, 0-9 and -, and no - at their ends",
+def convert(kind: Kind, value: Any, section: Section) -> Any:
+    """Return a value of the right kind as the program has it; raise ValueError with problem and remedy."""
+    match kind.name:
+        case "text" | "link" if not (0 < len(value) <= 1000 and value.isprintable()):
+            raise ValueError("is empty, too long or has control characters; give a plain text")
+        case "variable" if not _VARIABLE.fullmatch(value):
+            raise ValueError(
+                f"is not {kind.words}; it holds the variable's name, such as BANK_KEY_PASSPHRASE, never the passphrase"
             )
+        case "name" if not NAME.fullmatch(value):
+            raise ValueError(
+                "is not a name; names stand in certificates and have 1 to 63 of the characters a-z, 0-9 and -, and no "
+                "- at their ends"
+            )
+        case "texts":
+            return _texts(value)
+        case "names":
+            return tuple(convert(NAME_KIND, name, section) for name in _texts(value))
+        case "text or texts":
+            return (convert(TEXT, value, section),) if isinstance(value, str) else _texts(value)
+        case "path":
+            return _path(value, section)
+        case "address" | "link":
+            try:
+                return parse_address(value) if kind.name == "address" else link_of(value)
+            except ValueError as error:
+                raise ValueError(f"is not {kind.words.partition(' such as')[0]}: {error}") from None
+        case "number":
+            return float(value) + 0.0  # 1 and 1.0, 0.0 and -0.0 have one digest
+    return value
 
-    def choice(self, key: str, choices: Sequence[str], default: str) -> str:
-        """Return one of a few words."""
-        value: str = self._get(key, default, "a word in quotes", str)
-        if value not in choices:
-            raise self.error(key, f"is not known{suggestion(value, choices, 'it is one of')}")
-        return value
 
-    def flag(self, key: str, default: bool) -> bool:
-        """Return true or false."""
-        value: bool = self._get(key, default, "true or false, without quotes", bool)
-        return value
+def _texts(values: Any) -> tuple[str, ...]:
+    for value in values:
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"holds {shown(value)}, which is not a text; give texts in quotes")
+    repeated = sorted({value for value in values if values.count(value) > 1})
+    if repeated:
+        raise ValueError(f"names {shown(repeated[0])} twice; name each once")
+    return tuple(values)
 
-    def integer(self, key: str, low: int, high: int, default: int | None) -> Any:
-        """Return a whole number within bounds."""
-        value = self._get(key, default, "a whole number", int)
-        if key in self.content and not low <= value <= high:
-            raise self.error(key, "is out of range", f"it is from {low} to {high}")
-        return value
 
-    def number(self, key: str, low: float, high: float, default: float | None, above: bool = False) -> Any:
-        """Return a number within bounds; `above` leaves the lower bound itself out."""
-        value = self._get(key, default, "a number", int, float)
-        if key in self.content and not (low <= value <= high and not (above and value == low)):
-            least = "above" if above else "at least"
-            raise self.error(key, "is out of range", f"it is {least} {low:,.12g} and at most {high:,.12g}")
-        return value if value is None else float(value)
-
-    def texts(self, key: str, default: tuple[str, ...] | _Required | None = ()) -> Any:
-        """Return a list of different texts as a tuple."""
-        values = self._get(key, default, 'a list of texts such as ["a", "b"]', list)
-        if key not in self.content:
-            return values
-        for value in values:
-            if not isinstance(value, str) or not value:
-                raise self.error(key, f"holds {shown(value)}, which is not a text", "give texts in quotes")
-        repeated = sorted({value for value in values if values.count(value) > 1})
-        if repeated:
-            raise self.error(key, f"names {shown(repeated[0])} twice", "name each once")
-        return tuple(values)
-
-    def path(self, key: str, default: str | _Required | None = REQUIRED) -> Any:
-        """Return a path; relative ones begin at the settings file's folder, ~ is the home folder."""
-        value = self._get(key, default, "a path in quotes", str)
-        if value is None:
-            return None
-        fits = value.strip() and value.isprintable() and len(value.encode()) <= 4000
-        if not fits or any(len(part.encode()) > 255 for part in Path(value).parts):
-            raise self.error(key, "is not a path", "give the path of a file or folder in quotes")
-        try:
-            return self.folder / Path(value).expanduser()
-        except RuntimeError:
-            raise self.error(key, "begins with a home folder that is not there", "write the path out") from None
-
-    def address(self, key: str, default: _Required | None = REQUIRED) -> Any:
-        """Return an address written host:port."""
-        value = self._get(key, default, 'an address such as "host:7701"', str)
-        if value is None:
-            return None
-        try:
-            return parse_address(value)
-        except ValueError as error:
-            raise self.error(key, f"is not an address: {error}") from None
-
-    def table(self, key: str, known: Collection[str], refused: Mapping[str, str] | None = None) -> Section:
-        """Return a table inside this one; an empty one if it is not there."""
-        content = self._get(key, {}, f"a table; write [{self.name}.{key}] and keys below it", dict)
-        return Section(self.place, f"{self.name}.{key}", content, known, self.folder, refused)
+def _path(value: str, section: Section) -> Path:
+    """Return a path; relative ones begin at the settings file's folder, ~ is the home folder."""
+    value = value.replace("{role}", section.role)
+    fits = value.strip() and value.isprintable() and len(value.encode()) <= 4000
+    if not fits or any(len(part.encode()) > 255 for part in Path(value).parts):
+        raise ValueError("is not a path; give the path of a file or folder in quotes")
+    try:
+        return section.folder / Path(value).expanduser()
+    except RuntimeError:
+        raise ValueError("begins with a home folder that is not there; write the path out") from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -211,13 +208,6 @@ def check_values(place: str, content: dict[str, Any]) -> None:
             raise SettingsError(f"{place}: {shorten(key)} is a number beyond 64 bits; give a smaller one")
         elif isinstance(value, float) and not math.isfinite(value):
             raise SettingsError(f"{place}: {shorten(key)} = {value} is not a finite number; give one")
-
-
-def suggestion(word: str, known: Collection[str], otherwise: str) -> str:
-    """Return what was probably meant, or else the list of what there is, as the rest of a message."""
-    close = difflib.get_close_matches(str(word)[:100].lower(), known, 1)
-    some = ", ".join(list(known)[:_LISTED]) + (", ..." if len(known) > _LISTED else "")
-    return f"; did you mean {close[0]}?" if close else f"; {otherwise} {some}"
 
 
 def shown(value: Any) -> str:

@@ -2,6 +2,11 @@
 (() => {
   const every = 2000;
   const parts = (report) => [...report.children].map((one) => one.outerHTML);
+  // A fold is known by the element with an id that it is, or is in, and by its number there.
+  const name = (fold) => {
+    const home = fold.closest("[id]");
+    return `${home.id} ${[...home.querySelectorAll("details")].indexOf(fold)}`;
+  };
   let last = parts(document.getElementById("report"));
   const renew = async () => {
     try {
@@ -10,8 +15,8 @@
       const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("report");
       if (found) {
         const now = parts(found), old = document.getElementById("report");
-        const open = [...document.querySelectorAll("details[open]")].map((one) => one.id);
-        for (const one of found.querySelectorAll("details")) one.open = open.includes(one.id);
+        const open = new Map([...document.querySelectorAll("details")].map((one) => [name(one), one.open]));
+        for (const one of found.querySelectorAll("details")) one.open = open.get(name(one)) ?? one.open;
         if (now.length !== last.length) {
           old.replaceWith(document.adoptNode(found));
         } else {

@@ -1,11 +1,8 @@
-"""A metric over the rounds of a training, as a drawing: one line for each set of evaluation rows.
+"""Where everything in a drawing lies: metrics over the rounds, bars beside each other, trees (the paper's Figure 1).
 
-Bars beside each other: how often something happened, how long it took, how much it weighs.
-
-A tree as one participant knows it, as a drawing (the paper's Figure 1): own splits in colour, the others' in grey.
-
-Every leaf has a slot; a split stands above the middle of its two children. At a split of one's own the left branch is
-the one on which the condition holds; of somebody else's split nobody knows which is which.
+Of a tree, every leaf has a slot; a split stands above the middle of its two children. At an own split the left branch
+is the one on which the condition holds; of somebody else's split nobody knows which is which.
+`templates/pictures.html` draws what is computed here.
 """
 
 from __future__ import annotations
@@ -13,174 +10,135 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from mpfedxgb.report.html.markup import Markup, count, element, short, shortened, signed, ticks
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
+from mpfedxgb.tree.nodes import Dummy, Leaf, Node, Split, Tree
+from mpfedxgb.units import count, short, shortened, signed
 
-_WIDTH, _HEIGHT = 360, 210
-_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 14, 14, 34
+COLOURS = 4
 _MOST_POINTS = 240
 """More would only lie on top of each other."""
-COLOURS = 4
 
 
-def curve(metric: str, lines: Mapping[str, Sequence[float]], best: int | None = None) -> Markup | None:
-    """Return the drawing of a metric, `lines` by the name of their rows; None where there is no finite value.
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The values of a metric on some rows; where one is not finite, the path breaks. `end` is the last point of it."""
 
-    `best` is the round, counted from 0, that predictions stop at.
-    """
+    rows: str
+    values: Sequence[float]
+    path: str
+    end: tuple[float, float] | None
+    colour: int
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A metric over the boosting rounds; `best` is the round, counted from 0, that is marked."""
+
+    metric: str
+    rounds: int
+    best: int | None
+    best_x: float
+    heights: Sequence[tuple[float, str]]
+    places: Sequence[tuple[float, str]]
+    lines: Sequence[Line]
+    width: ClassVar = 360
+    height: ClassVar = 210
+    left: ClassVar = 48
+    right: ClassVar = 346
+    top: ClassVar = 14
+    bottom: ClassVar = 176
+
+
+def curve(metric: str, lines: Mapping[str, Sequence[float]], best: int | None = None) -> Curve | None:
+    """Return a metric as a drawing, `lines` by the name of their rows; None if there is no finite value."""
     finite = [v for values in lines.values() for v in values if math.isfinite(v)]
     if not finite:
         return None
     rounds = max(len(values) for values in lines.values())
-    low, high = min(finite), max(finite)
-    room = 0.06 * (high - low) or abs(high) * 0.05 or 1.0
-    area = _Area(1, max(rounds, 2), low - room, high + room)
-    drawn = [area.grid(), area.best(best)]
-    for number, values in enumerate(lines.values()):
-        drawn += area.line(values, f"c{number % COLOURS + 1}")
-    told = "; ".join(f"{name} from {short(v[0])} to {short(v[-1])}" for name, v in lines.items() if v)
-    return element(
-        "figure",
-        element(
-            "svg",
-            element("title", f"{metric} over {count(rounds)} rounds: {told}"),
-            drawn,
-            viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
-            role="img",
-            class_="chart",
-        ),
-        element("figcaption", element("b", metric), _legend(lines, best)),
-        class_="card",
+    space = 0.06 * (max(finite) - min(finite)) or abs(max(finite)) * 0.05 or 1.0
+    low, high, last = min(finite) - space, max(finite) + space, max(rounds, 2)
+
+    def x(round_: float) -> float:
+        return round(Curve.left + (round_ - 1) / (last - 1) * (Curve.right - Curve.left), 1)
+
+    def y(value: float) -> float:
+        return round(Curve.bottom - (value - low) / (high - low) * (Curve.bottom - Curve.top), 1)
+
+    marks = [v for v in ticks(1, last, 5) if v == round(v)]
+    if x(marks[0]) - x(1) > 24:
+        marks.insert(0, 1)
+    return Curve(
+        metric,
+        rounds,
+        best,
+        x((best or 0) + 1),
+        [(y(value), short(value)) for value in ticks(low, high)],
+        [(x(mark), count(mark)) for mark in marks],
+        [_line(rows, values, number % COLOURS + 1, x, y) for number, (rows, values) in enumerate(lines.items())],
     )
 
 
-class _Area:
-    """The rectangle that values are drawn in."""
-
-    def __init__(self, first: float, last: float, low: float, high: float) -> None:
-        self.first, self.last, self.low, self.high = first, last, low, high
-
-    def x(self, round_: float) -> float:
-        """Return where a round, counted from 1, lies."""
-        return _LEFT + (round_ - self.first) / (self.last - self.first) * (_WIDTH - _LEFT - _RIGHT)
-
-    def y(self, value: float) -> float:
-        """Return where a value lies; more is higher."""
-        return _HEIGHT - _BOTTOM - (value - self.low) / (self.high - self.low) * (_HEIGHT - _TOP - _BOTTOM)
-
-    def grid(self) -> list[Markup]:
-        """Return lines and labels of both axes."""
-        drawn = []
-        for value in ticks(self.low, self.high):
-            y = round(self.y(value), 1)
-            drawn.append(element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid"))
-            drawn.append(element("text", short(value), x=_LEFT - 6, y=round(y + 3.5, 1), class_="tick end"))
-        marks = [v for v in ticks(self.first, self.last, 5) if v == round(v)]
-        if self.x(marks[0]) - self.x(self.first) > 24:
-            marks.insert(0, self.first)
-        for value in marks:
-            x = round(self.x(value), 1)
-            drawn.append(element("text", count(value), x=x, y=_HEIGHT - _BOTTOM + 15, class_="tick mid"))
-        middle = (_LEFT + _WIDTH - _RIGHT) / 2
-        drawn.append(element("text", "round", x=middle, y=_HEIGHT - 4, class_="tick mid"))
-        return drawn
-
-    def best(self, best: int | None) -> Markup | None:
-        """Return the mark of the round that predictions stop at."""
-        if best is None:
-            return None
-        x = round(self.x(best + 1), 1)
-        return element("line", x1=x, x2=x, y1=_TOP, y2=_HEIGHT - _BOTTOM, class_="best")
-
-    def line(self, values: Sequence[float], colour: str) -> list[Markup]:
-        """Return a line through the values and a dot at the last one; where a value is not finite, the line breaks."""
-        step = max(1, math.ceil(len(values) / _MOST_POINTS))
-        path, is_down, last = [], False, None
-        for number, value in enumerate(values):
-            if number % step and number != len(values) - 1:
-                continue
-            if not math.isfinite(value):
-                is_down = False
-                continue
-            last = round(self.x(number + 1), 1), round(self.y(value), 1)
-            path.append(f"{'L' if is_down else 'M'}{last[0]} {last[1]}")
-            is_down = True
-        if last is None:
-            return []
-        return [
-            element("path", d="".join(path), class_=f"curve {colour}"),
-            element("circle", cx=last[0], cy=last[1], r=3, class_=f"dot {colour}"),
-        ]
+def _line(
+    rows: str, values: Sequence[float], colour: int, x: Callable[[float], float], y: Callable[[float], float]
+) -> Line:
+    step = max(1, math.ceil(len(values) / _MOST_POINTS))
+    path, is_down, end = "", False, None
+    for number, value in enumerate(values):
+        if number % step and number != len(values) - 1:
+            continue
+        if math.isfinite(value):
+            end = x(number + 1), y(value)
+            path += f"{'L' if is_down else 'M'}{end[0]} {end[1]}"
+        is_down = math.isfinite(value)
+    return Line(rows, values, path, end, colour)
 
 
-def _legend(lines: Mapping[str, Sequence[float]], best: int | None) -> Markup:
-    items = []
-    for number, (name, values) in enumerate(lines.items()):
-        told = f" {short(values[-1])}" if values else ""
-        if values and best is not None and best < len(values):
-            told = f" {short(values[best])} in round {count(best + 1)}, the one that predictions stop at"
-        items.append(element("li", _swatch(f"c{number % COLOURS + 1}"), f"{name}:{told}"))
-    return element("ul", items, class_="legend")
-
-
-def _swatch(colour: str) -> Markup:
-    dot = element("line", x1=0, x2=18, y1=5, y2=5, class_=f"curve {colour}")
-    return element("svg", dot, viewBox="0 0 18 10", class_="swatch", aria_hidden="true")
-
-
-_BAR_WIDTH, _ROW, _BAR_TOP = 360, 24, 4
-_NAMES, _VALUES = 132, 64
-_BAR_LETTERS = 18
-"""How many letters of a name have room."""
+def ticks(low: float, high: float, about: int = 4) -> list[float]:
+    """Return round numbers between two, some `about` many: steps of 1, 2 or 5 times a power of ten."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [step * k for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar; `is_own` if it is about the reader's own organisation."""
+    """A named value; `is_own` if it is about the reader's own organisation."""
 
     name: str
     value: float
     is_own: bool = True
 
 
-def bars(title: str, found: Sequence[Bar], written: Callable[[float], str], most: int = 20) -> Markup | None:
-    """Return a drawing of the largest bars, each with its name and value; None where there are none."""
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """The largest of some bars: each with its width, its name as it fits, and its value in words."""
+
+    title: str
+    total: int
+    drawn: Sequence[tuple[Bar, float, str, str]]
+    row: ClassVar = 24
+    width: ClassVar = 360
+    names: ClassVar = 132
+    values: ClassVar = 64
+
+
+def bars(title: str, found: Sequence[Bar], written: Callable[[float], str], most: int = 20) -> Bars | None:
+    """Return the largest bars as a drawing; None if there are none."""
     shown = sorted(found, key=lambda bar: -bar.value)[:most]
     if not shown:
         return None
-    longest = max(bar.value for bar in shown) or 1.0
-    height = _BAR_TOP + _ROW * len(shown)
-    drawn = []
-    for row, bar in enumerate(shown):
-        y = _BAR_TOP + _ROW * row
-        width = max(1.0, round(bar.value / longest * (_BAR_WIDTH - _NAMES - _VALUES), 1))
-        drawn += [
-            element("text", shortened(bar.name, _BAR_LETTERS), x=_NAMES - 8, y=y + 14, class_="label end"),
-            element("rect", x=_NAMES, y=y + 3, width=width, height=15, rx=2, class_="own" if bar.is_own else "other"),
-            element("text", written(bar.value), x=_NAMES + width + 6, y=y + 14, class_="label value"),
-        ]
-    listed = ", ".join(f"{bar.name} {written(bar.value)}" for bar in shown)
-    left_out = len(found) - len(shown)
-    return element(
-        "figure",
-        element(
-            "svg",
-            element("title", f"{title}: {listed}"),
-            drawn,
-            viewBox=f"0 0 {_BAR_WIDTH} {height}",
-            role="img",
-            class_="chart",
-        ),
-        element("figcaption", element("b", title), f" (the first {most} of {len(found)})" if left_out else None),
-        class_="card",
-    )
+    scale = (Bars.width - Bars.names - Bars.values) / (shown[0].value or 1.0)
+    drawn = [(b, max(1.0, round(b.value * scale, 1)), shortened(b.name, 18), written(b.value)) for b in shown]
+    return Bars(title, len(found), drawn)
 
 
-_SLOT, _LEVEL = 58, 66
-_BOX, _BOX_HEIGHT, _LEAF, _LEAF_HEIGHT = 110, 36, 52, 22
-_MARGIN = 8
+_SLOT, _LEVEL, _MARGIN = 58, 66, 8
 _LETTERS = 15
 """How many letters of a name have room in a box."""
 
@@ -193,48 +151,72 @@ class Names:
     categories: Mapping[str, Sequence[str]]
 
 
-def tree_picture(tree: Tree, names: Names, title: str) -> Markup:
-    """Return the drawing of a tree."""
-    places = _places(tree)
+@dataclass(frozen=True, slots=True)
+class NodeWords:
+    """A node in words: `kind` is own (o), somebody else's (g) or a leaf (l); `notes` is what a box has no room for."""
+
+    kind: str
+    lines: tuple[str, ...]
+    title: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnNode:
+    """A node at its place, the middle of its upper edge."""
+
+    words: NodeWords
+    x: float
+    y: float
+
+    @property
+    def lines(self) -> list[tuple[str, float]]:
+        """Its words as they fit, each with its baseline."""
+        first = 15 if self.words.kind == "l" or len(self.words.lines) > 1 else 22
+        return [(shortened(line, _LETTERS), self.y + first + 14 * n) for n, line in enumerate(self.words.lines)]
+
+
+@dataclass(frozen=True, slots=True)
+class TreePicture:
+    """A tree as a drawing: all edges as one path, the words beside those of own splits, and the nodes."""
+
+    width: int
+    height: int
+    edges: str
+    answers: Sequence[tuple[str, float, float]]
+    nodes: Sequence[DrawnNode]
+    box: ClassVar = 110
+    box_height: ClassVar = 36
+    leaf: ClassVar = 52
+    leaf_height: ClassVar = 22
+
+
+def tree_picture(tree: Tree, names: Names) -> TreePicture:
+    """Return the drawing of a tree as one participant knows it."""
+    nodes = places(tree)
     slots = sum(isinstance(node, Leaf) for node in tree)
-    depth = max(level for _, level in places.values())
-    width = round(2 * _MARGIN + max(_SLOT * slots, _BOX))
-    height = _LEVEL * depth + _BOX_HEIGHT + 8
-    at = {n: (_x(slot, slots), 4 + _LEVEL * level) for n, (slot, level) in places.items()}
-    edges, words = _edges(tree, at)
-    return element(
-        "svg",
-        element("title", title),
-        element("path", d=edges, class_="edge"),
-        words,
-        [_node(tree[n], *at[n], names) for n in range(len(tree))],
-        width=width,
-        height=height,
-        viewBox=f"0 0 {width} {height}",
-        role="img",
-        class_="tree small" if width <= 600 else "tree",
+    margin = _MARGIN + max(0, TreePicture.box - _SLOT * slots) / 2  # a tree of one leaf is narrower than a box
+    at = {n: (round(margin + _SLOT * (slot + 0.5), 1), 4 + _LEVEL * level) for n, (slot, level) in nodes.items()}
+    path, answers = "", []
+    for number, node in enumerate(tree):
+        if isinstance(node, Leaf):
+            continue
+        x, y = at[number][0], at[number][1] + TreePicture.box_height
+        for word, child, beside in zip(("yes", "no"), sides(node), (-5, 5), strict=True):
+            to_x, to_y = at[child]
+            path += f"M{x:g} {y:g}L{to_x:g} {to_y:g}"
+            if isinstance(node, Split):
+                answers.append((word, round((x + to_x) / 2 + beside, 1), (y + to_y) / 2 + 2))
+    return TreePicture(
+        round(2 * _MARGIN + max(_SLOT * slots, TreePicture.box)),
+        _LEVEL * max(level for _, level in nodes.values()) + TreePicture.box_height + 8,
+        path,
+        answers,
+        [DrawnNode(node_words(tree[n], names), *at[n]) for n in range(len(tree))],
     )
 
 
-def condition(split: Split, names: Names) -> tuple[str, str]:
-    """Return the column of a split, and which of its values go to the first side."""
-    if split.category is not None:
-        known = names.categories.get(split.feature)
-        named = f"category {split.category}" if known is None else known[split.category]
-        return split.feature, f"\N{NOT EQUAL TO} {named}"
-    assert split.threshold is not None
-    if math.isinf(split.threshold):
-        return split.feature, "is present" if split.threshold > 0 else "is missing"
-    return split.feature, f"\N{LESS-THAN OR EQUAL TO} {short(split.threshold)}"
-
-
-def sides(node: Split | Dummy) -> tuple[int, int]:
-    """Return the children: of one's own split the side first on which the condition holds."""
-    flipped = isinstance(node, Split) and node.flipped
-    return (node.right, node.left) if flipped else (node.left, node.right)
-
-
-def _places(tree: Tree) -> dict[int, tuple[float, int]]:
+def places(tree: Tree) -> dict[int, tuple[float, int]]:
     """Return slot and level of every node: leaves from left to right, splits in the middle above their children."""
     levels, order, waiting = {0: 0}, [], [0]
     while waiting:
@@ -254,66 +236,56 @@ def _places(tree: Tree) -> dict[int, tuple[float, int]]:
     return {number: (slots[number], levels[number]) for number in range(len(tree))}
 
 
-def _x(slot: float, slots: int) -> float:
-    spare = max(0, _BOX - _SLOT * slots) / 2  # a tree of one leaf is narrower than a box
-    return round(_MARGIN + spare + _SLOT * (slot + 0.5), 1)
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A node of a tree that folds, with what is below it; `answer` is yes or no below an own split."""
+
+    words: NodeWords
+    answer: str
+    below: Sequence[Branch]
 
 
-def _edges(tree: Tree, at: Mapping[int, tuple[float, float]]) -> tuple[str, list[Markup]]:
-    """Return all edges as one path, and the words beside those of own splits."""
-    path, words = [], []
-    for number, node in enumerate(tree):
-        if isinstance(node, Leaf):
-            continue
-        x, y = at[number]
-        for word, child in zip(("yes", "no"), sides(node), strict=True):
-            to_x, to_y = at[child]
-            path.append(f"M{x:g} {y + _BOX_HEIGHT:g}L{to_x:g} {to_y:g}")
-            if isinstance(node, Split):
-                beside = (x + to_x) / 2 + (-5 if word == "yes" else 5)
-                side = "end" if word == "yes" else "start"
-                words.append(
-                    element(
-                        "text", word, x=f"{beside:g}", y=f"{(y + _BOX_HEIGHT + to_y) / 2 + 2:g}", class_=f"e {side}"
-                    )
-                )
-    return "".join(path), words
+def tree_outline(tree: Tree, names: Names, number: int = 0, answer: str = "") -> Branch:
+    """Return a tree that folds, from its root on."""
+    node = tree[number]
+    below: list[Branch] = []
+    if not isinstance(node, Leaf):
+        answers = ("yes", "no") if isinstance(node, Split) else ("", "")
+        below = [tree_outline(tree, names, child, a) for child, a in zip(sides(node), answers, strict=True)]
+    return Branch(node_words(node, names), answer, below)
 
 
-def _node(node: Leaf | Split | Dummy, x: float, y: float, names: Names) -> Markup:
+def sides(node: Split | Dummy) -> tuple[int, int]:
+    """Return the children: of an own split first the side on which the condition holds."""
+    flipped = isinstance(node, Split) and node.flipped
+    return (node.right, node.left) if flipped else (node.left, node.right)
+
+
+def condition(split: Split, names: Names) -> tuple[str, str]:
+    """Return the column of a split, and which of its values go to the first side."""
+    if split.category is not None:
+        known = names.categories.get(split.feature)
+        named = f"category {split.category}" if known is None else known[split.category]
+        return split.feature, f"\N{NOT EQUAL TO} {named}"
+    assert split.threshold is not None
+    if math.isinf(split.threshold):
+        return split.feature, "is present" if split.threshold > 0 else "is missing"
+    return split.feature, f"\N{LESS-THAN OR EQUAL TO} {short(split.threshold)}"
+
+
+def node_words(node: Node, names: Names) -> NodeWords:
+    """Return what a participant knows of a node."""
     if isinstance(node, Leaf):
-        return _leaf(node, x, y)
+        if node.weight is not None:
+            return NodeWords("l", (signed(math.ldexp(node.weight, -WEIGHT_BITS)),))
+        return NodeWords("l", (), "" if node.share is None else "a leaf; its weight is shared among all")
+    gain = "" if node.gain is None else f"gain {short(node.gain)}"
     if isinstance(node, Dummy):
         owner = names.participants[node.owner - 1]
-        told = f"a split of {owner}; only {owner} knows its column and threshold"
-        if node.gain is not None:
-            told += f"; gain {short(node.gain)}"
-        drawn = [_text(shortened(owner, _LETTERS), x, y + 22)]
-        return _box("g", x, y, told, drawn)
+        title = f"a split of {owner}; only {owner} knows its column and threshold"
+        return NodeWords("g", (owner,), f"{title}; {gain}" if gain else title, gain)
     feature, rest = condition(node, names)
-    missing = "first" if node.missing_left else "second"
     exact = f" (exactly {node.threshold!r})" if node.threshold is not None and math.isfinite(node.threshold) else ""
-    told = f"{feature} {rest}{exact}; missing values go to the {missing} side"
-    if node.gain is not None:
-        told += f"; gain {short(node.gain)}"
-    drawn = [_text(shortened(feature, _LETTERS), x, y + 15), _text(shortened(rest, _LETTERS), x, y + 29)]
-    return _box("o", x, y, told, drawn)
-
-
-def _leaf(leaf: Leaf, x: float, y: float) -> Markup:
-    if leaf.weight is None:
-        told = None if leaf.share is None else element("title", "a leaf; its weight is shared among all")
-        dot = element("circle", cx=f"{x:g}", cy=f"{y + 8:g}", r=7)
-        return element("g", told, dot, class_="l")
-    value = signed(math.ldexp(leaf.weight, -WEIGHT_BITS))
-    pill = element("rect", x=f"{x - _LEAF / 2:g}", y=f"{y:g}", width=_LEAF, height=_LEAF_HEIGHT, rx=11)
-    return element("g", pill, _text(value, x, y + 15), class_="l")
-
-
-def _box(kind: str, x: float, y: float, told: str, drawn: Sequence[Markup]) -> Markup:
-    rect = element("rect", x=f"{x - _BOX / 2:g}", y=f"{y:g}", width=_BOX, height=_BOX_HEIGHT, rx=5)
-    return element("g", element("title", told), rect, drawn, class_=kind)
-
-
-def _text(words: str, x: float, y: float) -> Markup:
-    return element("text", words, x=f"{x:g}", y=f"{y:g}")
+    title = f"{feature} {rest}{exact}; missing values go to the {'first' if node.missing_left else 'second'} side"
+    notes = [f"missing: {'yes' if node.missing_left else 'no'}", gain]
+    return NodeWords("o", (feature, rest), f"{title}; {gain}" if gain else title, ", ".join(filter(None, notes)))

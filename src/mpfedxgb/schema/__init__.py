@@ -1,0 +1,1 @@
+"""Every training parameter and every settings key, declared once; `make generate` writes what people and tools read."""

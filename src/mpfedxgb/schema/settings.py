@@ -1,0 +1,278 @@
+"""The tables and keys of a role's settings file. To add a key, add its entry, run `make generate`, use it, test it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpfedxgb.schema.kinds import (
+    ADDRESS,
+    FLAG,
+    LINK,
+    NAME,
+    NAMES,
+    PATH,
+    REQUIRED,
+    TABLE,
+    TEXT,
+    TEXT_OR_TEXTS,
+    TEXTS,
+    VARIABLE,
+    Declared,
+    choice,
+    integer,
+    number,
+)
+from mpfedxgb.schema.training import BY_NAME, REFUSED, SHARED
+
+ALL = frozenset({"coordinator", "active", "auxiliary"})
+PARTICIPANTS = frozenset({"active", "auxiliary"})
+ACTIVE = frozenset({"active"})
+AUXILIARIES = frozenset({"auxiliary"})
+
+_NOT_HERE = (
+    "a passphrase in a file is soon in a backup or a mail; put it into an environment variable and the name of that "
+    "variable into passphrase_env"
+)
+_MOST_ROWS = 1 << 26
+_LARGEST_BASE = 2.0**29
+_OWN_BUSINESS = "what a role may use is its own business; see [limits]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key(Declared):
+    """A key of a table.
+
+    `who` may set it, and `others` is why nobody else may. A key without default or with the default None is shown in
+    templates by its `example`, or by what `init` says. `same` says that all roles have to agree, `sample` that
+    templates set the key, so that a trial runs; `{role}` in a default is the role's name.
+    """
+
+    who: frozenset[str] = ALL
+    others: str = ""
+    example: Any = None
+    same: bool = False
+    sample: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a settings file: its keys, what stands above it in a template, and who may have it.
+
+    `needed` is why a role that may have the table has to, empty if it need not; `others` is why no other role may.
+    An `optional` one may be missing as a whole, whatever its keys.
+    """
+
+    name: str
+    keys: tuple[Key, ...]
+    title: str = ""
+    who: frozenset[str] = field(default=ALL, kw_only=True)
+    others: str = field(default="", kw_only=True)
+    needed: str = field(default="", kw_only=True)
+    optional: bool = field(default=False, kw_only=True)
+    refused: dict[str, str] = field(default_factory=dict, kw_only=True)
+
+    def __getitem__(self, name: str) -> Key:
+        return next(key for key in self.keys if key.name == name)
+
+
+# Tables, one or two lines an entry: name, kind, default, help, and what is special.
+# fmt: off
+FEDERATION = Table(
+    "federation",
+    (
+        Key("name", NAME, REQUIRED, "sessions of other federations are refused"),
+        Key("participants", NAMES, REQUIRED, "the active participant, who holds the label, first"),
+        Key("coordinator", NAME, "coordinator", "deals random masks; holds no data", sample=True),
+    ),
+    "Who takes part. The same at all roles.",
+    needed="it names the federation and its participants",
+)
+
+ROLE = Table(
+    "role",
+    (
+        Key("name", NAME, REQUIRED, "one of the participants, or the coordinator"),
+        Key("state", PATH, "state", "folder for checkpoints and this role's own secrets"),
+        Key("model", PATH, "{role}.mpfedxgb.json", "this participant's part of the model", who=PARTICIPANTS,
+            others="the coordinator keeps no model", annotation="Path | None"),
+    ),
+    needed="it says which role this file is for",
+)
+
+NETWORK = Table(
+    "network",
+    (
+        Key("topology", BY_NAME["topology"].kind, "star",
+            "star: over the active one; mesh: each with each; the same at all roles", same=True),
+        Key("listen", ADDRESS, None, "where the others reach this role; open this port"),
+        Key("coordinator", ADDRESS, None, "where {coordinator} is reached from here", who=PARTICIPANTS,
+            others="the coordinator dials nobody"),
+        Key("active", ADDRESS, None, "where {active} is reached from here", who=AUXILIARIES,
+            others="only auxiliary participants dial the active one"),
+        Key("peers", TABLE, {}, "where {peer} is reached from here, in a mesh"),
+        Key("link", LINK, "lan", "what lies between the roles: lan, wan, or ms/Mbit/s as in 20/100", who=ACTIVE,
+            others="the active participant announces it"),
+        Key("deadline", number(0.0, 1e6, above=True), 600.0, "seconds to wait for a peer's next message"),
+        Key("connect_timeout", number(0.0, 1e6, above=True), 300.0, "seconds to wait for peers at the start"),
+        Key("reconnect", FLAG, False, "wait for a peer that was lost, and go on"),
+        Key("max_frame_mb", integer(1, 65_536), 1024, "largest message that is accepted"),
+        Key("transport", TEXT, "grpc", "grpc between organisations, mpi within one cluster"),
+    ),
+    "{who} listen.",
+)
+
+TLS = Table(
+    "tls",
+    (
+        Key("ca", PATH, REQUIRED, "the authority that all roles trust", example="ca.crt"),
+        Key("certificate", PATH, REQUIRED, "this role's certificate", example="{role}.crt"),
+        Key("key", PATH, REQUIRED, "its private key; nobody else should be able to read it", example="{role}.key"),
+        Key("passphrase_env", VARIABLE, None, "environment variable with the key's passphrase",
+            example="KEY_PASSPHRASE"),
+    ),
+    "Who this role is to the others: the certificate's DNS name has to be its name above.",
+    optional=True,
+    refused=dict.fromkeys(("passphrase", "password", "key_passphrase", "key_password", "secret"), _NOT_HERE),
+)
+
+SESSION = Table(
+    "session",
+    (
+        Key("name", TEXT, "training", "the same at all roles; a run of the same name goes on where it stopped",
+            same=True),
+    ),
+)
+
+TRAINING = Table(
+    "training",
+    tuple(
+        Key(
+            p.name,
+            TEXT if p.name == "objective" else p.kind,
+            p.shared_default or p.default,
+            p.help,
+            example=p.example,
+            same=True,
+        )
+        for p in SHARED.values()
+    ),
+    "What all roles know of the training. The same at all roles.",
+    refused={name: refused.reason for name, refused in REFUSED.items()}
+    | {alias: f"it is called {p.name} here" for p in SHARED.values() for alias in p.aliases}
+    | dict.fromkeys(("n_jobs", "max_memory", "spool", "nthread"), _OWN_BUSINESS),
+)
+
+DATA = Table(
+    "data",
+    (
+        Key("id", TEXT, REQUIRED, "the column that says which row is whose; the same people at all participants",
+            example="customer"),
+        Key("align", FLAG, False, "find the people that all have before a training; needs mpfedxgb[align]", same=True),
+        Key("train", PATH, None, "rows to learn from", example="train.csv", sample=True),
+        Key("evaluate", PATH, None, "rows to watch progress on; at all participants or at none", example="evaluate.csv",
+            sample=True),
+        Key("predict", PATH, None, "rows to score with the model", example="score.csv", sample=True),
+        Key("predictions", PATH, None, "where their predictions go", example="predictions.csv", sample=True, who=ACTIVE,
+            others="only the active participant learns predictions"),
+        Key("features", TEXTS, None, "the columns to use, instead of all but id, label and weight", example=["a", "b"]),
+        Key("drop", TEXTS, (), "or the columns not to use"),
+        Key("categorical", TEXTS, (), "columns to read as words even if they look like numbers"),
+        Key("numeric", TEXTS, (), "columns that must hold numbers"),
+        Key("delimiter", TEXT, None, "what parts the values of CSV files, if it is not found out; or tab", example=";"),
+        Key("encoding", TEXT, None, "the encoding of CSV files, if it is not UTF-8", example="cp1252"),
+        Key("decimal", TEXT, None, "the decimal mark in CSV files, if it is not found out", example=","),
+        Key("missing", TEXTS, (), "texts that stand for a missing value, beside empty ones and NA", example=["n.a."]),
+    ),
+    "This participant's rows: CSV (also .csv.gz) or Parquet. Rows are sorted by id.",
+    who=PARTICIPANTS,
+    others="{coordinator} is the coordinator, which holds no data",
+    needed="it names the files and the id column",
+)
+
+ALIGN = Table(
+    "align",
+    (
+        Key("ids", choice("text", "integer"), "text", "text, or integer: then 007, 7 and 7.0 are one id", same=True),
+        Key("case", choice("exact", "ignore"), "exact", "exact, or ignore: whether capitals count", same=True),
+        Key("spaces", choice("trim", "remove"), "trim", "trim those around an id, or remove them all", same=True),
+        Key("unicode", choice("NFC", "NFKC"), "NFC",
+            "NFC, or NFKC: then letters that look alike in other widths are one", same=True),
+        Key("min_rows", integer(1, _MOST_ROWS), 20, "with fewer in common, only the active participant learns which",
+            same=True),
+        Key("max_rows", integer(1, _MOST_ROWS), None,
+            "longest list of another one to compare with, not twice this one's own", example=10_000),
+        Key("n_jobs", integer(1, 1024), None, "threads to compute with here, instead of one per core", example=1),
+    ),
+    "How the rows in common are found, with align = true.\nThe same at all participants, but for max_rows and n_jobs.",
+    who=PARTICIPANTS,
+    others="{coordinator} is the coordinator, which has no part in that",
+)
+
+LABEL = Table(
+    "label",
+    (
+        Key("column", TEXT, REQUIRED, "the column to predict", example="defaulted"),
+        Key("eval_metric", TEXT_OR_TEXTS, (), "how to judge the rows to evaluate; the last one decides",
+            example=["logloss", "auc"], sample=True),
+        Key("weight", TEXT, None, "column of row weights; needs weighted = true", example="weight"),
+        Key("early_stopping_rounds", integer(1, 1_000_000), None,
+            "boosting rounds without progress to bear; needs may_stop_early = true", example=10),
+        Key("base_score", number(-_LARGEST_BASE, _LARGEST_BASE, above=True), None,
+            "the prediction to start from, instead of the labels' mean", example=0.5),
+    ),
+    "Only the active participant has these.",
+    who=ACTIVE,
+    others="only {active}, the active participant, holds the label",
+    needed="{active} is the active participant",
+)
+
+SCORING = Table(
+    "scoring",
+    (
+        Key("max_rows_per_day", integer(1, 1 << 40), None, "rows that it answers for in a day (UTC) at most",
+            example=10_000),
+    ),
+    "What this participant answers when the active one asks for scores.",
+    who=AUXILIARIES,
+    others="only auxiliary participants are asked for rows, and can limit that",
+)
+
+LIMITS = Table(
+    "limits",
+    (
+        Key("n_jobs", integer(-4096, 4096), -1, "threads; -1 for all cores"),
+        Key("max_memory", TEXT, None, "more than this goes to the spool, or is refused", example="6 GB"),
+        Key("spool", PATH, None, "a folder, on a disk of its own if possible, for what does not fit", example="spool"),
+    ),
+    "What this role may use of its machine.",
+)
+
+WORKERS = Table(
+    "workers",
+    (
+        Key("scheduler", TEXT, REQUIRED, "where its scheduler is", example="tls://dask.internal:8786"),
+        Key("ca", PATH, REQUIRED, "the authority that the cluster trusts, not the federation's", example="dask/ca.crt"),
+        Key("certificate", PATH, REQUIRED, "this role's certificate in the cluster", example="dask/client.crt"),
+        Key("key", PATH, REQUIRED, "its private key", example="dask/client.key"),
+    ),
+    "The Dask cluster of this role's own organisation, if its rows are to live there; see docs/workers.md.",
+    optional=True,
+)
+
+LOG = Table(
+    "log",
+    (
+        Key("level", choice("debug", "info", "warning", "error"), "info", "debug, info, warning or error"),
+        Key("file", PATH, None, "where the log goes besides the terminal", example="{role}.log"),
+        Key("json", FLAG, False, "one JSON object per line, for machines"),
+    ),
+)
+
+# fmt: on
+
+TABLES = {
+    table.name: table
+    for table in (FEDERATION, ROLE, NETWORK, TLS, SESSION, TRAINING, DATA, ALIGN, LABEL, SCORING, LIMITS, WORKERS, LOG)
+}
+"""Every table of a settings file."""

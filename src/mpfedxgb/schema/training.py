@@ -1,0 +1,230 @@
+"""The parameters of a training, and those of XGBoost that are refused. To add one, add its entry, use it, test it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from mpfedxgb.errors import SettingsError
+from mpfedxgb.schema.kinds import ANYTHING, FLAG, Declared, Fault, Kind, choice, integer, number
+
+MODES = ("strict", "sealed", "paper", "none")
+"""What is revealed (docs/what-each-party-sees.md): rows that share a leaf, to the active participant; nothing of any
+training row, to nobody; what the paper's algorithms show as printed. In "none" one process computes in the clear."""
+
+
+class InMode(NamedTuple):
+    """What a mode asks of a parameter beyond its kind."""
+
+    mode: str
+    kind: Kind
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter(Declared):
+    """A parameter of a training.
+
+    `shared` ones are known to all roles, in TrainParams, [training] and the handshake; `estimator` says whether
+    classifier and regressor have it, `xgboost` whether XGBoost has, `offered` whether `mpfedxgb simulate` does, as
+    `option` if not by its name, and `accepts` what pages say of the type.
+    """
+
+    shared: bool = False
+    shared_default: Any = None
+    example: Any = None
+    estimator: bool = True
+    offered: bool = False
+    option: str = ""
+    aliases: tuple[str, ...] = ()
+    modes: tuple[InMode, ...] = ()
+    xgboost: bool = False
+    accepts: str = ""
+
+    def fault_in(self, value: Any, mode: str) -> Fault | None:
+        """Return what of a value does not go with a mode; `remedy` says what to do, or to take "strict"."""
+        for rule in self.modes:
+            if rule.mode == mode and rule.kind.fault(value):
+                remedy = f"{rule.remedy}, or use security='strict'"
+                return Fault("mode", f"does not go with security={mode!r}", remedy)
+        return None
+
+
+_POSITIVE = number(0.0, 1e9, above=True)
+_SHARE = number(0.0, 1.0, above=True)
+_AT_LEAST_0 = number(0.0, 1e30)
+
+_of_xgboost = partial(Parameter, xgboost=True)
+_of_all = partial(Parameter, xgboost=True, shared=True, offered=True)
+
+# A table, one or two lines an entry: name, kind, default, help, and what is special.
+# fmt: off
+PARAMETERS = (
+    Parameter("participants", ANYTHING, 2, "how `fit(X, y)` cuts one table vertically, every column to somebody",
+        more="Not used when X is one table per participant already.", annotation="Participants",
+        accepts="int, list of fractions, list of column lists, or dict of column lists"),
+    Parameter("id", ANYTHING, None, "the column, or index, that says which row is whose; it is no feature",
+        more="Results come in the order of the active participant's table. None: rows belong together by their "
+        "position, and DataFrames whose indexes differ are refused.",
+        annotation="str | None"),
+    _of_xgboost("objective", ANYTHING, None, "the loss, such as binary:logistic or reg:squarederror",
+        more='None: "binary:logistic" or "multi:softprob" by the number of classes; "reg:squarederror" in a '
+        "regressor. A callable (y, margin) -> (g, h) is for two classes, or numbers.",
+        shared=True, shared_default="binary:logistic", annotation="str | Callable[..., Any] | None",
+        accepts="str, callable"),
+    Parameter("num_class", integer(1, 10_000), 1, "number of classes, for multi:softprob only", shared=True,
+        estimator=False, example=3),
+    _of_all("n_estimators", integer(1, 1_000_000), 100, "boosting rounds; each grows one tree, or one for each class",
+        option="trees", aliases=("num_boost_round", "num_round", "num_rounds", "n_trees")),
+    _of_all("max_depth", integer(1, 16), 3, "levels of splits of a tree"),
+    _of_all("max_bin", integer(2, 65_535), 32, "most bins of a column; each costs bytes and comparisons",
+        aliases=("n_bins", "max_bins")),
+    _of_all("learning_rate", number(0.0, 1e6, above=True), 0.3, "shrinks every leaf weight", aliases=("eta",)),
+    _of_all("reg_lambda", number(0.0, 1e9), 1.0, "L2 penalty on leaf weights", aliases=("lambda", "lambda_"),
+        modes=(InMode("paper", _POSITIVE, "set it above 0: it hides the step size of the leaf weights"),
+               InMode("sealed", _POSITIVE, "set it above 0, since H + lambda divides without anybody seeing H"))),
+    _of_all("gamma", _AT_LEAST_0, 0.0, "least gain of a split, on XGBoost's scale", aliases=("min_split_loss",)),
+    _of_all("min_child_weight", _AT_LEAST_0, 1.0, "least sum of hessians on either side of a split",
+        modes=(InMode("paper", number(0.0, 0.0), "set it to 0: the paper's comparison knows no minimum"),)),
+    _of_all("subsample", _SHARE, 1.0, "share of rows in a boosting round",
+        more="The active participant draws in private."),
+    _of_all("colsample_bytree", _SHARE, 1.0, "share of columns in a tree",
+        more="Every owner draws among its own, at least one, in private.",
+        modes=(InMode("paper", number(1.0, 1.0), "set it to 1: the paper's algorithm takes all columns"),)),
+    _of_xgboost("base_score", number(), None,
+        "the prediction to start from: a probability, a mean or a margin, as the objective has it",
+        more="None: derived from the labels, by the active participant alone."),
+    _of_xgboost("eval_metric", ANYTHING, None,
+        "metrics of the evaluation rows, computed at the active participant; the last one decides",
+        aliases=("eval_metrics",), annotation="str | OwnMetric | Sequence[str | OwnMetric] | None",
+        accepts="str, callable or sequence of them"),
+    _of_xgboost("early_stopping_rounds", integer(1), None,
+        "boosting rounds without progress before stopping; needs rows to watch", offered=True,
+        aliases=("early_stopping_round",)),
+    _of_xgboost("callbacks", ANYTHING, None,
+        "whom to call at the active participant while the training runs; a true result stops it",
+        more="Functions get a RoundReport after each boosting round; objects are called by their methods "
+        "before_training, before_iteration, after_iteration and after_training.",
+        annotation="Sequence[Any] | None", accepts="sequence of callables or of objects in XGBoost's form"),
+    Parameter("weighted", FLAG, False, "whether rows have weights; [label] weight names their column", shared=True,
+        estimator=False,
+        modes=(InMode("paper", Kind("flag", "bool", "false", (bool,), 0, 0), "leave sample_weight out"),)),
+    Parameter("first_layer_mask", FLAG, False, "let only the active participant split the root",
+        more="Section 5.2 of the paper.", shared=True, offered=True),
+    Parameter("may_stop_early", FLAG, False, "whether [label] may stop the training early", shared=True,
+        estimator=False),
+    Parameter("security", choice(*MODES), "strict",
+        '"sealed" shows nobody anything of a training row; "paper" reveals more',
+        more='With "strict" the active participant learns which of its training rows share a leaf. With "sealed" '
+        "nobody learns anything about a training row (docs/sealed.md): more message rounds, the same trees; for "
+        '"binary:logistic" and "reg:squarederror", with reg_lambda above 0, and scored with all trees at '
+        "once. \"paper\" runs the paper's algorithms as printed (docs/paper-vs-strict.md), to study them: for "
+        "two classes or squared error, min_child_weight=0, reg_lambda above 0, no weights, no column samples. "
+        '"none" computes the model of "strict" in the clear, in this process and fast, and protects '
+        "nothing: for experiments and grid searches.",
+        shared=True, offered=True),
+    Parameter("binning", choice("quantile", "paper"), "quantile",
+        'equal frequency; "paper" takes the sketch of the paper\'s own code',
+        more="The sketch is greedy, has about ten buckets and does not use max_bin.", shared=True, offered=True),
+    Parameter("leaf_epsilon", number(1e-9, 1.0), 1e-6,
+        'with security = "paper": how close leaf weights come to the exact ones',
+        more="For regression, as a share of the largest residual.", shared=True),
+    Parameter("xgboost_rules", choice("3.4", "3.3"), "3.4",
+        "the XGBoost release whose rules trees follow; there is no other choice", shared=True, estimator=False),
+    _of_xgboost("random_state", integer(), None, "makes row and column samples repeat; masks are random all the same",
+        aliases=("seed",)),
+    Parameter("insecure_seed", integer(0), None, "makes the whole run repeat, for demonstrations; never for real data",
+        more="Whoever knows it knows every secret.", offered=True),
+    Parameter("deadline", number(0.0, above=True), 600.0, "seconds that a role waits for another"),
+    Parameter("link", ANYTHING, "local", "what to plan for: local, lan, wan, or ms/Mbit/s as in 20/100",
+        more="What lies between the roles: milliseconds one way and megabits a second. It changes no model.",
+        offered=True, annotation="str | Link", accepts="str"),
+    _of_xgboost("n_jobs", integer(), None, "threads of each role for what is computed over rows; -1 for all cores",
+        more="None is one. It changes no number.", aliases=("nthread",)),
+    Parameter("max_memory", ANYTHING, None, 'what the training may take of memory, in bytes or as "6 GB"',
+        more="Larger matrices go to the spool. It changes no model.", annotation="int | str | None",
+        accepts="int, str"),
+    Parameter("spool", ANYTHING, None, "a folder, on a local disk, for what does not fit into memory",
+        more="It is empty again afterwards.", annotation="str | Path | None", accepts="path"),
+    Parameter("topology", choice("star", "mesh"), "star",
+        "how participants are connected: star, over the active one, or mesh, each with each",
+        more="A mesh takes half the hops. It changes no model.", offered=True),
+    Parameter("client", ANYTHING, None,
+        "a Dask cluster whose workers hold rows, bins and masked matrices, and compute over them",
+        more="The model is the same. None: this process does.", annotation="Any", accepts="distributed.Client"),
+    _of_xgboost("verbosity", ANYTHING, 0, "1 shows a progress bar on standard error",
+        aliases=("verbose", "verbose_eval", "silent"), annotation="int | None"),
+)
+# fmt: on
+
+BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
+SHARED = {parameter.name: parameter for parameter in PARAMETERS if parameter.shared}
+ALIASES = {alias: parameter.name for parameter in PARAMETERS for alias in parameter.aliases}
+"""Other names that XGBoost and its relatives have for parameters, and ours."""
+
+
+def wrong_values(values: Mapping[str, Any]) -> Iterator[SettingsError]:
+    """Yield what is wrong with the values of parameters, each looked at by itself."""
+    for name, value in values.items():
+        if fault := BY_NAME[name].fault(value):
+            remedy = f"{fault.remedy}, or None" if BY_NAME[name].default is None else fault.remedy
+            yield SettingsError(f"{name}={value!r} {fault.problem}; {remedy}", fault.code, name, value)
+
+
+class Refused(NamedTuple):
+    """A parameter of XGBoost that is not supported: why, what to do instead, values that say what is done anyway."""
+
+    name: str
+    why: str
+    instead: str = ""
+    harmless: tuple[Any, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """Why not, and what to do instead."""
+        return f"{self.why}; {self.instead}" if self.instead else self.why
+
+
+_L1 = "an L1 penalty needs the sign of G under secret sharing"
+_DEPTHWISE = "trees grow level by level (depthwise)"
+_ONE_HOT = "a split always sets one category against the rest"
+_CPU = "everything runs on the CPU"
+_COLUMNS = "only colsample_bytree is supported"
+
+# fmt: off
+REFUSED = {
+    refused.name: refused
+    for refused in (
+        Refused("reg_alpha", _L1, "use reg_lambda", (0,)),
+        Refused("alpha", _L1, "use reg_lambda", (0,)),
+        Refused("max_delta_step", "a clipped leaf weight changes the gain, which is compared without division", "",
+            (0,)),
+        Refused("monotone_constraints", "they need leaf weights while the tree grows, which nobody may see"),
+        Refused("interaction_constraints", "they would tie one participant's columns to another's"),
+        Refused("max_leaves", _DEPTHWISE, "", (0,)),
+        Refused("grow_policy", _DEPTHWISE, "", ("depthwise",)),
+        Refused("booster", "only gbtree; dart drops trees by weights that nobody else may see", "", ("gbtree",)),
+        Refused("scale_pos_weight", "rows of one class are not weighed by one number", "use sample_weight", (1,)),
+        Refused("num_parallel_tree", "forests inside a boosting round are not supported", "", (1,)),
+        Refused("colsample_bylevel", _COLUMNS, "", (1,)),
+        Refused("colsample_bynode", _COLUMNS, "", (1,)),
+        Refused("tree_method", "there is one method, equal-frequency bins, as 'hist' on the same bins", "", ("hist",)),
+        Refused("sampling_method", "rows are drawn uniformly", "subsample is their share", ("uniform",)),
+        Refused("feature_weights", "columns are drawn uniformly, by each owner among its own"),
+        Refused("max_cat_to_onehot", _ONE_HOT),
+        Refused("max_cat_threshold", _ONE_HOT),
+        Refused("enable_categorical", "columns of text or of pandas' category type are always categories",
+            "leave it out", (True,)),
+        Refused("missing", "NaN, None and pd.NA are missing, nothing else", "replace other marks in the table",
+            (math.nan,)),
+        Refused("device", _CPU, "leave it out", ("cpu",)),
+        Refused("gpu_id", _CPU, "leave it out"),
+        Refused("multi_strategy", "several classes grow one tree each", "", ("one_output_per_tree",)),
+        Refused("importance_type", "it is no parameter here", "ask feature_importance(kind) for weight, cover or gain"),
+    )
+}
+"""XGBoost's parameters that are not supported."""
+# fmt: on

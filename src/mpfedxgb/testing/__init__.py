@@ -1,0 +1,1 @@
+"""Tools to try a federation with: samples, all roles on one machine, and the comparison with `xgboost`."""

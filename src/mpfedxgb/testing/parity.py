@@ -1,0 +1,187 @@
+"""Comparison with the `xgboost` package on the same bins: whether the trees are the same, and if not, where and why."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.api.models import to_booster
+from mpfedxgb.boosting.join import Joined, join
+from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.xgboost_json import feature_names
+from mpfedxgb.data.table import is_text
+from mpfedxgb.testing.comparison import Comparison, Edges, has_older_rules
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parity:
+    """How a federated model compares with `xgboost` on the same bins and parameters.
+
+    `difference` names the first place where the trees part, or is empty. `ties` names nodes where they part because
+    XGBoost's two best scores are a float32 tie, or each model's split is the better one by its own rounding of g and h,
+    or the better split has a side of just min_child_weight, which a sum may miss, or scores are beyond float32; trees
+    for which g or h is beyond float32; and nodes at which an installed XGBoost before 3.4 goes by its own rules
+    (comparison.py). From there on nothing is compared. Leaf differences are relative, and count beyond what rounding
+    alone explains (rounding.py): each leaf is held to its own model's g and h. `rounded_leaves` are those that differ
+    by more than 1e-5 for that reason, and `margin_resolution` is what rounding makes of the margin where that is most.
+    """
+
+    trees: int
+    compared_trees: int
+    difference: str
+    ties: list[str]
+    max_leaf_difference: float
+    rounded_leaves: int
+    max_margin_difference: float
+    largest_margin: float
+    margin_resolution: float
+    booster: Any
+    edges: Edges
+    columns: list[str]
+
+    @property
+    def same_trees(self) -> bool:
+        """Whether nothing but float32 ties sets the trees apart."""
+        return not self.difference
+
+    def predict(self, X: pd.DataFrame, **options: Any) -> npt.NDArray[Any]:
+        """Return xgboost's predictions for raw rows; options as Booster.predict takes them."""
+        return np.asarray(self.booster.predict(_matrix(_binned(X, self.columns, self.edges)), **options))
+
+
+def compare_with_xgboost(
+    model: FedXGBClassifier | FedXGBRegressor, X: pd.DataFrame, y: Any, sample_weight: Any = None
+) -> Parity:
+    """Train `xgboost` (hist) on the columns binned by the model's own cuts, a bin each, and compare tree by tree.
+
+    X holds the columns of all participants under the names the joined model uses, y and sample_weight are those passed
+    to `fit`.
+    """
+    import xgboost
+
+    joined = join(model.partial_models_)
+    columns = feature_names(joined)
+    X = _with_categories(X, columns, joined)
+    edges = {
+        column: model.cut_points_[joined.participants[owner - 1]][f.name]
+        for column, (owner, f) in zip(columns, joined.features, strict=True)
+        if f.categories is None
+    }
+    labels = np.searchsorted(model.classes_, y) if isinstance(model, FedXGBClassifier) else np.asarray(y)
+    weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+    binned = _binned(X, columns, edges)
+    data = _matrix(binned)
+    data.set_label(labels)
+    if weight is not None:
+        data.set_weight(weight)
+    loss = joined.params.loss.with_function(model.objective if callable(model.objective) else None)
+    y64 = labels.astype(np.float64)
+
+    seen: list[Floats] = []  # the margins of a custom objective, round by round
+
+    def gradients(margins: Any, _: Any) -> Any:
+        seen.append(margins.astype(np.float64)[None])
+        parts = loss.gradients(y64, margins.astype(np.float64)[None])
+        return [part[0] if weight is None else part[0] * weight for part in parts]  # xgboost leaves weights to it
+
+    rounds = len(joined.trees) // joined.params.trees_per_round
+    booster = xgboost.train(_parameters(model, joined), data, rounds, obj=gradients if loss.is_custom else None)
+    ours = to_booster(replace(joined, best_iteration=None))  # with the rounds that early stopping gave up, as theirs
+    raw = _matrix_of_codes(X[columns])
+    comparison = Comparison(joined, columns, edges, binned, y64, weight, loss, has_older_rules(xgboost.__version__))
+    comparison.run(json.loads(booster.save_raw("json").decode()), lambda t: _margins_before(booster, data, seen, t))
+    margins = booster.predict(data, output_margin=True)
+    return Parity(
+        trees=len(joined.trees),
+        compared_trees=comparison.compared,
+        difference=comparison.difference,
+        ties=comparison.ties,
+        max_leaf_difference=comparison.leaf_difference,
+        rounded_leaves=comparison.rounded_leaves,
+        max_margin_difference=float(np.abs(margins - ours.predict(raw, output_margin=True)).max()),
+        largest_margin=float(np.abs(margins).max()),
+        margin_resolution=float(comparison.apart.max()),
+        booster=booster,
+        edges=edges,
+        columns=columns,
+    )
+
+
+def xgboost_parameters(params: TrainParams) -> dict[str, Any]:
+    """Return the parameters with which `xgboost` grows the same trees on the numbers of the bins."""
+    return {
+        "objective": params.objective,
+        "tree_method": "hist",
+        "max_bin": max(256, params.max_bin),
+        "max_depth": params.max_depth,
+        "eta": params.learning_rate,
+        "lambda": params.reg_lambda,
+        "gamma": params.gamma,
+        "min_child_weight": params.min_child_weight,
+        "max_cat_to_onehot": 100_000,
+        "nthread": 1,
+    }
+
+
+def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> dict[str, Any]:
+    params = joined.params
+    out = xgboost_parameters(params)
+    if params.loss.is_custom:  # xgboost gets g and h, and takes its margins as they are
+        out |= {"objective": params.loss.exported_as, "base_score": 0.0}
+    if model.base_score is not None:
+        out["base_score"] = model.base_score
+    return out | params.loss.xgboost_parameters(params.num_class)
+
+
+def _with_categories(X: pd.DataFrame, columns: list[str], joined: Joined) -> pd.DataFrame:
+    """Return X with texts as categories, in the order of the model's codes."""
+    kinds = {
+        column: pd.CategoricalDtype(list(f.categories))
+        for column, (_, f) in zip(columns, joined.features, strict=True)
+        if f.categories is not None and is_text(X[column])
+    }
+    return X.astype(kinds)
+
+
+def _binned(X: pd.DataFrame, columns: list[str], edges: Edges) -> pd.DataFrame:
+    """Return the columns with numbers replaced by the numbers of their bins."""
+    frame = {}
+    for column in columns:
+        frame[column] = X[column]
+        if column in edges:
+            numbers = X[column].to_numpy(np.float32, na_value=np.nan)
+            codes = np.searchsorted(edges[column], numbers, side="left").astype(np.float32)
+            frame[column] = pd.Series(np.where(np.isnan(numbers), np.float32(np.nan), codes), index=X.index)
+    return pd.DataFrame(frame)
+
+
+def _matrix(frame: pd.DataFrame) -> Any:
+    import xgboost
+
+    return xgboost.DMatrix(frame, enable_categorical=True)
+
+
+def _matrix_of_codes(frame: pd.DataFrame) -> Any:
+    """Return rows with categories as codes, which are those of our model; not every xgboost can match all words."""
+    import xgboost
+
+    kinds = ["c" if isinstance(dtype, pd.CategoricalDtype) else "float" for dtype in frame.dtypes]
+    table = frame.copy(deep=False)
+    for name in (name for name, kind in zip(frame.columns, kinds, strict=True) if kind == "c"):
+        table[name] = frame[name].cat.codes.where(frame[name].notna())
+    return xgboost.DMatrix(table, feature_types=kinds, enable_categorical=True)
+
+
+def _margins_before(booster: Any, data: Any, seen: list[Floats], round_: int) -> tuple[Floats, bool]:
+    """Return xgboost's margins before a round, not the first, and whether they are known to the last bit."""
+    if seen:
+        return seen[round_], True
+    margins = booster.predict(data, output_margin=True, iteration_range=(0, round_))
+    return np.asarray(margins, np.float64).reshape(data.num_row(), -1).T, False

@@ -1,0 +1,188 @@
+"""What rounding makes of one training in two ways: integers in the federation, float32 in `xgboost`.
+
+Each model is held to its own numbers: g and h at the margins that it has reached itself. The federation rounds them
+once, by the largest of the round, to integers that can be computed again, and is exact from there on. XGBoost keeps
+margins, labels, g and h in float32, and what it takes from 1 it knows to float32's epsilon: first-order bounds, row by
+row. So what sets the two apart is computed, not allowed for. Sealed trainings have integers of their own, at one scale
+for all rounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.boosting import scales, xgboost_rules
+from mpfedxgb.boosting.objective import Floats, Objective, unchanged
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.sealed.gradients import encode_labels, plain_gradients, sealed_rules
+from mpfedxgb.ring.ring import encode_fixed
+from mpfedxgb.tree.leaf import WEIGHT_BITS
+
+FLOAT32 = 2.0**-23
+"""Float32's epsilon."""
+
+_STEP = 2.0**-21
+"""The coarsest step of g and h that docs/parameters.md promises, as a share of the round's largest or of lambda."""
+
+_DOUBLE = 2.0**-50
+"""More than the relative error of some double additions."""
+
+_SMALLEST_FLOAT32 = float(np.finfo(np.float32).tiny)
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+_SMALLEST = 1e-30
+_HUGE = 1e100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """G and H of some rows, and how far they may be off."""
+
+    G: float
+    H: float
+    off_g: float
+    off_h: float
+
+    def score(self, reg_lambda: float) -> tuple[float, float, float]:
+        """Return G^2 / (H + lambda), and the least and the most that it may be."""
+        denominator = self.H + reg_lambda
+        least = max(abs(self.G) - self.off_g, 0.0) ** 2 / max(denominator + self.off_h, _SMALLEST)
+        most = (abs(self.G) + self.off_g) ** 2 / max(denominator - self.off_h, _SMALLEST)
+        return self.G**2 / max(denominator, _SMALLEST), least, most
+
+    def leaf(self, params: TrainParams) -> tuple[float, float]:
+        """Return the weight of a leaf of these rows, and how far it may be off."""
+        if self.H + params.reg_lambda == 0:
+            return 0.0, 0.0
+        weight = -params.learning_rate * self.G / max(self.H + params.reg_lambda, _SMALLEST)
+        denominator = max(self.H + params.reg_lambda - self.off_h, _SMALLEST)
+        error = (params.learning_rate * self.off_g + abs(weight) * self.off_h) / denominator
+        return weight, min(error, _HUGE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundedGradients:
+    """g and h of all trees of a round as one model has them, weights included, and bounds on their errors.
+
+    Arrays are (trees, rows). Scores have this reg_lambda and gamma. XGBoost takes the sums of one side from those of
+    both, in double precision, so that a hessian may be lost beside the others of its tree; `lost_h` bounds that. The
+    federation's leaf weights come in steps of `leaf_step`.
+    """
+
+    g: Floats
+    h: Floats
+    error_g: Floats
+    error_h: Floats
+    reg_lambda: float
+    gamma: float
+    lost_h: Floats
+    fit_float32: bool = True
+    leaf_step: float = 2.0**-WEIGHT_BITS
+
+    def sums(self, tree: int, rows: npt.NDArray[np.bool_]) -> Sums:
+        """Return the sums of one tree's g and h over rows."""
+        G, H, off_g, off_h = (float(part[tree, rows].sum()) for part in (self.g, self.h, self.error_g, self.error_h))
+        return Sums(G, H, off_g, off_h + float(self.lost_h[tree]))
+
+
+def integer_gradients(
+    params: TrainParams, loss: Objective, y: Floats, weight: Floats | None, margins: Floats
+) -> RoundedGradients:
+    """Return g and h as the federation has them at margins (trees, rows): the integers of the round, exactly."""
+    g, h = (part * (1.0 if weight is None else weight) for part in loss.gradients(y, margins))
+    g = xgboost_rules.gradients_that_count(g, h)
+    reg_lambda, gamma = params.reg_lambda, max(params.gamma, scales.SMALLEST_GAMMA)
+    off_g, off_h = _DOUBLE * np.abs(g), np.zeros_like(h)
+    if params.is_paper:  # one scale for all rounds, and leaf weights that are only near the exact ones
+        off_g, off_h = FLOAT32 * np.abs(g), FLOAT32 * h
+    else:
+        rows = len(y)
+        scale = scales.choose_scale(params, scales.plan(params, rows), g, h, rows)
+        exact_g, exact_h = g, h
+        g = np.ldexp(encode_fixed(g, scale.f_g).astype(np.float64), -scale.f_g)
+        h = np.ldexp(scales.round_hessians(params, h, scale.f_h).astype(np.float64), -scale.f_h)
+        assert np.abs(g - exact_g).max() <= _STEP / 2 * np.abs(exact_g).max(), "g is coarser than promised"
+        largest = max(exact_h.max(), params.reg_lambda)
+        assert np.abs(h - exact_h).max() <= _STEP * largest, "h is coarser than promised"
+        reg_lambda, gamma = _lambda_and_gamma(scale)
+    return RoundedGradients(g, h, off_g, off_h, reg_lambda, gamma, lost_h=np.zeros(len(h)))
+
+
+def _lambda_and_gamma(scale: scales.Scale) -> tuple[float, float]:
+    """Return lambda~ and gamma~ of a round's integers as the numbers that they stand for."""
+    return float(np.ldexp(float(scale.lam), -scale.f_h)), float(np.ldexp(float(scale.gam), scale.f_h - 2 * scale.f_g))
+
+
+def integer_gradients_of_sealed(
+    params: TrainParams, y: Floats, weight: Floats | None, base: float, sums: npt.NDArray[np.int64], trees: int
+) -> RoundedGradients:
+    """Return g and h of one tree as a sealed federation has them, where so many trees add up to sums (1, rows).
+
+    Sums are those of a joined model, in units of 2^-32. Where a training's are finer, each tree has been rounded once.
+    """
+    rows = len(y)
+    plan = scales.plan(params, rows)
+    rules = sealed_rules(params, plan, rows)
+    labels = encode_labels(params, plan, rules, y, weight, base, rows)
+    margins = labels.start + np.rint(np.ldexp(sums[0].astype(np.float64), labels.places - WEIGHT_BITS))
+    scale = labels.scale
+    g, h = plain_gradients(rules, margins.astype(np.int64), labels.y, labels.weights)
+    w = np.ones(rows) if weight is None else weight
+    off_g = w * (trees * 2.0 ** -(WEIGHT_BITS + 1) if labels.places > WEIGHT_BITS else 0.0)
+    return RoundedGradients(
+        np.ldexp(g.astype(np.float64), -scale.f_g)[None],
+        np.ldexp(h.astype(np.float64), -scale.f_h)[None],
+        off_g[None],
+        np.zeros((1, rows)),
+        *_lambda_and_gamma(scale),
+        lost_h=np.zeros(1),
+        leaf_step=2.0 ** -min(WEIGHT_BITS, labels.places),
+    )
+
+
+def float32_gradients(
+    params: TrainParams, loss: Objective, y: Floats, weight: Floats | None, margins: Floats, error: Floats
+) -> RoundedGradients:
+    """Return g and h as XGBoost has them at margins (trees, rows) that may be off by `error`, and how near that is."""
+    g, h = loss.gradients(y, margins)
+    w = np.ones(len(y)) if weight is None else weight
+    # One's own loss is computed in double precision there too; the labels of others are float32, classes exactly so.
+    label = np.zeros(len(y)) if loss.is_custom or loss.has_classes else FLOAT32 * np.abs(y)
+    is_of_residuals = loss.transform is unchanged
+    squares = 0.0  # XGBoost's Huber loss squares residuals on the way to g and h
+    if is_of_residuals and not loss.is_custom:
+        squares = float(np.square(margins - y).max())
+    if not loss.is_custom:  # differences of margins, from each other or from labels, are float32
+        error = error + FLOAT32 * np.abs(margins) + label * is_of_residuals
+    moved_g, moved_h = (w * moved for moved in _moved(loss, y, margins, error, g, h))
+    g, h = xgboost_rules.gradients_that_count(g * w, h * w), h * w
+    # 1 - p is known to the epsilon of 1 for rows whose class it is; p (1 - p) to that of p for all. Of several classes
+    # p takes a sum and a division besides, twice as much, and h is 2 p (1 - p).
+    steps = min(2, len(margins))
+    from_one = w * (g < 0) if loss.has_classes else np.zeros_like(g)
+    probability = np.abs(g) + from_one if loss.has_classes else np.zeros_like(g)
+    float_g, float_h = 2 * np.abs(g) + steps * from_one, 2 * h + steps**2 * probability
+    error_g = moved_g + w * label * (not is_of_residuals) + FLOAT32 * float_g + _SMALLEST_FLOAT32
+    error_h = moved_h + FLOAT32 * float_h + _SMALLEST_FLOAT32 * (h > 0)
+    error_g, error_h = (np.nan_to_num(e, nan=_HUGE, posinf=_HUGE) for e in (error_g, error_h))
+    return RoundedGradients(
+        g,
+        h,
+        error_g,
+        error_h,
+        params.reg_lambda,
+        max(params.gamma, scales.SMALLEST_GAMMA),
+        lost_h=_DOUBLE * h.sum(axis=1),
+        fit_float32=bool(max(np.abs(g).max(), h.max(), squares) < _LARGEST_FLOAT32),
+    )
+
+
+def _moved(loss: Objective, y: Floats, margins: Floats, error: Floats, g: Floats, h: Floats) -> tuple[Floats, Floats]:
+    """Return how far g and h move with the margins."""
+    if len(margins) > 1:  # of several classes, one may move up and the others down
+        most = error.max(axis=0)
+        return h * most, 2 * h * most
+    ways = [loss.gradients(y, margins + sign * error) for sign in (-1, 1)]
+    return np.max([np.abs(way[0] - g) for way in ways], axis=0), np.max([np.abs(way[1] - h) for way in ways], axis=0)

@@ -1,0 +1,266 @@
+"""Write what follows from declarations between marks in their files (`make generate`); `--check` only compares."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from mpfedxgb.party.entries import Entry, Run
+from mpfedxgb.schema.kinds import REQUIRED, Kind
+from mpfedxgb.schema.settings import ALL, TABLES, Table
+from mpfedxgb.schema.training import PARAMETERS, REFUSED, SHARED, Parameter
+
+ROOT = Path(__file__).parents[1]
+
+END = {".py": "# end of generated\n", ".md": "<!-- end of generated -->\n"}
+_WIDTH = 120
+
+
+class Generated(NamedTuple):
+    """A part of a file, and what writes it: the line before it, the lines, and the line after it."""
+
+    path: str
+    name: str
+    lines: Callable[[], Iterator[str]]
+    begin: str = ""
+    end: str = ""
+
+    def put_into(self, text: str) -> str:
+        """Return a file's text with this part as it has to be."""
+        suffix = Path(self.path).suffix
+        mark = {".py": f"# generated: {self.name}\n", ".md": f"<!-- generated: {self.name} -->\n"}[suffix]
+        head, begin, rest = text.partition(self.begin or mark)
+        _, end, tail = rest.partition(self.end or END[suffix])
+        if not begin or not end:
+            raise ValueError(f"{self.path} has no place for {self.name!r}; it begins with {self.begin or mark!r}")
+        return "".join([head, begin, *(f"{line}\n" for line in self.lines()), end, tail])
+
+
+def shared_fields() -> Iterator[str]:
+    """Yield the fields of TrainParams."""
+    for p in SHARED.values():
+        default = p.default if p.shared_default is None else p.shared_default
+        yield f"    {p.name}: {'str' if p.name == 'objective' else p.kind.python} = {_python(default)}"
+
+
+def section_fields(table: Table) -> Iterator[str]:
+    """Yield the fields of a table's class."""
+    yield from (f"    {key.name}: {key.python}" for key in table.keys)
+
+
+def signature() -> Iterator[str]:
+    """Yield the parameters of the estimators' constructor."""
+    for p in _of_estimators():
+        why = "  # noqa: A002 # what the settings file of a federation calls it" if p.name == "id" else ""
+        yield f"        {p.name}: {p.python} = {_python(p.default)},{why}"
+
+
+def attributes() -> Iterator[str]:
+    """Yield what the constructor does."""
+    yield from (f"        self.{p.name} = {p.name}" for p in _of_estimators())
+
+
+def docstring() -> Iterator[str]:
+    """Yield the parameters in the estimators' docstring."""
+    for p in _of_estimators():
+        kind = p.accepts or (_values(p.kind, '"') if p.kind.choices else p.python.removesuffix(" | None"))
+        yield f"    {p.name} : {kind}{' or None' if p.default is None else f', default {_python(p.default)}'}"
+        text, indent = f"{_sentence(p.help)} {p.more}".rstrip(), " " * 8
+        yield from textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+
+
+def options() -> Iterator[str]:
+    """Yield the options of `mpfedxgb simulate` that are parameters."""
+    for option, p in _options():
+        kind = "str" if p.kind.name in ("anything", "choice") else p.python
+        known = f" One of {', '.join(p.kind.choices)}." if p.kind.choices and p.kind.choices[0] not in p.help else ""
+        more = f", autocompletion=lambda: {list(p.kind.choices)}" if p.kind.choices else ""
+        lines = textwrap.wrap(_sentence(p.help).replace("`", "") + known, 85, drop_whitespace=False)
+        text = " ".join(map(_python, lines))  # adjacent literals, which ruff joins if they fit into a line
+        yield f"    {option}: Annotated[{kind}, typer.Option(help={text}{more})] = {_python(p.default)},"
+
+
+def arguments() -> Iterator[str]:
+    """Yield what `mpfedxgb simulate` passes on to an estimator."""
+    yield from (f"        {p.name}={option}," for option, p in _options())
+
+
+def page_of_parameters(*, of_xgboost: bool) -> Iterator[str]:
+    """Yield a table of docs/parameters.md."""
+    last = "difference from XGBoost, and why" if of_xgboost else "notes"
+    notes = _notes("docs/parameters.md", last)
+    yield f"| parameter | values | default | meaning | {last} |"
+    yield "|---|---|---|---|---|"
+    for p in _of_estimators():
+        if p.xgboost == of_xgboost:
+            values = p.accepts or _values(p.kind, "`") or p.python.removesuffix(" | None")
+            note = notes.get(("", f"`{p.name}`"), "")
+            yield _row(f"`{p.name}`", values, f"`{_python(p.default)}`", _meaning(p), note)
+
+
+def page_of_shared() -> Iterator[str]:
+    """Yield the table of what [training] has beside the estimators' parameters."""
+    yield "| key of `[training]` | values | default | meaning |"
+    yield "|---|---|---|---|"
+    for p in SHARED.values():
+        if not p.estimator:
+            yield _row(f"`{p.name}`", _values(p.kind, "`"), f"`{_python(p.default)}`", _meaning(p))
+
+
+def page_of_refused() -> Iterator[str]:
+    """Yield the table of XGBoost's parameters that are refused."""
+    yield "| parameter | why | instead | changes nothing |"
+    yield "|---|---|---|---|"
+    for refused in REFUSED.values():
+        harmless = ", ".join(f"`{_python(value)}`" for value in refused.harmless)
+        yield _row(f"`{refused.name}`", refused.why, refused.instead, harmless)
+
+
+def page_of_settings() -> Iterator[str]:
+    """Yield the table of docs/deployment.md."""
+    yield "| key | who | values | default | meaning | notes |"
+    yield "|---|---|---|---|---|---|"
+    notes = _notes("docs/deployment.md", "notes")
+    words = {"coordinator": "the coordinator", "active": "the active participant", "peer": "each", "role": "NAME"}
+    for table in TABLES.values():
+        title = "" if "{who}" in table.title else table.title.replace("\n", " ").format(**words)
+        head, title = f"**`[{table.name}]`**", f"**{title.removesuffix('.')}**" if title else ""
+        yield _row(head, _who(table.who), "", "", title, notes.get((head, head), ""))
+        for key in table.keys if table.name != "training" else ():
+            default = {REQUIRED: "needed", None: "", (): "`[]`"}.get(key.default if key.kind.name != "table" else None)
+            shown = f"`{_toml(key.default).format(**words)}`" if default is None else default
+            who = _who(key.who if key.who != ALL else table.who) + (", the same" if key.same else "")
+            note = notes.get((head, f"`{key.name}`"), "")
+            yield _row(f"`{key.name}`", who, _values(key.kind, "`"), shown, key.help.format(**words), note)
+        if table.name == "training":
+            yield _row("", "all, the same", "", "", "the [parameters](parameters.md), with XGBoost's names", "")
+
+
+def page_of_ledger(run: Run) -> Iterator[str]:
+    """Yield the table of docs/what-each-party-sees.md for a kind of run: who gets each value, and what it is."""
+    yield f"| name on the ledger | {' | '.join(run.columns)} | what it is |"
+    yield f"|{'---|' * (len(run.columns) + 2)}"
+    for entry in Entry:
+        for line in entry.lines:
+            if line.run is run:
+                yield _row(f"`{entry}`", *(", ".join(to) or "-" for to in line.to), line.what)
+
+
+def _of_estimators() -> list[Parameter]:
+    return [p for p in PARAMETERS if p.estimator]
+
+
+def _options() -> list[tuple[str, Parameter]]:
+    return [(p.option or p.name, p) for p in PARAMETERS if p.offered]
+
+
+def _who(kinds: frozenset[str]) -> str:
+    words = {"auxiliary": "auxiliaries"}
+    if kinds == ALL:
+        return "all"
+    return "participants" if len(kinds) == 2 else words.get(*kinds, *kinds)
+
+
+def _values(kind: Kind, quote: str) -> str:
+    if kind.choices:
+        *first, last = (f"{quote}{c}{quote}" for c in kind.choices)
+        return f"{', '.join(first)} or {last}"
+    words = {"flag": "true or false", "texts": "a list of texts", "names": "a list of names", "anything": ""}
+    text = words.get(kind.name, kind.bounds)
+    return re.sub(r" such as .*| in quotes|^an integer from ", "", text)
+
+
+def _meaning(parameter: Parameter) -> str:
+    return f"{parameter.help}. {parameter.more}" if parameter.more else parameter.help
+
+
+def _notes(path: str, column: str) -> dict[tuple[str, str], str]:
+    """Return what people wrote into the last column of a page's tables, by the bold row above and the first cell."""
+    notes: dict[tuple[str, str], str] = {}
+    title, is_in = "", False
+    for line in (ROOT / path).read_text().splitlines():
+        cells = re.split(r"(?<!\\) \| ", line.strip().removeprefix("| ").removesuffix(" |")) if line[:1] == "|" else []
+        is_in = bool(cells) and (is_in or cells[-1] == column)
+        if is_in:
+            title = cells[0] if cells[0].startswith("**") else title
+            notes[title, cells[0]] = cells[-1]
+    return notes
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _sentence(phrase: str) -> str:
+    return f"{phrase[0].upper()}{phrase[1:]}."
+
+
+def _python(value: object) -> str:
+    text = repr(value)
+    return '"' + text[1:-1].replace('"', '\\"') + '"' if isinstance(value, str) else text
+
+
+def _toml(value: object) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+
+
+SECTIONS = "src/mpfedxgb/federation/settings/sections.py"
+GENERATED = (
+    Generated("src/mpfedxgb/boosting/params.py", "shared", shared_fields),
+    Generated("src/mpfedxgb/api/base.py", "signature", signature),
+    Generated("src/mpfedxgb/api/base.py", "attributes", attributes),
+    Generated(
+        "src/mpfedxgb/api/estimators.py",
+        "docstring",
+        docstring,
+        "    Parameters\n    ----------\n",
+        "\n    Attributes\n",
+    ),
+    Generated("src/mpfedxgb/cli/simulate.py", "options", options),
+    Generated("src/mpfedxgb/cli/simulate.py", "arguments", arguments),
+    *(
+        Generated(SECTIONS, name, partial(section_fields, TABLES[name]))
+        for name in TABLES
+        if name not in ("federation", "training", "limits")
+    ),
+    Generated("docs/parameters.md", "of XGBoost", partial(page_of_parameters, of_xgboost=True)),
+    Generated("docs/parameters.md", "of the federation", partial(page_of_parameters, of_xgboost=False)),
+    Generated("docs/parameters.md", "of settings files", page_of_shared),
+    Generated("docs/parameters.md", "refused", page_of_refused),
+    Generated("docs/deployment.md", "settings", page_of_settings),
+    *(Generated("docs/what-each-party-sees.md", run, partial(page_of_ledger, run)) for run in Run),
+)
+"""All that is generated, part by part: a file, the part's name in its mark, and what yields its lines."""
+
+
+def generated() -> dict[Path, str]:
+    """Return every file that has generated parts, as it has to be."""
+    texts: dict[Path, str] = {}
+    for part in GENERATED:
+        path = ROOT / part.path
+        texts[path] = part.put_into(texts.get(path) or path.read_text())
+    return {path: _formatted(path, text) if path.suffix == ".py" else text for path, text in texts.items()}
+
+
+def _formatted(path: Path, text: str) -> str:
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(path), "-"]
+    return subprocess.run(command, input=text, text=True, capture_output=True, check=True, cwd=ROOT).stdout  # noqa: S603 # its own arguments
+
+
+def main() -> None:
+    """Write the files, or with --check end with 1 if one differs."""
+    stale = [path for path, text in generated().items() if path.read_text() != text]
+    if "--check" in sys.argv:
+        sys.exit(f"run make generate: {', '.join(map(str, stale))}" if stale else 0)
+    for path, text in generated().items():
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
