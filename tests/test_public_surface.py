@@ -74,10 +74,18 @@ def test_the_first_import_loads_nothing_else() -> None:
 
 
 def test_estimators_load_no_network_and_no_rival() -> None:
-    """A simulation needs neither grpc nor MPI, and neither xgboost nor matplotlib, which are not required at all."""
+    """A simulation needs no grpc, MPI or Dask, and neither xgboost nor matplotlib, which are not required at all."""
     loaded = loaded_after("from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join, plot_tree")
     assert {"mpfedxgb", "numpy", "sklearn"} <= loaded
-    assert not loaded & {"grpc", "mpi4py", "xgboost", "matplotlib", "phe"}
+    assert not loaded & {"grpc", "mpi4py", "distributed", "dask", "xgboost", "matplotlib", "phe"}
+
+
+@pytest.mark.parametrize("command", ["coordinator", "participant"])
+def test_a_role_loads_neither_scikit_learn_nor_dask(command: str) -> None:
+    """Every organisation starts a process for each session; Dask is imported by those whose settings name workers."""
+    loaded = loaded_after(f"from mpfedxgb.cli.main import make_app; make_app([{command!r}])")
+    assert {"mpfedxgb", "numpy", "numba"} <= loaded
+    assert not loaded & {"sklearn", "distributed", "dask", "xgboost", "matplotlib", "mpi4py"}
 
 
 def test_templates_are_loaded_by_the_first_report() -> None:

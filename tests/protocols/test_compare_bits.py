@@ -214,6 +214,22 @@ def test_the_largest_group() -> None:
 
 
 @pytest.mark.parametrize("ending", Ending)
+@pytest.mark.parametrize("bits", [6, 9, 40, 155])
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_sizes_are_known_before_the_levels_are_laid_out(bits: int, rounds: int, ending: Ending) -> None:
+    """Masks and products that the formulas count are those of the polynomials."""
+    signs = bit_signs(bits, rounds, ending=ending)
+    *upper, last = signs.levels
+
+    masks = [level.variables for level in upper] + [(last.variables - ending.gates) // ending.sides]
+    products = [level.dealt for level in upper]
+
+    assert np.diff(signs.mask_places).tolist() == masks
+    assert np.diff(signs.dealt_places).tolist() == products
+    assert signs.dealt(8)[1][1][0] == last.dealt
+
+
+@pytest.mark.parametrize("ending", Ending)
 @pytest.mark.parametrize("digits", [1, 2, 3])
 def test_what_the_last_group_makes_of_its_bits(ending: Ending, digits: int) -> None:
     """All values of "less" and "equal" of the digits of one number or two, and of the other bits, one by one."""

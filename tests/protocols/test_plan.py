@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpfedxgb.config import LINKS
+from mpfedxgb.config import LINKS, Link
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import Party
 from mpfedxgb.protocols import Fractions, Secret, Shares, Stage, plan, public_secret, stack, to_shares, winning_tags
-from mpfedxgb.protocols.plan import Layout, cost, winner_bits, winner_products
+from mpfedxgb.protocols.opening import HOP_SECONDS, in_pieces
+from mpfedxgb.protocols.plan import BYTE_SECONDS, ROUND_SECONDS, STEP_SECONDS, Layout, winner_bits, winner_products
 from mpfedxgb.ring import BIT, VECTOR, wide
 from support.evaluation import Operand, evaluate, integers
 
 BITS = 155
+WIDTHS = [40, 63, 64, 65, 129, 155, 192, 256]
 
 
 def played(
@@ -88,28 +90,59 @@ def test_products_for_winners_are_counted(size: int, valid: bool) -> None:
     assert winner_bits(size, valid).dealt == winner_products(size, valid)
 
 
-def test_a_plan_is_the_cheapest_of_all() -> None:
-    """No other stages are cheaper: all of them, tried one by one, for few candidates."""
+def straightforward(
+    nodes: int, candidates: int, participants: int, topology: str, link: Link, valid: bool, bits: int
+) -> tuple[float, tuple[Stage, ...]]:
+    """Return seconds and stages of the cheapest plan, every stage laid out and its openings routed one by one."""
+    ring, best = next(wide(limbs) for limbs in (2, 3, 4) if bits <= 64 * limbs), {1: (0.0, tuple[Stage, ...]())}
 
-    def seconds(stages: tuple[Stage, ...]) -> float:
-        total, left = 0.0, 12
-        for stage in stages:
-            groups, size = -(-left // stage.size), stage.size
-            layout = Layout(2 * groups, size, stage.rounds, wide(3), VECTOR, BITS, False, groups > 1)
-            total += cost(layout, 3, "star", LINKS["lan"]).seconds
-            left = groups
-        return total
+    def seconds(layout: Layout) -> float:
+        hops = cuts = 0
+        waited = 0.0
+        for opened in layout.opened_bytes():
+            others, is_cut = participants - 1, in_pieces(opened, participants, topology, link)
+            hops += 2 if topology == "star" or is_cut else 1
+            cuts += is_cut
+            waited += 2 * others * opened / (participants if is_cut else 1) / (1 if topology == "star" or is_cut else 2)
+        dealt = layout.dealt_bytes
+        carried = max(dealt, dealt / participants + waited)
+        own = ROUND_SECONDS * layout.openings + HOP_SECONDS * cuts + STEP_SECONDS + BYTE_SECONDS * dealt
+        return own + hops * link.latency / 1e3 + 8 * carried / (link.bandwidth * 1e6)
 
-    def ways(left: int) -> list[tuple[Stage, ...]]:
-        if left == 1:
-            return [()]
-        stages = [Stage(size, rounds) for size in range(2, min(left, 10) + 1) for rounds in (1, 2, 3)]
-        return [(stage, *rest) for stage in stages for rest in ways(-(-left // stage.size))]
+    def cheapest(field: int, valid: bool) -> tuple[float, tuple[Stage, ...]]:
+        found = []
+        for size in range(2, min(field, 10) + 1):
+            left = -(-field // size)
+            if left not in best:
+                best[left] = cheapest(left, valid=False)
+            for rounds in (2, 3) if valid else (1, 2, 3):
+                layout = Layout(nodes * left, size, rounds, ring, VECTOR, bits, valid, left > 1)
+                if layout.signs.rounds == rounds:
+                    rest, stages = best[left]
+                    found.append((seconds(layout) + rest, (Stage(size, rounds), *stages)))
+        return min(found, key=lambda way: way[0])
 
-    planned = plan(2, 12, BITS, 3, "star", LINKS["lan"])
+    return cheapest(candidates, valid)
 
-    assert min(seconds(way) for way in ways(12)) == pytest.approx(planned.seconds)
-    assert seconds(planned.stages) == pytest.approx(planned.seconds)
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_plan_is_the_one_found_straightforwardly(seed: int) -> None:
+    """The same stages for the same seconds as if every stage were laid out, for any sizes, links and topologies."""
+    rng = np.random.default_rng(seed)
+    nodes, candidates, bits = (
+        int(rng.integers(1, 20)),
+        int(rng.integers(2, 4 ** rng.integers(1, 6))),
+        rng.choice(WIDTHS),
+    )
+    participants, topology = int(rng.integers(2, 7)), str(rng.choice(["star", "mesh"]))
+    link = Link(float(rng.choice([0, 0.3, 20.0])), float(rng.choice([50, 1000, 40000])))
+    valid = bool(rng.integers(2))
+
+    planned = plan(nodes, candidates, bits, participants, topology, link, valid)
+
+    seconds, stages = straightforward(nodes, candidates, participants, topology, link, valid, bits)
+    assert planned.seconds == pytest.approx(seconds, rel=1e-12)
+    assert planned.stages == stages
 
 
 def test_rounds_are_saved_where_they_are_dear_and_bytes_elsewhere() -> None:

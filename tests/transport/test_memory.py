@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from contracts.communicator_contract import CommunicatorContract
 from contracts.transport_contract import LONG, SHORT, Link, TransportContract
+from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import FederationError, PeerTimeoutError
-from mpfedxgb.transport import MemoryHub, Transport
+from mpfedxgb.party.communicator import Communicator
+from mpfedxgb.party.meter import Meter
+from mpfedxgb.party.roster import Roster
+from mpfedxgb.transport import Kind, MemoryHub, Transport, encode
+from mpfedxgb.transport.frame import copied
 
 
 def connect(links: Sequence[Link], capacity: int) -> dict[int, Transport]:
@@ -57,6 +63,44 @@ def test_the_tap_sees_every_block() -> None:
     with pytest.raises(FederationError):
         hub.end(0).send(2, b"d", LONG)
     assert seen == [(0, 1, b"a"), (1, 2, b"b"), (1, 0, b"c")]
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_what_was_sent_is_the_receivers_own(is_watched: bool) -> None:
+    """The sender's later changes are not seen, and no receiver changes another's; watched or not, sizes agree."""
+    seen: list[bytes] = []
+    hub = MemoryHub([(0, 1), (1, 2)], 1 << 20, (lambda *what: seen.append(what[2])) if is_watched else None)
+    roster, settings = Roster.numbered(2), SessionSettings()
+    zero, one, two = (Communicator(hub.end(role), roster, role, settings, Meter()) for role in roster.roles)
+    table = np.arange(12, dtype=np.uint64).reshape(3, 4)
+    sent = [table[:, ::2], np.zeros((0, 5), np.int64)]
+
+    one.send([0, 2], sent)
+    table[:] = 0
+
+    length = len(encode(Kind.DATA, 1, bytes(16), 0, one.label, sent))
+    for receiver in (zero, two):
+        first, second = receiver.receive(1)
+        assert first.tolist() == [[0, 2], [4, 6], [8, 10]]
+        assert (second.dtype, second.shape) == (np.dtype(np.int64), (0, 5))
+        assert not first.flags.writeable
+        assert receiver.meter.now.bytes_received == first.nbytes
+    assert list(one.meter.now.wire_sent.values()) == [length] * 2
+    assert [len(block) for block in seen] == [length] * 2 * is_watched
+
+
+def test_a_frame_is_read_as_bytes_too() -> None:
+    """Who asks for a block gets the bytes of the frame that was handed over, and its length counts for the capacity."""
+    hub = MemoryHub([(0, 1)], capacity=200)
+    frame = copied(Kind.DATA, 0, bytes(16), 3, "step", [np.arange(5, dtype=np.uint8)])
+
+    hub.end(0).send(1, frame, SHORT)
+    with pytest.raises(PeerTimeoutError):
+        hub.end(0).send(1, bytes(201 - frame.wire_bytes), SHORT)
+
+    block = hub.end(1).receive(0, LONG)
+    assert len(block) == frame.wire_bytes
+    assert block == encode(Kind.DATA, 0, bytes(16), 3, "step", [np.arange(5, dtype=np.uint8)])
 
 
 def test_errors_name_the_roles() -> None:

@@ -27,7 +27,19 @@ from mpfedxgb.errors import (
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.ring.prg import digest
-from mpfedxgb.transport.frame import MAX_HEADER_BYTES, SESSION_BYTES, Frame, Kind, decode, encode, short_label
+from mpfedxgb.transport.frame import (
+    MAX_HEADER_BYTES,
+    SESSION_BYTES,
+    Frame,
+    Kind,
+    check_length,
+    copied,
+    decode,
+    encode,
+    frame_bytes,
+    short_label,
+)
+from mpfedxgb.transport.memory import MemoryTransport
 from mpfedxgb.transport.transport import Transport
 
 Array = npt.NDArray[Any]
@@ -79,6 +91,8 @@ class Communicator:
             settings,
             meter,
         )
+        # In one process frames are handed over as they are, but where somebody watches their bytes.
+        self._memory = transport if isinstance(transport, MemoryTransport) and transport.takes_frames else None
         self.step = 0
         self.label = _START
         self._session = _hello(settings)
@@ -103,12 +117,14 @@ class Communicator:
 
     def send(self, peers: Iterable[int], arrays: Sequence[Array], kind: Kind = Kind.DATA) -> None:
         """Send the same arrays to each peer."""
-        block = encode(kind, self.role, self._session, self.step, self.label, arrays)
+        length = frame_bytes(self.label, [(array.shape, array.nbytes) for array in arrays])
+        make = copied if self._memory is not None and length <= self.settings.max_frame_bytes else encode
+        message = make(kind, self.role, self._session, self.step, self.label, arrays)
         payload = sum(array.nbytes for array in arrays)
         for peer in peers:
-            for frame in self._cut(block):
-                self._deliver(peer, frame)
-            self.count_sent(peer, kind, payload, len(block))
+            for block in [message] if isinstance(message, Frame) else self._cut(message):
+                self._deliver(peer, block)
+            self.count_sent(peer, kind, payload, length)
 
     def count_sent(self, peer: int, kind: Kind, payload: int, wire: int) -> None:
         """Count a message to a peer."""
@@ -169,9 +185,13 @@ class Communicator:
             part = np.frombuffer(block, np.uint8, min(room, len(block) - place), place)
             yield encode(Kind.PART, self.role, self._session, self.step, self.label, [whole, part])
 
-    def _deliver(self, peer: int, block: bytes) -> None:
+    def _deliver(self, peer: int, block: bytes | Frame) -> None:
         try:
-            self.transport.send(peer, block, self._wait_for(peer))
+            if isinstance(block, Frame):
+                assert self._memory is not None
+                self._memory.send(peer, block, self._wait_for(peer))
+            else:
+                self.transport.send(peer, block, self._wait_for(peer))
         except PeerTimeoutError:
             raise PeerTimeoutError(self._silence(peer, "took no message")) from None
         except PeerFinishedError:
@@ -208,12 +228,11 @@ class Communicator:
     def _next(self, peer: int, expected: int = 0) -> Frame:
         """Return the next message of a peer that is no abort; before a session begins, it may be of another one."""
         while True:
-            block = self._arrival(peer)
-            frame = self._decode(peer, block)
+            frame = self._checked(peer, self._arrival(peer))
             if frame.kind is Kind.PART:
                 block = self._whole(peer, frame, expected)
                 frame = decode(block, len(block))
-            self.count_received(peer, frame.kind, frame.payload_bytes, len(block))
+            self.count_received(peer, frame.kind, frame.payload_bytes, frame.wire_bytes)
             if frame.kind is not Kind.WAIT or self._begun:
                 return frame
             self._note_wait(peer, frame)
@@ -246,10 +265,10 @@ class Communicator:
                 raise FrameError(f"{self.roster.name(peer)} sent parts that do not make up a message")
             if length == whole:
                 return b"".join(parts)
-            frame = self._decode(peer, self._arrival(peer))
+            frame = self._checked(peer, self._arrival(peer))
 
-    def _arrival(self, peer: int) -> bytes:
-        """Return the next block of a peer; until the session begins, say now and then for whom this role waits.
+    def _arrival(self, peer: int) -> Frame:
+        """Return the next frame of a peer; until the session begins, say now and then for whom this role waits.
 
         Until then there is one end for all that this role waits for: no message moves it.
         """
@@ -257,12 +276,12 @@ class Communicator:
         try:
             while not self._begun and end - time.monotonic() > SAY_EVERY:
                 try:
-                    return self.transport.receive(peer, SAY_EVERY)
+                    return self._received(peer, SAY_EVERY)
                 except PeerTimeoutError:
                     self._say_for_whom(peer)
             if not self._begun and time.monotonic() >= end:  # what a peer sends without a pause is not read for ever
                 raise PeerTimeoutError
-            return self.transport.receive(peer, max(0.0, end - time.monotonic()))
+            return self._received(peer, max(0.0, end - time.monotonic()))
         except PeerTimeoutError:
             raise PeerTimeoutError(self._silence(peer, "sent nothing")) from None
         except PeerFinishedError:
@@ -271,9 +290,19 @@ class Communicator:
                 f"({self.label})"
             ) from None
 
-    def _decode(self, peer: int, block: bytes) -> Frame:
+    def _received(self, peer: int, timeout: float) -> Frame:
+        """Return the next frame of a peer, decoded if it came as bytes."""
+        most = self.settings.max_frame_bytes
+        if self._memory is None:
+            return decode(self.transport.receive(peer, timeout), most)
+        block = self._memory.take(peer, timeout)
+        if isinstance(block, bytes):
+            return decode(block, most)
+        check_length(block.wire_bytes, most)
+        return block
+
+    def _checked(self, peer: int, frame: Frame) -> Frame:
         """Return a frame; raise what an abort says."""
-        frame = decode(block, self.settings.max_frame_bytes)
         if frame.kind is Kind.ABORT:
             self._check_ours(peer, frame)
             raise self._failure(peer, frame)
@@ -298,7 +327,7 @@ class Communicator:
         """Return why a peer that takes nothing any more has stopped: its abort, if it sent one."""
         try:
             while True:
-                frame = decode(self.transport.receive(peer, 0), self.settings.max_frame_bytes)
+                frame = self._received(peer, 0)
                 if frame.kind is Kind.ABORT:
                     self._check_ours(peer, frame)
                     return self._failure(peer, frame)
@@ -380,7 +409,7 @@ class Communicator:
         try:
             while True:
                 left = max(0.0, end - time.monotonic())
-                frame = decode(self.transport.receive(role, left), self.settings.max_frame_bytes)
+                frame = self._received(role, left)
                 if frame.kind is Kind.ABORT:
                     self._check_ours(role, frame)
                     origin, reason, kind = self._texts(frame)

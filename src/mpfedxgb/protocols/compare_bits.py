@@ -23,7 +23,7 @@ variable after the other, leaves the shares of the product of bits over S.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -95,26 +95,35 @@ def polynomials(variables: int, outputs: Sequence[Terms]) -> Polynomials:
     Rows are the constant, the variables, and the products of two or more masks that the program needs.
     """
     needed = {term for terms in outputs for term in terms}
-    lines = []
+    waiting: list[list[int]] = [[] for _ in range(variables + 1)]  # sets by the next variable that is taken out, plus 1
+    for s in needed:
+        waiting[s.bit_length()].append(s)
+    steps: list[tuple[list[int], list[int], int]] = []
     for v in reversed(range(variables)):  # from the last line back: what a row needs, has to be there
-        with_v = sorted(s for s in needed if s >> v & 1)
-        lines.append([(s, s ^ (1 << v), v) for s in with_v])
-        needed.update(s ^ (1 << v) for s in with_v)
-    products = sorted((s for s in needed if s.bit_count() > 1), key=lambda s: (s.bit_count(), s))
+        bit = 1 << v
+        with_v = sorted(waiting[v + 1])
+        without = [s ^ bit for s in with_v]
+        found = [s for s in without if s not in needed]
+        needed.update(found)
+        for s in chain(with_v, found):
+            waiting[(s & (bit - 1)).bit_length()].append(s)
+        steps.append((with_v, without, v))
+    products = [s for s in sorted(sorted(needed), key=int.bit_count) if s.bit_count() > 1]
     rows = {0: 0} | {1 << v: 1 + v for v in range(variables)}
     rows |= {s: 1 + variables + k for k, s in enumerate(products)}
     highest = [s.bit_length() - 1 for s in products]
+    lines = ((rows[s], rows[t], v) for some, rest, v in reversed(steps) for s, t in zip(some, rest, strict=True))
     return Polynomials(
         variables,
         len(outputs),
-        _table([(rows[s ^ (1 << v)], v) for s, v in zip(products, highest, strict=True)], 2),
-        _table([(rows[s], rows[t], v) for of_one in reversed(lines) for s, t, v in of_one], 3),
-        _table([(o, rows[term]) for o, terms in enumerate(outputs) for term in terms], 2),
+        _table(((rows[s ^ (1 << v)], v) for s, v in zip(products, highest, strict=True)), 2),
+        _table(lines, 3),
+        _table(((o, rows[term]) for o, terms in enumerate(outputs) for term in terms), 2),
     )
 
 
-def _table(lines: Sequence[tuple[int, ...]], width: int) -> I64:
-    return np.array(lines, np.int64).reshape(-1, width)
+def _table(lines: Iterable[tuple[int, ...]], width: int) -> I64:
+    return np.fromiter(chain.from_iterable(lines), np.int64).reshape(-1, width)
 
 
 DIGIT = 4
@@ -125,7 +134,10 @@ MOST_IN_A_GROUP = 10
 
 
 class Ending(Enum):
-    """What the last group makes of the answer l = [x < 0] (see `_last`): number of numbers, and of other bits."""
+    """What the last group makes of the answer l = [x < 0] (see `_last`).
+
+    Its values are how many numbers are compared (`sides`), and of how many other bits, opened before (`gates`).
+    """
 
     SIGN = (1, 0)
     """l itself."""
@@ -139,15 +151,9 @@ class Ending(Enum):
     NEITHER_AND = (2, 1)
     """The same, times another bit."""
 
-    @property
-    def sides(self) -> int:
-        """Numbers that are compared."""
-        return int(self.value[0])
-
-    @property
-    def gates(self) -> int:
-        """Other bits, opened before."""
-        return int(self.value[1])
+    def __init__(self, sides: int, gates: int) -> None:
+        self.sides = sides
+        self.gates = gates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -235,6 +241,10 @@ def _regrouped(arrays: Sequence[RingArray], groups: Sequence[Sequence[Spec]]) ->
     return [list(islice(rest, len(group))) for group in groups]
 
 
+Grouping = tuple[tuple[int, ...], ...]
+"""Per round, how many digits each group has, from the top."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class BitSigns:
     """The signs of numbers of so many bits, as a part of a larger step: sizes, and local parts.
@@ -246,7 +256,7 @@ class BitSigns:
     bits: int
     digit: int
     ending: Ending
-    levels: tuple[Polynomials, ...]
+    grouping: Grouping
     tables: int
     opens: str = "bits"
     clip: Clip | None = None
@@ -254,19 +264,22 @@ class BitSigns:
     @property
     def rounds(self) -> int:
         """Rounds that it takes."""
-        return len(self.levels)
+        return len(self.grouping)
+
+    @property
+    def levels(self) -> tuple[Polynomials, ...]:
+        """What each round makes of its groups. Sizes are known without them, so that plans need not lay them out."""
+        return (*map(_level, self.grouping[:-1]), *(_last(digits, self.ending) for (digits,) in self.grouping[-1:]))
 
     @property
     def mask_places(self) -> list[int]:
         """Where each level's masks begin; the last level's are those of one number."""
-        counts = [level.variables for level in self.levels[:-1]]
-        counts += [(level.variables - self.ending.gates) // self.ending.sides for level in self.levels[-1:]]
-        return list(accumulate(counts, initial=0))
+        return list(accumulate((2 * sum(level) - 1 for level in self.grouping), initial=0))
 
     @property
     def dealt_places(self) -> list[int]:
         """Where each level's products begin, but for the last."""
-        return list(accumulate((level.dealt for level in self.levels[:-1]), initial=self.tables + 1))
+        return list(accumulate(map(_products_of_level, self.grouping[:-1]), initial=self.tables + 1))
 
     def fresh(self, count: int) -> list[Spec]:
         """Return what is drawn for so many answers."""
@@ -281,7 +294,10 @@ class BitSigns:
         """Return what is dealt for so many answers."""
         octets = octets_of(count)
         specs = [(PACKED, (self.dealt_places[-1], self.ending.sides * octets))]
-        return [*specs, *((PACKED, (level.dealt, octets)) for level in self.levels[-1:])]
+        return [
+            *specs,
+            *((PACKED, (_products_at_last(digits, self.ending), octets)) for (digits,) in self.grouping[-1:]),
+        ]
 
     def deal(self, mask: RingArray, fresh: Sequence[RingArray], gates: U8 | None = None) -> list[RingArray]:
         """Return what the coordinator deals, from the masks of the numbers (sides, count), and of the other bits."""
@@ -363,35 +379,35 @@ def bit_signs(bits: int, rounds: int, digit: int = DIGIT, ending: Ending = Endin
             f"numbers of {bits} bits are not compared in {rounds} rounds, with {MOST_IN_A_GROUP} digits to a group; "
             "give more rounds"
         )
-    levels = tuple(_level(level) for level in sizes[:-1]) + tuple(_last(level[0], ending) for level in sizes[-1:])
     tables = sum(1 << min(digit, bits - 1 - low) for low in range(0, bits - 1, digit))
-    return BitSigns(bits, digit, ending, levels, tables)
+    return BitSigns(bits, digit, ending, sizes, tables)
 
 
-Grouping = tuple[tuple[int, ...], ...]
-"""Per round, how many digits each group has, from the top."""
+def grouping(digits: int, rounds: int, ending: Ending = Ending.SIGN) -> Grouping | None:
+    """Return the groups for which least is dealt; None where so few rounds are not enough."""
+    found = _cheapest(digits, rounds, ending)
+    return None if found is None else found[1]
 
 
 @lru_cache(maxsize=4096)
-def grouping(digits: int, rounds: int, ending: Ending = Ending.SIGN) -> Grouping | None:
-    """Return the groups for which least is dealt; None where so few rounds are not enough."""
+def _cheapest(digits: int, rounds: int, ending: Ending) -> tuple[float, Grouping] | None:
+    """Return what is dealt for the cheapest groups, about, and these."""
     if digits == 1 and ending is Ending.SIGN:
-        return ()
-    if rounds == 0 or digits > MOST_IN_A_GROUP**rounds:
+        return 0.0, ()
+    if rounds == 0:
         return None
     best: tuple[float, Grouping] | None = None
-    for groups in range(1, digits + 1):
-        size, larger = divmod(digits, groups)
-        level = (size,) * (groups - larger) + (size + 1,) * larger
-        if max(level) > MOST_IN_A_GROUP or (groups == digits > 1):
-            continue
-        rest = grouping(groups, rounds - 1, ending) if groups > 1 else ()
+    if digits <= MOST_IN_A_GROUP:
+        best = _cost_of_last(digits, ending), ((digits,),)
+    for groups in range(max(2, -(-digits // MOST_IN_A_GROUP)), min(digits - 1, MOST_IN_A_GROUP ** (rounds - 1)) + 1):
+        rest = _cheapest(groups, rounds - 1, ending)
         if rest is not None:
-            whole = (level, *rest)
-            cost = sum(_products_of_level(each) for each in whole[:-1]) + _products_at_last(whole[-1][0], ending)
+            size, larger = divmod(digits, groups)
+            level = (size,) * (groups - larger) + (size + 1,) * larger
+            cost = _products_of_level(level) + rest[0]
             if best is None or cost < best[0]:
-                best = cost, whole
-    return None if best is None else best[1]
+                best = cost, (level, *rest[1])
+    return best
 
 
 def _products_of_level(level: tuple[int, ...]) -> int:
@@ -400,10 +416,20 @@ def _products_of_level(level: tuple[int, ...]) -> int:
     return sum(2 * ((1 << g) - 1 - g) for g in upper) + (1 << last) - 1 - last + (1 << (last - 1)) - last
 
 
-def _products_at_last(digits: int, ending: Ending) -> float:
+def _cost_of_last(digits: int, ending: Ending) -> float:
     """Return about how many products are dealt for the last group, for each number that is compared."""
-    subsets: int = 2 ** (digits - 1) + 2**digits - 1  # sets of masks whose product the answer needs
-    return float(subsets**ending.sides * 2**ending.gates / ending.sides)
+    return _sets_of_last(digits, ending) / ending.sides
+
+
+def _products_at_last(digits: int, ending: Ending) -> int:
+    """Return the products dealt for the last group: of sets of masks, but for the empty one and single masks."""
+    return _sets_of_last(digits, ending) - 1 - ((2 * digits - 1) * ending.sides + ending.gates)
+
+
+def _sets_of_last(digits: int, ending: Ending) -> int:
+    """Return how many sets of masks have a product that the answer needs."""
+    of_one: int = 2 ** (digits - 1) + 2**digits - 1
+    return int(of_one**ending.sides * 2**ending.gates)
 
 
 def _less(digits: range) -> list[int]:
@@ -415,6 +441,7 @@ def _less(digits: range) -> list[int]:
     return terms
 
 
+@lru_cache(maxsize=256)
 def _level(sizes: tuple[int, ...]) -> Polynomials:
     """Return "less" and "equal" of groups of digits."""
     outputs, first, digits = [], 0, sum(sizes)
@@ -427,6 +454,7 @@ def _level(sizes: tuple[int, ...]) -> Polynomials:
     return polynomials(2 * digits - 1, outputs)
 
 
+@lru_cache(maxsize=256)
 def _last(digits: int, ending: Ending) -> Polynomials:
     """Return what the last group comes to: the answer l, or what is made of it.
 

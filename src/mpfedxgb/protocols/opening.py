@@ -8,7 +8,7 @@ The way of an opening is over P_1; from everyone to everyone; or in pieces, of w
 In a star an opening goes to P_1 and back. In a mesh a small one takes one hop. A large one is cut, as in the
 reduce-scatter and all-gather of Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
 MPICH" (IJHPCA 2005): one more hop, and nobody sends more than twice its size. Which one it is follows from public
-sizes, so all participants choose alike.
+sizes (`in_pieces`), so all participants choose alike.
 
 MUL and everything that is a sum of products take one opened element per result. A product of masked factors is prod
 (m_i - lam_i). Expanded over subsets of masks, the term of no mask is public, those of one mask are local, and only
@@ -27,6 +27,7 @@ from operator import mul
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from mpfedxgb.config import LINKS, TOPOLOGIES, Link
 from mpfedxgb.errors import UserError
@@ -34,9 +35,11 @@ from mpfedxgb.party.party import Party, Spec, wire_bytes
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.secret import Secret, Shares
 from mpfedxgb.ring.array import RingArray, concatenate
-from mpfedxgb.ring.kernels import U8
+from mpfedxgb.ring.kernels import I64, U8
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport.transport import STAR
+
+F64 = npt.NDArray[np.float64]
 
 HOP_SECONDS = 1.0e-4
 """What a further hop costs without any link: the Python of all roles in one process."""
@@ -45,33 +48,39 @@ _ALIGNED = 8
 """Elements of which pieces are made up, so that single bits fill their bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """How one opening goes: messages one after the other, and the bytes that a participant sends in all of them.
+def in_pieces(opened_bytes: Any, participants: int, topology: str = STAR, link: Link = LINKS["local"]) -> Any:
+    """Return whether an opening of so many bytes is cut: a truth value, or an array of them for an array of bytes.
 
-    `busiest` are those that the busiest participant has to wait for: what it sends, or receives at another time.
-    """
-
-    hops: int
-    in_pieces: bool
-    sent: float
-    busiest: float
-
-
-def route(opened_bytes: int, participants: int, topology: str = STAR, link: Link = LINKS["local"]) -> Route:
-    """Return the way of an opening of so many bytes.
-
-    In a mesh it is cut if the bytes that this saves take longer over the link than one more hop.
+    In a mesh it is, if the bytes that this saves take longer over the link than one more hop.
     """
     if topology not in TOPOLOGIES:
         raise UserError(f"topology={topology!r} is not known; it is one of {', '.join(TOPOLOGIES)}")
     others = participants - 1
+    saved = others * opened_bytes - 2 * others * opened_bytes / participants
+    return (topology != STAR) & (8 * saved / (link.bandwidth * 1e6) > link.latency / 1e3 + HOP_SECONDS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Routes:
+    """How openings go, as arrays: messages one after the other, and the bytes that a participant sends in all of them.
+
+    `busiest` are those that the busiest participant has to wait for: what it sends, or receives at another time.
+    """
+
+    hops: I64
+    in_pieces: npt.NDArray[np.bool_]
+    sent: F64
+    busiest: F64
+
+
+def routes(opened_bytes: I64, participants: int, topology: str, link: Link) -> Routes:
+    """Return the ways of openings of so many bytes each."""
+    others, cuts = participants - 1, in_pieces(opened_bytes, participants, topology, link)
     if topology == STAR:
-        return Route(2, False, opened_bytes, 2 * others * opened_bytes)
-    whole, cut = others * opened_bytes, 2 * others * opened_bytes / participants
-    if 8 * (whole - cut) / (link.bandwidth * 1e6) > link.latency / 1e3 + HOP_SECONDS:
-        return Route(2, True, cut, cut)
-    return Route(1, False, whole, whole)
+        sent = opened_bytes.astype(np.float64)
+        return Routes(np.full_like(opened_bytes, 2), cuts, sent, 2 * others * sent)
+    sent = np.where(cuts, 2 * others * opened_bytes / participants, others * opened_bytes)
+    return Routes(1 + cuts, cuts, sent, sent)
 
 
 def cut(part: RingArray, count: int, keeps_last_axis: bool) -> list[RingArray]:
@@ -194,12 +203,12 @@ def open_shares(
     if party.is_dealer:
         return [RingArray.hidden(part.ring, part.shape) for part in parts]
     specs = [(part.ring, part.shape) for part in parts]
-    way = route(wire_bytes(specs), party.roster.size, party.topology, party.link)
-    party.count(rounds=1, hops=way.hops)
+    is_cut = in_pieces(wire_bytes(specs), party.roster.size, party.topology, party.link)
+    party.count(rounds=1, hops=2 if party.topology == STAR or is_cut else 1)
     clips = [None] * len(parts) if clips is None else clips
     if party.topology == STAR:
         return _over_the_active(party, parts, clips)
-    return _in_pieces(party, parts, clips) if way.in_pieces else _to_everyone(party, parts, clips)
+    return _in_pieces(party, parts, clips) if is_cut else _to_everyone(party, parts, clips)
 
 
 def _over_the_active(party: Party, parts: Sequence[RingArray], clips: Sequence[Clip | None]) -> list[RingArray]:

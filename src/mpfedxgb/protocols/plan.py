@@ -10,20 +10,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
-from typing import Protocol
+from itertools import chain, combinations, product, repeat
+from math import prod
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from mpfedxgb.config import LINKS, Link
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.party import Spec, wire_bytes
 from mpfedxgb.protocols.compare import ByteSigns
 from mpfedxgb.protocols.compare_bits import BitSigns, Ending, Polynomials, bit_signs, polynomials
-from mpfedxgb.protocols.opening import HOP_SECONDS, Opening, route
+from mpfedxgb.protocols.opening import HOP_SECONDS, Opening, routes
+from mpfedxgb.ring.kernels import I64
 from mpfedxgb.ring.planes import octets_of
 from mpfedxgb.ring.ring import PACKED, VECTOR, Ring, wide
 
 MOST_IN_A_GROUP = 10
 """Candidates that meet at a time; what is dealt for the winners of a group doubles with every one."""
+
+F64 = npt.NDArray[np.float64]
 
 Named = list[tuple[str, Spec]]
 """Specs by name; a name may stand for several, in order."""
@@ -159,6 +166,24 @@ class Layout:
         """Return the bytes of each opening, in order."""
         return [wire_bytes(specs) for _, specs, _ in self.opened()]
 
+    def bytes_each(self) -> list[list[int]]:
+        """Return, of a layout of eight groups, the bytes of what is dealt and of each opening, by what they grow with.
+
+        Of each message those per group, and those per byte of a plane of all groups, of all pairs, and of all
+        candidates: with eight groups, such a plane has as many bytes as one group has bits.
+        """
+        columns = {self.size: 3, len(self.pairs): 2, 1: 1}
+        opened = [[("", spec) for spec in specs] for _, specs, _ in self.opened()]
+        each = []
+        for specs in [self.dealt(), *opened]:
+            message = [0] * 4
+            for name, (ring, shape) in specs:
+                is_plane = ring == PACKED and not (name == "signs" and self.rounds == 1)  # tables of bytes, by pairs
+                column, units = (columns[shape[-1]], shape[-1]) if is_plane else (0, 8)
+                message[column] += prod(shape) * ring.element_bytes // units
+            each.append(message)
+        return each
+
 
 def winner_products(size: int, valid: bool) -> int:
     """Return how many products of masks are dealt for the winner bits of a group (see `winner_bits`)."""
@@ -196,6 +221,9 @@ BYTE_SECONDS = 6.0e-9
 
 COMPARISONS = (1, 2, 3)
 """Rounds of a comparison: one on bytes, two or three on bits."""
+
+MOST_OPENINGS = 4 + max(COMPARISONS)
+"""Openings of a stage: differences, comparison, answers, winners, and what was selected."""
 
 
 class Sizes(Protocol):
@@ -251,43 +279,117 @@ def plan(
     hops x latency + rounds and steps themselves + bytes / bandwidth of the busiest role: a participant, with its turn
     of what is dealt, or the coordinator, who deals all of it.
     """
-    if candidates == 1:
-        return Plan(())
     ring = next((wide(limbs) for limbs in (2, 3, 4) if bits <= 64 * limbs), wide(4))
-    best: Plan | None = None
-    for size in range(2, min(candidates, MOST_IN_A_GROUP) + 1):
-        left = -(-candidates // size)
-        if left == -(-candidates // (size - 1)) and size > 2:
-            continue  # as many groups as with fewer to a group
-        rest = plan(nodes, left, bits, participants, topology, link)
-        for rounds in COMPARISONS[1 if valid else 0 :]:
-            layout = _layout(nodes * left, size, rounds, ring, bits, valid, left > 1)
-            if layout is None:
-                continue
-            whole = _added(cost(layout, participants, topology, link), rest, Stage(size, rounds))
-            if best is None or whole.seconds < best.seconds:
-                best = whole
-    assert best is not None
-    return best
+    ways, offers = _ways(candidates), dict[_Way, tuple[float, _Costs, tuple[int, int]]]()
+    for is_first, is_last in product((True, False), repeat=2):
+        some = [way for way in ways if (way.field == candidates, way.left == 1) == (is_first, is_last)]
+        if some:
+            sizes, lefts = np.array([(way.size, way.left) for way in some]).T
+            table = _table(ring, bits, valid and is_first, is_last)
+            costs = _costs(*table.bytes(sizes, nodes * lefts), 1, participants, topology, link)
+            seconds = np.where(costs.rounds, costs.seconds, np.inf)
+            places = enumerate(seconds.argmin(axis=1).tolist())
+            offers |= dict(zip(some, zip(seconds.min(axis=1).tolist(), repeat(costs), places), strict=False))
+    best = {1: Plan(())}
+    for way in ways:
+        (least, costs, place), rest = offers[way], best[way.left]
+        if way.field not in best or least + rest.seconds < best[way.field].seconds:
+            best[way.field] = _added(costs.plan(place), rest, Stage(way.size, COMPARISONS[place[1]]))
+    return best[candidates]
 
 
-def _layout(
-    groups: int, size: int, rounds: int, ring: Ring, bits: int, valid: bool, keeps_value: bool
-) -> Layout | None:
-    """Return a stage's layout; None where its comparison takes fewer rounds anyway, or more."""
-    layout = Layout(groups, size, rounds, ring, VECTOR, bits, valid, keeps_value)
-    return layout if layout.signs.rounds == rounds else None
+class _Way(NamedTuple):
+    """A stage in groups of `size` that leaves `left` of a field of candidates."""
+
+    field: int
+    size: int
+    left: int
+
+
+@lru_cache(maxsize=64)
+def _ways(candidates: int) -> list[_Way]:
+    """Return all stages that a tournament may come to, those of small fields first.
+
+    None in groups of which there are as many with one candidate fewer to a group.
+    """
+    found: dict[int, list[_Way]] = {}
+    fields = [candidates]
+    for field in fields:
+        if field in found:
+            continue
+        ways = [_Way(field, size, -(-field // size)) for size in range(2, min(field, MOST_IN_A_GROUP) + 1)]
+        found[field] = [way for way in ways if way.size == 2 or way.left < -(-field // (way.size - 1))]
+        fields += [way.left for way in found[field]]
+    return sorted(chain(*found.values()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """What stages send, by size of their groups (from 2 on) and rounds of their comparisons (`COMPARISONS`).
+
+    `each` are bytes of what is dealt and of each opening, (sizes, rounds, 1 + openings, 4): see `Layout.bytes_each`.
+    Without openings are comparisons that are not possible, or take fewer rounds anyway.
+    """
+
+    openings: I64
+    each: I64
+
+    def bytes(self, sizes: I64, groups: I64) -> tuple[I64, I64, I64]:
+        """Return bytes dealt (n, rounds), bytes opened (n, rounds, openings), and how many openings (n, rounds)."""
+        bits = groups * np.stack([np.ones_like(sizes), sizes * (sizes - 1) // 2, sizes])
+        units = np.concatenate([groups[None], -(-bits // 8)]).T
+        found = (self.each[sizes - 2] * units[:, None, None]).sum(axis=-1)
+        return found[..., 0], found[..., 1:], self.openings[sizes - 2]
+
+
+@lru_cache(maxsize=64)
+def _table(ring: Ring, bits: int, valid: bool, is_last: bool) -> _Table:
+    """Return what all stages send, for numbers of `bits` bits."""
+    sizes = range(2, MOST_IN_A_GROUP + 1)
+    openings = np.zeros((len(sizes), len(COMPARISONS)), np.int64)
+    each = np.zeros((*openings.shape, 1 + MOST_OPENINGS, 4), np.int64)
+    for place, (size, rounds) in zip(np.ndindex(openings.shape), product(sizes, COMPARISONS), strict=True):
+        layout = Layout(8, size, rounds, ring, VECTOR, bits, valid, not is_last)
+        if not (valid and rounds == 1) and layout.signs.rounds == rounds:
+            openings[place] = layout.openings
+            each[place][: 1 + layout.openings] = layout.bytes_each()
+    return _Table(openings, each)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Costs:
+    """What many stages cost, as arrays (see `Plan`)."""
+
+    seconds: F64
+    rounds: I64
+    hops: I64
+    dealt_bytes: I64
+    sent_bytes: F64
+
+    def plan(self, place: tuple[int, ...]) -> Plan:
+        """Return what one of them costs, without its name."""
+        columns = self.seconds, self.rounds, self.hops, self.dealt_bytes
+        seconds, rounds, hops, dealt = (column[place].item() for column in columns)
+        return Plan((), seconds, rounds, hops, dealt, round(self.sent_bytes[place].item()))
+
+
+def _costs(dealt: I64, opened: I64, openings: I64, steps: int, participants: int, topology: str, link: Link) -> _Costs:
+    """Return what stages cost that deal these bytes (...) in so many steps, and open those (..., openings)."""
+    ways = routes(opened, participants, topology, link)
+    hops, cuts = (ways.hops * (opened > 0)).sum(axis=-1), ways.in_pieces.sum(axis=-1)
+    carried = np.maximum(dealt, dealt / participants + ways.busiest.sum(axis=-1))
+    seconds = ROUND_SECONDS * openings + HOP_SECONDS * cuts + hops * link.latency / 1e3
+    seconds += STEP_SECONDS * steps + BYTE_SECONDS * dealt + 8 * carried / (link.bandwidth * 1e6)
+    return _Costs(seconds, openings, hops, dealt, ways.sent.sum(axis=-1))
 
 
 def cost(sizes: Sizes, participants: int, topology: str, link: Link) -> Plan:
     """Return what one stage costs, or anything else of known sizes, without its name."""
-    dealt = sizes.dealt_bytes
-    ways = [route(opened, participants, topology, link) for opened in sizes.opened_bytes()]
-    hops, cuts = sum(way.hops for way in ways), sum(way.in_pieces for way in ways)
-    carried = max(dealt, dealt / participants + sum(way.busiest for way in ways))
-    seconds = ROUND_SECONDS * len(ways) + HOP_SECONDS * cuts + hops * link.latency / 1e3
-    seconds += STEP_SECONDS * sizes.steps + BYTE_SECONDS * dealt + 8 * carried / (link.bandwidth * 1e6)
-    return Plan((), seconds, len(ways), hops, dealt, round(sum(way.sent for way in ways)))
+    opened = np.array(sizes.opened_bytes())
+    costs = _costs(
+        np.array(sizes.dealt_bytes), opened, np.array(len(opened)), sizes.steps, participants, topology, link
+    )
+    return costs.plan(())
 
 
 def _added(one: Plan, rest: Plan, stage: Stage) -> Plan:

@@ -77,7 +77,7 @@ def watch_steps(description: str) -> Iterator[StepBar | None]:
 def watch(verbosity: int, rounds: int, shows_forecast: bool = True) -> Iterator[Silent]:
     """Show a bar while a training runs, if `verbosity` is 1 or more; it goes to standard error.
 
-    Before it stands what the training will cost, if it `shows_forecast`.
+    Above it stands what the training will cost, if `shows_forecast`.
     """
     if verbosity < 1:
         yield Silent()

@@ -71,7 +71,8 @@ _KINDS = {int(kind): kind for kind in Kind}
 class Frame:
     """One decoded message.
 
-    `session` identifies session and attempt, `step` counts the sender's program, `label` says it in words.
+    `session` identifies session and attempt, `step` counts the sender's program, `label` says it in words. `wire_bytes`
+    is how long it is in bytes.
     """
 
     kind: Kind
@@ -80,6 +81,7 @@ class Frame:
     step: int
     label: str
     arrays: tuple[Array, ...] = field(repr=False)
+    wire_bytes: int
 
     @property
     def payload_bytes(self) -> int:
@@ -108,8 +110,7 @@ def short_label(label: str) -> str:
 
 def encode(kind: Kind, sender: int, session: bytes, step: int, label: str, arrays: Sequence[Array] = ()) -> bytes:
     """Return the bytes of a frame; the arrays are copied."""
-    if len(arrays) > MAX_ARRAYS or any(array.ndim > MAX_AXES for array in arrays):
-        raise FrameError(f"a frame carries at most {MAX_ARRAYS} arrays of at most {MAX_AXES} axes; split the batch")
+    _check_limits(arrays)
     name = short_label(label).encode()
     parts = [_FIXED.pack(MAGIC, VERSION, kind, sender, step, session, len(name), len(arrays)), name]
     for array in arrays:
@@ -117,6 +118,24 @@ def encode(kind: Kind, sender: int, session: bytes, step: int, label: str, array
         parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
     parts.extend(_bytes_of(array) for array in arrays)
     return b"".join(parts)
+
+
+def copied(kind: Kind, sender: int, session: bytes, step: int, label: str, arrays: Sequence[Array] = ()) -> Frame:
+    """Return the frame that `decode` would make of the bytes of `encode`, with copies of the arrays.
+
+    Several receivers may have the same frame: like views of received bytes, its arrays are read-only.
+    """
+    _check_limits(arrays)
+    own = tuple(np.array(array, _DTYPES[_CODES[array.dtype]], order="C") for array in arrays)
+    for array in own:
+        array.setflags(write=False)
+    length = frame_bytes(label, [(array.shape, array.nbytes) for array in own])
+    return Frame(kind, sender, session, step, short_label(label), own, length)
+
+
+def _check_limits(arrays: Sequence[Array]) -> None:
+    if len(arrays) > MAX_ARRAYS or any(array.ndim > MAX_AXES for array in arrays):
+        raise FrameError(f"a frame carries at most {MAX_ARRAYS} arrays of at most {MAX_AXES} axes; split the batch")
 
 
 def frame_bytes(label: str, arrays: Sequence[tuple[tuple[int, ...], int]]) -> int:
@@ -130,13 +149,18 @@ def _bytes_of(array: Array) -> bytes:
     return cast(bytes, np.ascontiguousarray(array).data.cast("B")) if array.size else b""
 
 
+def check_length(length: int, most: int) -> None:
+    """Refuse a frame that is longer than this side takes."""
+    if length > most:
+        raise FrameError(f"a frame of {length} bytes is larger than the {most} allowed")
+
+
 def decode(blob: bytes, max_bytes: int) -> Frame:
     """Return the frame in a block of bytes; its arrays are read-only views of the block.
 
     Raises FrameError, naming what is wrong, for anything that `encode` could not have written.
     """
-    if len(blob) > max_bytes:
-        raise FrameError(f"a frame of {len(blob)} bytes is larger than the {max_bytes} allowed")
+    check_length(len(blob), max_bytes)
     if len(blob) < _FIXED.size:
         raise FrameError(f"a frame of {len(blob)} bytes is shorter than its header")
     magic, version, kind, sender, step, session, label_bytes, count = _FIXED.unpack_from(blob)
@@ -166,7 +190,7 @@ def decode(blob: bytes, max_bytes: int) -> Frame:
         place = end
     if place != len(blob):
         raise FrameError(f"the frame has {len(blob) - place} bytes too many")
-    return Frame(_KINDS[kind], sender, session, step, label, tuple(arrays))
+    return Frame(_KINDS[kind], sender, session, step, label, tuple(arrays), len(blob))
 
 
 def _decode_shapes(blob: bytes, place: int, count: int) -> tuple[list[tuple[np.dtype[Any], tuple[int, ...]]], int]:

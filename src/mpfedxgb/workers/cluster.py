@@ -24,11 +24,6 @@ from urllib.parse import urlsplit
 from mpfedxgb.errors import NO_MEMORY, DataError, MpfedxgbError, SettingsError, WorkersError
 from mpfedxgb.workers import tasks
 
-try:
-    import distributed
-except ImportError:  # the extra is not installed
-    distributed = None
-
 _PAUSE = 0.5
 """Seconds between two looks at which workers are there, while calls run."""
 
@@ -71,7 +66,7 @@ class Cluster:
     @classmethod
     def over(cls, client: Any, deadline: float) -> Cluster:
         """Return the cluster of a `distributed.Client`, which stays open; refuses one that is not encrypted."""
-        _require_dask()
+        distributed = _distributed()
         if not isinstance(client, distributed.Client):
             raise SettingsError(f"client={client!r} is no distributed.Client; give one, or None for this process")
         if client.asynchronous:
@@ -85,7 +80,7 @@ class Cluster:
     @classmethod
     def connect(cls, scheduler: str, ca: Path, certificate: Path, key: Path, deadline: float) -> Cluster:
         """Return the cluster behind a scheduler, over TLS 1.3 in both directions."""
-        _require_dask()
+        distributed = _distributed()
         for path in (ca, certificate, key):
             if not path.is_file():
                 raise SettingsError(f"[workers]: there is no file {path}; give the files of the cluster's own TLS")
@@ -245,7 +240,7 @@ class Cluster:
         try:
             if future.status == "error":  # not by the task itself, which never raises
                 error = future.exception(timeout=self._deadline)
-                if isinstance(error, distributed.KilledWorker) or call.worker not in self.workers():
+                if isinstance(error, _distributed().KilledWorker) or call.worker not in self.workers():
                     return Lost(call.worker)
                 raise WorkersError(f"the worker {call.worker} cannot run {call.function.__name__}: {error}")
             done, result = self._sync(partial(self._client.gather, future, asynchronous=True))
@@ -263,7 +258,7 @@ class Cluster:
             raise self._gone()
         try:
             return self._client.sync(function, callback_timeout=self._deadline)
-        except (TimeoutError, distributed.TimeoutError):
+        except (TimeoutError, _distributed().TimeoutError):
             raise WorkersError(
                 f"the Dask cluster at {self._address} has not answered for {self._deadline:g} seconds; start this role "
                 "again to go on"
@@ -315,9 +310,13 @@ def _is_closed(address: str) -> bool:
     return parts.scheme in ("tls", "inproc") or (parts.scheme == "tcp" and parts.hostname in _LOOPBACK)
 
 
-def _require_dask() -> None:
-    if distributed is None:
-        raise SettingsError("workers need the distributed package; pip install 'mpfedxgb[dask]'")
+def _distributed() -> Any:
+    """Return the package, imported when a role has workers."""
+    try:
+        import distributed  # an extra, and as much to import as all else that a role computes with
+    except ImportError:
+        raise SettingsError("workers need the distributed package; pip install 'mpfedxgb[dask]'") from None
+    return distributed
 
 
 def _raise(worker: str, kind: str, text: str) -> None:
