@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from mpfedxgb.party.entries import Entry, Run
 from mpfedxgb.schema.kinds import REQUIRED, Kind
 from mpfedxgb.schema.settings import ALL, TABLES, Table
 from mpfedxgb.schema.training import PARAMETERS, REFUSED, SHARED, Parameter
@@ -142,6 +143,16 @@ def page_of_settings() -> Iterator[str]:
             yield _row("", "all, the same", "", "", "the [parameters](parameters.md), with XGBoost's names", "")
 
 
+def page_of_ledger(run: Run) -> Iterator[str]:
+    """Yield the table of docs/what-each-party-sees.md for a kind of run: who gets each value, and what it is."""
+    yield f"| name on the ledger | {' | '.join(run.columns)} | what it is |"
+    yield f"|{'---|' * (len(run.columns) + 2)}"
+    for entry in Entry:
+        for line in entry.lines:
+            if line.run is run:
+                yield _row(f"`{entry}`", *(", ".join(to) or "-" for to in line.to), line.what)
+
+
 def _of_estimators() -> list[Parameter]:
     return [p for p in PARAMETERS if p.estimator]
 
@@ -224,6 +235,7 @@ GENERATED = (
     Generated("docs/parameters.md", "of settings files", page_of_shared),
     Generated("docs/parameters.md", "refused", page_of_refused),
     Generated("docs/deployment.md", "settings", page_of_settings),
+    *(Generated("docs/what-each-party-sees.md", run, partial(page_of_ledger, run)) for run in Run),
 )
 """All that is generated, part by part: a file, the part's name in its mark, and what yields its lines."""
 

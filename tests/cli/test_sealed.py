@@ -11,10 +11,9 @@ import pytest
 
 from cli.test_help import GROUP
 from mpfedxgb.boosting.metrics import NO_METRIC
-from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
+from mpfedxgb.party.entries import Entry
 from support.commands import Shell
 
 SMALL = ("--label", "y", "--trees", 6, "--max-depth", 2, "--max-bin", 6, "--security", "sealed")
@@ -45,8 +44,8 @@ def test_simulate(shell: Shell, table: Path, tmp_path: Path) -> None:
     assert shell.run("simulate", table, *SMALL, "--out", out, "--holdout", 0.2, "--early-stopping-rounds", 1) == 0
     kept = json.loads((out / "run.json").read_text())
     names = {entry["name"] for entry in kept["ledger"]}
-    assert EVALUATION_MARGINS in names
-    assert LEAF_MEMBERSHIP not in names
+    assert Entry.EVALUATION_MARGINS in names
+    assert Entry.LEAF_MEMBERSHIP not in names
     judged = len(kept["metrics"]["validation_0"]["logloss"])
     assert f"best round: {kept['trees']} of {judged}; the model predicts" in shell.out
     assert NO_METRIC not in shell.out
