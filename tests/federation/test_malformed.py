@@ -36,6 +36,7 @@ from patience import patience, slowdown
 from support.by_hand import by_hand
 from support.commands import Shell
 from support.loopback import Loopback, loopback
+from support.names import unlisted
 from support.pki import Authority, unchecked
 from support.role_files import ROLES, Content, Raw, full, to_toml
 
@@ -286,13 +287,13 @@ def program(party: Party) -> list[int] | None:
     """Everything that roles say to each other: shares, products, public numbers, announcements, a reveal."""
     x = share(party, 1, VECTOR, (3,), RingArray.encode(VECTOR, [2, 2, 2]))
     y = share(party, 2, VECTOR, (3,), RingArray.encode(VECTOR, [3, 3, 3]))
-    party.tell_everyone("sizes", None if party.is_coordinator else [3])
-    party.broadcast("kind", [1])
+    party.tell_everyone(unlisted("sizes"), None if party.is_coordinator else [3])
+    party.broadcast(unlisted("kind"), [1])
     for _ in range(2):
         x = multiply(party, x, y)
-        party.announce("owners", [1, 2])
-    shown = reveal(party, x, ALL, "x")
-    party.tell_everyone("end", None if party.is_coordinator else [1])
+        party.announce(unlisted("owners"), [1, 2])
+    shown = reveal(party, x, ALL, unlisted("x"))
+    party.tell_everyone(unlisted("end"), None if party.is_coordinator else [1])
     return None if party.is_coordinator else shown.decode().tolist()
 
 

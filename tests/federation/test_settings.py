@@ -367,7 +367,7 @@ class TestMessages:
     def test_everything_wrong_is_in_one_error(self, tmp_path: Path) -> None:
         """Keys first, in the order of the tables, each with code, name and value; then what they say together."""
         content = full("bank")
-        content["network"] |= {"deadline": 0, "activ": "x:1", "active": "x:1"}
+        content["network"] |= {"deadline": 0, "peer": "x:1", "active": "x:1"}
         content["training"] |= {"max_depth": "deep", "eta": 0.1}
         del content["tls"]["ca"]
         content["scoring"] = {}
@@ -375,7 +375,7 @@ class TestMessages:
             RoleSettings.from_toml(write(tmp_path, content))
         assert [(fault.code, fault.parameter, fault.value) for fault in caught.value.faults] == [
             ("place", "scoring", None),
-            ("unknown", "network.activ", None),
+            ("unknown", "network.peer", None),
             ("place", "network.active", "x:1"),
             ("range", "network.deadline", 0),
             ("missing", "tls.ca", None),

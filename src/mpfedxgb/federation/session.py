@@ -37,7 +37,7 @@ from typing import Any, TypeVar
 
 from mpfedxgb.atomic import PRIVATE, lock_file, write_file
 from mpfedxgb.boosting.sampling import key_of_choices, private_key
-from mpfedxgb.costs.capacity import expect_sizes
+from mpfedxgb.costs.capacity import Capacity
 from mpfedxgb.errors import (
     CheckpointError,
     ExhaustedError,
@@ -54,8 +54,8 @@ from mpfedxgb.errors import (
 from mpfedxgb.federation.record import AttemptRecord
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party import InterimFrames
-from mpfedxgb.party.local import Outcome, Program, Stop, run_role
-from mpfedxgb.party.party import Party
+from mpfedxgb.party.local import Outcome, Program, run_role
+from mpfedxgb.party.observer import Observer, Observers, Stop
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.transport import transports
@@ -120,7 +120,7 @@ def open_transport(settings: RoleSettings, timeout: float, serves: bool = False,
     return transports.open_transport(settings.network.transport, connection)
 
 
-class Stopper:
+class Stopper(Observer):
     """Lets another thread end a session: the peers are told why, and nobody here waits for them any more."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Stopper:
         self._stop: Stop | None = None
         self._changing = threading.Lock()
 
-    def watch(self, stop: Stop) -> None:
+    def on_start(self, stop: Stop) -> None:
         """Note how an attempt is ended; raises the reason if it was stopped before it began."""
         with self._changing:
             self._stop = stop
@@ -150,12 +150,13 @@ def run_session(
     private: Sequence[Any],
     stopper: Stopper | None = None,
     training: dict[str, Any] | None = None,
+    observer: Observer | None = None,
 ) -> Outcome[T]:
     """Run a program as this role, program(party, *private), over its transport; return how it went.
 
     Where [network] reconnect is set and a peer is lost, waits for it (at most connect_timeout seconds at a time) and
     runs the program again in a new attempt. Raises what ended it for good, which may be another thread's `stopper`.
-    `training` is for `SessionFolder`.
+    `training` is for `SessionFolder`. The `observer` hears of every attempt.
     """
     folder = SessionFolder(settings, training)
     kernels.warm_up()
@@ -165,7 +166,7 @@ def run_session(
         transport = _open_in_time(settings, again)
         again = True
         _log.info("%s is connected with its peers (attempt %d)", settings.role.name, attempt)
-        outcome = _run(settings, program, private, transport, folder, attempt, stopper)
+        outcome = _run(settings, program, private, transport, folder, attempt, Observers(stopper, observer))
         if outcome.error is None:
             return outcome
         if stopper is not None and stopper.error is not None:
@@ -198,19 +199,12 @@ def _run(
     transport: Transport,
     folder: SessionFolder,
     attempt: int,
-    stopper: Stopper | None = None,
+    observer: Observer | None = None,
 ) -> Outcome[T]:
     """Run one attempt, with an entry in this role's record from its beginning to its end, whatever that is."""
-    record: AttemptRecord | None = None
-
-    def recorded(party: Party, *arguments: Any) -> T:
-        nonlocal record
-        record = AttemptRecord(settings, attempt, party)
-        expect_sizes(party, settings.training, settings.limits, settings.role.state, record.note)
-        return program(party, *arguments)
-
+    record = AttemptRecord(settings, attempt)
     outcome = run_role(
-        recorded,
+        program,
         private,
         transport,
         settings.roster,
@@ -218,14 +212,13 @@ def _run(
         settings.session_settings(attempt),
         private_key=folder.key,
         first_wait=settings.network.connect_timeout,  # a neighbour may wait for a role that is none of this one's
-        on_start=None if stopper is None else stopper.watch,
+        observer=Observers(record, Capacity(settings.limits, settings.role.state), observer),
     )
-    if record is not None:
-        try:
-            record.end(outcome.error)
-        except CheckpointError as error:
-            _log.error("%s", error)
-            outcome.error = outcome.error or error
+    try:
+        record.end(outcome.error)
+    except CheckpointError as error:
+        _log.error("%s", error)
+        outcome.error = outcome.error or error
     return outcome
 
 
