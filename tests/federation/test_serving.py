@@ -126,7 +126,8 @@ def own(served: Served) -> tuple[RoleSettings, PartialModel]:
 
 def records(places: Sequence[int]) -> list[dict[str, Any]]:
     """Return some of bank's rows."""
-    return [TO_SCORE["bank"].to_dict("records")[i] for i in places]
+    rows = [{str(name): value for name, value in row.items()} for row in TO_SCORE["bank"].to_dict("records")]
+    return [rows[i] for i in places]
 
 
 def by_simulation(served: Served) -> dict[str, list[float]]:
@@ -448,7 +449,7 @@ def asking(
         if any(counts.values()):
             raise RowsNotFoundError("some are not found", {name: n for name, n in counts.items() if n})
         scored.extend(places.tolist())
-        return places[None, :] + 0.5
+        return places[None, :].astype(np.float64) + 0.5
 
     return ask
 
