@@ -363,7 +363,7 @@ def _peers(settings: RoleSettings, identity: Identity | None, timeout: float) ->
         finding = _reach(name, address, timeout)
         if finding.level is Severity.OK and identity is not None:
             try:
-                probe(identity, str(address), name, timeout)
+                probe(identity, address, name, timeout)
             except FederationError as error:
                 finding = _problem("peers", error)
             else:

@@ -259,9 +259,7 @@ class Entry(StrEnum):
         "one salted digest of the whole list of row ids",
         Source.AUXILIARIES,
         _in(
-            Run.FEDERATION,
-            "for training and evaluation rows, one digest of each auxiliary's whole list of ids",
-            To.P_1,
+            Run.FEDERATION, "for training and evaluation rows, one digest of each auxiliary's whole list of ids", To.P_1
         ),
     )
     LABEL_COMMITMENT = (

@@ -80,12 +80,7 @@ class Authority:
         return cls(certificate, key)
 
     def issue(
-        self,
-        folder: Path,
-        role: str,
-        days: int = ROLE_DAYS,
-        passphrase: str | None = None,
-        overwrite: bool = False,
+        self, folder: Path, role: str, days: int = ROLE_DAYS, passphrase: str | None = None, overwrite: bool = False
     ) -> tuple[Path, Path]:
         """Write a new certificate and key for a role, and the authority's certificate, into a folder.
 

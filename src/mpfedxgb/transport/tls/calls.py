@@ -40,8 +40,8 @@ from mpfedxgb.transport.certificates import ExpiryWatch
 from mpfedxgb.transport.tls.identity import ALPN, OLD_ALPN, WHAT_TO_CHECK, Identity
 from mpfedxgb.transport.tls.rendezvous import LOOK, WIRE_VERSION, Refusal, Rendezvous, window_in
 from mpfedxgb.transport.tls.stream import PeerStream, Pieces, log
-from mpfedxgb.transport.transport import parse_address
-from mpfedxgb.transport.transports import ask_every
+from mpfedxgb.transport.transport import Address
+from mpfedxgb.transport.transports import ConnectionSettings, ask_every
 
 resource: Any
 try:
@@ -147,7 +147,9 @@ class Server:
     Raises UserError if the port cannot be had.
     """
 
-    def __init__(self, rendezvous: Rendezvous, listen: str, identity: Identity, max_block: int, silence: float) -> None:
+    def __init__(
+        self, rendezvous: Rendezvous, listen: Address, identity: Identity, max_block: int, silence: float
+    ) -> None:
         self._rendezvous, self._identity, self._max_block = rendezvous, identity, max_block
         self._silence, self._said = silence, set[tuple[str, str]]()
         self._callers: list[_Caller] = []  # the oldest first
@@ -289,9 +291,8 @@ def _most_callers() -> int:
     return _MOST_CALLERS if descriptors == resource.RLIM_INFINITY else max(1, min(_MOST_CALLERS, descriptors // 4))
 
 
-def _listening_on(listen: str) -> Generator[socket.socket, None, None]:
+def _listening_on(bound: Address) -> Generator[socket.socket, None, None]:
     """Yield sockets that listen, one for each address that a host name stands for."""
-    bound = parse_address(listen)
     try:
         found = socket.getaddrinfo(bound.host, bound.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, address in dict.fromkeys(found):
@@ -310,9 +311,9 @@ def _listening_on(listen: str) -> Generator[socket.socket, None, None]:
             yield one
     except OSError as error:
         if is_exhaustion(error):
-            raise ExhaustedError(f"cannot listen on {listen}: {error.strerror}") from None
+            raise ExhaustedError(f"cannot listen on {bound}: {error.strerror}") from None
         raise UserError(
-            f"cannot listen on {listen}: {error.strerror}; "
+            f"cannot listen on {bound}: {error.strerror}; "
             "is another role or program using the port, and is the address one of this machine's?"
         ) from None
 
@@ -342,16 +343,14 @@ class Client:
         self,
         rendezvous: Rendezvous,
         peer: int,
-        address: str,
+        settings: ConnectionSettings,
         identity: Identity,
-        max_block: int,
-        silence: float,
         end: float,
         watch: ExpiryWatch | None = None,
     ) -> None:
-        self._rendezvous, self._peer, self._address, self._identity = rendezvous, peer, address, identity
-        self._max_block, self._silence, self._end, self._watch = max_block, silence, end, watch
-        self._name = rendezvous.names[peer]
+        self._rendezvous, self._peer, self._settings, self._identity = rendezvous, peer, settings, identity
+        self._name, self._end, self._watch = rendezvous.names[peer], end, watch
+        silence = settings.silence
         # Until then "is connected already" may mean a dead connection of this role that nobody has noticed yet.
         self._noticed = time.monotonic() + ask_every(silence) + silence + _NOTICED
         self._thread = threading.Thread(target=self._run, name=f"dials-{self._name}", daemon=True)
@@ -381,9 +380,9 @@ class Client:
         """Call, and stay as long as there is a connection; return why there is none."""
         rendezvous, me = self._rendezvous, self._rendezvous.me
         self._identity = self._identity.renewed()
-        until = min(self._end, time.monotonic() + _HANDSHAKE)
+        until, address = min(self._end, time.monotonic() + _HANDSHAKE), self._settings.addresses[self._peer]
         try:
-            stream = dial(self._identity, self._address, self._name, until, self._introduce, rendezvous.over)
+            stream = dial(self._identity, address, self._name, until, self._introduce, rendezvous.over)
         except _Refused as refused:
             for_good = HandshakeError(f"{self._name} refused {me.name}: {refused}")
             if refused.kind == "lasting" or (refused.kind == "duplicate" and time.monotonic() >= self._noticed):
@@ -400,17 +399,17 @@ class Client:
         return stream.why_ended
 
     def _introduce(self, secured: ssl.SSLSocket) -> Steps[PeerStream]:
-        rendezvous = self._rendezvous
+        rendezvous, silence = self._rendezvous, self._settings.silence
         yield from write(secured, message(rendezvous.me.content()))
         answer = yield from read_message(secured)
         admitted = answer.get("admitted")
         window = window_in(admitted) if isinstance(admitted, dict) else None
         if window is None:
             raise _Refused(printable(str(answer.get("refused", "no reason was given"))[:500]), str(answer.get("kind")))
-        _prepare(secured, self._silence)
-        pieces = Pieces(self._name, min(rendezvous.me.window, window), self._max_block)
+        _prepare(secured, silence)
+        pieces = Pieces(self._name, min(rendezvous.me.window, window), self._settings.max_block)
         try:
-            return rendezvous.join(self._peer, lambda: PeerStream(secured, pieces, self._silence))
+            return rendezvous.join(self._peer, lambda: PeerStream(secured, pieces, silence))
         except Refusal:  # the rendezvous ended in between
             raise _OverError from None
 
@@ -427,7 +426,7 @@ class _Refused(Exception):  # noqa: N818 # an answer
         self.kind = kind
 
 
-def probe(identity: Identity, address: str, peer: str, timeout: float) -> None:
+def probe(identity: Identity, address: Address, peer: str, timeout: float) -> None:
     """Check that a peer answers at host:port and that both sides accept each other's certificates.
 
     Raises PeerTimeoutError where waiting may help (nobody listens) and HandshakeError where it will not (a certificate
@@ -443,7 +442,7 @@ def probe(identity: Identity, address: str, peer: str, timeout: float) -> None:
 
 def dial(
     identity: Identity,
-    address: str,
+    address: Address,
     peer: str,
     until: float,
     then: Callable[[ssl.SSLSocket], Steps[Result]],
@@ -453,12 +452,12 @@ def dial(
 
     Raises like `probe`; also if nobody waits for it any more.
     """
-    where, bound, timeout = f"{peer} at {address}", parse_address(address), max(0.0, until - time.monotonic())
+    where, timeout = f"{peer} at {address}", max(0.0, until - time.monotonic())
     said, opened = False, list[socket.socket]()  # the last one is the one in use
 
     def steps() -> Steps[Result]:
         nonlocal said
-        plain = yield from _connect(bound.host, bound.port, opened)
+        plain = yield from _connect(address, opened)
         secured = identity.secure_answer(plain, peer)
         opened.append(secured)
         yield from _steps(secured.do_handshake)
@@ -545,10 +544,10 @@ def _drive(steps: Steps[Result], opened: list[socket.socket], until: float, over
 _attempts = count()
 
 
-def _connect(host: str, port: int, opened: list[socket.socket]) -> Steps[socket.socket]:
+def _connect(where: Address, opened: list[socket.socket]) -> Steps[socket.socket]:
     """Return a socket that is connected to the first address that answers; each attempt begins with another one."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise OSError(str(error)) from None
     first = next(_attempts) % len(found)
