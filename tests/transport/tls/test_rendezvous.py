@@ -24,9 +24,9 @@ from mpfedxgb.errors import (
     UserError,
 )
 from mpfedxgb.transport.tls import rendezvous
-from mpfedxgb.transport.tls.calls import Server
 from mpfedxgb.transport.tls.identity import Identity
 from mpfedxgb.transport.tls.rendezvous import Introduction, Refusal, Rendezvous
+from mpfedxgb.transport.tls.server import Server
 from mpfedxgb.transport.tls.stream import PeerStream
 from mpfedxgb.transport.transport import Address, parse_address
 from support.by_hand import ByHand, by_hand

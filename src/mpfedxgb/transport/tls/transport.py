@@ -21,9 +21,10 @@ from functools import partial
 
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
 from mpfedxgb.transport.certificates import READ_EVERY, ExpiryWatch
-from mpfedxgb.transport.tls.calls import Client, Server
+from mpfedxgb.transport.tls.calls import Client
 from mpfedxgb.transport.tls.identity import Identity
 from mpfedxgb.transport.tls.rendezvous import LOOK, Introduction, Rendezvous, Waiting
+from mpfedxgb.transport.tls.server import Server
 from mpfedxgb.transport.tls.stream import PeerStream, log
 from mpfedxgb.transport.transport import neighbours
 from mpfedxgb.transport.transports import ConnectionSettings, InterimMessages
