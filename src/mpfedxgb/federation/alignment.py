@@ -1,12 +1,10 @@
-"""What an alignment leaves at a participant: a small file that says which of its rows all participants have.
-
-It holds a mark for every row, in the order of the ids, and a salted digest of all ids, by which a table that has
-changed since is noticed; no id. Values of other columns may change, and so may the order of the file.
-
-Who says what when participants find the rows that they have in common: agree on the terms, intersect, then keep.
+"""An alignment: participants agree on the terms, find the rows that they have in common, and keep which they are.
 
 The coordinator hears which kind of session it is. In a star of three or more participants it then passes the public
 keys of the auxiliaries' pads on; it hears no number of rows and no point that depends on an id.
+
+What stays at a participant is a file with a mark for every row, in the order of the ids, and a salted digest of all
+ids, by which a table that has changed since is noticed; no id. Other columns may change, and so may the rows' order.
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@
    the highest number of an attempt that anyone has reached, the smallest limit of a frame, and for what link its own
    settings say to plan - and passes this and all nonces on.
 
-After this the coordinator receives announcements only.
-
-How large the sizes may be that roles tell each other: looked at before anybody takes memory for them.
+After this the coordinator receives announcements only. Sizes that roles tell each other later are held against limits
+(`check_told`) before anybody takes memory for them.
 """
 
 from __future__ import annotations
