@@ -298,8 +298,8 @@ from mpfedxgb.transport.transport import parse_address
 from mpfedxgb.transport.transports import ConnectionSettings
 ca, certificate, key, here, there = sys.argv[1:]
 identity = Identity.load("bank", Path(ca), Path(certificate), Path(key))
-places, names = (parse_address(here), {0: parse_address(there)}), ("coordinator", "bank", "telecom")
-settings = ConnectionSettings(1, names, "test", *places, None, 60, 1 << 20, 1 << 20, 60)
+places, roles = (parse_address(here), {0: parse_address(there)}), ("coordinator", "bank", "telecom")
+settings = ConnectionSettings(1, roles, "test", *places, None, 60, 1 << 20, 1 << 20, 60)
 def wait():
     try:
         connect(settings, identity)
