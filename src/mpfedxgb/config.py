@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mpfedxgb.errors import SettingsError, raise_all
-from mpfedxgb.schema.kinds import integer, number
-from mpfedxgb.schema.training import BY_NAME, wrong_values
+from mpfedxgb.schema.training import BY_NAME, integer, number, wrong_values
 
 PROTOCOLS = (6,)
 """Versions of the program that this release can run; a new one for every change after which old and new roles could
