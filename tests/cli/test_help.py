@@ -25,8 +25,7 @@ HEAVY = {
     "sklearn",
     "scipy",
     "numba",
-    "grpc",
-    "google",
+    "ssl",
     "cryptography",
     "matplotlib",
     "xgboost",
@@ -80,7 +79,7 @@ def test_version_imports_nothing_heavy() -> None:
 
 def test_versions_that_are_not_there(shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without xgboost, and without compiled kernels, it says so; numba may keep them elsewhere."""
-    monkeypatch.setattr("mpfedxgb.cli.main.version_of", lambda name: "")
+    monkeypatch.setattr(sys.modules["mpfedxgb.cli.main"], "version_of", lambda name: "")
     monkeypatch.setattr("mpfedxgb.__file__", str(tmp_path / "__init__.py"))
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     assert shell.run("--version") == 0

@@ -15,18 +15,18 @@ import pytest
 
 from mpfedxgb.boosting import Labels, TrainData, secure_train
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import TUNING, SessionSettings, Tuning, link_of
 from mpfedxgb.costs.forecast import Forecast, assumed_owners, forecast
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
 from mpfedxgb.party.dry_run import DryRunParty
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.meter import Counts
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.tree.level import TableSizes
-from mpfedxgb.tree.nodes import TREE_SHAPE
 
 BASE = TrainParams(n_estimators=3, max_depth=2, max_bin=8, min_child_weight=0.0)
 
@@ -118,12 +118,16 @@ def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.i
     ]
     owners: list[npt.NDArray[np.int64]] = []
 
+    class Owners(Observer):
+        def on_reveal(self, name: str, value: Any) -> None:
+            if name == Entry.TREE_SHAPE:
+                owners.append(value)
+
     def program(party: Party, data: TrainData | None) -> Any:
-        if party.is_coordinator:
-            party.on_reveal = lambda name, value: owners.append(value) if name == TREE_SHAPE else None
         return secure_train(party, params, data)
 
-    run = run_locally(program, participants, private, settings_of(name))
+    observers = [Owners(), *[Observer()] * participants]
+    run = run_locally(program, participants, private, settings_of(name), observers=observers)
     columns = tuple(len(Candidates(bin_table(t, params.max_bin))) for t in tables)
     return run, TableSizes(rows, later, columns), owners
 
@@ -191,7 +195,10 @@ def test_kept_rounds_cost_an_agreement_more() -> None:
     plain, kept = (forecast(BASE, sizes, roster, keeps_rounds=keeps) for keeps in (False, True))
 
     assert kept.rounds == plain.rounds + 2
-    assert {r.name for r in kept.ledger} - {r.name for r in plain.ledger} == {ROUNDS_DONE, NUMBER_OF_TREES}
+    assert {r.name for r in kept.ledger} - {r.name for r in plain.ledger} == {
+        Entry.ROUNDS_DONE,
+        Entry.NUMBER_OF_TREES,
+    }
     assert plain.disk == {"coordinator": 0, "P1": 0, "P2": 0}
     assert kept.disk["P1"] > kept.disk["P2"] > kept.disk["coordinator"] == 0
 

@@ -15,8 +15,9 @@ from mpfedxgb.config import TOPOLOGIES, SessionSettings, Tuning
 from mpfedxgb.errors import DataError, FrameError, PeerFailedError, PeerFinishedError, PeerTimeoutError, UserError
 from mpfedxgb.intersection.dictionary import Shape
 from mpfedxgb.intersection.group import Edwards25519, agree_on_pads, pass_keys_on
-from mpfedxgb.intersection.intersect import COMMON, SIZES, Marks, intersect
+from mpfedxgb.intersection.intersect import Marks, intersect
 from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, run_locally, run_roles
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.transport.frame import Kind
 from mpfedxgb.transport.transport import MESH, STAR
 from patience import patience
@@ -89,9 +90,9 @@ def test_promised_costs() -> None:
         tags = [tag.tobytes() for tag in told.arrays[0]]
         assert tags == sorted(tags), "in an order that says nothing of P_1's"
     assert [(r.name, r.receiver, r.count) for r in run.ledgers[1]] == [
-        (SIZES, "participants", 1),
-        (SIZES, "bank", 2),
-        (COMMON, "participants", common),
+        (Entry.ROWS_BEFORE, "participants", 1),
+        (Entry.ROWS_BEFORE, "bank", 2),
+        (Entry.ROWS_IN_COMMON, "participants", common),
     ]
     later = [frame for frame in recorder.received(frozenset({COORDINATOR})) if frame.kind is not Kind.HELLO]
     assert [(f.kind, f.label, f.sender, [a.shape for a in f.arrays]) for f in later] == [
@@ -151,8 +152,8 @@ def test_too_few_in_common(least: int, found_by_bank: int) -> None:
     for m, one in enumerate(outcomes(LISTS, {}, least)[1:], start=ACTIVE):
         assert f"the participants have fewer than {least} training rows in common; compare how" in str(one.error)
         assert isinstance(one.error, (UserError, PeerFailedError))
-        assert one.ledger.count(COMMON, "participants") == 0
-        assert one.ledger.count(COMMON, "bank") == (found_by_bank if m == ACTIVE else 0)
+        assert one.ledger.count(Entry.ROWS_IN_COMMON, "participants") == 0
+        assert one.ledger.count(Entry.ROWS_IN_COMMON, "bank") == (found_by_bank if m == ACTIVE else 0)
 
 
 def test_a_few_guesses_are_not_answered() -> None:
@@ -161,7 +162,7 @@ def test_a_few_guesses_are_not_answered() -> None:
     recorder = Recorder()
     ended = run_roles(program, Roster(NAMES[:3]), private, patient(), recorder)
     assert [type(one.error) for one in ended[1:]] == [PeerFailedError, UserError, UserError]
-    assert COMMON not in {entry.name for entry in ended[ACTIVE].ledger}
+    assert Entry.ROWS_IN_COMMON not in {entry.name for entry in ended[ACTIVE].ledger}
     sent = {
         frame.label for auxiliary in (2, 3) for frame in recorder.links[auxiliary, ACTIVE] if frame.kind is Kind.DATA
     }

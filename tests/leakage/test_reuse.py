@@ -16,11 +16,11 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import TUNING, SessionSettings, Tuning
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.party import party as party_module
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring import Ring, RingArray
 from mpfedxgb.ring.prg import Source, Stream, digest
 from mpfedxgb.ring.ring import Shape
-from mpfedxgb.tree.nodes import TREE_SHAPE
 from support.reuse import BYTES, WORDS, Inbox, reused
 from support.sealed_trainings import RESUMED, Memory, sealed_of
 from support.small_scorings import serve
@@ -53,11 +53,11 @@ class Runs:
         def program(
             party: Party, params: TrainParams, data: TrainData | None, memory: Memory | None
         ) -> TrainResult | None:
-            self.inboxes[0].watch(party, TREE_SHAPE)
             return secure_train(party, params, data, memory)
 
         private = [(*own, memory) for own, memory in zip(training.private, kept, strict=True)]
-        run = run_locally(program, self.participants, private, settings, recorder, self.streams)
+        looking = self.inboxes[0].watch(self.participants, Entry.TREE_SHAPE)
+        run = run_locally(program, self.participants, private, settings, recorder, self.streams, observers=looking)
         self._add(f"training {settings.session}, attempt {settings.attempt}", recorder)
         return [result.model for result in run.results if result is not None]
 

@@ -1,4 +1,4 @@
-"""Federations over gRPC on this machine, for tests."""
+"""Federations over TLS on this machine, for tests."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import mpfedxgb
 from contracts.transport_contract import LONG, ROOM, Call, Link
 from mpfedxgb.testing.trial import hold_ports
 from mpfedxgb.transport import Transport
-from mpfedxgb.transport.grpc import Endpoints, GrpcTransport, connect
-from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.tls import Endpoints, TlsTransport, connect
+from mpfedxgb.transport.tls.identity import Identity
 from patience import patience
 from support.pki import Authority
 
@@ -72,7 +72,7 @@ class Loopback:
         addresses = {place: f"127.0.0.1:{port}" for place, port in enumerate(self.ports)}
         return Endpoints(self.names, addresses, addresses.get(role))
 
-    def connect(self, role: int, **changes: Any) -> GrpcTransport:
+    def connect(self, role: int, **changes: Any) -> TlsTransport:
         """Connect a role."""
         settings: dict[str, Any] = {
             "endpoints": self.endpoints(role),

@@ -40,6 +40,7 @@ from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.party import LocalRun, Party, Roster, run_locally
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.report.history import record_chain
 from mpfedxgb.schema.settings import TABLES
 from mpfedxgb.transport.frame import Frame, Kind
@@ -245,7 +246,7 @@ def in_the_clear() -> LocalRun[Any]:
     roster = Roster.numbered(PARTICIPANTS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TrainParams, "to_json", lambda _: STAND_IN)
-        return plain_train(training.params, roster, data, settings_of(TOPOLOGIES[0]), lambda _: None)
+        return plain_train(training.params, roster, data, settings_of(TOPOLOGIES[0]), Observer())
 
 
 def file_of(model: PartialModel) -> bytes:

@@ -15,11 +15,12 @@ from mpfedxgb.config import TUNING, SessionSettings, Tuning
 from mpfedxgb.data import Table
 from mpfedxgb.federation.scoring import Service, score_batches, take_rows
 from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
-from mpfedxgb.tree.nodes import TREE_SHAPE, Scorer
-from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE, secure_predict
+from mpfedxgb.tree.nodes import Scorer
+from mpfedxgb.tree.predict import secure_predict
 from patience import patience
 
 ROWS = 157
@@ -141,9 +142,12 @@ class Scoring:
         M = self.participants
         ledger: dict[tuple[str, str], int] = {}
         for who in ("coordinator", "participants"):
-            ledger |= {(ROWS_TO_SCORE, who): 5 * M, (TREE_SHAPE, who): M * len(self.used) * (2 + M)}
+            ledger |= {
+                (Entry.ROWS_TO_SCORE, who): 5 * M,
+                (Entry.TREE_SHAPE, who): M * len(self.used) * (2 + M),
+            }
         if self.shared or any(tree.owners for tree in self.used):
-            ledger[PREDICTION, "P1"] = self.classes * len(self.columns[0])
+            ledger[Entry.PREDICTION, "P1"] = self.classes * len(self.columns[0])
         return ledger
 
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from mpfedxgb.config import SessionSettings, Tuning
 from mpfedxgb.data import Table
 from mpfedxgb.party import ACTIVE, LocalRun, Party, Reveal, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.tree import Leaf, Split, predict
-from mpfedxgb.tree.nodes import TREE_SHAPE, Scorer
-from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE, secure_predict
+from mpfedxgb.tree.nodes import Scorer
+from mpfedxgb.tree.predict import secure_predict
 from support.evaluation import SEEDS
 from support.property_tests import examples
 from support.whole_trees import WholeTree, random_tables, random_tree, shared_views
@@ -76,7 +77,7 @@ def test_trees_of_single_leaves_only() -> None:
     run = score(trees, tables)
 
     np.testing.assert_array_equal(run.results[ACTIVE], walk_all(trees, tables), strict=True)
-    assert all(entry.name != PREDICTION for entry in run.ledgers[0])
+    assert all(entry.name != Entry.PREDICTION for entry in run.ledgers[0])
 
 
 @pytest.mark.parametrize("participants", [2, 3])
@@ -162,12 +163,12 @@ def test_ledger(classes: int) -> None:
     run = score(trees, tables, classes)
     everyone = [
         Reveal(name, receiver, count)
-        for name, count in ((ROWS_TO_SCORE, 3 * 5), (TREE_SHAPE, 3 * 4 * (2 + 3)))
+        for name, count in ((Entry.ROWS_TO_SCORE, 3 * 5), (Entry.TREE_SHAPE, 3 * 4 * (2 + 3)))
         for receiver in ("coordinator", "participants")
     ]
 
     for ledger in run.ledgers:
-        assert set(ledger) == {*everyone, Reveal(PREDICTION, "P1", 17 * classes)}
+        assert set(ledger) == {*everyone, Reveal(Entry.PREDICTION, "P1", 17 * classes)}
 
 
 @pytest.mark.parametrize("participants", [2, 3, 6])

@@ -247,7 +247,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             client=self.client,
             continues=start is not None,
         )
-        with watch(self.verbosity or 0, new_rounds) as watcher:
+        with watch(self.verbosity or 0, new_rounds, shows_forecast=start is None) as bar:
             labels = Labels(
                 y=y,
                 weight=weight,
@@ -257,14 +257,14 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 early_stopping_rounds=patience,
                 base_score=self.base_score,
                 custom=self.objective if callable(self.objective) else None,
-                callbacks=Callbacks.read([watcher.round_done, *callbacks]),
+                callbacks=Callbacks.read([bar.round_done, *callbacks]),
             )
             parts = [None] * len(tables) if start is None else start
             data = [
                 TrainData(table, [known[name] for known in matched], labels if i == 0 else None, key, parts[i])
                 for i, (name, table) in enumerate(tables.items())
             ]
-            results, self.run_ = train_here(job(data=data), watcher)
+            results, self.run_ = train_here(job(data=data), bar)
         self.partial_models_ = [result.model for result in results]
         self.cut_points_ = {
             name: {c.name: r.candidates.bins.edges[j] for j, c in enumerate(table.columns) if not c.is_categorical}

@@ -19,7 +19,6 @@ from mpfedxgb.federation.dashboard import overview
 from mpfedxgb.federation.role import ScoringSession, Trained
 from mpfedxgb.federation.rows import Rows, arrange_rows, read_rows, with_kinds_of
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.transport.grpc import tls as tls  # first of all who import grpc: it holds grpc to TLS 1.3
 
 
 class Federation:

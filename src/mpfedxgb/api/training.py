@@ -29,17 +29,17 @@ from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Resources, SessionSettings
 from mpfedxgb.costs.capacity import check_simulation
-from mpfedxgb.costs.forecast import Basis, Forecast, cached_forecast, forecast, strict_basis
+from mpfedxgb.costs.forecast import Basis, Forecast, forecast, strict_basis
 from mpfedxgb.costs.seconds import timed
 from mpfedxgb.data.binning import Candidates, bin_table, count_of_categories
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.machine import PeakMemory
 from mpfedxgb.party.local import LocalRun, run_locally
+from mpfedxgb.party.observer import Observer, Observers
 from mpfedxgb.party.party import Party
-from mpfedxgb.party.roster import Roster
+from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.storage import LocalRows, Storage
-from mpfedxgb.report.progress import Watcher
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.ring import kernels
 from mpfedxgb.tree.level import TableSizes
@@ -155,24 +155,34 @@ class TrainingJob:
         return rows * columns * self.params.max_bin <= _SMALL
 
 
-def train_here(job: TrainingJob, watcher: Watcher) -> tuple[list[TrainResult], RunRecord]:
-    """Run a training, and return what each participant has then, and the record of the run."""
-    params, roster, settings = job.params, job.roster, job.settings
-    cluster = None if job.client is None else Cluster.over(job.client, settings.deadline)
-    basis: Basis | None = None
+class _Limits(Observer):
+    """Refuses a training that this machine has no room for, with all roles in it; remembers how large it is."""
 
-    def on_sizes(sizes: TableSizes) -> None:
-        nonlocal basis
-        in_spool = goes_to_spool(roster.roles, params, sizes, job.resources)
+    def __init__(self, job: TrainingJob) -> None:
+        self._job = job
+        self.basis: Basis | None = None
+        """What a forecast is made of. There is none of the scoring that a model to go on from needs."""
+
+    def on_sizes(self, party: Party, params: TrainParams, sizes: TableSizes) -> None:
+        """Check that there is room."""
+        job = self._job
+        in_spool = goes_to_spool(job.roster.roles, params, sizes, job.resources)
         of_categories = [count_of_categories(mine.table) for mine in job.data]
         check_simulation(params, sizes, in_spool=in_spool, of_categories=of_categories)
-        if not job.continues:  # nobody has rehearsed the scoring that a model to go on from needs
-            basis = Basis(params, sizes, roster, settings)
-            watcher.on_forecast(lambda: cached_forecast(basis))
+        if not job.continues:
+            self.basis = Basis(params, sizes, job.roster, job.settings)
+
+
+def train_here(job: TrainingJob, observer: Observer) -> tuple[list[TrainResult], RunRecord]:
+    """Run a training, and return what each participant has then, and the record of the run.
+
+    The `observer` looks on at the active participant.
+    """
+    params, roster, settings = job.params, job.roster, job.settings
+    cluster = None if job.client is None else Cluster.over(job.client, settings.deadline)
+    limits = _Limits(job)
 
     def program(party: Party, data: TrainData | None) -> TrainResult | None:
-        if party.is_active:
-            party.on_progress, party.on_sizes = watcher.on_progress, on_sizes
         with closing(LocalRows(storage) if cluster is None else WorkerRows(cluster, storage)) as held:
             return secure_train(party, params, data, held=held, continues=job.continues)
 
@@ -180,12 +190,15 @@ def train_here(job: TrainingJob, watcher: Watcher) -> tuple[list[TrainResult], R
         kernels.warm_up()  # before the clock starts: the first training of a process would look slow
         started = time.perf_counter()
         if params.is_unprotected:
-            run: LocalRun[TrainResult | None] = plain_train(params, roster, job.data, settings, watcher.on_progress)
+            run: LocalRun[TrainResult | None] = plain_train(params, roster, job.data, settings, observer)
         else:
             private = [(None,), *((mine,) for mine in job.data)]
-            run = run_locally(program, roster, private, settings, one_core=job.is_small)
+            observers = [Observer() for _ in roster.roles]
+            observers[ACTIVE] = Observers(limits, observer)
+            run = run_locally(program, roster, private, settings, one_core=job.is_small, observers=observers)
         seconds = time.perf_counter() - started
     results = [result for result in run.results[1:] if result is not None]
+    basis = limits.basis
     if params.is_unprotected and not job.continues:
         basis = strict_basis(params, settings, roster, results, sum(table.rows for table in job.data[0].evaluation))
     trees, ledger = len(results[0].model.trees), run.ledgers[0]

@@ -175,7 +175,7 @@ def main() -> None:
         sys.exit(exit_code(error))
 
 
-_PACKAGES = ("numpy", "numba", "pandas", "scikit-learn", "cryptography", "grpcio")
+_PACKAGES = ("numpy", "numba", "pandas", "scikit-learn", "cryptography")
 
 
 def version_text() -> str:

@@ -29,7 +29,8 @@ from mpfedxgb.federation.rows import Rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.settings.toml import shown
 from mpfedxgb.intersection.group import Group, agree_on_pads
-from mpfedxgb.intersection.intersect import Marks, Progress, intersect
+from mpfedxgb.intersection.intersect import Marks, intersect
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import U8
@@ -159,14 +160,27 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a participant computes with, whom it tells how far it is, and with how long a list it compares its own.
+    """What a participant computes with, and with how long a list it compares its own.
 
     `max_rows` is its own business: twice its own list if None.
     """
 
     group: Group = field(repr=False)
-    on_progress: Progress | None = field(default=None, repr=False)
     max_rows: int | None = None
+
+
+class LoggedSteps(Observer):
+    """Has the log say how far a comparison of ids is, at every tenth."""
+
+    def __init__(self, role: str) -> None:
+        self._role, self._last = role, ("", -1)
+
+    def on_steps(self, what: str, done: int, of: int) -> None:
+        """Say it, if there is one tenth more than before."""
+        before, tenths = self._last
+        if what != before or 10 * done // of > tenths:
+            self._last = what, 10 * done // of
+            _log.info("%s: %d%% of %s are compared", self._role, 100 * done // of, what)
 
 
 def agree_on_terms(party: Party, terms: Terms | None) -> None:
@@ -223,19 +237,10 @@ def find_all_common(party: Party, lists: Mapping[str, Ids], terms: Terms, tools:
 
 def _find_common(party: Party, what: str, ids: Ids, agreed: U8 | None, terms: Terms, tools: Tools) -> Marks:
     """Return which ids of one table all participants have (see `intersect`)."""
-    name, tenths = NAMES[what], -1
-
-    def progress(steps: int, of: int) -> None:
-        nonlocal tenths
-        if tools.on_progress is not None:  # a bar, which lines would tear
-            tools.on_progress(steps, of)
-        elif 10 * steps // of > tenths:
-            tenths = 10 * steps // of
-            _log.info("%s: %d%% of %d %s rows are compared", party.name, 100 * steps // of, len(ids), name)
-
+    name = NAMES[what]
     most = 2 * len(ids) if tools.max_rows is None else tools.max_rows
-    marks = intersect(party, name, ids.keys, tools.group, agreed, terms.min_rows, most, progress)
-    party.on_milestone({})
+    marks = intersect(party, name, ids.keys, tools.group, agreed, terms.min_rows, most)
+    party.observer.on_milestone({})
     _log.info("%s: %d of %d %s rows are in common", party.name, marks.sum(), len(ids), name)
     return marks
 

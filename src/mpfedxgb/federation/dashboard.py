@@ -38,6 +38,7 @@ from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.session import state_folder
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.machine import versions
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.report.html import page_html
 from mpfedxgb.report.html.data import ReportData, cost_of
@@ -189,7 +190,7 @@ def read_address(text: str) -> Address:
         raise SettingsError(f"--dashboard {text} is not understood: {error}; or give a port alone") from None
 
 
-class Dashboard:
+class Dashboard(Observer):
     """A role's page as it is now, and what is told to it besides."""
 
     def __init__(self, settings: RoleSettings) -> None:

@@ -49,7 +49,7 @@ from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.units import bytes_text
 
 if TYPE_CHECKING:
-    from mpfedxgb.transport.grpc.tls import Identity
+    from mpfedxgb.transport.tls.identity import Identity
 
 SOON_DAYS = SOON.days
 """A certificate that ends earlier is a warning."""
@@ -60,7 +60,7 @@ LITTLE_DISK = 1 << 30
 TIMEOUT = 3.0
 """Seconds that a peer has for an answer."""
 
-_PACKAGES = ("numpy", "pandas", "grpcio", "cryptography")
+_PACKAGES = ("numpy", "pandas", "cryptography")
 
 
 class Severity(enum.StrEnum):
@@ -312,7 +312,7 @@ def _certificate(settings: RoleSettings) -> Iterator[Finding | Identity]:
     if settings.tls is None:
         yield _ok("certificate", f"none is needed over {settings.network.transport}")
         return
-    from mpfedxgb.transport.grpc.tls import Identity  # and with it grpc, which no other command needs
+    from mpfedxgb.transport.tls.identity import Identity
 
     tls = settings.tls
     try:
@@ -357,11 +357,13 @@ def _port(settings: RoleSettings) -> Iterator[Finding]:
 
 
 def _peers(settings: RoleSettings, identity: Identity | None, timeout: float) -> Iterator[Finding]:
+    from mpfedxgb.transport.tls.calls import probe
+
     for name, address in settings.peers().items():
         finding = _reach(name, address, timeout)
         if finding.level is Severity.OK and identity is not None:
             try:
-                identity.probe(str(address), name, timeout)
+                probe(identity, str(address), name, timeout)
             except FederationError as error:
                 finding = _problem("peers", error)
             else:

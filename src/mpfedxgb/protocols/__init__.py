@@ -65,7 +65,7 @@ from mpfedxgb.protocols.quotient import (
     shift,
     truncate,
 )
-from mpfedxgb.protocols.reveal import NOBODY, OWN_SPLIT, Opened, Tags, make_tags, open_tags, reveal
+from mpfedxgb.protocols.reveal import NOBODY, Opened, Tags, make_tags, open_tags, reveal
 from mpfedxgb.protocols.row_blocks import BitMatrix, Matrix, RowBlocks, RowLayout, Tile, combined, expanded, tiles_times
 from mpfedxgb.protocols.rows import (
     RowVectors,
@@ -106,7 +106,6 @@ __all__ = [
     "ITERATIONS",
     "KEPT_BYTES",
     "NOBODY",
-    "OWN_SPLIT",
     "Bit",
     "BitField",
     "BitMatrix",

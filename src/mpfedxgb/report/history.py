@@ -64,10 +64,7 @@ class Attempt:
     @property
     def ledger(self) -> Ledger:
         """What was revealed, as far as it was written down."""
-        found = Ledger()
-        for name, receiver, count in self.content.get("ledger", ()):
-            found.record(name, receiver, count)
-        return found
+        return Ledger.read(self.content.get("ledger", ()))
 
     @property
     def has_ended(self) -> bool:
@@ -177,8 +174,7 @@ class History:
         """What was revealed in all attempts together."""
         whole = Ledger()
         for attempt in self.attempts:
-            for reveal in attempt.ledger:
-                whole.record(reveal.name, reveal.receiver, reveal.count)
+            whole.add(attempt.ledger)
         return whole
 
     def to_dict(self) -> dict[str, Any]:

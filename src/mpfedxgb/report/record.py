@@ -9,13 +9,12 @@ from typing import Any
 
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.boosting.params import SEALED, UNPROTECTED
-from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.costs.forecast import Basis, Forecast, cached_forecast
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts, Meter
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.tree.nodes import TREE_SHAPE
 from mpfedxgb.units import bytes_text
 
 NOTHING_PROTECTED = (
@@ -157,7 +156,7 @@ class RunRecord:
 def is_unjudged(params: Mapping[str, Any], ledger: Iterable[Reveal]) -> bool:
     """Return whether trees grew in a sealed training of which nobody knows a metric: nothing was evaluated."""
     names = {reveal.name for reveal in ledger}
-    return params.get("security") == SEALED and TREE_SHAPE in names and EVALUATION_MARGINS not in names
+    return params.get("security") == SEALED and Entry.TREE_SHAPE in names and Entry.EVALUATION_MARGINS not in names
 
 
 def _traffic(roles: Mapping[str, Counts]) -> list[str]:

@@ -29,7 +29,7 @@ class TransportKind:
 
 
 TRANSPORTS: dict[str, TransportKind] = {
-    "grpc": TransportKind("between organisations", has_addresses=True, has_certificates=True),
+    "tls": TransportKind("between organisations", has_addresses=True, has_certificates=True),
     "mpi": TransportKind("within one cluster", has_addresses=False, has_certificates=False),
 }
 """What [network] transport may be; the first is the default."""

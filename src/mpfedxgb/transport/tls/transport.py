@@ -1,10 +1,10 @@
-"""The transport between organisations: one gRPC stream per connection, mutual TLS 1.3 always.
+"""The transport between organisations: one socket per connection, mutual TLS 1.3 always.
 
 Of two roles that are connected, the one with the higher number dials: in a star only the coordinator and the active
 participant listen, in a mesh everybody but the last. `connect` returns when all neighbours of a role are connected. A
 lost connection is not mended: close the transport and `connect` again.
 
-Threads and settings were chosen by measurement, see docs/adr/0012-grpc-streams.md.
+Why sockets, and what was measured: docs/adr/0032-tls-sockets.md.
 """
 
 from __future__ import annotations
@@ -21,24 +21,23 @@ from functools import partial
 
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
 from mpfedxgb.transport.certificates import READ_EVERY, ExpiryWatch
-from mpfedxgb.transport.grpc.client import Client
-from mpfedxgb.transport.grpc.rendezvous import LOOK, Endpoints, Introduction, Rendezvous, Waiting, log
-from mpfedxgb.transport.grpc.server import Server
-from mpfedxgb.transport.grpc.stream import PeerStream, join
-from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.tls.calls import Client, Server
+from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.tls.rendezvous import LOOK, Endpoints, Introduction, Rendezvous, Waiting
+from mpfedxgb.transport.tls.stream import PeerStream, log
 from mpfedxgb.transport.transport import STAR, neighbours
 from mpfedxgb.transport.transports import ConnectionSettings, InterimMessages
 
-__all__ = ["Endpoints", "GrpcTransport", "connect", "open_transport"]
+__all__ = ["Endpoints", "TlsTransport", "connect", "open_transport"]
 
 LINGER = 5.0
 """Seconds that closing waits for a peer that takes nothing of what was sent before."""
 
 LAST_LINGER = 1.0
-"""The same at the end of the process, if nobody has closed the transport; and seconds that threads have to end."""
+"""The same at the end of the process, if nobody has closed the transport."""
 
 
-def open_transport(settings: ConnectionSettings) -> GrpcTransport:
+def open_transport(settings: ConnectionSettings) -> TlsTransport:
     """Connect a role with its neighbours as its settings say (see transports.py)."""
     endpoints = Endpoints(
         settings.names,
@@ -108,7 +107,7 @@ def connect(
     interim: InterimMessages | None = None,
     topology: str = STAR,
     watch: ExpiryWatch | None = None,
-) -> GrpcTransport:
+) -> TlsTransport:
     """Connect a role with its neighbours.
 
     Parameters
@@ -153,7 +152,7 @@ def connect(
     if identity.name != endpoints.names[role]:
         raise SettingsError(f"the identity is of {identity.name!r}, but role {role} is {endpoints.names[role]!r}")
     me = Introduction(identity.name, federation, capacity, endpoints.names, topology)
-    transport = GrpcTransport(role, Rendezvous(role, me, endpoints.names, expected))
+    transport = TlsTransport(role, Rendezvous(role, me, endpoints.names, expected))
     try:
         end = math.inf if stays else time.monotonic() + timeout
         transport._open(endpoints, identity, max_block, silence, end, watch)
@@ -167,8 +166,8 @@ def connect(
     return transport
 
 
-class GrpcTransport:
-    """One role's end of its gRPC connections; made by `connect`."""
+class TlsTransport:
+    """One role's end of its connections; made by `connect`."""
 
     def __init__(self, role: int, rendezvous: Rendezvous) -> None:
         self._role, self._rendezvous = role, rendezvous
@@ -190,12 +189,14 @@ class GrpcTransport:
         rendezvous = self._rendezvous
         identity.check_usage(listens=bool(rendezvous.callers), dials=bool(rendezvous.called))
         addresses = {peer: endpoints.address(peer) for peer in rendezvous.called}
-        if rendezvous.callers:
-            if endpoints.listen is None:
-                raise SettingsError(f"{identity.name} has to listen, but has nothing to listen on; give its host:port")
-            self._server = Server(rendezvous, endpoints.listen, identity, max_block, silence)
-        for peer, address in addresses.items():
-            self._clients.append(Client(rendezvous, peer, address, identity, max_block, silence, end, watch))
+        if rendezvous.callers and endpoints.listen is None:
+            raise SettingsError(f"{identity.name} has to listen, but has nothing to listen on; give its host:port")
+        with self._closing:  # who closes meanwhile closes all of it
+            if rendezvous.callers:
+                assert endpoints.listen is not None
+                self._server = Server(rendezvous, endpoints.listen, identity, max_block, silence)
+            for peer, address in addresses.items():
+                self._clients.append(Client(rendezvous, peer, address, identity, max_block, silence, end, watch))
 
     def _wait(
         self,
@@ -264,23 +265,15 @@ class GrpcTransport:
         _open.discard(self)
 
 
-_open: weakref.WeakSet[GrpcTransport] = weakref.WeakSet()
+_open: weakref.WeakSet[TlsTransport] = weakref.WeakSet()
 """Transports that nobody has closed yet, those that still wait for peers among them."""
 
 
 def _leave() -> None:
-    """Close what is open when the process ends, and let gRPC's threads end before Python does.
-
-    A thread that is inside gRPC while the interpreter is taken down is ended in the middle of C++ code, which may abort
-    the whole process instead (SIGABRT), and with it the exit code that an operator waits for.
-    """
+    """Close what is open when the process ends: what was sent arrives, and what waits for peers ends."""
     for transport in list(_open):
         transport._rendezvous.fail(FederationError("this process ends"))
         transport._end(LAST_LINGER)
-    end = time.monotonic() + LAST_LINGER
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread():
-            join(thread, max(0.0, end - time.monotonic()))
 
 
 atexit.register(_leave)
