@@ -74,6 +74,10 @@ def _in(run: Run, what: str, *to: To) -> Line:
     return Line(run, (to,), what)
 
 
+def _in_federation(what: str, *to: To) -> Line:
+    return _in(Run.FEDERATION, what, *to)
+
+
 class Entry(StrEnum):
     """An entry of the ledger, which is a string: its name there.
 
@@ -162,7 +166,7 @@ class Entry(StrEnum):
             EVERYONE,
             EVERYONE,
         ),
-        _in(Run.FEDERATION, "at the start, whether an earlier attempt had already ended the training", *EVERYONE),
+        _in_federation("at the start, whether an earlier attempt had already ended the training", *EVERYONE),
     )
 
     # the paper's way
@@ -252,24 +256,19 @@ class Entry(StrEnum):
         "kind of session",
         "whether a session is for training, for scoring or to find common rows",
         Source.ACTIVE,
-        _in(Run.FEDERATION, "training, scoring or aligning, as P_1 began it", *EVERYONE),
+        _in_federation("training, scoring or aligning, as P_1 began it", *EVERYONE),
     )
     ID_DIGEST = (
         "salted digest of the row ids",
         "one salted digest of the whole list of row ids",
         Source.AUXILIARIES,
-        _in(
-            Run.FEDERATION,
-            "for training and evaluation rows, one digest of each auxiliary's whole list of ids",
-            To.P_1,
-        ),
+        _in_federation("for training and evaluation rows, one digest of each auxiliary's whole list of ids", To.P_1),
     )
     LABEL_COMMITMENT = (
         "salted commitment to the labels",
         "a number that ties the training to its labels without telling them",
         Source.ACTIVE,
-        _in(
-            Run.FEDERATION,
+        _in_federation(
             "32 bytes that tie the training's name to P_1's labels, weights and base score, and tell nothing of them",
             *EVERYONE,
         ),
@@ -278,8 +277,7 @@ class Entry(StrEnum):
         "rounds done before this attempt",
         "after which round each participant can go on, and which one it knows that all had",
         Source.ALL,
-        _in(
-            Run.FEDERATION,
+        _in_federation(
             "how far each participant's checkpoints go, and the last round that it knows all had; where they hold "
             "shares, a mark of the attempts that made them",
             *EVERYONE,
@@ -289,43 +287,39 @@ class Entry(StrEnum):
         "last round kept, model written",
         "that each participant has kept the last round and written its model",
         Source.ALL,
-        _in(
-            Run.FEDERATION,
-            "at the end, that each participant has kept the last round, and then that its model is written",
-            *EVERYONE,
+        _in_federation(
+            "at the end, that each participant has kept the last round, and then that its model is written", *EVERYONE
         ),
     )
     MODEL = (
         "which training the model is of",
         "a digest that tells which training each model is of",
         Source.ALL,
-        _in(
-            Run.FEDERATION, "a digest of the training's name, so that parts of two trainings are never mixed", *EVERYONE
-        ),
+        _in_federation("a digest of the training's name, so that parts of two trainings are never mixed", *EVERYONE),
     )
     CLASSES = (
         "trees per round of the model",
         "how many trees a round of the model has",
         Source.ALL,
-        _in(Run.FEDERATION, "number of classes with a tree of their own", *EVERYONE),
+        _in_federation("number of classes with a tree of their own", *EVERYONE),
     )
     BATCH = (
         "size of a batch to score",
         "how many rows the next batch has",
         Source.ACTIVE,
-        _in(Run.FEDERATION, "rows of the next batch; 0 says that P_1 is still there", *EVERYONE),
+        _in_federation("rows of the next batch; 0 says that P_1 is still there", *EVERYONE),
     )
     BATCH_IDS = (
         "ids of the rows to score",
         "the ids of the rows to score",
         Source.ACTIVE,
-        _in(Run.FEDERATION, "so that it can look up its columns", To.AUXILIARIES),
+        _in_federation("so that it can look up its columns", To.AUXILIARIES),
     )
     NOT_FOUND = (
         "rows to score that are not found",
         "how many rows of a batch each participant does not have",
         Source.ALL,
-        _in(Run.FEDERATION, "for each participant, how many of the batch it does not have", *EVERYONE),
+        _in_federation("for each participant, how many of the batch it does not have", *EVERYONE),
     )
 
     # an alignment
