@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, summary, to_booster, write_report
+from mpfedxgb.api.models import load_models, predict_margins, save_models, summary, to_booster, write_report
 from mpfedxgb.api.settings import (
     check_start,
     explaining_names,
@@ -31,6 +31,7 @@ from mpfedxgb.api.tables import (
     Rows,
     cut,
     cut_as_trained,
+    free_name,
     is_federated,
     match_tables,
     read_frame,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.api.tables import free_name
 from mpfedxgb.atomic import new_file, write_file
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.model import PartialModel
@@ -199,11 +200,3 @@ def load_parts(folder: Path) -> list[PartialModel]:
 
 def _file_name(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
-
-
-def free_name(taken: Container[str]) -> str:
-    """Return a name for the coordinator that no participant has."""
-    name = "coordinator"
-    while name in taken:
-        name = f"the {name}"
-    return name

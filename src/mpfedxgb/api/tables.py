@@ -17,7 +17,7 @@ training row that is one of a kind. A repeated row may be somebody else's, so a 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -399,3 +399,11 @@ def read_row_weights(weight: Any, rows: int, name: str = "sample_weight") -> Flo
         raise DataError(f"{name} has shape {array.shape}; it takes one weight per row, ({rows},)")
     weights = read_weights(array, Origin(name))
     return None if (weights == 1).all() else weights
+
+
+def free_name(taken: Container[str]) -> str:
+    """Return a name for the coordinator that no participant has."""
+    name = "coordinator"
+    while name in taken:
+        name = f"the {name}"
+    return name
