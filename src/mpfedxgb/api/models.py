@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ def predict_margins(
     """Score tables with all participants' models in this process; return margins (trees per round, rows) and record."""
     active = models[0]
     names = active.participants
-    roster = Roster(names, coordinator=free_name(names))
+    roster = roster_of(names)
     matched = [_matched(model, tables[model.name]) for model in models]
     rounds = None if active.best_iteration is None else active.best_iteration + 1
 
@@ -201,9 +201,9 @@ def _file_name(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
 
 
-def free_name(taken: Container[str]) -> str:
-    """Return a name for the coordinator that no participant has."""
-    name = "coordinator"
-    while name in taken:
-        name = f"the {name}"
-    return name
+def roster_of(participants: Iterable[str]) -> Roster:
+    """Return the roster of a simulation, whose coordinator has a name that no participant has."""
+    names, coordinator = tuple(participants), "coordinator"
+    while coordinator in names:
+        coordinator = f"the {coordinator}"
+    return Roster(names, coordinator=coordinator)
