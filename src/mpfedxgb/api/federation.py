@@ -43,12 +43,7 @@ class Federation:
         """Return the role that a settings file describes; raises SettingsError naming key, value and remedy."""
         return cls(RoleSettings.from_toml(path), client)
 
-    def align(
-        self,
-        table: Any = None,
-        evaluation: Any = None,
-        n_jobs: int | None = None,
-    ) -> dict[str, pd.Index[Any]]:
+    def align(self, table: Any = None, evaluation: Any = None, n_jobs: int | None = None) -> dict[str, pd.Index[Any]]:
         """Find the rows that all participants have, without showing the others; trainings of the session take these.
 
         Needs align = true in [data] at all participants, who call this together, and the extra mpfedxgb[align].

@@ -183,10 +183,7 @@ def follow_openings(party: Party, openings: Sequence[Opening]) -> None:
 
 
 def open_shares(
-    party: Party,
-    parts: Sequence[RingArray],
-    clips: Sequence[Clip | None] | None = None,
-    what: str = "",
+    party: Party, parts: Sequence[RingArray], clips: Sequence[Clip | None] | None = None, what: str = ""
 ) -> list[RingArray]:
     """Return the sums of what the participants hold, to all participants; hidden at the coordinator.
 

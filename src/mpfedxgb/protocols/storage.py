@@ -21,16 +21,7 @@ from mpfedxgb.data.spool import Spool, check_spool, tidy
 from mpfedxgb.errors import FrameError, NoRoomError
 from mpfedxgb.machine import give_back
 from mpfedxgb.party.roster import COORDINATOR
-from mpfedxgb.protocols.row_blocks import (
-    Bits,
-    Matrix,
-    RowLayout,
-    Tile,
-    combined,
-    difference,
-    expanded,
-    tiles_times,
-)
+from mpfedxgb.protocols.row_blocks import Bits, Matrix, RowLayout, Tile, combined, difference, expanded, tiles_times
 from mpfedxgb.ring.kernels import U64, Threads
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.units import bytes_text
