@@ -345,11 +345,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """Score rows jointly and return the record of that run: what it cost and what it revealed."""
         return self._predicted(X)[1]
 
-    def _margins(self, X: Any, iteration_range: Any = None) -> Floats:
-        """Return the margins of rows, (trees per round, rows), by secure joint prediction."""
-        return self._predicted(X, iteration_range)[0]
-
     def _predicted(self, X: Any, iteration_range: Any = None) -> tuple[Floats, RunRecord]:
+        """Return the margins of rows, (trees per round, rows), by secure joint prediction, and the record of that."""
         check_is_fitted(self, "partial_models_")
         models = self.partial_models_
         if iteration_range is not None:
@@ -402,7 +399,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         columns = getattr(self, "_columns_", None)
         if columns is not None:
             return column_importance(self.partial_models_, columns)
-        return {name: _shares(own) for name, own in counts.items()}
+        return {name: own / (own.sum() or 1.0) for name, own in counts.items()}
 
     def feature_importance(self, kind: str = "weight") -> dict[str, pd.Series[float]]:
         """Return what each participant may know of the importance of its own features.
@@ -523,9 +520,3 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
-
-
-def _shares(counts: pd.Series[float]) -> pd.Series[float]:
-    total = counts.sum()
-    fractions: pd.Series[float] = counts / total if total else counts
-    return fractions

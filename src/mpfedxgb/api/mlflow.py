@@ -10,10 +10,11 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import mpfedxgb
-from mpfedxgb.api.models import SUFFIX
+from mpfedxgb.api.models import SUFFIX, part_of
 from mpfedxgb.boosting.metrics import first_judged
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.errors import SettingsError, UserError
@@ -67,10 +68,7 @@ def _part(trained: Any, participant: str | None) -> PartialModel:
     parts = [trained.model] if isinstance(trained, Trained) else getattr(trained, "partial_models_", [])
     if not parts or not hasattr(trained, "meter" if isinstance(trained, Trained) else "run_"):
         raise SettingsError(f"a {type(trained).__name__} without a training cannot be logged; fit first")
-    names = [part.name for part in parts]
-    if participant is not None and participant not in names:
-        raise SettingsError(f"participant={participant!r} has no part here; it is one of {', '.join(names)}")
-    return parts[0 if participant is None else names.index(participant)]
+    return part_of(parts, participant)
 
 
 def _tags(part: PartialModel) -> dict[str, str]:
@@ -92,7 +90,7 @@ def _record(trained: Any, part: PartialModel) -> dict[str, Any]:
         "rounds": spent.rounds,
         "bytes_sent": spent.bytes_sent,
         "counts": spent.to_dict(),
-        "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in ledger],
+        "ledger": [asdict(r) for r in ledger],
     }
 
 

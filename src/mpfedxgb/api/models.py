@@ -80,7 +80,7 @@ def predict_margins(
     active = models[0]
     names = active.participants
     roster = roster_of(names)
-    matched = [_matched(model, tables[model.name]) for model in models]
+    matched = [match_model(tables[model.name], model) for model in models]
     rounds = None if active.best_iteration is None else active.best_iteration + 1
 
     started = time.perf_counter()
@@ -94,21 +94,10 @@ def predict_margins(
     assert sums is not None
     assert active.base_margin is not None
     margins = decode_fixed(sums, active.weight_bits) + np.array(active.base_margin)[:, None]
-    record = record_run(
-        "predict",
-        active.params.to_dict(),
-        seconds,
-        len(active.trees),
-        settings,
-        roster,
-        run.meters,
-        run.ledgers[0],
-        memory.peak,
-    )
-    return margins, record
+    return margins, record_run("predict", active, run, settings, seconds, memory.peak)
 
 
-def _matched(model: PartialModel, table: Table) -> Table:
+def match_model(table: Table, model: PartialModel) -> Table:
     """Return a participant's columns as its model knows them."""
     known = {f.name: f.categories for f in model.features if f.categories is not None}
     return table.match([f.name for f in model.features], known)
@@ -129,6 +118,14 @@ def _predict_jointly(
 
     scorers = [m.scorer(table) for m, table in zip(models, tables, strict=True)]
     return run_locally(program, roster, [(None,), *((scorer,) for scorer in scorers)], settings)
+
+
+def part_of(parts: Sequence[PartialModel], participant: str | None) -> PartialModel:
+    """Return the part of one participant, the active one if none is named."""
+    named = {part.name: part for part in parts}
+    if participant is not None and participant not in named:
+        raise SettingsError(f"participant={participant!r} has no part here; it is one of {', '.join(named)}")
+    return parts[0] if participant is None else named[participant]
 
 
 def to_booster(whole: Joined, codes: bool = False) -> Any:

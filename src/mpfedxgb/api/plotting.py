@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from mpfedxgb.api.models import part_of
 from mpfedxgb.boosting.join import feature_importance
 from mpfedxgb.boosting.metrics import first_judged
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.errors import SettingsError, UserError
-from mpfedxgb.report.html.pictures import places, sides
-from mpfedxgb.report.trees import condition
+from mpfedxgb.report.html.pictures import places
+from mpfedxgb.report.trees import condition, sides
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, Leaf, Node, Split
 
@@ -102,7 +103,7 @@ def plot_tree(model: Any, tree_idx: int = 0, ax: Any = None, *, participant: str
     -------
     matplotlib Axes
     """
-    part = _part(_parts(model), participant)
+    part = part_of(_parts(model), participant)
     if not 0 <= tree_idx < len(part.trees):
         raise SettingsError(f"tree_idx={tree_idx!r} is none of the model's {len(part.trees)} trees; count from 0")
     tree = part.trees[tree_idx]
@@ -183,13 +184,6 @@ def _parts(model: Any) -> list[PartialModel]:
     if not parts:
         raise SettingsError(f"a {type(model).__name__} cannot be plotted; give a fitted estimator or a partial model")
     return list(parts)
-
-
-def _part(parts: Sequence[PartialModel], participant: str | None) -> PartialModel:
-    names = [part.name for part in parts]
-    if participant is not None and participant not in names:
-        raise SettingsError(f"participant={participant!r} has no part here; it is one of {', '.join(names)}")
-    return parts[0 if participant is None else names.index(participant)]
 
 
 def _judged(model: Any) -> tuple[PartialModel, Mapping[str, Mapping[str, Sequence[float]]]]:
