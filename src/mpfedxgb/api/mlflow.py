@@ -43,7 +43,9 @@ def log_training(trained: Any, participant: str | None = None) -> str:
     part = _part(trained, participant)
     record = _record(trained, part)
     with _run(mlflow) as run:
-        mlflow.set_tags({f"mpfedxgb.{key}": value for key, value in _tags(part).items()})
+        role = "active" if part.is_active else "auxiliary"
+        tags = {"version": mpfedxgb.__version__, "training": part.training, "participant": part.name, "role": role}
+        mlflow.set_tags({f"mpfedxgb.{key}": value for key, value in tags.items()})
         mlflow.log_params(part.params.to_dict())
         mlflow.log_metrics({key: record[key] for key in ("seconds", "rounds", "bytes_sent")})
         if part.is_active:
@@ -69,11 +71,6 @@ def _part(trained: Any, participant: str | None) -> PartialModel:
     if not parts or not hasattr(trained, "meter" if isinstance(trained, Trained) else "run_"):
         raise SettingsError(f"a {type(trained).__name__} without a training cannot be logged; fit first")
     return part_of(parts, participant)
-
-
-def _tags(part: PartialModel) -> dict[str, str]:
-    role = "active" if part.is_active else "auxiliary"
-    return {"version": mpfedxgb.__version__, "training": part.training, "participant": part.name, "role": role}
 
 
 def _record(trained: Any, part: PartialModel) -> dict[str, Any]:

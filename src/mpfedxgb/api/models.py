@@ -1,7 +1,4 @@
-"""Models of a whole simulated federation: score, export, save and load all participants' parts.
-
-The report of a simulated federation: a page for one participant, and the summary that notebooks show.
-"""
+"""Models of a whole simulated federation: score, export, save, load and report all participants' parts."""
 
 from __future__ import annotations
 

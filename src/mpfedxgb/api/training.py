@@ -1,8 +1,7 @@
 """One training in this process: every role as a thread or, with security="none", in the open.
 
-What a training on given tables will cost, before it runs: the tables are binned, and no more.
-
-`fit(..., xgb_model=...)`: a model whose trees come first, checked against what is trained now.
+Before it runs: what it will cost, for which tables are binned and no more; and the model to go on from, if there is
+one (`fit(..., xgb_model=...)`), whose trees come first, checked against what is trained now.
 """
 
 from __future__ import annotations

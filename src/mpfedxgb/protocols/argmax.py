@@ -297,7 +297,8 @@ def _grouped(x: T, size: int, join: Callable[[list[T]], T]) -> T:
     """
     missing = -x.shape[-1] % size
     if missing:
-        x = join([x, *[x[..., -1:]] * missing])
+        last: T = x[..., -1:]
+        x = join([x, *[last] * missing])
     return x.reshape(*x.shape[:-1], x.shape[-1] // size, size)
 
 

@@ -1,9 +1,7 @@
-"""Where a process keeps E: in memory, or in a spool where that would take more than it may.
+"""Row work in this process: `RowBlocks` on threads, with E in memory, or in a spool where that would take too much.
 
 E is public among the participants, so that those who share a process share one of it: what comes a second time is
 compared and let go.
-
-Row work in this process: `RowBlocks` on threads, with E in memory or in a spool.
 """
 
 from __future__ import annotations
