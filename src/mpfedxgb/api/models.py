@@ -146,18 +146,16 @@ def to_booster(whole: Joined, codes: bool = False) -> Any:
 
 def save_models(models: Sequence[PartialModel], folder: Path) -> list[Path]:
     """Write one file per participant into a folder and return their paths; parts of other participants are refused."""
-    refuse_other_parts(folder, [model.name for model in models])
+    names = [model.name for model in models]
+    refuse_other_parts(folder, names)
+    paths = part_paths(folder, names)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write models to {folder}: {error.strerror}; give a folder") from None
-    paths = part_paths(folder, [model.name for model in models])
-    try:
         with ExitStack() as all_written:  # they get their names once all of them are there, so that parts never mix
             for model, path in zip(models, paths, strict=True):
                 all_written.enter_context(new_file(path)).write(model.to_json().encode())
     except OSError as error:
-        raise UserError(f"cannot write models to {folder}: {error.strerror}") from None
+        raise UserError(f"cannot write models to {folder}: {error.strerror}; give a folder") from None
     return paths
 
 

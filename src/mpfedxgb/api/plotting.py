@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,10 +119,8 @@ def plot_tree(model: Any, tree_idx: int = 0, ax: Any = None, *, participant: str
         colour = _LEAF if isinstance(node, Leaf) else _OTHERS if isinstance(node, Dummy) else _OWN
         box = {"boxstyle": "round", "facecolor": colour, "edgecolor": "#444444"}
         ax.text(x, y, _words(part, node), ha="center", va="center", fontsize="small", bbox=box, zorder=3)
-    ax.set_xlim(-0.7, leaves - 0.3)
-    ax.set_ylim(0.5 - depth, 0.5)
+    ax.set(xlim=(-0.7, leaves - 0.3), ylim=(0.5 - depth, 0.5), title=f"Tree {tree_idx} as {part.name} knows it")
     ax.set_axis_off()
-    ax.set_title(f"Tree {tree_idx} as {part.name} knows it")
     return ax
 
 
@@ -142,7 +139,8 @@ def plot_metrics(model: Any, metric: str | None = None, ax: Any = None, *, title
     -------
     matplotlib Axes
     """
-    part, told = _judged(model)
+    part, told = _parts(model)[0], getattr(model, "evals_result_", None)
+    told = getattr(model, "metrics", {}) if told is None else told
     curves = {f"{on} {name}": v for on, found in told.items() for name, v in found.items() if metric in (None, name)}
     if not curves:
         names = sorted({name for found in told.values() for name in found})
@@ -169,9 +167,7 @@ def _axes(ax: Any, size: tuple[float, float] | None = None) -> Any:
 
 
 def _named(ax: Any, title: str, xlabel: str, ylabel: str, grid: bool) -> Any:
-    ax.set_title(title)
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel(ylabel)
+    ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
     ax.grid(grid)
     ax.set_axisbelow(True)
     return ax
@@ -184,12 +180,6 @@ def _parts(model: Any) -> list[PartialModel]:
     if not parts:
         raise SettingsError(f"a {type(model).__name__} cannot be plotted; give a fitted estimator or a partial model")
     return list(parts)
-
-
-def _judged(model: Any) -> tuple[PartialModel, Mapping[str, Mapping[str, Sequence[float]]]]:
-    """Return the active participant's part and its metrics."""
-    told = getattr(model, "evals_result_", None)
-    return _parts(model)[0], getattr(model, "metrics", {}) if told is None else told
 
 
 def _words(part: PartialModel, node: Node) -> str:
