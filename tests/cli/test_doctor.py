@@ -23,7 +23,7 @@ from mpfedxgb.federation import doctor
 from mpfedxgb.federation.scoring import RowsPerDay
 from mpfedxgb.transport import certificates
 from mpfedxgb.transport.certificates import Authority
-from mpfedxgb.transport.tls.calls import message
+from mpfedxgb.transport.tls.messages import message
 from mpfedxgb.transport.tls.rendezvous import WIRE_VERSION
 from support.commands import Shell
 
