@@ -31,7 +31,6 @@ from mpfedxgb.intersection.intersect import Marks, intersect
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.ring.kernels import U8
 from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.transport.frame import Array
 
@@ -223,22 +222,15 @@ def _compare(party: Party, peer: int, arrays: tuple[Array, ...], terms: Terms) -
 
 
 def find_all_common(party: Party, lists: Mapping[str, Ids], terms: Terms, tools: Tools) -> dict[str, Marks]:
-    """Return which ids of each table all participants have."""
+    """Return which ids of each table all participants have (see `intersect`)."""
     pads = agree_on_pads(party, tools.group, len(lists))
-    return {
-        what: _find_common(party, what, ids, agreed, terms, tools)
-        for (what, ids), agreed in zip(lists.items(), pads, strict=True)
-    }
-
-
-def _find_common(party: Party, what: str, ids: Ids, agreed: U8 | None, terms: Terms, tools: Tools) -> Marks:
-    """Return which ids of one table all participants have (see `intersect`)."""
-    name = NAMES[what]
-    most = 2 * len(ids) if tools.max_rows is None else tools.max_rows
-    marks = intersect(party, name, ids.keys, tools.group, agreed, terms.min_rows, most)
-    party.observer.on_milestone({})
-    _log.info("%s: %d of %d %s rows are in common", party.name, marks.sum(), len(ids), name)
-    return marks
+    found = {}
+    for (what, ids), agreed in zip(lists.items(), pads, strict=True):
+        name, most = NAMES[what], 2 * len(ids) if tools.max_rows is None else tools.max_rows
+        marks = found[what] = intersect(party, name, ids.keys, tools.group, agreed, terms.min_rows, most)
+        party.observer.on_milestone({})
+        _log.info("%s: %d of %d %s rows are in common", party.name, marks.sum(), len(ids), name)
+    return found
 
 
 def let_all_keep(party: Party) -> None:
