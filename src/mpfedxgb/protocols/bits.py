@@ -3,10 +3,8 @@
 An opened bit is a masked secret over {0, 1}: m_b = b ^ rho. In a ring, b = m_b + (1 - 2 m_b) rho is affine in rho, so a
 product of bits and one value is a public combination of products of rho's and the value's mask.
 
-Shared bits become numbers in a ring: opened under mask bits that are dealt in both.
-
-Bits dealt in two domains: Rotaru, Wood, "MArBled Circuits: Mixing Arithmetic and Boolean Circuits with Active Security"
-(INDOCRYPT 2019), whose daBits they are.
+Shared bits become numbers in a ring when they are opened under mask bits that are dealt in both domains: Rotaru, Wood,
+"MArBled Circuits: Mixing Arithmetic and Boolean Circuits with Active Security" (INDOCRYPT 2019), whose daBits they are.
 """
 
 from __future__ import annotations

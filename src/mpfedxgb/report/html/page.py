@@ -97,12 +97,7 @@ def environment() -> Environment:
     )
     for function in (units.count, units.counted, units.bytes_text, units.duration_text, units.short):
         made.filters[function.__name__] = function
-    made.globals |= {
-        "asset": _asset,
-        "NO_METRIC": NO_METRIC,
-        "NOTHING_PROTECTED": NOTHING_PROTECTED,
-        "Entry": Entry,
-    }
+    made.globals |= {"asset": _asset, "NO_METRIC": NO_METRIC, "NOTHING_PROTECTED": NOTHING_PROTECTED, "Entry": Entry}
     return made
 
 
