@@ -289,9 +289,7 @@ def _numbers(party: Party, bits: Secret, layout: _Layout) -> list[Shares]:
     ring, used, shape = layout.ring, len(layout.places), bits.shape[:-1]
     rows, count = prod(shape), len(layout.starts) - 1
     flat, out = bits.reshape(rows, bits.shape[-1]), np.empty((rows, count), np.uint64)
-    for block in party.one_per_cost_class(
-        row_slices(rows, used * ring.element_bytes), lambda some: some.stop - some.start
-    ):
+    for block in row_slices(party, rows, used * ring.element_bytes):
         masks = _deal_mask_bits(party, flat[block], layout)
         if not party.is_symbolic:
             opened, own = np.ascontiguousarray(flat.masked[block].data, np.uint8), masks.words().reshape(masks.shape)
