@@ -345,8 +345,11 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """Score rows jointly and return the record of that run: what it cost and what it revealed."""
         return self._predicted(X)[1]
 
+    def _margins(self, X: Any, iteration_range: Any = None) -> Floats:
+        """Return the margins of rows, (trees per round, rows), by secure joint prediction."""
+        return self._predicted(X, iteration_range)[0]
+
     def _predicted(self, X: Any, iteration_range: Any = None) -> tuple[Floats, RunRecord]:
-        """Return the margins of rows, (trees per round, rows), by secure joint prediction, and the record of that."""
         check_is_fitted(self, "partial_models_")
         models = self.partial_models_
         if iteration_range is not None:

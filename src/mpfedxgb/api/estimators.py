@@ -159,7 +159,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         iteration_range=(begin, end) takes the rounds from begin up to, not with, end; unset, all up to the best. With
         security="sealed" it is refused, unless it means all.
         """
-        margins, _ = self._predicted(X, iteration_range)
+        margins = self._margins(X, iteration_range)
         return np.ascontiguousarray(self.partial_models_[0].params.loss.probabilities(margins).T)
 
     def predict(self, X: Any, iteration_range: Any = None) -> npt.NDArray[Any]:
@@ -173,7 +173,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
 
     def decision_function(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:
         """Return margins: (rows,) for two classes, (rows, classes) for more; iteration_range as in `predict_proba`."""
-        margins, _ = self._predicted(X, iteration_range)
+        margins = self._margins(X, iteration_range)
         return margins[0] if len(margins) == 1 else np.ascontiguousarray(margins.T)
 
     def _loaded(self, active: PartialModel) -> None:
@@ -211,7 +211,7 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
 
     def predict(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:
         """Return the prediction of every row, (rows,); iteration_range=(begin, end) as in `FedXGBClassifier`."""
-        margins, _ = self._predicted(X, iteration_range)
+        margins = self._margins(X, iteration_range)
         return np.asarray(self.partial_models_[0].params.loss.transform(margins)[0])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

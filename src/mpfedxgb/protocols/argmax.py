@@ -41,16 +41,6 @@ class Fractions:
     bits: int | None = None
     valid: Shares | None = None
 
-    @property
-    def numerator(self) -> Secret:
-        """A, of shape (..., n)."""
-        return self.value[0]
-
-    @property
-    def denominator(self) -> Secret:
-        """B, of shape (..., n)."""
-        return self.value[1]
-
 
 def fractions(numerator: Secret, denominator: Secret, tag: Secret) -> Fractions:
     """Return candidates from numerators, positive denominators and tags, each (..., n)."""
@@ -295,10 +285,11 @@ def _grouped(x: T, size: int, join: Callable[[list[T]], T]) -> T:
 
     A copy ties with its original, so it never wins against it.
     """
-    missing = -x.shape[-1] % size
+    missing: int = -x.shape[-1] % size
     if missing:
-        last: T = x[..., -1:]
-        x = join([x] + [last for _ in range(missing)])
+        filled = [x]
+        filled.extend([x[..., -1:]] * missing)
+        x = join(filled)
     return x.reshape(*x.shape[:-1], x.shape[-1] // size, size)
 
 
