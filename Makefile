@@ -19,9 +19,6 @@ PIP := -m pip install --quiet --disable-pip-version-check
 installed = $(if $(3),$(1) $(PIP) --require-hashes --no-deps --only-binary :all: --requirement $(3) \
 	&& $(1) $(PIP) --no-deps --no-build-isolation --editable .,$(1) $(PIP) --editable ".[$(2)]")
 
-# The oldest supported protobuf's compiler (see wire.proto); it needs Python 3.11 or 3.12 and the setuptools of its time.
-PROTOC := grpcio-tools==1.60.2 setuptools<81
-
 # Beside the oldest typer and matplotlib belong a click and a pyparsing of their time: newer ones warn of what those two
 # use, and warnings are errors.
 OLDEST := click==8.2.1 pyparsing==3.2.0
@@ -37,7 +34,7 @@ SITE := build/site-tools
 PINNED := pyproject.toml --quiet --upgrade --universal --generate-hashes --no-annotate --custom-compile-command "make constraints"
 
 .PHONY: setup demo test test-unit coverage mutants generate check bench yardstick parity fuzz reproduce leaks
-.PHONY: constraints oldest wire dist docs notebooks clean
+.PHONY: constraints oldest dist docs notebooks clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 
@@ -123,11 +120,6 @@ $(SITE)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(SITE)
 	$(call installed,$(SITE)/bin/python,docs,$(CONSTRAINTS:.txt=-docs.txt))
 	@touch $@
-
-wire:  ## generate the code for wire.proto, with the oldest supported protobuf's compiler
-	$(PYTHON) -m venv --clear build/protoc
-	build/protoc/bin/python $(PIP) $(foreach tool,$(PROTOC),"$(tool)")
-	build/protoc/bin/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src mpfedxgb/transport/grpc/wire.proto
 
 clean:
 	rm -rf $(VENV) build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis

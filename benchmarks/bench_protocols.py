@@ -24,6 +24,7 @@ import numpy.typing as npt
 from call_counts import calls_per_round
 from kernel_rates import COLUMNS, VECTORS, WIDE, Job, kernel_rows, kernel_table, limits_line
 from mpfedxgb.party import ACTIVE, Party, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.protocols import (
     Bit,
     BitField,
@@ -262,7 +263,7 @@ def prepare_tags(party: Party, n: int) -> Job:
 
     def job() -> object:
         tags = make_tags(party, (n,), counts)
-        return open_tags(party, tags, tags.secret[..., -1], "owner")
+        return open_tags(party, tags, tags.secret[..., -1], Entry.TREE_SHAPE)
 
     return job
 
@@ -270,7 +271,7 @@ def prepare_tags(party: Party, n: int) -> Job:
 def prepare_reveal(party: Party, n: int) -> Job:
     """Prepare a reveal to P_1."""
     x = secret(party, VECTOR, n)
-    return lambda: reveal(party, x, ACTIVE, "benchmark")
+    return lambda: reveal(party, x, ACTIVE, Entry.LEAF_MEMBERSHIP)
 
 
 def prepare_reciprocal(party: Party, n: int) -> Job:

@@ -1,8 +1,8 @@
 """Round trips and throughput of the transports between two roles on this machine.
 
-    python benchmarks/bench_transport.py [--json] [--repeat N] [--quick] [--only memory,grpc,mpi]
+    python benchmarks/bench_transport.py [--json] [--repeat N] [--quick] [--only memory,tls,mpi]
 
-memory runs both roles as threads of this process; grpc as two processes with mutual TLS on loopback; mpi as two
+memory runs both roles as threads of this process; tls as two processes with mutual TLS on loopback; mpi as two
 processes of mpiexec. A round trip is a small block there and back. Throughput is that of large blocks in one
 direction, until the last one is confirmed. Of N repetitions the best counts, latencies by their median and 99th
 percentile in that repetition.
@@ -33,7 +33,7 @@ SMALL = 100
 LARGE = 16 << 20
 ROOM = 1 << 28
 DEADLINE = 120.0
-KINDS = ("memory", "grpc", "mpi")
+KINDS = ("memory", "tls", "mpi")
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def over_memory(amount: Amount) -> TransportRow:
     return row
 
 
-def over_grpc(amount: Amount) -> TransportRow:
+def over_tls(amount: Amount) -> TransportRow:
     """Measure two processes."""
     from mpfedxgb.transport.certificates import Authority
 
@@ -127,9 +127,9 @@ def over_grpc(amount: Amount) -> TransportRow:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))  # kept for the coordinator, who listens on it
         address = f"127.0.0.1:{held.getsockname()[1]}"
-        answering = subprocess.Popen(myself("grpc", amount, "0", folder, address))  # noqa: S603 # this file
+        answering = subprocess.Popen(myself("tls", amount, "0", folder, address))  # noqa: S603 # this file
         try:
-            return last_row(myself("grpc", amount, "1", folder, address))
+            return last_row(myself("tls", amount, "1", folder, address))
         finally:
             with suppress(subprocess.TimeoutExpired):
                 answering.wait(10)
@@ -141,7 +141,7 @@ def over_mpi(amount: Amount) -> TransportRow:
     places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     launcher = shutil.which("mpiexec", path=places)
     if launcher is None:
-        raise FileNotFoundError("there is no mpiexec; pip install mpich, or leave mpi out: --only memory,grpc")
+        raise FileNotFoundError("there is no mpiexec; pip install mpich, or leave mpi out: --only memory,tls")
     return last_row([launcher, "-n", "2", *myself("mpi", amount, "any", "", "")])
 
 
@@ -161,16 +161,20 @@ def run_role(kind: str, repeat: str, trips: str, blocks: str, number: str, folde
     """Be one of the two processes of a measurement; role 1 prints its row."""
     amount = Amount(int(repeat), int(trips), int(blocks))
     end: Transport
-    if kind == "grpc":
-        from mpfedxgb.transport.grpc import Endpoints, connect
-        from mpfedxgb.transport.grpc.tls import Identity
+    if kind == "tls":
+        from mpfedxgb.transport.tls import connect
+        from mpfedxgb.transport.tls.identity import Identity
+        from mpfedxgb.transport.transport import parse_address
+        from mpfedxgb.transport.transports import ConnectionSettings
 
         role = int(number)
         place = Path(folder) / NAMES[role]
         files = (place / "ca.crt", place / f"{NAMES[role]}.crt", place / f"{NAMES[role]}.key")
         identity = Identity.load(NAMES[role], *files)
-        endpoints = Endpoints(NAMES, {0: address}, address if role == 0 else None)
-        end = connect(role, endpoints, identity, "benchmark", DEADLINE, ROOM, ROOM, DEADLINE)
+        there = parse_address(address)
+        places = (there if role == 0 else None, {0: there})
+        settings = ConnectionSettings(role, NAMES, "benchmark", *places, None, DEADLINE, ROOM, ROOM, DEADLINE)
+        end = connect(settings, identity)
     else:
         from mpi4py import MPI
 
@@ -203,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="repetitions; the best counts (default 3)")
     parser.add_argument("--quick", action="store_true", help="little of everything, once: to see that it runs")
-    parser.add_argument("--only", default=",".join(KINDS), metavar="KINDS", help="some of memory,grpc,mpi")
+    parser.add_argument("--only", default=",".join(KINDS), metavar="KINDS", help="some of memory,tls,mpi")
     options = parser.parse_args(words)
     kinds = options.only.split(",")
     if options.repeat < 1:
@@ -214,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     load = os.getloadavg()[0]
     measure: dict[str, Callable[[Amount], TransportRow]] = {
         "memory": over_memory,
-        "grpc": over_grpc,
+        "tls": over_tls,
         "mpi": over_mpi,
     }
     rows = [measure[kind](amount) for kind in kinds]

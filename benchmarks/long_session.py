@@ -76,17 +76,18 @@ class Federation:
         return threads
 
     def _run(self, role: int, hub: MemoryHub) -> None:
-        mine, records = self.settings[role], list[AttemptRecord]()
+        mine = self.settings[role]
+        record = AttemptRecord(mine, 1)
 
         def program(party: Party) -> None:
-            records.append(AttemptRecord(mine, 1, party))
             if role:
                 run_scoring(party, self.services[role - 1])
             else:
                 run_coordinator(party, self.parts[0].params)
 
-        outcome = run_role(program, (), hub.end(role), self.trial.roster, role, mine.session_settings(1))
-        records[0].end(outcome.error)
+        end, settings = hub.end(role), mine.session_settings(1)
+        outcome = run_role(program, (), end, self.trial.roster, role, settings, observer=record)
+        record.end(outcome.error)
         self.outcomes.append(outcome)
         if outcome.error is not None:
             self.services[0].fail(outcome.error)

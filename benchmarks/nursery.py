@@ -206,8 +206,8 @@ def main() -> None:
     from mpfedxgb.ring import kernels
 
     kernels.warm_up()
-    for module in ("mpfedxgb.transport.grpc", "pandas.io.parsers.readers"):
-        import_module(module)  # only loaded: nothing of grpc runs before a child is on its own
+    for module in ("mpfedxgb.transport.tls", "pandas.io.parsers.readers"):
+        import_module(module)  # only loaded: no connection begins before a child is on its own
     with suppress(SettingsError):  # what parses arguments is loaded when there are some
         make_app(["participant"])(["participant", os.devnull, "--train"], standalone_mode=False)
     deadline = time.monotonic() + 10.0

@@ -19,14 +19,15 @@ from mpfedxgb.boosting.active import Labels as PrivateLabels
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import TrainResult, secure_train
+from mpfedxgb.boosting.train import secure_train
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.local import run_locally
-from mpfedxgb.party.party import Party
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
-from mpfedxgb.tree.paper import MU, STEP_SIZE, steps_needed, steps_of
+from mpfedxgb.tree.paper import MU, steps_needed, steps_of
 
 RATIO = 1e-14
 """a epsilon / b in the paper's worst case: 10^8 rows, all wrong, epsilon = 10^-6."""
@@ -77,24 +78,29 @@ def measure(X: pd.DataFrame, y: Labels, params: TrainParams, setup: Setup) -> tu
     return rows, max(abs(a - b) for a, b in zip(_weights(paper), _weights(strict), strict=True))
 
 
+class Sums(Observer):
+    """Keeps the sums a + sigma that are shown to P_1."""
+
+    def __init__(self) -> None:
+        self.seen: list[RingArray] = []
+
+    def on_reveal(self, name: str, value: Any) -> None:
+        """Keep it, if it is one."""
+        if name == Entry.STEP_SIZE and isinstance(value, RingArray):
+            self.seen.append(value)
+
+
 def _train(X: pd.DataFrame, y: Labels, params: TrainParams) -> tuple[Joined, list[RingArray]]:
     """Return the joined model, and the sums a + sigma of all leaves, tree by tree, that P_1 restores on the way."""
     tables = cut(X, list(SHARES))
     labels = PrivateLabels(y.astype(np.float64), base_score=0.5)
-    seen: list[RingArray] = []
-
-    def watch(name: str, value: Any) -> None:
-        if name == STEP_SIZE and isinstance(value, RingArray):
-            seen.append(value)
-
-    def program(party: Party, data: TrainData | None) -> TrainResult | None:
-        if party.is_active:
-            party.on_reveal = watch
-        return secure_train(party, params, data)
-
-    private = [(None,), *((TrainData(t, (), labels if i == 0 else None),) for i, t in enumerate(tables.values()))]
-    run = run_locally(program, Roster(tuple(tables)), private)
-    return join([done.model for done in run.results[1:] if done is not None]), seen
+    private: list[tuple[TrainParams, TrainData | None]] = [(params, None)]
+    private += [(params, TrainData(t, (), labels if i == 0 else None)) for i, t in enumerate(tables.values())]
+    sums = Sums()
+    run = run_locally(
+        secure_train, Roster(tuple(tables)), private, observers=[Observer(), sums, *(Observer() for _ in tables)]
+    )
+    return join([done.model for done in run.results[1:] if done is not None]), sums.seen
 
 
 def _weights(joined: Joined) -> list[float]:

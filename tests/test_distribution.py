@@ -17,7 +17,6 @@ import mpfedxgb
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache")
 BUILD = "import sys; from setuptools import build_meta; build_meta.{}(sys.argv[1])"
-WIRE = "src/mpfedxgb/transport/grpc/wire.proto"
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +36,10 @@ def built(tree: Path, what: str) -> Path:
 
 
 def test_the_source_distribution(tree: Path) -> None:
-    """Schema, documents, changelog, tests and what they need; nothing that was not in the project."""
+    """Documents, changelog, tests and what they need; nothing that was not in the project."""
     with tarfile.open(built(tree, "build_sdist")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
     for needed in (
-        WIRE,
-        "src/mpfedxgb/transport/grpc/wire_pb2.pyi",
         "src/mpfedxgb/py.typed",
         "src/mpfedxgb/report/html/templates/page.html",
         "CHANGELOG.md",

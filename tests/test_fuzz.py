@@ -87,7 +87,7 @@ def test_a_number_stands_for_one_training() -> None:
 
 def test_everything_there_is_gets_drawn() -> None:
     """Some hundred seeds meet every objective, every metric and every option that can change a model."""
-    trainings = [random_training(seed) for seed in range(400)]
+    trainings = [random_training(seed) for seed in range(700)]
     options = {name for training in trainings for name in training.params}
     metrics = {name.partition("@")[0] for training in trainings for name in training.params.get("eval_metric", [])}
 

@@ -74,10 +74,10 @@ def test_the_first_import_loads_nothing_else() -> None:
 
 
 def test_estimators_load_no_network_and_no_rival() -> None:
-    """A simulation needs no grpc, MPI or Dask, and neither xgboost nor matplotlib, which are not required at all."""
+    """A simulation needs no TLS, MPI or Dask, and neither xgboost nor matplotlib, which are not required at all."""
     loaded = loaded_after("from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join, plot_tree")
     assert {"mpfedxgb", "numpy", "sklearn"} <= loaded
-    assert not loaded & {"grpc", "mpi4py", "distributed", "dask", "xgboost", "matplotlib", "phe"}
+    assert not loaded & {"ssl", "mpi4py", "distributed", "dask", "xgboost", "matplotlib", "phe"}
 
 
 @pytest.mark.parametrize("command", ["coordinator", "participant"])

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from mpfedxgb.schema.kinds import REQUIRED, Kind
+from mpfedxgb.party.entries import Entry, Run
 from mpfedxgb.schema.settings import ALL, TABLES, Table
-from mpfedxgb.schema.training import PARAMETERS, REFUSED, SHARED, Parameter
+from mpfedxgb.schema.training import PARAMETERS, REFUSED, REQUIRED, SHARED, Kind, Parameter
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,7 +38,8 @@ class Generated(NamedTuple):
         _, end, tail = rest.partition(self.end or END[suffix])
         if not begin or not end:
             raise ValueError(f"{self.path} has no place for {self.name!r}; it begins with {self.begin or mark!r}")
-        return "".join([head, begin, *(f"{line}\n" for line in self.lines()), end, tail])
+        apart = [""] if suffix == ".md" else []  # a table stands by itself, also beside a mark
+        return "".join([head, begin, *(f"{line}\n" for line in [*apart, *self.lines(), *apart]), end, tail])
 
 
 def shared_fields() -> Iterator[str]:
@@ -141,6 +142,16 @@ def page_of_settings() -> Iterator[str]:
             yield _row("", "all, the same", "", "", "the [parameters](parameters.md), with XGBoost's names", "")
 
 
+def page_of_ledger(run: Run) -> Iterator[str]:
+    """Yield the table of docs/what-each-party-sees.md for a kind of run: who gets each value, and what it is."""
+    yield f"| name on the ledger | {' | '.join(run.columns)} | what it is |"
+    yield f"|{'---|' * (len(run.columns) + 2)}"
+    for entry in Entry:
+        for line in entry.lines:
+            if line.run is run:
+                yield _row(f"`{entry}`", *(", ".join(to) or "-" for to in line.to), line.what)
+
+
 def _of_estimators() -> list[Parameter]:
     return [p for p in PARAMETERS if p.estimator]
 
@@ -223,6 +234,7 @@ GENERATED = (
     Generated("docs/parameters.md", "of settings files", page_of_shared),
     Generated("docs/parameters.md", "refused", page_of_refused),
     Generated("docs/deployment.md", "settings", page_of_settings),
+    *(Generated("docs/what-each-party-sees.md", run, partial(page_of_ledger, run)) for run in Run),
 )
 """All that is generated, part by part: a file, the part's name in its mark, and what yields its lines."""
 

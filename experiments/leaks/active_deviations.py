@@ -16,12 +16,13 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.scales import plan
 from mpfedxgb.data.binning import Bits
 from mpfedxgb.party import Party
+from mpfedxgb.party.entries import Entry
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.protocols.storage import LocalRows
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.array import pack, unpack_data
 from mpfedxgb.tree import Dummy, Leaf, Tree
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 
 Cuts = Sequence[Sequence[Sequence[int]]]
 """Cuts of one column, tree by tree and level by level; cut c has the bins up to c on one side."""
@@ -86,7 +87,7 @@ def force_cuts(params: TrainParams, rows: int, first: int, planned: Cuts) -> Dev
 
 
 @dataclass(slots=True)
-class SeenLeaves:
+class SeenLeaves(Observer):
     """The rows of the leaves of each tree, (leaves, rows), as P_1 comes to know them.
 
     In a strict training it is shown them. Of a sealed model it reads them off a scoring of the training rows, with its
@@ -97,14 +98,10 @@ class SeenLeaves:
     trees: list[Rows] = field(default_factory=list)
     in_order_of_nodes: bool = False
 
-    def watch(self, party: Party) -> None:
+    def on_reveal(self, name: str, value: Any) -> None:
         """Note down what a strict training reveals to P_1 anyway, leaves in the order in which they close."""
-
-        def look(name: str, value: Any) -> None:
-            if name == LEAF_MEMBERSHIP and isinstance(value, RingArray):
-                self.trees.append(unpack_data(value.data, self.rows) == 1)
-
-        party.on_reveal = look
+        if name == Entry.LEAF_MEMBERSHIP and isinstance(value, RingArray):
+            self.trees.append(unpack_data(value.data, self.rows) == 1)
 
     def read_off(self, trees: Sequence[Tree], leaf_of_row: Sequence[Ints]) -> None:
         """Take every row's leaf, as its number among the leaves in the order of nodes."""

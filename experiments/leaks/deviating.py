@@ -20,8 +20,7 @@ from experiments.output import text_table
 from mpfedxgb.boosting import Labels
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data import Table
-from mpfedxgb.party import ACTIVE, Party
-from mpfedxgb.protocols.row_blocks import RowBlocks
+from mpfedxgb.party import ACTIVE
 from mpfedxgb.tree import Dummy, Split
 
 P_2, P_3 = 2, 3
@@ -65,11 +64,7 @@ def forced_candidates(
     places_of_p1 = 2 * (bins - 1)
     force = active_deviations.force_cuts(params, rows, places_of_p1, planned)
 
-    def deviate(party: Party) -> RowBlocks | None:
-        seen.watch(party)
-        return force(party)
-
-    training, run = train(params, tables, labels, seed, {ACTIVE: deviate})
+    training, run = train(params, tables, labels, seed, {ACTIVE: force}, seen)
     trees_of_p1 = training.models[0].trees
     if security == "sealed":
         seen.read_off(trees_of_p1, leaves_off_edited_shares(training))
@@ -89,11 +84,7 @@ def membership_bits(seed: int, rows: int = 2000, trees: int = 4) -> Learnt:
     params = TrainParams(n_estimators=trees, max_depth=2, max_bin=10, first_layer_mask=True)
     seen = active_deviations.SeenLeaves(rows)
 
-    def deviate(party: Party) -> RowBlocks | None:
-        seen.watch(party)
-        return active_deviations.fill_left_children(party)
-
-    training, run = train(params, tables, labels, seed, {ACTIVE: deviate})
+    training, run = train(params, tables, labels, seed, {ACTIVE: active_deviations.fill_left_children}, seen)
     right, of, larger = 0, 0, 0
     for t, tree in enumerate(training.models[0].trees):
         root = tree[0]

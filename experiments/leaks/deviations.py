@@ -19,6 +19,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Table
 from mpfedxgb.party import LocalRun, Party, run_locally
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.kernels import U8
@@ -39,7 +40,12 @@ Deviation = Callable[[Party], RowBlocks | None]
 
 
 def train(
-    params: TrainParams, tables: Sequence[Table], labels: Labels, seed: int, deviating: Mapping[int, Deviation]
+    params: TrainParams,
+    tables: Sequence[Table],
+    labels: Labels,
+    seed: int,
+    deviating: Mapping[int, Deviation],
+    seen_by_p1: Observer | None = None,
 ) -> tuple[RecordedTraining, Run]:
     """Train with some roles that deviate; all others run the ordinary program on the ordinary party."""
 
@@ -49,7 +55,8 @@ def train(
 
     private = [(None,)] + [(TrainData(table, labels=labels if m == 0 else None),) for m, table in enumerate(tables)]
     settings = SessionSettings(insecure_seed=seed, parameters=params.to_json())
-    run = run_locally(program, len(tables), private, settings, one_core=True)
+    looking = [Observer(), seen_by_p1 or Observer(), *(Observer() for _ in tables[1:])]
+    run = run_locally(program, len(tables), private, settings, one_core=True, observers=looking)
     results = [result for result in run.results if result is not None]
     kept = [r.candidates for r in results], [r.model for r in results]
     training = RecordedTraining(params, tables, labels, *kept, transcripts=[])

@@ -15,10 +15,8 @@ from experiments.leaks.transcripts import Brackets, Floats, Ints, Place, Recorde
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objectives import OBJECTIVES
 from mpfedxgb.party import ACTIVE
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.ring.array import unpack_data
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
-from mpfedxgb.tree.nodes import TREE_SHAPE
-from mpfedxgb.tree.paper import STEP_SIZE
 
 P_2, P_3 = 2, 3
 BITS = {name: o.paper_scale.f_h or 0 for name, o in OBJECTIVES.items() if o.paper_scale is not None}
@@ -95,7 +93,7 @@ def rows_of_leaves(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of leaves whose number of rows an auxiliary knows exactly; by chance, all leaves are alike."""
     seen, n, one = training.transcripts[P_3], len(training.labels.y), 1 << BITS[training.params.objective]
     bits, masked = step_bits(training), iter(seen.masked_numbers)
-    steps = seen.values(STEP_SIZE) if training.params.is_paper else None
+    steps = seen.values(Entry.STEP_SIZE) if training.params.is_paper else None
     known, lucky = [], []
     for t, leaves in enumerate(laid_out(training, P_3).leaves):
         true = np.array([training.rows[t, leaf].sum() for leaf in leaves])
@@ -180,7 +178,7 @@ def candidates_of_splits(training: RecordedTraining, role: int) -> dict[Place, i
     nodes = [node for node in laid_out(training, role).nodes if node.children is not None]
     if training.params.is_paper:
         return {node.place: node.best for node in nodes}
-    tags = training.transcripts[role].values(TREE_SHAPE)[::2]  # each followed by the owners alone
+    tags = training.transcripts[role].values(Entry.TREE_SHAPE)[::2]  # each followed by the owners alone
     read = attacks.candidates_from_tags(tags, [sum(mine) for mine in training.sizes])
     return dict(zip((node.place for node in nodes), read, strict=True))
 
@@ -204,13 +202,13 @@ def leaves_of_rows(training: RecordedTraining) -> list[Ints | None]:
             for one, leaves in zip(_masked(seen.masked_margins, "margins"), laid, strict=True)
         ]
     if not training.params.is_paper:
-        packed = seen.as_shown(LEAF_MEMBERSHIP)
+        packed = seen.as_shown(Entry.LEAF_MEMBERSHIP)
         return [np.argmax(unpack_data(leaves.data, rows), axis=0) for leaves in packed]
     h = np.full(rows, 1 << BITS["reg:squarederror"])
-    restored = seen.values(STEP_SIZE)[::2]  # each followed by the step sizes, as broadcast
+    restored = seen.values(Entry.STEP_SIZE)[::2]  # each followed by the step sizes, as broadcast
     return [
         attacks.leaves_from_predictions(sums[0], sizes, h)
-        for sums, sizes in zip(seen.values(LEAF_MEMBERSHIP), restored, strict=True)
+        for sums, sizes in zip(seen.values(Entry.LEAF_MEMBERSHIP), restored, strict=True)
     ]
 
 

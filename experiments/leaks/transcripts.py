@@ -1,6 +1,6 @@
 """Trainings recorded for study: what every role was shown, and beside it the truth that it should not know.
 
-A transcript holds what a role was shown by name, from `Party.on_reveal`, and the masked numbers that participants
+A transcript holds what a role was shown by name, from `Observer.on_reveal`, and the masked numbers that participants
 hold at the same places of a strict or a sealed training, from the frames. `brackets` lays a transcript out node by
 node, as SecureArgmax went through the candidates.
 
@@ -18,16 +18,18 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting import Labels, PartialModel, TrainData, TrainResult, secure_train
+from mpfedxgb.boosting import Labels, PartialModel, TrainData, secure_train
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table
-from mpfedxgb.party import ACTIVE, COORDINATOR, Party, run_locally
+from mpfedxgb.party import ACTIVE, COORDINATOR, run_locally
+from mpfedxgb.party.entries import Entry
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.ring import RingArray, wide
 from mpfedxgb.transport.frame import Frame, decode
 from mpfedxgb.tree import Dummy, Leaf, Split
-from mpfedxgb.tree.nodes import TREE_SHAPE, goes_first
-from mpfedxgb.tree.paper import COMPARISON, DENOMINATOR, NUMERATOR, P_2
+from mpfedxgb.tree.nodes import goes_first
+from mpfedxgb.tree.paper import P_2
 
 T = TypeVar("T")
 
@@ -123,28 +125,36 @@ class RecordedTraining:
         return gains
 
 
+class Shown(Observer):
+    """Keeps what a role is shown by name."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[str, Any]] = []
+
+    def on_reveal(self, name: str, value: Any) -> None:
+        """Keep it."""
+        self.log.append((name, value))
+
+
 def record(params: TrainParams, tables: Sequence[Table], labels: Labels, seed: int) -> RecordedTraining:
     """Train with all roles in this process, and keep what each of them saw."""
-    shown: list[list[tuple[str, Any]]] = [[] for _ in range(len(tables) + 1)]
+    looking = [Shown() for _ in range(len(tables) + 1)]
     opened: list[Frame] = []
 
     def tap(sender: int, receiver: int, block: bytes) -> None:
         if (sender, receiver) == (ACTIVE, P_2):  # what P_1 opens it sends to all, so this is what all participants hold
             opened.append(decode(block, len(block)))
 
-    def program(party: Party, data: TrainData | None) -> TrainResult | None:
-        party.on_reveal = lambda name, value: shown[party.role].append((name, value))
-        return secure_train(party, params, data)
-
     data = [TrainData(table, labels=labels if m == 0 else None) for m, table in enumerate(tables)]
+    private = [(params, None), *((params, one) for one in data)]
     settings = SessionSettings(insecure_seed=seed, parameters=params.to_json())
-    run = run_locally(program, len(tables), [(None,), *((one,) for one in data)], settings, tap, one_core=True)
+    run = run_locally(secure_train, len(tables), private, settings, tap, one_core=True, observers=looking)
     results = [result for result in run.results if result is not None]
     numbers, bits = ([], []) if params.is_paper else _masked(opened)
     gradients, margins = _rows_of(opened, _GRADIENTS), _rows_of(opened, _MARGINS) if params.is_sealed else []
     transcripts = [
         Transcript(m, log) if m == COORDINATOR else Transcript(m, log, numbers, bits, gradients, margins)
-        for m, log in enumerate(shown)
+        for m, log in enumerate(one.log for one in looking)
     ]
     training = RecordedTraining(
         params, tables, labels, [r.candidates for r in results], [r.model for r in results], transcripts
@@ -241,7 +251,7 @@ def brackets(seen: Transcript, sizes: Sequence[int], params: TrainParams) -> Bra
     Of a strict transcript, which has no outcome, the masked answers and numbers stand in for what is missing.
     """
     signs, numbers = _outcomes(seen, params.is_paper), _numbers(seen, params.is_paper)
-    shape = iter([] if params.is_paper else seen.values(TREE_SHAPE))
+    shape = iter([] if params.is_paper else seen.values(Entry.TREE_SHAPE))
     out = Brackets([], [])
     for t in range(params.n_estimators):
         count, level, closed = 1, [0], []
@@ -273,7 +283,7 @@ def _outcomes(seen: Transcript, is_paper: bool) -> Iterator[int]:
     """Yield the signs of all fractions in order; of a strict transcript, masked bits as if they were signs."""
     if not is_paper:
         return iter([1 - 2 * bit for bit in seen.masked_bits])
-    told = seen.values(COMPARISON)
+    told = seen.values(Entry.COMPARISON)
     if seen.role == ACTIVE:
         told = told[1::2]  # after P_2's word, what P_1 tells everyone
     return chain.from_iterable(array.ravel().tolist() for array in told)
@@ -285,7 +295,7 @@ def _numbers(seen: Transcript, is_paper: bool) -> Iterator[int | None]:
         return iter(seen.masked_numbers)
     if seen.role not in (ACTIVE, P_2):  # nothing is restored at the others
         return repeat(None)
-    values = seen.values(DENOMINATOR if seen.role == ACTIVE else NUMERATOR)
+    values = seen.values(Entry.DENOMINATOR if seen.role == ACTIVE else Entry.NUMERATOR)
     return iter([int(value) for array in values for value in array.ravel()])
 
 

@@ -25,7 +25,7 @@ MpfedxgbError
 
 StoppedError (a BaseException)        somebody stopped this role on purpose
 
-A stop comes with a signal, anywhere: in this package, in Python's own library, in grpc. Much of that survives every
+A stop comes with a signal, anywhere: in this package, in Python's own library. Much of that survives every
 Exception, or takes it for trouble of its own. So a stop is none, as KeyboardInterrupt is none.
 
 The text of an error is safe to send to other organisations: it names roles, steps, shapes and sizes, never data. There
@@ -40,7 +40,10 @@ text is for people.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any, TypeVar
 
 
 class MpfedxgbError(Exception):
@@ -107,6 +110,24 @@ class WorkersError(MpfedxgbError):
 
 class StoppedError(BaseException):
     """Somebody stopped this role on purpose, with a signal."""
+
+
+_IN_ONE_GO: set[CodeType] = set()
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def in_one_go(function: _Function) -> _Function:
+    """Have stops wait for the end of every call of a function that never waits, and that must not be left half done."""
+    _IN_ONE_GO.add(function.__code__)
+    return function
+
+
+def may_stop_in(frame: FrameType | None) -> bool:
+    """Return whether a program may be stopped where it is."""
+    while frame is not None and frame.f_code not in _IN_ONE_GO:
+        frame = frame.f_back
+    return frame is None
 
 
 class FederationError(MpfedxgbError):
@@ -191,6 +212,15 @@ def raise_all(errors: Iterable[SettingsError], place: str = "") -> None:
 
 MOST_FAULTS = 12
 """How many mistakes one message lists."""
+
+
+@contextmanager
+def as_checkpoint_error(what: str) -> Iterator[None]:
+    """Raise an OSError of the block as a CheckpointError that begins with `what` and gives the system's reason."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(f"{what}: {error.strerror}") from None
 
 
 def is_full_disk(error: BaseException) -> bool:

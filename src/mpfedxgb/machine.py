@@ -178,7 +178,7 @@ class PeakMemory:
 
 _DISTRIBUTIONS = {"xgboost": ("xgboost", "xgboost-cpu")}
 """Packages that come under several names; the second is the same module without the libraries for GPUs."""
-_IN_REPORTS = ("mpfedxgb", "numpy", "numba", "cryptography", "grpcio")
+_IN_REPORTS = ("mpfedxgb", "numpy", "numba", "cryptography")
 
 
 def versions() -> dict[str, str]:

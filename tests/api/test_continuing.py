@@ -12,10 +12,9 @@ import pytest
 import xgboost
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join
-from mpfedxgb.boosting.setup import CONTINUED
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json
 from mpfedxgb.errors import MpfedxgbError
-from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE
+from mpfedxgb.party.entries import Entry
 from support.toy_tables import QUICK, halves, labels, numbers, people
 
 Model = FedXGBClassifier | FedXGBRegressor
@@ -94,13 +93,17 @@ def test_the_ledger_says_so() -> None:
     later = estimator("binary", 1).fit(halves(X), y, eval_set=[(halves(X[:9]), y[:9])], xgb_model=first)
     once = estimator("binary", 1).fit(halves(X), y, eval_set=[(halves(X[:9]), y[:9])])
     told = {(entry.name, entry.receiver): entry.count for entry in later.run_.ledger}
-    added = {entry: count for entry, count in told.items() if entry[0] in (CONTINUED, ROWS_TO_SCORE, PREDICTION)}
+    added = {
+        entry: count
+        for entry, count in told.items()
+        if entry[0] in (Entry.CONTINUED, Entry.ROWS_TO_SCORE, Entry.PREDICTION)
+    }
     assert added == {
-        (CONTINUED, "coordinator"): 2,
-        (CONTINUED, "participants"): 2,
-        (ROWS_TO_SCORE, "coordinator"): 10,
-        (ROWS_TO_SCORE, "participants"): 10,
-        (PREDICTION, "bank"): 79,
+        (Entry.CONTINUED, "coordinator"): 2,
+        (Entry.CONTINUED, "participants"): 2,
+        (Entry.ROWS_TO_SCORE, "coordinator"): 10,
+        (Entry.ROWS_TO_SCORE, "participants"): 10,
+        (Entry.PREDICTION, "bank"): 79,
     }
     assert {name for name, _ in told.keys() - added.keys()} == {entry.name for entry in once.run_.ledger}
 

@@ -16,10 +16,9 @@ import xgboost
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.plotting import plot_metrics, plot_tree
 from mpfedxgb.boosting.metrics import NO_METRIC
-from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.testing.parity import compare_with_xgboost
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 from support.pages import parse
 from support.toy_tables import QUICK, halves, labels, numbers, people
 from support.xgboost_versions import IS_3_4
@@ -45,7 +44,7 @@ class TestRefused:
             ("regression", {"objective": "reg:pseudohubererror"}, "reg:pseudohubererror' is not covered"),
             ("counts", {"objective": "count:poisson"}, "use binary:logistic or reg:squarederror, or security='strict'"),
             ("regression", {"objective": lambda y, m: (m - y, 1 + 0 * m)}, "a callable objective is not covered"),
-            ("regression", {"reg_lambda": 0.0}, "reg_lambda=0 does not go with security='sealed'"),
+            ("regression", {"reg_lambda": 0.0}, "reg_lambda=0.0 does not go with security='sealed'"),
             ("regression", {"early_stopping_rounds": 2}, "needs an eval_set"),
         ],
     )
@@ -195,8 +194,8 @@ class TestAfterwards:
         caplog.clear()
         judged = FedXGBClassifier(**SEALED).fit(halves(X), Y, eval_set=[(halves(LATER), Y_LATER)])
         assert NO_METRIC not in "".join([*caplog.messages, str(judged.run_), str(alone.prediction_run(halves(X)))])
-        assert {EVALUATION_MARGINS: 3 * len(LATER)} == {
-            r.name: r.count for r in judged.run_.ledger if r.name in (EVALUATION_MARGINS, LEAF_MEMBERSHIP)
+        assert {Entry.EVALUATION_MARGINS: 3 * len(LATER)} == {
+            r.name: r.count for r in judged.run_.ledger if r.name in (Entry.EVALUATION_MARGINS, Entry.LEAF_MEMBERSHIP)
         }
 
     @pytest.mark.parametrize("kind", ["binary", "regression"])
@@ -265,4 +264,4 @@ class TestAfterwards:
         assert f'with security="sealed"; "strict" takes {strict.rounds} rounds' in str(told)
         assert told.to_dict()["strict"]["rounds"] == strict.rounds
         assert told.strict.seconds is not None
-        assert EVALUATION_MARGINS in {reveal.name for reveal in told.ledger}
+        assert Entry.EVALUATION_MARGINS in {reveal.name for reveal in told.ledger}

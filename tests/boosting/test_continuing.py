@@ -10,11 +10,12 @@ import pytest
 
 from mpfedxgb.boosting import PartialModel, TrainData, secure_train
 from mpfedxgb.boosting.callbacks import State
-from mpfedxgb.boosting.setup import CONTINUED, set_up, state_of_model
+from mpfedxgb.boosting.setup import set_up, state_of_model
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import LocalRun, Party, run_locally
-from mpfedxgb.tree.nodes import TREE_SHAPE, Scorer
-from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE, secure_predict
+from mpfedxgb.party.entries import Entry
+from mpfedxgb.tree.nodes import Scorer
+from mpfedxgb.tree.predict import secure_predict
 from support.small_trainings import Training, training_of
 
 
@@ -64,9 +65,14 @@ def test_state_margins_rounds_and_reveals(kind: str) -> None:
         assert state.rounds == len(parts[0].trees) // per_round == 2
         assert tuple(state.trees) == (() if role == 0 else parts[role - 1].trees)
         assert role == 0 or taken == rounds + 1
-        assert set(told) == {CONTINUED, ROWS_TO_SCORE, TREE_SHAPE, PREDICTION}
-        assert told[CONTINUED] == 3
-        assert told[PREDICTION] == sums.size
+        assert set(told) == {
+            Entry.CONTINUED,
+            Entry.ROWS_TO_SCORE,
+            Entry.TREE_SHAPE,
+            Entry.PREDICTION,
+        }
+        assert told[Entry.CONTINUED] == 3
+        assert told[Entry.PREDICTION] == sums.size
         if role == 1:
             base = np.rint(np.array(parts[0].base_margin) * 2.0**32).astype(np.int64)
             np.testing.assert_array_equal(margins, base[:, None] + sums)

@@ -106,12 +106,10 @@ def test_metrics_of_classes(name: str, weighted: bool) -> None:
 def test_metrics_by_xgboost(name: str, weighted: bool) -> None:
     """Of a booster without trees, whose margins are the predictions; in float32 there."""
     rng = np.random.default_rng(7)
-    y, p, w = rng.poisson(3, ROWS) + 0.5, rng.random(ROWS) * 5 + 0.1, weights(weighted, rng)
-    if name.startswith("error"):
-        y, p = (
-            rng.integers(0, 11, ROWS).astype(np.float64) / 10,
-            rng.normal(size=ROWS),
-        )  # shares count as often as they say
+    y: Floats = np.asarray(rng.poisson(3, ROWS) + 0.5, np.float64)
+    p, w = rng.random(ROWS) * 5 + 0.1, weights(weighted, rng)
+    if name.startswith("error"):  # shares count as often as they say
+        y, p = rng.random(ROWS), rng.normal(size=ROWS)
     rows = xgboost.DMatrix(np.zeros((ROWS, 1)), label=y, weight=w, base_margin=p)
     more = BY_XGBOOST[name]
     objective = "reg:pseudohubererror" if name == "mphe" else "reg:squarederror"

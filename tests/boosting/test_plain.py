@@ -19,6 +19,7 @@ from mpfedxgb.boosting.plain import plain_train
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.party import Roster
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.roster import keys_of_choices
 from plain_boosting import plain_trees
 from random_trainings import random_training
@@ -35,7 +36,7 @@ def in_the_open(training: Training, seed: int | None = SEED) -> Any:
     params = replace(training.params, security="none")
     data = [mine for _, mine in training.private if mine is not None]
     settings = SessionSettings(insecure_seed=seed, parameters=params.to_json())
-    return plain_train(params, Roster.numbered(training.participants), data, settings, lambda _: None)
+    return plain_train(params, Roster.numbered(training.participants), data, settings, Observer())
 
 
 def as_strict(parts: Sequence[PartialModel]) -> list[str]:

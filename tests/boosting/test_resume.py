@@ -15,10 +15,10 @@ from contracts.transport_contract import Call
 from mpfedxgb.boosting import TrainData, TrainResult, join, secure_train
 from mpfedxgb.boosting.callbacks import Callbacks, NothingKept
 from mpfedxgb.boosting.checkpoint import ROUNDS
-from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import CheckpointError, FederationError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.party import ACTIVE, Party, Roster
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.local import run_role
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.prg import Source, Stream
@@ -182,8 +182,8 @@ def test_going_on_is_on_the_ledger(tmp_path: Path) -> None:
     for outcome in site.run():
         told = {(entry.name, entry.receiver): entry.count for entry in outcome.ledger}
         for receiver in ("coordinator", "participants"):
-            assert told[ROUNDS_DONE, receiver] == 4, "of two participants: what each has, and what all had"
-            assert told[NUMBER_OF_TREES, receiver] == 1
+            assert told[Entry.ROUNDS_DONE, receiver] == 4, "of two participants: what each has, and what all had"
+            assert told[Entry.NUMBER_OF_TREES, receiver] == 1
 
 
 # What stays, and what must not
@@ -347,7 +347,7 @@ def test_without_progress_nothing_is_told(tmp_path: Path) -> None:
     """A training that keeps no states tells nobody how many it has."""
     training = training_for("binary", 2)
     run = training.run()
-    assert ROUNDS_DONE not in {entry.name for ledger in run.ledgers for entry in ledger}
+    assert Entry.ROUNDS_DONE not in {entry.name for ledger in run.ledgers for entry in ledger}
 
 
 def test_stopping_is_quick(tmp_path: Path) -> None:

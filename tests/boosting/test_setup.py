@@ -10,10 +10,11 @@ import pytest
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.setup import TABLE_SIZES, Setup, TrainData, set_up
+from mpfedxgb.boosting.setup import Setup, TrainData, set_up
 from mpfedxgb.data import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, Reveal, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.protocols import public_secret
 from mpfedxgb.protocols.rows import RowVectors
 from mpfedxgb.protocols.share import matrices_times
@@ -58,8 +59,8 @@ def test_everyone_knows_the_sizes_and_has_all_columns(participants: int) -> None
             np.testing.assert_array_equal(count[0], own.tile().sum(axis=1))
     told = 3 * participants
     for ledger in run.ledgers:
-        assert {entry for entry in ledger if entry.name == TABLE_SIZES} == {
-            Reveal(TABLE_SIZES, who, told) for who in ("coordinator", "participants")
+        assert {entry for entry in ledger if entry.name == Entry.TABLE_SIZES} == {
+            Reveal(Entry.TABLE_SIZES, who, told) for who in ("coordinator", "participants")
         }
 
 

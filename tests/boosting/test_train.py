@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting import TrainResult, join, secure_train
-from mpfedxgb.boosting.callbacks import Callbacks, State
+from mpfedxgb.boosting.callbacks import Callbacks, NothingKept, State
 from mpfedxgb.boosting.join import JoinedTree
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
+from mpfedxgb.party.entries import Entry
+from support.received import Steps
 from support.small_trainings import Training, training_of
 
 
 @dataclass
-class Kept:
+class Kept(NothingKept):
     """States of one role in memory."""
 
     states: list[State] = field(default_factory=list)
@@ -64,13 +65,14 @@ class Trained:
 
 def train(training: Training, kept: Sequence[Kept] | None = None) -> LocalRun[Trained]:
     """Train all roles, with the states that each of them keeps."""
+    looking = [Steps() for _ in range(training.participants + 1)]
 
     def program(party: Party, params: TrainParams, data: TrainData | None) -> Trained:
-        progress: list[str] = []
-        party.on_progress = progress.append
-        return Trained(secure_train(party, params, data, None if kept is None else kept[party.role]), progress)
+        return Trained(
+            secure_train(party, params, data, None if kept is None else kept[party.role]), looking[party.role].heard
+        )
 
-    return run_locally(program, training.participants, training.private)
+    return run_locally(program, training.participants, training.private, observers=looking)
 
 
 def rounds_of(run: LocalRun[Trained], training: Training) -> int:
@@ -142,7 +144,7 @@ def test_early_stopping_ends_all_roles() -> None:
         assert len(other.model.trees) == rounds
         assert (other.metrics, other.best_iteration, other.model.best_iteration) == ({}, None, None)
     for ledger in run.ledgers:
-        told = {entry.receiver: entry.count for entry in ledger if entry.name == NUMBER_OF_TREES}
+        told = {entry.receiver: entry.count for entry in ledger if entry.name == Entry.NUMBER_OF_TREES}
         assert told == {"participants": rounds, "coordinator": rounds}
 
 
@@ -157,7 +159,7 @@ def test_a_callback_stops_where_the_parameters_allow_it(may_stop: bool) -> None:
     )
     run = train(training)
     assert rounds_of(run, training) == (1 if may_stop else 3)
-    assert any(entry.name == NUMBER_OF_TREES for entry in run.ledgers[0]) == may_stop
+    assert any(entry.name == Entry.NUMBER_OF_TREES for entry in run.ledgers[0]) == may_stop
 
 
 # States
@@ -198,7 +200,7 @@ def test_it_goes_on_after_the_last_round_that_all_participants_have(kind: str) -
         texts = [text for text in trained.progress if not text.startswith("level")]
         assert texts[:2] == ["going on after round 1", f"round 2 of {training.params.n_estimators}"]
     for ledger in again.ledgers:
-        assert {entry.count for entry in ledger if entry.name == ROUNDS_DONE} == {6}
+        assert {entry.count for entry in ledger if entry.name == Entry.ROUNDS_DONE} == {6}
 
 
 @pytest.mark.parametrize("kind", ["binary", "early stopping"])

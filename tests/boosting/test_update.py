@@ -13,10 +13,11 @@ from mpfedxgb.boosting.setup import Setup, TrainData, set_up
 from mpfedxgb.boosting.train import UPDATES, secure_fit
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.schema.training import MODES
 from mpfedxgb.tree import Dummy, GrownLeaf, GrownSplit, GrownTree, Leaf, Split, Tree
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, WEIGHT_BITS
+from mpfedxgb.tree.leaf import WEIGHT_BITS
 from support.small_trainings import EVAL_ROWS, ROWS, Training, training_of
 from support.small_trees import opened
 
@@ -144,5 +145,5 @@ def test_rows_of_leaves_go_to_the_active_participant_only(security: str) -> None
     """As many as there are, once per tree, whichever way they are told."""
     run = one_round(with_security("evaluation rows", security))
     for ledger in run.ledgers:
-        told = {entry.receiver: entry.count for entry in ledger if entry.name == LEAF_MEMBERSHIP}
+        told = {entry.receiver: entry.count for entry in ledger if entry.name == Entry.LEAF_MEMBERSHIP}
         assert told == {"P1": ROWS + 2 * EVAL_ROWS}

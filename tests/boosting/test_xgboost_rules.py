@@ -5,21 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.plain import plain_train
-from mpfedxgb.boosting.scales import round_hessians
-from mpfedxgb.boosting.train import secure_train
-from mpfedxgb.boosting.xgboost_rules import (
+from mpfedxgb.boosting.params import (
     RULES,
     UNNAMED,
+    TrainParams,
     checks_sides,
     gradients_that_count,
     least_hessian,
     tells_zero_hessians,
 )
+from mpfedxgb.boosting.plain import plain_train
+from mpfedxgb.boosting.scales import round_hessians
+from mpfedxgb.boosting.train import secure_train
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.party import Roster
+from mpfedxgb.party.observer import Observer
 
 CASES: list[tuple[dict[str, object], bool, bool]] = [
     ({}, True, False),
@@ -64,4 +65,4 @@ def test_trainings_follow_the_newest_rules_only() -> None:
     with pytest.raises(SettingsError, match=told):
         secure_train(None, old, None)  # type: ignore[arg-type] # refused before anybody is asked
     with pytest.raises(SettingsError, match=told):
-        plain_train(old, Roster.numbered(2), [], SessionSettings(), lambda text: None)
+        plain_train(old, Roster.numbered(2), [], SessionSettings(), Observer())

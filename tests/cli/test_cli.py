@@ -403,6 +403,15 @@ class TestSimulate:
         assert shell.run("predict", tmp_path / "a", tmp_path / "comma.csv", "--drop", "label") == 0
         assert shell.out == scores
 
+    def test_all_wrong_options_are_named_at_once(self, shell: Shell, files: Path, tmp_path: Path) -> None:
+        """In one line, each with its value and what it may be."""
+        words = ["simulate", files / "binary.csv", "--label", "label", "--out", tmp_path / "out"]
+        wrong = ["--max-depth", 17, "--subsample", 0, "--binning", "fine", "--link", "moon"]
+        assert shell.run(*words, *wrong) == 2
+        assert shell.err.startswith("mpfedxgb: (1) max_depth=17 is out of range; it is an integer from 1 to 16; (2) ")
+        assert all(text in shell.err for text in ("subsample=0.0", "binning='fine'", "(4) link='moon'"))
+        assert not (tmp_path / "out").exists()
+
     def test_out_that_is_a_file(self, shell: Shell, files: Path, tmp_path: Path) -> None:
         """Nothing is trained if there is nowhere to write."""
         taken = tmp_path / "taken"

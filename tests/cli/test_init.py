@@ -16,7 +16,7 @@ from mpfedxgb.cli.init import FIRST_PORT
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings.role import RoleSettings
 from mpfedxgb.schema.settings import TABLES
-from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.tls.identity import Identity
 from support.commands import Shell
 
 TRIO = ["--participants", "bank,telecom,retail", "--active", "bank"]

@@ -11,10 +11,9 @@ import pytest
 
 from cli.test_help import GROUP
 from mpfedxgb.boosting.metrics import NO_METRIC
-from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
+from mpfedxgb.party.entries import Entry
 from support.commands import Shell
 
 SMALL = ("--label", "y", "--trees", 6, "--max-depth", 2, "--max-bin", 6, "--security", "sealed")
@@ -45,8 +44,8 @@ def test_simulate(shell: Shell, table: Path, tmp_path: Path) -> None:
     assert shell.run("simulate", table, *SMALL, "--out", out, "--holdout", 0.2, "--early-stopping-rounds", 1) == 0
     kept = json.loads((out / "run.json").read_text())
     names = {entry["name"] for entry in kept["ledger"]}
-    assert EVALUATION_MARGINS in names
-    assert LEAF_MEMBERSHIP not in names
+    assert Entry.EVALUATION_MARGINS in names
+    assert Entry.LEAF_MEMBERSHIP not in names
     judged = len(kept["metrics"]["validation_0"]["logloss"])
     assert f"best round: {kept['trees']} of {judged}; the model predicts" in shell.out
     assert NO_METRIC not in shell.out
@@ -76,7 +75,7 @@ def test_a_file_to_evaluate_on_that_is_trained_on(shell: Shell, table: Path, tmp
     ("options", "told"),
     [
         (("--objective", "count:poisson"), "'count:poisson' is not covered by security='sealed'"),
-        (("--reg-lambda", 0), "reg_lambda=0 does not go with security='sealed'"),
+        (("--reg-lambda", 0), "reg_lambda=0.0 does not go with security='sealed'"),
     ],
 )
 def test_what_simulate_refuses(
@@ -114,7 +113,7 @@ def test_doctor_and_settings(shell: Shell, tmp_path: Path) -> None:
         assert RoleSettings.from_toml(path).training.is_sealed
     settings = folder / "bank" / "bank.toml"
     (line,) = (line for line in settings.read_text().splitlines() if line.startswith("security"))
-    assert '"sealed" tells nobody anything of a training row' in line
+    assert '"sealed" shows nobody anything of a training row' in line
     shell.run("doctor", settings)
     assert "training rows" not in shell.out
     train, evaluate = (pd.read_csv(settings.parent / f"{name}.csv") for name in ("train", "evaluate"))

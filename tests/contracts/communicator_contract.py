@@ -26,6 +26,7 @@ from mpfedxgb.party.local import run_role
 from mpfedxgb.protocols import multiply, reveal, share
 from mpfedxgb.ring import VECTOR, RingArray
 from mpfedxgb.transport import Kind, encode
+from support.names import unlisted
 
 ALIEN = "P2 sent a frame of another session or attempt"
 
@@ -34,7 +35,7 @@ def shared_products(party: Party) -> list[int] | None:
     """Multiply numbers of two participants and reveal them to all."""
     x = share(party, 2, VECTOR, (3,), RingArray.encode(VECTOR, [1, 2, 3]))
     y = share(party, 3, VECTOR, (3,), RingArray.encode(VECTOR, [6, 6, 6]))
-    shown = reveal(party, multiply(party, x, y), ALL, "x")
+    shown = reveal(party, multiply(party, x, y), ALL, unlisted("x"))
     return None if party.is_coordinator else shown.decode().tolist()
 
 

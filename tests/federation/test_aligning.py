@@ -23,8 +23,8 @@ from mpfedxgb.federation.doctor import Severity, examine
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.rows import Rows, read_rows
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.intersection.intersect import COMMON, SIZES
 from mpfedxgb.party import Party, run_roles
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.ring import kernels
 from mpfedxgb.transport.frame import Kind
 from patience import patience
@@ -128,8 +128,8 @@ def test_align_then_train(places: Organisations) -> None:
     done = [result(call) for call in [places.start(m, train) for m in (1, 2)]]  # the coordinator is still there
     assert join([one.model for one in done]).trees == plain_trees()
     entries = {(r.name, r.receiver): r.count for r in read_record(places.settings(2)).total}
-    assert entries[SIZES, "participants"] == entries[SIZES, "bank"] == 1
-    assert entries[COMMON, "participants"] == 45
+    assert entries[Entry.ROWS_BEFORE, "participants"] == entries[Entry.ROWS_BEFORE, "bank"] == 1
+    assert entries[Entry.ROWS_IN_COMMON, "participants"] == 45
 
 
 def test_training_aligns_first(places: Organisations) -> None:

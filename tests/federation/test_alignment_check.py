@@ -15,18 +15,13 @@ from mpfedxgb.data.ids import SALT_BYTES, Ids, sort_by_id
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import FrameError, HandshakeError, PeerFailedError, UserError
 from mpfedxgb.federation import programs
-from mpfedxgb.federation.programs import (
-    ID_DIGEST,
-    KIND_OF_SESSION,
-    SCORING,
-    TRAINING,
-    _agree_on_kind,
-    check_alignment,
-    data_digest,
-)
+from mpfedxgb.federation.programs import SCORING, TRAINING, _agree_on_kind, check_alignment
+from mpfedxgb.federation.training_files import data_digest
 from mpfedxgb.party import COORDINATOR, Outcome, Party, Roster, run_roles
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.transport.frame import Kind
 from patience import patience
+from support.names import unlisted
 from support.views import Recorder
 
 ROSTER = Roster(("bank", "telecom", "retail"))
@@ -62,7 +57,7 @@ def run(
 def check_and_go_on(party: Party, mine: Sequence[Ids]) -> None:
     """Check the ids, and do something that takes everybody."""
     check_alignment(party, mine)
-    party.tell_everyone("something else", None if party.is_coordinator else [0])
+    party.tell_everyone(unlisted("something else"), None if party.is_coordinator else [0])
 
 
 def test_the_same_people_in_any_order() -> None:
@@ -71,7 +66,7 @@ def test_the_same_people_in_any_order() -> None:
         outcomes, _ = run([PEOPLE] * 3, evaluation)
         assert [outcome.error for outcome in outcomes] == [None] * 4
         for outcome in outcomes:
-            assert (ID_DIGEST, "bank", 4) in {(e.name, e.receiver, e.count) for e in outcome.ledger}
+            assert (Entry.ID_DIGEST, "bank", 4) in {(e.name, e.receiver, e.count) for e in outcome.ledger}
 
 
 @pytest.mark.parametrize("odd", [1, 2])
@@ -206,7 +201,7 @@ def test_all_agree_on_the_kind_of_session() -> None:
     for kind in (TRAINING, SCORING):
         outcomes = run_roles(_agree_on_kind, ROSTER, [(0,), (kind,), (kind,), (kind,)], patient())
         assert [outcome.result for outcome in outcomes] == [kind] * 4
-        assert {e.name for outcome in outcomes for e in outcome.ledger} == {KIND_OF_SESSION}
+        assert {e.name for outcome in outcomes for e in outcome.ledger} == {Entry.KIND_OF_SESSION}
 
 
 @pytest.mark.parametrize(("active", "words"), [(TRAINING, ("training", "scoring")), (SCORING, ("scoring", "training"))])
@@ -231,7 +226,7 @@ def test_an_unknown_kind_of_session(kind: int) -> None:
 
     def program(party: Party) -> None:
         if party.is_active:
-            party.broadcast(KIND_OF_SESSION, [kind])
+            party.broadcast(Entry.KIND_OF_SESSION, [kind])
             party._communicator.receive(2)
         else:
             _agree_on_kind(party, 0 if party.is_coordinator else TRAINING)

@@ -12,10 +12,19 @@ import pytest
 from federation.test_role import coordinate, estimator, organisations, train
 from mpfedxgb import join
 from mpfedxgb.boosting.checkpoint import Checkpoints
-from mpfedxgb.errors import FederationError, MissingPeerError, StoppedError
+from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.errors import (
+    CheckpointError,
+    FederationError,
+    MissingPeerError,
+    MpfedxgbError,
+    PeerFailedError,
+    StoppedError,
+)
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.programs import Finished
+from mpfedxgb.federation.training_files import Finished
 from mpfedxgb.party import Party
+from mpfedxgb.party.entries import Entry
 from support.switchboard import Organisations
 
 
@@ -59,8 +68,8 @@ def lose_at_end(patch: pytest.MonkeyPatch, name: str, first: bool, after: bool) 
     """Lose a role before or after it tells the others of its last round, or of its model."""
     plain = Party.tell_everyone
 
-    def tell(self: Party, what: str, mine: Any, shape: tuple[int, ...] = (1,)) -> Any:
-        here = what == "last round kept, model written" and self.name == name and (mine == [1]) == first
+    def tell(self: Party, what: Entry, mine: Any, shape: tuple[int, ...] = (1,)) -> Any:
+        here = what == Entry.KEPT_AT_THE_END and self.name == name and (mine == [1]) == first
         if here and not after:
             raise LostError
         told = plain(self, what, mine, shape)
@@ -86,7 +95,7 @@ def run(places: Organisations) -> list[Any]:
     for call in calls:
         try:
             ended.append(call.result())
-        except (FederationError, LostError) as error:
+        except (MpfedxgbError, LostError) as error:
             ended.append(error)
     return ended
 
@@ -111,6 +120,32 @@ def test_nobody_finishes_alone(
         assert join(models).trees == join(estimator("binary").partial_models_).trees
     assert len({len(model.trees) for model in models}) == 1
     assert len({model.training for model in models}) == 1
+
+
+@pytest.mark.parametrize("name", ["bank", "telecom"])
+def test_a_model_that_cannot_be_written_ends_the_training_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The others are told why, between the two announcements; once there is room, all get the model."""
+    places = organisations(tmp_path, monkeypatch)
+    save = PartialModel.save
+
+    def fail(self: PartialModel, path: Path) -> None:
+        if self.name == name:
+            raise CheckpointError(f"cannot write {path}: No space left on device")
+        save(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartialModel, "save", fail)
+        coordinator, *ended = run(places)
+    failed, other = ended if name == "bank" else reversed(ended)
+    assert isinstance(failed, CheckpointError)
+    assert "No space left on device" in str(failed)
+    for one in (coordinator, other):
+        assert isinstance(one, PeerFailedError)
+        assert f"{name} failed: CheckpointError" in str(one)
+    _, *again = run(places)
+    assert join([one.model for one in again]).trees == join(estimator("binary").partial_models_).trees
 
 
 @pytest.mark.parametrize("name", ["bank", "telecom"])

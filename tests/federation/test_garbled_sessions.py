@@ -8,8 +8,7 @@ import pytest
 
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import FrameError, MpfedxgbError, PeerFailedError
-from mpfedxgb.federation.scoring import NOT_FOUND
-from mpfedxgb.tree.nodes import TREE_SHAPE
+from mpfedxgb.party.entries import Entry
 from support.garbler import GARBLES, IMPATIENT, Place, Session, places
 
 SESSIONS = {
@@ -49,9 +48,9 @@ def find(seen: list[Place], receiver: int, words: str) -> Place:
 def test_not_found_counts_with_one_axis_are_refused_by_the_coordinator() -> None:
     """It names the sender, the value, what came and what was expected; and the others hear that from it."""
     session = Session("strict scoring")
-    place = find(session.run()[1], 0, f"ANNOUNCE announce {NOT_FOUND}")
+    place = find(session.run()[1], 0, f"ANNOUNCE announce {Entry.NOT_FOUND}")
     outcomes, _ = session.run(0, place.number, lambda counts: counts[:, 0])
-    expected = f"malformed {NOT_FOUND} from bank: got int64(3,), expected int64(3, 1)"
+    expected = f"malformed {Entry.NOT_FOUND} from bank: got int64(3,), expected int64(3, 1)"
     assert isinstance(outcomes[0].error, FrameError)
     assert str(outcomes[0].error) == expected
     for outcome in outcomes[1:]:
@@ -64,11 +63,11 @@ def test_not_found_counts_with_one_axis_are_refused_by_the_coordinator() -> None
 def test_a_winner_outside_the_list_is_refused(receiver: int) -> None:
     """By the coordinator, who is told another owner, and by a participant with another share of the winner's tag."""
     session = Session("strict training", "mesh")
-    words = f"announce {TREE_SHAPE}" if receiver == 0 else f"reveal {TREE_SHAPE}"
+    words = f"announce {Entry.TREE_SHAPE}" if receiver == 0 else f"reveal {Entry.TREE_SHAPE}"
     place = find([p for p in session.run()[1] if p.sender == 1 or receiver == 1], receiver, words)
     outcomes, _ = session.run(receiver, place.number, lambda owner: owner + owner.dtype.type(77))
     error = outcomes[receiver].error
     assert isinstance(error, FrameError)
-    assert f"malformed {TREE_SHAPE}" in str(error)
+    assert f"malformed {Entry.TREE_SHAPE}" in str(error)
     assert "expected one of [0, 1, 2, 3]" in str(error)
     assert ("from bank" in str(error)) is (receiver == 0)

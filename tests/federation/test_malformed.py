@@ -9,7 +9,6 @@ import copy
 import socket
 import ssl
 import struct
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -29,11 +28,15 @@ from mpfedxgb.party.local import run_role
 from mpfedxgb.protocols import multiply, reveal, share
 from mpfedxgb.ring import VECTOR, RingArray, kernels
 from mpfedxgb.transport import Frame, Kind, MemoryHub, Transport, decode, encode
-from mpfedxgb.transport.grpc.rendezvous import METHOD, OPTIONS, REFUSED, Introduction
-from mpfedxgb.transport.grpc.tls import Identity, grpc
+from mpfedxgb.transport.tls.identity import ALPN
+from mpfedxgb.transport.tls.messages import message
+from mpfedxgb.transport.tls.pieces import HEADER, PART, ROOM
+from mpfedxgb.transport.tls.rendezvous import Introduction
 from patience import patience, slowdown
+from support.by_hand import by_hand
 from support.commands import Shell
 from support.loopback import Loopback, loopback
+from support.names import unlisted
 from support.pki import Authority, unchecked
 from support.role_files import ROLES, Content, Raw, full, to_toml
 
@@ -140,7 +143,7 @@ def handshakes(federation: Loopback, folder: Path) -> dict[str, ssl.SSLContext]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         context.minimum_version = context.maximum_version = version
-        context.set_alpn_protocols(["h2"])
+        context.set_alpn_protocols([ALPN])
         if pair is not None:
             context.load_cert_chain(pair.certificate, pair.key)
         clients[f"{kind}, {version.name}"] = context
@@ -166,7 +169,7 @@ def test_tls_without_the_right_certificate(besieged: tuple[Loopback, Path]) -> N
 
 def hear_the_end(stranger: ssl.SSLSocket, kind: str) -> None:
     """In TLS 1.3 a client learns of its refusal when it reads for the first time."""
-    stranger.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
+    stranger.sendall(message(Introduction("bank", "test", 1 << 20).content()))
     while stranger.recv(1 << 16):
         pass
     raise ConnectionError(f"{kind}: the listening role hung up")
@@ -217,58 +220,46 @@ def test_callers_with_wrong_certificates(besieged: tuple[Loopback, Path]) -> Non
         assert exit_code(caught.value) is ExitCode.REFUSED
 
 
-INTRODUCTIONS: dict[str, tuple[dict[str, str | bytes | None], str]] = {
-    "no version": ({"mpfedxgb-wire": None}, "speaks wire version none"),
-    "an old version": ({"mpfedxgb-wire": "0"}, "speaks wire version 0"),
-    "a new version": ({"mpfedxgb-wire": "99"}, "speaks wire version 99"),
-    "a long version": ({"mpfedxgb-wire": "9" * 3000}, "speaks wire version 9999"),
-    "no role": ({"mpfedxgb-role": None}, "says that it is ''"),
-    "another role": ({"mpfedxgb-role": "telecom"}, "says that it is 'telecom'"),
-    "a long role": ({"mpfedxgb-role": "bank" * 500}, "says that it is 'bankbank"),
-    "no federation": ({"mpfedxgb-federation-bin": None}, "not in the same federation"),
-    "another federation": ({"mpfedxgb-federation-bin": b"\xff\x00"}, "not in the same federation"),
-    "no window": ({"mpfedxgb-window": None}, "does not say how much room"),
-    "an empty window": ({"mpfedxgb-window": ""}, "does not say how much room"),
-    "no room": ({"mpfedxgb-window": "0"}, "does not say how much room"),
-    "negative room": ({"mpfedxgb-window": "-5"}, "does not say how much room"),
-    "endless room": ({"mpfedxgb-window": "9" * 40}, "does not say how much room"),
-    "room in words": ({"mpfedxgb-window": "much"}, "does not say how much room"),
+INTRODUCTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "no version": ({"wire": None}, "speaks wire version None"),
+    "an old version": ({"wire": 1}, "speaks wire version 1"),
+    "a new version": ({"wire": 99}, "speaks wire version 99"),
+    "a long version": ({"wire": "9" * 3000}, "speaks wire version 9999"),
+    "no role": ({"name": None}, "says that it is 'None'"),
+    "another role": ({"name": "telecom"}, "says that it is 'telecom'"),
+    "a long role": ({"name": "bank" * 500}, "says that it is 'bankbank"),
+    "a role of many parts": ({"name": ["bank"] * 500}, "says that it is "),
+    "no federation": ({"federation": None}, "not in the same federation"),
+    "another federation": ({"federation": "\x00"}, "not in the same federation"),
+    "no window": ({"window": None}, "does not say how much room"),
+    "an empty window": ({"window": ""}, "does not say how much room"),
+    "no room": ({"window": 0}, "does not say how much room"),
+    "negative room": ({"window": -5}, "does not say how much room"),
+    "endless room": ({"window": 10**40}, "does not say how much room"),
+    "room in words": ({"window": "much"}, "does not say how much room"),
 }
 
 
 def test_introductions_that_are_none(besieged: tuple[Loopback, Path]) -> None:
-    """With a good certificate too: who introduces itself wrongly is refused in words, before a message is read."""
+    """With a good certificate too: who introduces itself wrongly is refused in words, before anything else is read."""
     federation, _ = besieged
-    identity = federation.identity("bank")
-    good = dict(Introduction("bank", "test", 1 << 20).metadata())
+    good = Introduction("bank", "test", 1 << 20).content()
     for changes, words in INTRODUCTIONS.values():
-        metadata = {key: value for key, value in {**good, **changes}.items() if value is not None}
-        error = call(federation, identity, METHOD, metadata)
-        assert words in error.details()
-        assert any(key == REFUSED for key, _ in error.trailing_metadata())
-        assert len(error.details()) < 500
-    error = call(federation, identity, "/mpfedxgb.Roles/Other", good)
-    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
-
-
-def call(federation: Loopback, identity: Identity, method: str, metadata: dict[str, str | bytes]) -> Any:
-    """Call a listening role by hand, and return how it refused."""
-    options = (*OPTIONS, ("grpc.ssl_target_name_override", "coordinator"), ("grpc.use_local_subchannel_pool", 1))
-    address = f"127.0.0.1:{federation.ports[0]}"
-    with grpc.secure_channel(address, identity.channel_credentials(), options) as channel:
-        stream = channel.stream_stream(method)(iter([noise(100)]), metadata=tuple(metadata.items()), timeout=LONG)
-        with pytest.raises(grpc.RpcError):
-            list(stream)
-        return stream
+        with by_hand(federation) as bank:
+            bank.say({**good, **changes})
+            answer = bank.hear()
+            assert words in answer["refused"]
+            assert len(answer["refused"]) < 500
+            assert bank.hear_the_end() == b""
 
 
 # Messages of a connected role
 
 
 MESSAGES: dict[str, bytes] = {
-    **{f"{size} random bytes": noise(size) for size in (1, 8, 100, 3000)},
-    "a part that is too short": b"\x12\x04abcd",
-    "taken what was not sent": b"\x08\xff\xff\xff\x7f",
+    **{f"{size} random bytes": noise(size) for size in (20, 100, 3000)},
+    "a part that is too short": HEADER.pack(PART, 4, 0) + b"abcd",
+    "taken what was not sent": HEADER.pack(ROOM, 0, 1 << 30),
     "a frame without its wrapping": encode(Kind.HELLO, 1, bytes(16), 1, "handshake", []),
 }
 
@@ -279,27 +270,13 @@ def test_messages_that_are_none(tmp_path: Path) -> None:
         for content in MESSAGES.values():
             coordinator = federation.call(0, peers=[1])
             federation.wait_for_port()
-            options = (
-                *OPTIONS,
-                ("grpc.ssl_target_name_override", "coordinator"),
-                ("grpc.use_local_subchannel_pool", 1),
-            )
-            credentials = federation.identity("bank").channel_credentials()
-            over = threading.Event()
-
-            def messages(content: bytes = content, over: threading.Event = over) -> Iterator[bytes]:
-                yield content
-                over.wait(LONG)
-
-            with grpc.secure_channel(f"127.0.0.1:{federation.ports[0]}", credentials, options) as channel:
-                metadata = Introduction("bank", "test", 1 << 20).metadata()
-                stream = channel.stream_stream(METHOD)(messages(), metadata=metadata, timeout=LONG)
+            with by_hand(federation) as bank:
+                assert "admitted" in bank.introduce()
                 end = coordinator.result()
+                bank.write(content)
                 with pytest.raises(FederationError, match="bank") as caught:
                     end.receive(1, LONG)
                 assert type(caught.value) is not FederationError
-                over.set()
-                stream.cancel()
             end.close()
 
 
@@ -310,13 +287,13 @@ def program(party: Party) -> list[int] | None:
     """Everything that roles say to each other: shares, products, public numbers, announcements, a reveal."""
     x = share(party, 1, VECTOR, (3,), RingArray.encode(VECTOR, [2, 2, 2]))
     y = share(party, 2, VECTOR, (3,), RingArray.encode(VECTOR, [3, 3, 3]))
-    party.tell_everyone("sizes", None if party.is_coordinator else [3])
-    party.broadcast("kind", [1])
+    party.tell_everyone(unlisted("sizes"), None if party.is_coordinator else [3])
+    party.broadcast(unlisted("kind"), [1])
     for _ in range(2):
         x = multiply(party, x, y)
-        party.announce("owners", [1, 2])
-    shown = reveal(party, x, ALL, "x")
-    party.tell_everyone("end", None if party.is_coordinator else [1])
+        party.announce(unlisted("owners"), [1, 2])
+    shown = reveal(party, x, ALL, unlisted("x"))
+    party.tell_everyone(unlisted("end"), None if party.is_coordinator else [1])
     return None if party.is_coordinator else shown.decode().tolist()
 
 

@@ -27,15 +27,15 @@ from contracts.transport_contract import Call
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.config import PROTOCOLS
 from mpfedxgb.errors import PeerFailedError, PeerTimeoutError
-from mpfedxgb.federation.programs import KIND_OF_SESSION
 from mpfedxgb.federation.session import open_transport
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party import Meter, Party
 from mpfedxgb.party.communicator import Communicator
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import shake_hands
 from mpfedxgb.transport import Kind, Transport, encode
-from mpfedxgb.transport.grpc import Endpoints, connect
-from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.tls import connect
+from mpfedxgb.transport.tls.identity import Identity
 from patience import patience
 from support.commands import Shell
 from support.loopback import reserved_ports
@@ -421,8 +421,8 @@ def say_to_coordinator(
         else:
             for call in [Call(shake_hands, comm) for comm in comms.values()]:
                 call.result()
-            comms[1].advance(f"broadcast {KIND_OF_SESSION}")
-            comms[1].advance(f"announce {KIND_OF_SESSION}")
+            comms[1].advance(f"broadcast {Entry.KIND_OF_SESSION}")
+            comms[1].advance(f"announce {Entry.KIND_OF_SESSION}")
             comms[1].send([0], announcement or [], Kind.ANNOUNCE)
         with pytest.raises(PeerFailedError, match=r"coordinator failed: [A-Z][A-Za-z]+Error: "):
             comms[1].receive(0)
@@ -475,10 +475,7 @@ def test_who_came_in_time_is_kept(tmp_path: Path, nursery: Nursery) -> None:
         settings = RoleSettings.from_toml(made.trial.settings(2))
         authority, certificate, key = (made.home(2) / name for name in ("ca.crt", "telecom.crt", "telecom.key"))
         identity = Identity.load("telecom", authority, certificate, key)
-        endpoints = Endpoints(("coordinator", "bank", "telecom"), {0: str(settings.network.coordinator)})
-        transport = connect(
-            2, endpoints, identity, "trial", patience(WAIT), 1 << 20, 1 << 20, patience(WAIT), peers=[0]
-        )
+        transport = connect(settings.connection_settings(patience(WAIT), 1 << 20), identity, peers=[0])
         try:
             began = made.log(0).count("coordinator waits for bank: it has not called")
             end = time.monotonic() + patience(WAIT)
@@ -570,7 +567,7 @@ def test_stopping_in_the_middle_of_a_batch(tmp_path: Path, nursery: Nursery, tra
         try:
             communicator = Communicator(transport, settings.roster, 2, settings.session_settings(), Meter())
             party = Party(communicator, shake_hands(communicator))
-            party.broadcast(KIND_OF_SESSION, [0])  # the session has begun; bank waits for telecom from now on
+            party.broadcast(Entry.KIND_OF_SESSION, [0])  # the session has begun; bank waits for telecom from now on
             made.children[1].terminate()
             assert made.codes() == {0: ExitCode.PEER_FAILED, 1: ExitCode.STOPPED}, made.logs()
             with pytest.raises(PeerFailedError, match="bank failed: StoppedError: stopped by SIGTERM"):

@@ -21,12 +21,10 @@ from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, Stop
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import AttemptRecord, read_record, record_path
 from mpfedxgb.federation.rows import SCORING, read_rows
-from mpfedxgb.federation.scoring import BATCH_IDS
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.report.history import History, record_chain
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
-from mpfedxgb.tree.predict import PREDICTION
 from support.commands import Shell
 from support.role_processes import place
 from support.switchboard import Organisations
@@ -149,7 +147,7 @@ def test_all_attempts_and_scorings_stay(tmp_path: Path, monkeypatch: pytest.Monk
             places.home(role).name,
         )
         assert "stopped by SIGTERM" in told["why"]
-        assert counts(history.total)[LEAF_MEMBERSHIP, "bank"] == 2 * 2 * ROWS
+        assert counts(history.total)[Entry.LEAF_MEMBERSHIP, "bank"] == 2 * 2 * ROWS
         assert ("metrics" in told) == (role == 1)
 
     done = train_all(places)[1:]
@@ -171,9 +169,9 @@ def test_all_attempts_and_scorings_stay(tmp_path: Path, monkeypatch: pytest.Monk
         kinds = [attempt.content["kind"] for attempt in history.attempts]
         assert kinds == ["training", "training", "training", "scoring"]
         scored = counts(history.attempts[3].ledger)
-        assert scored[PREDICTION, "bank"] == scored[BATCH_IDS, "telecom"] == SCORED
+        assert scored[Entry.PREDICTION, "bank"] == scored[Entry.BATCH_IDS, "telecom"] == SCORED
         assert counts(history.total) == added(*(attempt.ledger for attempt in history.attempts))
-        assert counts(history.total)[LEAF_MEMBERSHIP, "bank"] == (2 + 2) * 2 * ROWS
+        assert counts(history.total)[Entry.LEAF_MEMBERSHIP, "bank"] == (2 + 2) * 2 * ROWS
 
     assert isinstance(train_all(places, restart=True)[1], roles.Trained)
     grown(5)
@@ -190,8 +188,8 @@ def test_a_limit_in_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         last = read_record(places.settings(role)).attempts[-1]
         assert last.content["how"] == ("RefusedError" if role == 2 else "PeerFailedError")
         assert f"telecom answers for at most {2 * SCORED - 1} rows a day" in last.content["why"]
-        assert counts(last.ledger)[BATCH_IDS, "telecom"] == SCORED
-        assert (PREDICTION, "bank") not in counts(last.ledger)
+        assert counts(last.ledger)[Entry.BATCH_IDS, "telecom"] == SCORED
+        assert (Entry.PREDICTION, "bank") not in counts(last.ledger)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,12 +204,12 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert page.count("trial, attempt ") == 2
     assert "training: PeerFailedError (bank failed: StoppedError: stopped by SIGTERM" in page
     assert "in total: 2 attempts" in page
-    assert f"{LEAF_MEMBERSHIP:48}bank{4 * 2 * ROWS:>22}" in page
+    assert f"{Entry.LEAF_MEMBERSHIP:48}bank{4 * 2 * ROWS:>22}" in page
     assert "c-00" not in page
     assert shell.run("record", settings, "--json") == 0
     found = json.loads(shell.out)
     assert [attempt["ended"] for attempt in found["attempts"]] == [True, True]
-    assert {"name": LEAF_MEMBERSHIP, "receiver": "bank", "count": 4 * 2 * ROWS} in found["total"]["ledger"]
+    assert {"name": Entry.LEAF_MEMBERSHIP, "receiver": "bank", "count": 4 * 2 * ROWS} in found["total"]["ledger"]
     assert shell.run("record", settings, "--json", "--session", "another") == 0
     assert json.loads(shell.out)["attempts"] == []
 
@@ -229,7 +227,7 @@ def test_torn_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert found.damaged == (f"{path.name}:{len(lines)}",)
         assert not found.attempts[0].has_ended
         assert "lines are missing at the end" in found.problems[-1]
-        assert counts(found.total)[LEAF_MEMBERSHIP, "bank"] == QUICK["n_estimators"] * 2 * ROWS
+        assert counts(found.total)[Entry.LEAF_MEMBERSHIP, "bank"] == QUICK["n_estimators"] * 2 * ROWS
     assert f"{path.name}:{len(lines)} is torn" in str(found)
     last.write_bytes(chained(record_chain(path.parent).start, lines[-2][:64]))  # as if killed on the way
     train_all(places)
@@ -341,7 +339,7 @@ def test_batches_are_summed_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         assert told["rounds"] >= 20 * 4 or role == 0
         assert told["bytes_sent"] > 20 * 8
         scored = counts(found.attempts[1].ledger)
-        assert scored[PREDICTION, "bank"] == scored[BATCH_IDS, "telecom"] == 20
+        assert scored[Entry.PREDICTION, "bank"] == scored[Entry.BATCH_IDS, "telecom"] == 20
         assert (told["how"] == "done") is not fail
         assert "20 batches of 20 rows in all" in found.attempts[1].head()
         lines = len(record_path(places.settings(role)).read_bytes().splitlines()) - before[role]
@@ -370,7 +368,7 @@ def test_a_killed_session_loses_no_batch(tmp_path: Path, monkeypatch: pytest.Mon
         assert not found.problems
         killed = found.attempts[-1]
         assert not killed.has_ended
-        assert (killed.content["batches"], counts(killed.ledger)[PREDICTION, "bank"]) == (7, 7)
+        assert (killed.content["batches"], counts(killed.ledger)[Entry.PREDICTION, "bank"]) == (7, 7)
         (kept,) = places.settings(role).role.state.glob("record-*.sum")
         assert kept.stat().st_mode & 0o777 == 0o600
         whole = kept.read_bytes()
@@ -432,7 +430,7 @@ def test_killed_outright(tmp_path: Path, nursery: Nursery) -> None:
         kept = rounds_kept(made.home(2))
         assert not killed.has_ended
         assert kept >= 3
-        membership = counts(killed.ledger)[LEAF_MEMBERSHIP, "bank"]
+        membership = counts(killed.ledger)[Entry.LEAF_MEMBERSHIP, "bank"]
         assert membership in (kept * 40, (kept + 1) * 40)
         (other,) = read_record(RoleSettings.from_toml(made.trial.settings(1))).attempts
         assert other.content["how"] == "PeerFinishedError"

@@ -20,8 +20,9 @@ from mpfedxgb.boosting.sampling import label_commitment, label_salt
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.programs import LABEL_COMMITMENT
 from mpfedxgb.federation.record import read_record
+from mpfedxgb.party.entries import Entry
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.transport.frame import Kind
 from support.switchboard import Organisations
 from support.views import Recorder
@@ -52,17 +53,19 @@ def run(places: Organisations, *restarts: int, **options: Any) -> list[Any]:
 
 def stop_in(places: Organisations, rounds: int) -> None:
     """Let P_1 stop as a round begins: all have kept those before it."""
-    assert isinstance(run(places, on_progress=stopping_in(rounds))[1], StoppedError)
+    assert isinstance(run(places, observer=Stopping(rounds))[1], StoppedError)
 
 
-def stopping_in(rounds: int) -> Callable[[str], None]:
-    """Return what stops a role as a round begins."""
+class Stopping(Observer):
+    """Stops a role as a round begins."""
 
-    def on_progress(what: str) -> None:
-        if what.startswith(f"round {rounds} of"):
+    def __init__(self, rounds: int) -> None:
+        self._rounds = rounds
+
+    def on_progress(self, what: str) -> None:
+        """Stop, if it is that round."""
+        if what.startswith(f"round {self._rounds} of"):
             raise StoppedError("stopped by SIGTERM")
-
-    return on_progress
 
 
 def with_other_labels(places: Organisations) -> None:
@@ -116,7 +119,7 @@ def test_a_p1_that_walks_back_round_by_round_gets_nowhere(tmp_path: Path, monkey
                 return min(claimed, newest(own)) if own.belongs_to["role"] == "bank" else newest(own)
 
             patch.setattr(Checkpoints, "newest", claim)
-            ended = run(places, on_progress=stopping_in(2))
+            ended = run(places, observer=Stopping(2))
         assert isinstance(ended[2], PeerFailedError if allowed else RefusedError), ended[2]
         assert Checkpoints(places.state(2) / "checkpoints", {}).newest() == 1
 
@@ -213,7 +216,7 @@ def test_a_commitment_hides_labels_and_can_be_shown(tmp_path: Path, monkeypatch:
         frame
         for receiver in (0, 2)
         for frame in recorder.links[1, receiver]
-        if LABEL_COMMITMENT in frame.label and frame.kind in (Kind.DATA, Kind.ANNOUNCE)
+        if Entry.LABEL_COMMITMENT in frame.label and frame.kind in (Kind.DATA, Kind.ANNOUNCE)
     ]
     assert [sum(a.nbytes for a in frame.arrays) for frame in told] == [32] * 4
     (commitment,) = {frame.arrays[0].tobytes() for frame in told}

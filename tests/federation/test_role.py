@@ -42,6 +42,7 @@ from mpfedxgb.federation.role import Trained
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.session import SessionFolder, is_lost_peer, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.roster import Keyring
 from mpfedxgb.ring.prg import Stream
 from patience import patience
@@ -360,7 +361,7 @@ def test_reconnecting_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     calls = [
         places.start(0, coordinate),
         places.start(1, train),
-        places.start(2, lambda s: train(s, on_progress=_raise_once(StoppedError("stopped by SIGTERM")))),
+        places.start(2, lambda s: train(s, observer=_Raising(StoppedError("stopped by SIGTERM")))),
     ]
     with pytest.raises(StoppedError):
         calls[2].result()
@@ -369,11 +370,12 @@ def test_reconnecting_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             call.result()
 
 
-def _raise_once(error: BaseException) -> Callable[[str], None]:
-    def on_progress(what: str) -> None:
-        raise error
+class _Raising(Observer):
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
 
-    return on_progress
+    def on_progress(self, what: str) -> None:
+        raise self._error
 
 
 def test_other_errors_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,7 +384,7 @@ def test_other_errors_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     calls = [
         places.start(0, coordinate),
         places.start(1, train),
-        places.start(2, lambda s: train(s, on_progress=_raise_once(DataError("row 17 is odd")))),
+        places.start(2, lambda s: train(s, observer=_Raising(DataError("row 17 is odd")))),
     ]
     with pytest.raises(DataError):
         calls[2].result()

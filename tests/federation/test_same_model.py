@@ -1,4 +1,4 @@
-"""One training over all transports: threads in memory, processes over gRPC, ranks over MPI. Every file is the same."""
+"""One training over all transports: threads in memory, processes over TLS, ranks over MPI. Every file is the same."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_within_limits(trial: Trial, expected: list[str], tmp_path: Path, spools
     assert list(tmp_path.iterdir()) == []
 
 
-def test_grpc(trial: Trial, expected: list[str]) -> None:
+def test_tls(trial: Trial, expected: list[str]) -> None:
     """Four processes over mutual TLS write the files that threads in memory would write."""
     reset(trial)
     with trial:
@@ -162,7 +162,7 @@ def test_grpc(trial: Trial, expected: list[str]) -> None:
     assert written(trial) == expected
 
 
-def test_grpc_in_a_mesh(tmp_path: Path, expected: list[str]) -> None:
+def test_tls_in_a_mesh(tmp_path: Path, expected: list[str]) -> None:
     """So do processes that are connected each with each."""
     with federation(tmp_path / "mesh", "mesh") as meshed:
         meshed.train(timeout=patience(120))
@@ -220,7 +220,7 @@ def test_sealed_within_limits(sealed: Trial, whole: Joined, tmp_path: Path, spoo
     assert len(spools) == 3
 
 
-def test_sealed_over_grpc(sealed: Trial, whole: Joined) -> None:
+def test_sealed_over_tls(sealed: Trial, whole: Joined) -> None:
     """So do four processes over mutual TLS; and no file of one role tells a weight, margin, gradient, sum or gain."""
     reset(sealed)
     with sealed:

@@ -23,7 +23,7 @@ import mpfedxgb
 from contracts.transport_contract import Call
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import TUNING, SessionSettings, Tuning
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import (
     DataError,
@@ -38,12 +38,7 @@ from mpfedxgb.errors import (
 )
 from mpfedxgb.federation.programs import run_coordinator, run_scoring
 from mpfedxgb.federation.scoring import (
-    BATCH,
-    BATCH_IDS,
-    CLASSES,
     END,
-    MODEL,
-    NOT_FOUND,
     STILL_THERE,
     RowsPerDay,
     Service,
@@ -54,12 +49,12 @@ from mpfedxgb.federation.scoring import (
     score_batches,
 )
 from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, run_roles
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.local import run_role
 from mpfedxgb.ring import kernels
 from mpfedxgb.transport import Kind, MemoryHub
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.nodes import TREE_SHAPE, Leaf
-from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE
+from mpfedxgb.tree.nodes import Leaf
 from patience import patience
 from support.toy_tables import QUICK, TELECOM, labels, margins_by_hand, people
 from support.views import Recorder
@@ -134,6 +129,7 @@ def session(
     expected: type[BaseException] | None = None,
     max_frame_bytes: int = 1 << 30,
     quota: RowsPerDay | None = None,
+    tuning: Tuning = TUNING,
 ) -> Iterator[Session]:
     """Run a session; the auxiliaries hold all people unless `served` says otherwise; telecom may have a quota."""
     kernels.warm_up()
@@ -147,7 +143,7 @@ def session(
     recorder = Recorder()
     hub = MemoryHub(ROSTER.links(), 1 << 28, recorder)
     most = patience(WAIT) if deadline is None else deadline
-    settings = SessionSettings("scores", deadline=most, max_frame_bytes=max_frame_bytes)
+    settings = SessionSettings("scores", deadline=most, max_frame_bytes=max_frame_bytes, tuning=tuning)
 
     def run(role: int) -> Outcome[Any]:
         program, arguments = (programs or {}).get(role), (services[role - 1],) if role else ()
@@ -180,12 +176,12 @@ def test_one_session_scores_many_batches() -> None:
         assert running.score([3]).tolist() == running.score([3]).tolist()
     told = {(e.name, e.receiver) for e in running.outcomes[0].ledger}
     assert {
-        (BATCH, "participants"),
-        (NOT_FOUND, "participants"),
-        (PREDICTION, "bank"),
-        (CLASSES, "coordinator"),
+        (Entry.BATCH, "participants"),
+        (Entry.NOT_FOUND, "participants"),
+        (Entry.PREDICTION, "bank"),
+        (Entry.CLASSES, "coordinator"),
     } <= told
-    assert {(BATCH_IDS, "telecom"), (BATCH_IDS, "retail")} <= told
+    assert {(Entry.BATCH_IDS, "telecom"), (Entry.BATCH_IDS, "retail")} <= told
     assert running.outcomes[0].result == "scoring"
 
 
@@ -259,11 +255,10 @@ def test_batches_from_several_threads() -> None:
             np.testing.assert_allclose(call.result(), running.by_hand(rows), rtol=0, atol=1e-7)
 
 
-def test_rows_beyond_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_beyond_a_chunk() -> None:
     """A batch that does not fit one message of the joint prediction comes in several."""
-    monkeypatch.setattr("mpfedxgb.tree.predict.CHUNK_ELEMENTS", 64)
     rows = list(range(90))
-    with session() as running:
+    with session(tuning=Tuning(leaf_elements=64)) as running:
         np.testing.assert_allclose(running.score(rows), running.by_hand(rows), rtol=0, atol=1e-7)
 
 
@@ -337,7 +332,7 @@ def test_a_session_may_be_idle() -> None:
         first = running.score([8])
         time.sleep(7.0)
         assert running.score([8]).tolist() == first.tolist()
-    frames = [f for f in running.recorder.links[1, COORDINATOR] if f.label == f"announce {BATCH}"]
+    frames = [f for f in running.recorder.links[1, COORDINATOR] if f.label == f"announce {Entry.BATCH}"]
     told = [int(frame.arrays[0][0]) for frame in frames]
     assert told.count(STILL_THERE) >= 3
     assert [size for size in told if size != STILL_THERE] == [1, 1, END]
@@ -409,8 +404,8 @@ def test_a_failure_reaches_whoever_waits(role: int) -> None:
     def stop(party: Party, service: Service | None = None) -> None:
         plain = party.tell_everyone
 
-        def tell(name: str, mine: Any, shape: tuple[int, ...] = (1,)) -> Any:
-            if name == NOT_FOUND and not batches.acquire(blocking=False):
+        def tell(name: Entry, mine: Any, shape: tuple[int, ...] = (1,)) -> Any:
+            if name == Entry.NOT_FOUND and not batches.acquire(blocking=False):
                 raise StoppedError("stopped by SIGTERM")
             return plain(name, mine, shape)
 
@@ -467,10 +462,10 @@ def test_parts_of_different_models() -> None:
 @pytest.mark.parametrize(
     ("name", "lie", "named"),
     [
-        (CLASSES, 1 << 40, "1099511627776 trees per round; from 1 to 10000"),
-        (CLASSES, 0, "0 trees per round"),
-        (BATCH, 1 << 40, "1099511627776 rows of a batch; from -1 to 67108864"),
-        (BATCH, -2, "-2 rows of a batch"),
+        (Entry.CLASSES, 1 << 40, "1099511627776 trees per round; from 1 to 10000"),
+        (Entry.CLASSES, 0, "0 trees per round"),
+        (Entry.BATCH, 1 << 40, "1099511627776 rows of a batch; from -1 to 67108864"),
+        (Entry.BATCH, -2, "-2 rows of a batch"),
     ],
 )
 def test_sizes_that_cannot_be(name: str, lie: int, named: str) -> None:
@@ -479,7 +474,7 @@ def test_sizes_that_cannot_be(name: str, lie: int, named: str) -> None:
     def tell_lies(party: Party, service: Service) -> None:
         plain = party.broadcast
 
-        def broadcast(what: str, values: Any) -> Any:
+        def broadcast(what: Entry, values: Any) -> Any:
             lies = what == name and values[0] != STILL_THERE
             told = plain(what, [lie] if lies else values)
             return np.array(values) if lies else told
@@ -520,13 +515,13 @@ def test_garbled_lists_of_people(arrays: list[Any]) -> None:
         else:
             service = Service(models()[0]) if party.is_active else None
             _check_models(party, service)
-            party.broadcast(CLASSES, [1])
+            party.broadcast(Entry.CLASSES, [1])
             _prepare(party, service, 1)
-            party.broadcast(BATCH, [2])
+            party.broadcast(Entry.BATCH, [2])
             party.step("ids")
             if party.is_active:
                 party._communicator.send([2], arrays)
-            party.tell_everyone(NOT_FOUND, None if party.is_coordinator else [0])
+            party.tell_everyone(Entry.NOT_FOUND, None if party.is_coordinator else [0])
 
     outcomes = run_roles(program, 2, settings=SessionSettings(deadline=patience(WAIT)))
     assert isinstance(outcomes[2].error, FrameError)
@@ -606,7 +601,7 @@ def test_chosen_weights_tell_every_leaf() -> None:
     assert min(bases) > 1
     assert learned == true_leaves(parts, rows)
     assert len({tuple(leaves) for leaves in zip(*learned, strict=True)}) > 2, "rows differ"
-    (entry,) = [e for e in running.outcomes[2].ledger if e.name == PREDICTION]
+    (entry,) = [e for e in running.outcomes[2].ledger if e.name == Entry.PREDICTION]
     assert (entry.receiver, entry.count) == ("bank", len(rows))
     assert "at most all its leaves" in entry.name
 
@@ -622,15 +617,22 @@ def test_a_class_for_every_tree_is_refused() -> None:
     ):
         running.score([1, 2])
     assert {type(outcome.error) for outcome in running.outcomes[2:]} <= {HandshakeError, PeerFailedError}
-    assert PREDICTION not in {entry.name for outcome in running.outcomes for entry in outcome.ledger}
+    assert Entry.PREDICTION not in {entry.name for outcome in running.outcomes for entry in outcome.ledger}
 
 
 @pytest.mark.parametrize(
-    ("name", "column"), [(ROWS_TO_SCORE, 0), (ROWS_TO_SCORE, 1), (TREE_SHAPE, None), (NOT_FOUND, 0), ("model", 0)]
+    ("name", "column"),
+    [
+        (Entry.ROWS_TO_SCORE, 0),
+        (Entry.ROWS_TO_SCORE, 1),
+        (Entry.TREE_SHAPE, None),
+        (Entry.NOT_FOUND, 0),
+        ("model", 0),
+    ],
 )
 def test_what_an_auxiliary_said_cannot_be_passed_on_otherwise(name: str, column: int | None) -> None:
     """Its own model and table say how many rows and trees there are, whatever the active participant tells others."""
-    name = MODEL if name == "model" else name
+    name = Entry.MODEL if name == "model" else name
 
     def lie(party: Party, service: Service) -> None:
         plain = party._communicator.send
@@ -650,7 +652,7 @@ def test_what_an_auxiliary_said_cannot_be_passed_on_otherwise(name: str, column:
         pytest.raises(PeerFailedError, match=f"bank passed on {name} of (telecom|retail) other than it was told"),
     ):
         running.score([1, 2])
-    assert PREDICTION not in {entry.name for outcome in running.outcomes[2:] for entry in outcome.ledger}
+    assert Entry.PREDICTION not in {entry.name for outcome in running.outcomes[2:] for entry in outcome.ledger}
 
 
 def test_rounds_beyond_the_model_are_refused() -> None:
@@ -675,7 +677,7 @@ def test_a_row_is_answered_once_a_batch() -> None:
     ):
         running.score([4, 5, 4])
     assert "c-40" not in str(caught.value)
-    assert PREDICTION not in {entry.name for outcome in running.outcomes for entry in outcome.ledger}
+    assert Entry.PREDICTION not in {entry.name for outcome in running.outcomes for entry in outcome.ledger}
 
 
 def test_a_limit_of_rows_stops_it(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from mpfedxgb import Federation
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.data.ids import Ids, sort_by_id
@@ -28,10 +27,8 @@ from mpfedxgb.federation.programs import refuse_training_ids
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.role import load_model
 from mpfedxgb.federation.rows import read_rows
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.report.html import page_html
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
-from mpfedxgb.tree.nodes import TREE_SHAPE
-from mpfedxgb.tree.predict import PREDICTION
 from support.pages import parse
 from support.role_processes import place, tables
 from support.switchboard import Organisations
@@ -102,8 +99,8 @@ def test_training_rows_are_refused_at_every_role(tmp_path: Path, monkeypatch: py
         assert not any(person in str(caught.value) for person in PERSONS)
     for role in made.roles:
         names = {reveal.name for reveal in read_record(made.settings(role)).total}
-        assert TREE_SHAPE not in names
-        assert PREDICTION not in names
+        assert Entry.TREE_SHAPE not in names
+        assert Entry.PREDICTION not in names
 
 
 def test_early_stopping_and_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +117,8 @@ def test_early_stopping_and_the_report(tmp_path: Path, monkeypatch: pytest.Monke
     assert facts.best_iteration == int(np.argmin(judged))
     assert len(facts.trees) == facts.best_iteration + 1 < len(judged)
     told = {(r.name, r.receiver) for r in facts.ledger}
-    assert {(EVALUATION_MARGINS, "bank"), (PREDICTION, "bank")} <= told
-    assert LEAF_MEMBERSHIP not in {name for name, _ in told}
+    assert {(Entry.EVALUATION_MARGINS, "bank"), (Entry.PREDICTION, "bank")} <= told
+    assert Entry.LEAF_MEMBERSHIP not in {name for name, _ in told}
     words = parse(page_html(facts)).words()
     assert "learned anything about any training row" in words
     assert "the margin of each evaluation row after every round" in words

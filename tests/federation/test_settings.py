@@ -72,7 +72,7 @@ class TestGood:
         settings = RoleSettings.from_toml(write(tmp_path, least("telecom")))
         network = settings.network
         assert (network.deadline, network.connect_timeout, network.reconnect) == (600.0, 300.0, False)
-        assert (network.max_frame_mb, network.transport, network.link) == (1024, "grpc", LINKS["lan"])
+        assert (network.max_frame_mb, network.transport, network.link) == (1024, "tls", LINKS["lan"])
         assert settings.session.name == "training"
         assert settings.training == TrainParams(num_class=2)
         assert (settings.log.level, settings.log.file, settings.log.json) == ("info", None, False)
@@ -172,7 +172,7 @@ class TestSecrets:
             settings.tls.passphrase()
 
     def test_only_a_transport_with_certificates_asks_for_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What a role is told for gRPC serves over MPI too, where nobody has to set the variable."""
+        """What a role is told for TLS serves over MPI too, where nobody has to set the variable."""
         monkeypatch.setenv("OWN_PASSPHRASE", "correct horse")
         settings = RoleSettings.from_dict(full("bank"))
         told = settings.connection_settings(timeout=3.0, capacity=1 << 20)
@@ -291,7 +291,8 @@ class TestMessages:
             ("bank", "network", "deadline", 0, "deadline = 0 is out of range; it is above 0 and at most"),
             ("bank", "network", "deadline", "600", 'deadline = "600" is not a number; give a number'),
             ("bank", "network", "reconnect", "yes", 'reconnect = "yes" is not true or false, without quotes'),
-            ("bank", "network", "transport", "gprc", 'transport = "gprc" is not known; did you mean grpc?'),
+            ("bank", "network", "transport", "tsl", 'transport = "tsl" is not known; did you mean tls?'),
+            ("bank", "network", "transport", "grpc", 'transport = "grpc" was replaced; write transport = "tls"'),
             ("bank", "network", "deadlin", 5, r'\[network\] has no key "deadlin"; did you mean deadline?'),
             ("bank", "training", "n_estimator", 5, "did you mean n_estimators?"),
             ("bank", "training", "reg_alpha", 1.0, "reg_alpha is refused: an L1 penalty"),
@@ -366,7 +367,7 @@ class TestMessages:
     def test_everything_wrong_is_in_one_error(self, tmp_path: Path) -> None:
         """Keys first, in the order of the tables, each with code, name and value; then what they say together."""
         content = full("bank")
-        content["network"] |= {"deadline": 0, "activ": "x:1", "active": "x:1"}
+        content["network"] |= {"deadline": 0, "peer": "x:1", "active": "x:1"}
         content["training"] |= {"max_depth": "deep", "eta": 0.1}
         del content["tls"]["ca"]
         content["scoring"] = {}
@@ -374,7 +375,7 @@ class TestMessages:
             RoleSettings.from_toml(write(tmp_path, content))
         assert [(fault.code, fault.parameter, fault.value) for fault in caught.value.faults] == [
             ("place", "scoring", None),
-            ("unknown", "network.activ", None),
+            ("unknown", "network.peer", None),
             ("place", "network.active", "x:1"),
             ("range", "network.deadline", 0),
             ("missing", "tls.ca", None),

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+import mpfedxgb.transport.tls.transport
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.errors import PeerFinishedError, StoppedError
+from mpfedxgb.errors import PeerFinishedError, StoppedError, in_one_go
 from mpfedxgb.federation import session
 from mpfedxgb.federation.session import ignore_stops, stopping_on_signals
 from mpfedxgb.party import Meter, Roster
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
-from mpfedxgb.transport.grpc.rendezvous import Introduction, Rendezvous, Waiting
-from mpfedxgb.transport.grpc.stream import PeerStream
-from mpfedxgb.transport.grpc.tls import Identity
-from mpfedxgb.transport.grpc.transport import GrpcTransport
 from mpfedxgb.transport.memory import MemoryHub
+from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.tls.pieces import Pieces
+from mpfedxgb.transport.tls.rendezvous import Introduction, Rendezvous, Waiting
+from mpfedxgb.transport.tls.stream import PeerStream
+from mpfedxgb.transport.tls.transport import TlsTransport
 from patience import patience
 from support.pki import Authority
 
@@ -47,28 +52,35 @@ class Interrupted:
         return b"giving up"
 
 
-def half_met() -> Rendezvous:
-    """Return what telecom knows when the coordinator is there and the bank is not."""
+@contextmanager
+def half_met() -> Iterator[Rendezvous]:
+    """Give what telecom knows when the coordinator is there, and does not listen, and the bank is not."""
+    here, there = socket.socketpair()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    secured = context.wrap_socket(here, server_hostname="coordinator", do_handshake_on_connect=False)
     rendezvous = Rendezvous(2, Introduction("telecom", "trial", 1000, NAMES), NAMES, [0, 1])
-    rendezvous.join(COORDINATOR, PeerStream("coordinator", 1000, 1000))
-    return rendezvous
+    stream = rendezvous.join(COORDINATOR, lambda: PeerStream(secured, Pieces("coordinator", 1000, 1000), 60.0))
+    with there:
+        yield rendezvous
+        stream.wait_until_ended(0.0)
 
 
 def test_while_it_tells_for_whom_it_waits() -> None:
     """A role whose news cannot be delivered waits on; one that is stopped does not."""
-    waiting = Waiting(half_met(), Interrupted(), 60.0)
-    with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
-        waiting.say()
+    with half_met() as rendezvous:
+        waiting = Waiting(rendezvous, Interrupted(), 60.0)
+        with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
+            waiting.say()
 
 
-def test_while_it_tells_that_it_gives_up() -> None:
+def test_while_it_tells_that_it_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is it lost beside the error for which the role gives up; connections are closed all the same."""
-    rendezvous = half_met()
-    rendezvous.streams[COORDINATOR].ended.set()  # the other side is none that would say so
-    transport = GrpcTransport(2, rendezvous)
-    with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
-        transport._part(PeerFinishedError("bank has gone"), Interrupted())
-    assert not rendezvous.streams[COORDINATOR].alive
+    monkeypatch.setattr(mpfedxgb.transport.tls.transport, "LINGER", 0.1)  # for a side that would never say so
+    with half_met() as rendezvous:
+        transport = TlsTransport(2, rendezvous)
+        with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
+            transport._part(PeerFinishedError("bank has gone"), Interrupted())
+        assert not rendezvous.streams[COORDINATOR].alive
 
 
 def test_while_it_tells_why_it_failed() -> None:
@@ -217,3 +229,27 @@ def test_stops_that_are_ignored(to_the_end: bool) -> None:
     finally:
         signal.signal(signal.SIGTERM, before[0])
         signal.signal(signal.SIGINT, before[1])
+
+
+def test_a_stop_in_what_must_be_done_whole_waits_for_its_end() -> None:
+    """Such as a write to a connection: the error comes right after it, and not at all once everything is done."""
+    done = []
+
+    @in_one_go
+    def write() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        done.append("whole")
+
+    def write_and_go_on() -> None:
+        write()
+        time.sleep(patience(10.0))
+        done.append("too much")
+
+    for program in (write_and_go_on, write):
+        with pytest.raises(StoppedError, match="stopped by SIGTERM"), stopping_on_signals():
+            program()
+    with stopping_on_signals():
+        write()
+        ignore_stops()
+    assert done == ["whole"] * 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.config import TOPOLOGIES, SessionSettings
+from mpfedxgb.config import TOPOLOGIES, SessionSettings, Tuning
 from mpfedxgb.errors import DataError, FrameError, PeerFailedError, PeerFinishedError, PeerTimeoutError, UserError
-from mpfedxgb.intersection import intersect as module
 from mpfedxgb.intersection.dictionary import Shape
 from mpfedxgb.intersection.group import Edwards25519, agree_on_pads, pass_keys_on
-from mpfedxgb.intersection.intersect import COMMON, SIZES, Marks, intersect
+from mpfedxgb.intersection.intersect import Marks, intersect
 from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Party, Roster, run_locally, run_roles
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.transport.frame import Kind
 from mpfedxgb.transport.transport import MESH, STAR
 from patience import patience
@@ -27,9 +28,9 @@ NAMES = ("bank", "telecom", "retail", "clinic", "city")
 GROUP = Edwards25519(1)
 
 
-def patient() -> SessionSettings:
+def patient(**tuning: Any) -> SessionSettings:
     """Return settings whose deadline only a hang reaches, by the load of this moment."""
-    return SessionSettings(deadline=patience(30.0))
+    return SessionSettings(deadline=patience(30.0), tuning=Tuning(**tuning))
 
 
 def program(party: Party, ids: Sequence[str], least: int = 1, meddle: Callable[[Party], None] | None = None) -> Any:
@@ -42,9 +43,10 @@ def program(party: Party, ids: Sequence[str], least: int = 1, meddle: Callable[[
     return intersect(party, "training", ids, GROUP, agreed, least)
 
 
-def found(lists: Sequence[Sequence[str]], least: int = 1) -> list[list[str]]:
+def found(lists: Sequence[Sequence[str]], least: int = 1, **tuning: Any) -> list[list[str]]:
     """Return what each participant finds to be in common, in its own order."""
-    run = run_locally(program, Roster(NAMES[: len(lists)]), [((),), *((ids, least) for ids in lists)], patient())
+    private = [((),), *((ids, least) for ids in lists)]
+    run = run_locally(program, Roster(NAMES[: len(lists)]), private, patient(**tuning))
     assert len({tuple(ledger) for ledger in run.ledgers[1:]}) == 1
     marks: list[Marks] = run.results[1:]
     return [[one for one, mark in zip(ids, its, strict=True) if mark] for ids, its in zip(lists, marks, strict=True)]
@@ -63,21 +65,19 @@ def test_what_sets_say(participants: int, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("beat", [0.0, 1.0])
 @pytest.mark.parametrize("participants", [2, 3])
-def test_more_than_one_message(participants: int, beat: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_one_message(participants: int, beat: float) -> None:
     """Lists of several messages and very different lengths, either longer; P_1 may say often that it is there."""
-    monkeypatch.setattr(module, "CHUNK", 16)
-    monkeypatch.setattr(module, "_BEAT", beat)
     few, many = [str(i) for i in range(40, 60)], [str(i) for i in range(90)]
     for lists in ([few] + [many] * (participants - 1), [many] + [few] * (participants - 1)):
-        assert found(lists) == [few] * participants
+        assert found(lists, aligned_ids=16, sign_of_life=beat) == [few] * participants
 
 
-def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_promised_costs() -> None:
     """Rounds and bytes are those of the docstrings; after the handshake the coordinator gets one key of each."""
-    monkeypatch.setattr(module, "CHUNK", 4)
     lists = [[str(i) for i in range(10)], [str(i) for i in range(3, 12)], [str(i) for i in range(5, 30)]]
     recorder = Recorder()
-    run = run_locally(program, Roster(NAMES[:3]), [((),), *((ids,) for ids in lists)], patient(), recorder)
+    settings = patient(aligned_ids=4)
+    run = run_locally(program, Roster(NAMES[:3]), [((),), *((ids,) for ids in lists)], settings, recorder)
     common = 5
     for meter in run.meters[1:]:
         assert meter.total("align training").rounds == 4 + 3
@@ -90,9 +90,9 @@ def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
         tags = [tag.tobytes() for tag in told.arrays[0]]
         assert tags == sorted(tags), "in an order that says nothing of P_1's"
     assert [(r.name, r.receiver, r.count) for r in run.ledgers[1]] == [
-        (SIZES, "participants", 1),
-        (SIZES, "bank", 2),
-        (COMMON, "participants", common),
+        (Entry.ROWS_BEFORE, "participants", 1),
+        (Entry.ROWS_BEFORE, "bank", 2),
+        (Entry.ROWS_IN_COMMON, "participants", common),
     ]
     later = [frame for frame in recorder.received(frozenset({COORDINATOR})) if frame.kind is not Kind.HELLO]
     assert [(f.kind, f.label, f.sender, [a.shape for a in f.arrays]) for f in later] == [
@@ -111,16 +111,15 @@ def test_one_auxiliary_needs_no_key() -> None:
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_no_key_passes_the_active_participant(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_passes_the_active_participant(topology: str) -> None:
     """It gets the dictionaries, so it must not be able to put keys of its own in the place of others.
 
     In a star the coordinator passes them on, who gets no dictionary; in a mesh auxiliaries exchange them.
     """
-    monkeypatch.setattr(module, "CHUNK", 2)
-    mesh = SessionSettings(deadline=patience(30.0), topology=topology)
+    settings = replace(patient(aligned_ids=2), topology=topology)
     lists = [["a", "b", "c", "d"], ["b", "c", "d"], ["e", "d", "b"], ["b", "x", "d"]]
     recorder = Recorder()
-    run = run_locally(program, Roster(NAMES[:4]), [((),), *((ids,) for ids in lists)], mesh, recorder)
+    run = run_locally(program, Roster(NAMES[:4]), [((),), *((ids,) for ids in lists)], settings, recorder)
     marks: list[Marks] = run.results[1:]
     for ids, its in zip(lists, marks, strict=True):
         assert {one for one, mark in zip(ids, its, strict=True) if mark} == {"b", "d"}
@@ -153,8 +152,8 @@ def test_too_few_in_common(least: int, found_by_bank: int) -> None:
     for m, one in enumerate(outcomes(LISTS, {}, least)[1:], start=ACTIVE):
         assert f"the participants have fewer than {least} training rows in common; compare how" in str(one.error)
         assert isinstance(one.error, (UserError, PeerFailedError))
-        assert one.ledger.count(COMMON, "participants") == 0
-        assert one.ledger.count(COMMON, "bank") == (found_by_bank if m == ACTIVE else 0)
+        assert one.ledger.count(Entry.ROWS_IN_COMMON, "participants") == 0
+        assert one.ledger.count(Entry.ROWS_IN_COMMON, "bank") == (found_by_bank if m == ACTIVE else 0)
 
 
 def test_a_few_guesses_are_not_answered() -> None:
@@ -163,7 +162,7 @@ def test_a_few_guesses_are_not_answered() -> None:
     recorder = Recorder()
     ended = run_roles(program, Roster(NAMES[:3]), private, patient(), recorder)
     assert [type(one.error) for one in ended[1:]] == [PeerFailedError, UserError, UserError]
-    assert COMMON not in {entry.name for entry in ended[ACTIVE].ledger}
+    assert Entry.ROWS_IN_COMMON not in {entry.name for entry in ended[ACTIVE].ledger}
     sent = {
         frame.label for auxiliary in (2, 3) for frame in recorder.links[auxiliary, ACTIVE] if frame.kind is Kind.DATA
     }

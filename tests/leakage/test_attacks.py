@@ -15,11 +15,8 @@ import numpy as np
 import pytest
 
 from experiments.leaks import transcripts
-from mpfedxgb.boosting.setup import TABLE_SIZES
 from mpfedxgb.party import ACTIVE, COORDINATOR, Party
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
-from mpfedxgb.tree.nodes import TREE_SHAPE
-from mpfedxgb.tree.paper import FEATURE_INDEX, SPLIT_INDEX, STEP_SIZE
+from mpfedxgb.party.entries import Entry
 from support.small_trainings import training_of
 
 ROOT = Path(__file__).parents[2]
@@ -124,7 +121,7 @@ def test_coordinator_orders_gains_too(leaks: Any, measures: Any) -> None:
     """Comparisons are announced to C; of a strict training it hears sizes and owners, and has nothing masked."""
     assert measures.order_of_gains(leaks.recorded(LOGISTIC, "paper"), COORDINATOR)[0] >= 0.999
     mine = leaks.recorded(LOGISTIC, "strict").transcripts[COORDINATOR]
-    assert {name for name, _ in mine.shown} == {TABLE_SIZES, TREE_SHAPE}
+    assert {name for name, _ in mine.shown} == {Entry.TABLE_SIZES, Entry.TREE_SHAPE}
     assert not mine.masked_numbers
     assert not mine.masked_bits
 
@@ -132,9 +129,9 @@ def test_coordinator_orders_gains_too(leaks: Any, measures: Any) -> None:
 def test_coordinator_reads_columns_off_the_permuted_indices(leaks: Any) -> None:
     """C made the permutation, so index and bucket of a split tell it the owner, the column and the quantile."""
     training = leaks.recorded(SQUARED, "paper")
-    permuted = np.concatenate([mine.values(FEATURE_INDEX)[0] for mine in training.transcripts[ACTIVE:]])
+    permuted = np.concatenate([mine.values(Entry.FEATURE_INDEX)[0] for mine in training.transcripts[ACTIVE:]])
     first = np.concatenate([[0], np.cumsum([size for sizes in training.sizes for size in sizes])])
-    told = np.concatenate(training.transcripts[COORDINATOR].values(SPLIT_INDEX))
+    told = np.concatenate(training.transcripts[COORDINATOR].values(Entry.SPLIT_INDEX))
     read = [int(first[np.flatnonzero(permuted == index)[0]] + bucket) for index, bucket in told]
 
     assert sorted(read) == sorted(training.best.values())
@@ -145,8 +142,8 @@ def test_transcripts_show_the_ledger_and_no_more(leaks: Any, security: str) -> N
     """What is shown to whom, by name; the values that the attacks live on are not among it, and sealed no leaves."""
     for objective in (LOGISTIC, SQUARED):
         for mine in leaks.recorded(objective, security).transcripts:
-            granted = {LEAF_MEMBERSHIP} if mine.role == ACTIVE and security == "strict" else set()
-            assert {name for name, _ in mine.shown} == {TABLE_SIZES, TREE_SHAPE} | granted
+            granted = {Entry.LEAF_MEMBERSHIP} if mine.role == ACTIVE and security == "strict" else set()
+            assert {name for name, _ in mine.shown} == {Entry.TABLE_SIZES, Entry.TREE_SHAPE} | granted
 
 
 def test_p2_needs_no_starting_margin(leaks: Any, measures: Any) -> None:
@@ -167,7 +164,7 @@ def test_step_sizes_bound_the_rows_of_leaves(leaks: Any, measures: Any, objectiv
     one = 1 << measures.BITS[objective]
     h = one if objective == SQUARED else one // 4
     leaves = measures.laid_out(training, COORDINATOR).leaves
-    for t, steps in enumerate(training.transcripts[COORDINATOR].values(STEP_SIZE)[:trees]):
+    for t, steps in enumerate(training.transcripts[COORDINATOR].values(Entry.STEP_SIZE)[:trees]):
         least, likely, most = leaks.measures.attacks.rows_of_leaves(steps, measures.step_bits(training), h, one)
         true = np.array([training.rows[t, leaf].sum() for leaf in leaves[t]])
         assert ((least <= true) & (true <= most)).all()

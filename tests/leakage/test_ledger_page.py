@@ -1,71 +1,58 @@
-"""The page for security reviews names everything that a federation's ledger can name, and to whom, mode by mode."""
+"""The page for security reviews is made of `Entry`, which is what ledgers have, and for whom, mode by mode."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 
 import pytest
 
-from mpfedxgb.boosting import setup, train
-from mpfedxgb.boosting.sealed import state as sealed_round
-from mpfedxgb.federation import programs, scoring
-from mpfedxgb.intersection import intersect
+from mpfedxgb.party.entries import Entry, Run, To, entries_in
 from mpfedxgb.party.ledger import Reveal
-from mpfedxgb.protocols.reveal import OWN_SPLIT
-from mpfedxgb.tree import leaf, nodes, predict
 from support import sealed_trainings, small_trainings
+from support.small_scorings import KINDS
+from tools.generate import GENERATED, ROOT, generated
 
-PAGE = Path(__file__).parents[2] / "docs" / "what-each-party-sees.md"
-NAMES = [
-    setup.TABLE_SIZES,
-    train.NUMBER_OF_TREES,
-    train.ROUNDS_DONE,
-    setup.CONTINUED,
-    nodes.TREE_SHAPE,
-    OWN_SPLIT,
-    leaf.LEAF_MEMBERSHIP,
-    leaf.OWN_PATH,
-    sealed_round.EVALUATION_MARGINS,
-    predict.PREDICTION,
-    predict.ROWS_TO_SCORE,
-    programs.KIND_OF_SESSION,
-    programs.ID_DIGEST,
-    programs.LABEL_COMMITMENT,
-    programs.KEPT_AT_THE_END,
-    intersect.SIZES,
-    intersect.COMMON,
-    scoring.BATCH,
-    scoring.BATCH_IDS,
-    scoring.NOT_FOUND,
-    scoring.CLASSES,
-    scoring.MODEL,
-]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_page_lists_every_entry(name: str) -> None:
-    """In a row of its own, under the name that the ledger prints."""
-    assert f"| `{name}` |" in PAGE.read_text(encoding="utf-8")
-
-
-MODES = ("strict", "sealed", "paper")
+MODES = Run.TRAINING.columns
 PAPER_KINDS = ("binary", "squared error", "evaluation rows", "early stopping", "first layer masked")
-ROW = re.compile(
-    r"^\| `(?P<name>[^`]+)` \| (?P<strict>[^|]+) \| (?P<sealed>[^|]+) \| (?P<paper>[^|]+) \| [^|]+ \|$", re.M
-)
 RECEIVERS = {
-    "participants": {"participants"},
-    "C": {"coordinator"},
-    "P_1": {"P1"},
-    "P_2": {"P2"},
-    "each owner": {"P1", "P2", "P3"},
-    "each auxiliary": {"P2", "P3"},
-    "-": set[str](),
+    To.PARTICIPANTS: {"participants"},
+    To.COORDINATOR: {"coordinator"},
+    To.P_1: {"P1"},
+    To.P_2: {"P2"},
+    To.OWNERS: {"P1", "P2", "P3"},
+    To.AUXILIARIES: {"P2", "P3"},
 }
+
+
+def test_the_page_is_generated() -> None:
+    """Its tables are those of the declaration, all of them; `make generate` writes them anew."""
+    path = ROOT / "docs" / "what-each-party-sees.md"
+    page = path.read_text(encoding="utf-8")
+    assert generated()[path] == page
+    assert all(page.count(f"<!-- generated: {run} -->") == 1 for run in Run)
+    assert page.count("| name on the ledger |") == len(Run)
+
+
+@pytest.mark.parametrize("run", Run)
+def test_a_table_that_differs_is_written_anew(run: Run) -> None:
+    """Not one of its rows can say something else, and none can be missing."""
+    (part,) = (part for part in GENERATED if part.name == run)
+    page = (ROOT / part.path).read_text(encoding="utf-8")
+    for row in list(part.lines())[2:]:  # without its head, which other tables have too
+        assert page.count(f"{row}\n")
+        assert part.put_into(page.replace(f"{row}\n", "| `a name` | nobody | something else |\n")) == page
+        assert part.put_into(page.replace(f"{row}\n", "")) == page
+
+
+@pytest.mark.parametrize("entry", Entry)
+def test_every_entry_is_declared_for_some_run(entry: Entry) -> None:
+    """With receivers for each column; but the one of an experiment, which no training has."""
+    assert bool(entry.lines) == (entry is not Entry.BEST)
+    assert all(len(line.to) == len(line.run.columns) and any(line.to) and line.what for line in entry.lines)
+    assert entry.meaning
+    assert entry.sealed_meaning
 
 
 def entries(security: str) -> Iterator[Reveal]:
@@ -88,21 +75,40 @@ def told(security: str) -> dict[str, set[str]]:
     """Return to whom each value is told in a mode, but for what keeping rounds adds."""
     found: dict[str, set[str]] = {}
     for entry in entries(security):
-        if entry.name != train.ROUNDS_DONE:
+        if entry.name != Entry.ROUNDS_DONE:
             found.setdefault(entry.name, set()).add(entry.receiver)
     return found
 
 
 @pytest.mark.parametrize("security", MODES)
-def test_the_columns_of_the_page_are_those_of_ledgers(security: str) -> None:
+def test_what_is_declared_of_a_training_is_what_ledgers_have(security: str) -> None:
     """Whatever the option, nobody is told what its mode's column does not say; and what it says, somebody is told."""
-    rows = {row["name"]: row[security] for row in ROW.finditer(PAGE.read_text(encoding="utf-8"))}
-    column = {name: set().union(*(RECEIVERS[who] for who in cell.split(", "))) for name, cell in rows.items()}
-    found = told(security)
+    found, place = told(security), MODES.index(security)
+    column = {
+        entry.value: set[str]().union(*(RECEIVERS[who] for who in line.to[place]))
+        for entry in Entry
+        for line in entry.lines
+        if line.run is Run.TRAINING
+    }
 
-    assert set(found) <= set(rows)
+    assert set(found) <= set(column)
     for name, receivers in column.items():
         assert found.get(name, set()) <= receivers, name
-        if name != leaf.OWN_PATH or security != "paper":  # no tree of these has such a leaf
+        if name != Entry.OWN_PATH or security != "paper":  # no tree of these has such a leaf
             assert (name in found) == bool(receivers), name
         assert ("P1" in found.get(name, ())) == ("P1" in receivers), name
+
+
+def test_what_is_declared_of_a_scoring_run_is_what_its_ledger_has() -> None:
+    """The same names, each for the same receivers."""
+    names = entries_in(Run.SCORING)
+    declared = {
+        (name.value, receiver)
+        for name in names
+        for line in name.lines
+        if line.run is Run.SCORING
+        for who in line.to[0]
+        for receiver in RECEIVERS[who]
+    }
+    run = KINDS["random rows"](3).run(1)
+    assert {(entry.name, entry.receiver) for entry in run.ledgers[0]} == declared

@@ -152,7 +152,7 @@ def ids_in_the_record(places: Organisations, patch: pytest.MonkeyPatch) -> None:
     def shared(party: Party, request: Any, size: int) -> list[str]:
         keys = share_ids(party, request, size)
         if party.role > 1:
-            party.on_milestone({"asked for": keys})
+            party.observer.on_milestone({"asked for": keys})
         return keys
 
     patch.setattr(scoring, "_share_ids", shared)

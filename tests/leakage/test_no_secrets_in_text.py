@@ -32,6 +32,7 @@ from mpfedxgb.ring.prg import Stream
 from mpfedxgb.transport.frame import Kind, decode, encode
 from patience import patience
 from support.every_protocol import ZEROS, Everything, every_protocol
+from support.names import unlisted
 
 VALUE = 7_391_846_205
 """A number that occurs nowhere by chance."""
@@ -190,7 +191,7 @@ def test_error_of_one_role_tells_the_others_no_content(name: str, failing: int) 
     def program(party: Party) -> None:
         if party.role == failing:
             REFUSALS[name](party)
-        party.tell_everyone("never", [0])
+        party.tell_everyone(unlisted("never"), [0])
 
     outcomes = run_roles(
         program, 3, settings=SessionSettings(deadline=patience(5)), tap=lambda s, r, block: blocks.append(block)
@@ -217,7 +218,7 @@ def test_error_of_the_engine_shows_no_content_even_at_home(name: str) -> None:
     def program(party: Party) -> None:
         if party.role == ACTIVE:
             REFUSALS[name](party)
-        party.tell_everyone("never", [0])
+        party.tell_everyone(unlisted("never"), [0])
 
     with pytest.raises((SecretError, DoesNotFitError, IndexError)) as caught:
         run_locally(program, 2, settings=SessionSettings(deadline=patience(5)))

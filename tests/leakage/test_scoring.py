@@ -9,19 +9,18 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import SessionSettings, Tuning
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, COORDINATOR
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring import PACKED, VECTOR, Ring, RingArray
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport.frame import Frame, Kind
-from mpfedxgb.tree.nodes import TREE_SHAPE
-from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_views_alike
 from support.received import operation, p_outside_ledger
-from support.small_scorings import KINDS, Run, Scoring, in_chunks, of_everyone, serve
+from support.small_scorings import KINDS, Run, Scoring, of_everyone, serve
 from support.small_trainings import models, training_of
 from support.streams import Spoilt, own_randomness_fixed, sound
 from support.views import Coalition, Recorder, coalitions, written_out
@@ -65,9 +64,11 @@ def test_coordinator_hears_sizes_and_shapes(kind: str, participants: int) -> Non
     ]
 
     assert {frame.kind for frame in frames} == {Kind.HELLO, Kind.ANNOUNCE}
-    assert list(told) == [ROWS_TO_SCORE, TREE_SHAPE]
-    assert told[TREE_SHAPE] == [shapes] * participants
-    assert [row[:2] for row in told[ROWS_TO_SCORE]] == [[len(scoring.columns[0]), len(scoring.trees)]] * participants
+    assert list(told) == [Entry.ROWS_TO_SCORE, Entry.TREE_SHAPE]
+    assert told[Entry.TREE_SHAPE] == [shapes] * participants
+    assert [row[:2] for row in told[Entry.ROWS_TO_SCORE]] == [
+        [len(scoring.columns[0]), len(scoring.trees)]
+    ] * participants
 
 
 @PARTICIPANTS
@@ -90,13 +91,12 @@ def test_of_single_leaves_nothing_is_sent(participants: int) -> None:
 @PARTICIPANTS
 @pytest.mark.parametrize("elements", [1, 1 << 12])
 @pytest.mark.parametrize("kind", ["all rows alike", "three classes, one of single leaves", "shared weights", "sealed"])
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, kind: str, elements: int, participants: int) -> None:
+def test_chunks_change_nothing(kind: str, elements: int, participants: int) -> None:
     """Eight rows at a time, or more: the same ledger, other masks for every chunk, all uniform."""
-    in_chunks(monkeypatch, elements)
     scoring, recorder = KINDS[kind](participants), Recorder()
-    run = scoring.run(8, recorder)
+    run = scoring.run(8, recorder, tuning=Tuning(leaf_elements=elements))
     p_values = p_outside_ledger(recorder, participants)
-    reveals = [f for f in recorder.links[2, ACTIVE] if operation(f) == f"reveal {PREDICTION}"]
+    reveals = [f for f in recorder.links[2, ACTIVE] if operation(f) == f"reveal {Entry.PREDICTION}"]
 
     assert len(p_values) > 4
     assert len(reveals) > 1
@@ -167,7 +167,7 @@ def test_a_sealed_model_tells_no_sum_of_fewer_trees() -> None:
         replace(few(2, sealed=True), rounds=1).run(1, recorder)
     frames = list(recorder.received(frozenset({ACTIVE, 2}), [Kind.DATA]))
 
-    assert {operation(frame) for frame in frames} <= {f"tell {ROWS_TO_SCORE}"}
+    assert {operation(frame) for frame in frames} <= {f"tell {Entry.ROWS_TO_SCORE}"}
 
 
 def form(frame: Frame) -> tuple[object, ...]:

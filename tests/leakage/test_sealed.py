@@ -12,19 +12,15 @@ import pytest
 
 from mpfedxgb.boosting.scales import UNKNOWN, plan
 from mpfedxgb.boosting.sealed.gradients import SealedLabels, plain_gradients, sealed_rules
-from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
-from mpfedxgb.boosting.setup import ROOM, TABLE_SIZES
-from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
+from mpfedxgb.boosting.setup import ROOM
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, COORDINATOR
+from mpfedxgb.party.entries import Entry, Run, entries_in
 from mpfedxgb.party.roster import MakeSource
-from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH
-from mpfedxgb.tree.nodes import TREE_SHAPE
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_uniform, p_views_alike
 from support.received import operation, p_outside_ledger, secret_symbols
 from support.sealed_trainings import (
@@ -46,8 +42,8 @@ from support.views import Coalition, Recorder
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 PARTICIPANTS = pytest.mark.parametrize("participants", [2, 3])
-SEALED = {TABLE_SIZES, TREE_SHAPE, OWN_SPLIT, OWN_PATH, NUMBER_OF_TREES, ROUNDS_DONE, EVALUATION_MARGINS}
-"""What a sealed training may reveal, by its names on the ledger; leaf membership is not among it."""
+SEALED = {*entries_in(Run.TRAINING, "sealed"), Entry.ROUNDS_DONE}
+"""All that the ledger of a sealed training may have, by name; membership of training rows is not among it."""
 RUNS = 26
 
 
@@ -68,7 +64,7 @@ def test_every_row_of_the_sealed_column_occurs() -> None:
     stopped = recorded("early stopping", 2)
 
     assert {name for ledger in ledgers for name, _ in ledger} == SEALED
-    assert {who for ledger in ledgers for name, who in ledger if name == OWN_PATH} == {"P1", "P2"}
+    assert {who for ledger in ledgers for name, who in ledger if name == Entry.OWN_PATH} == {"P1", "P2"}
     assert len(models(stopped.run)[0].trees) < len(stopped.grown) < stopped.training.params.n_estimators
     assert len(recorded(RESUMED, 2).grown) == 3
 
@@ -92,7 +88,7 @@ def test_coordinator_hears_sizes_owners_and_numbers_of_trees(kind: str, particip
 @EVERY_KIND
 def test_everything_outside_the_ledger_is_uniform(kind: str, participants: int) -> None:
     """All that a participant receives of one kind passes a chi-square test: bytes, bits, places, digits."""
-    p_values = p_outside_ledger(recorded(kind, participants).recorder, participants, (TREE_SHAPE,))
+    p_values = p_outside_ledger(recorded(kind, participants).recorder, participants, (Entry.TREE_SHAPE,))
 
     assert len(p_values) > (20 if kind == "nothing to split" else 100)
     assert joint([p for p, _ in p_values]) > THRESHOLD, min(p_values)
@@ -103,7 +99,7 @@ def test_everything_outside_the_ledgers_of_all_kinds_is_uniform(participants: in
     """The same with what was received in all kinds of trainings together, in which less would show."""
     found: dict[tuple[str, int], list[Symbols]] = {}
     for kind, m in product(KINDS, range(1, participants + 1)):
-        for what, pieces in secret_symbols(recorded(kind, participants).recorder, m, (TREE_SHAPE,)).items():
+        for what, pieces in secret_symbols(recorded(kind, participants).recorder, m, (Entry.TREE_SHAPE,)).items():
             found.setdefault(what, []).extend(pieces)
     whole = {what: np.concatenate(pieces) for what, pieces in found.items()}
     p_values = [(p_uniform(values, what[1]), what) for what, values in whole.items() if values.size]
@@ -118,7 +114,7 @@ def test_a_mesh_changes_nothing() -> None:
     settings = SessionSettings(insecure_seed=7, topology="mesh")
     run, memories, grown = run_sealed(star.training, settings, recorder)
     meshed = Recorded(star.training, run, recorder, memories, grown)
-    p_values = p_outside_ledger(recorder, 3, (TREE_SHAPE,))
+    p_values = p_outside_ledger(recorder, 3, (Entry.TREE_SHAPE,))
 
     assert {(entry.name, entry.receiver): entry.count for entry in run.ledgers[0]} == sealed_ledger(meshed)
     assert {t: F.tolist() for t, F in meshed.margins.items()} == {t: F.tolist() for t, F in star.margins.items()}
@@ -196,7 +192,7 @@ def test_margins_weights_and_gradients_are_in_no_frame_and_no_file(kind: str) ->
 
 def every_frame(record: Recorded) -> list[Frame]:
     """Return all frames of a training, but for what the ledger tells of evaluation rows."""
-    return [f for frames in record.recorder.links.values() for f in frames if EVALUATION_MARGINS not in f.label]
+    return [f for frames in record.recorder.links.values() for f in frames if Entry.EVALUATION_MARGINS not in f.label]
 
 
 def _numbers(found: object) -> list[int]:
@@ -264,7 +260,7 @@ def test_strict_tells_the_rows_of_leaves_apart() -> None:
     worlds = [other_rows(2, world, "strict") for world in (0, 1)]
 
     assert p_of_worlds(worlds, coalition, own_randomness_fixed(coalition)) < THRESHOLD
-    assert LEAF_MEMBERSHIP in {entry.name for entry in worlds[0].run(1).ledgers[0]}
+    assert Entry.LEAF_MEMBERSHIP in {entry.name for entry in worlds[0].run(1).ledgers[0]}
 
 
 MASKED = [
@@ -291,4 +287,4 @@ def test_a_forgotten_mask_is_not_uniform(step: str) -> None:
     run_sealed(sealed(sealed_of("binary", 2), n_estimators=6), SessionSettings(insecure_seed=7), recorder, streams)
 
     assert streams.count > 0
-    assert joint([p for p, _ in p_outside_ledger(recorder, 2, (TREE_SHAPE,))]) < THRESHOLD
+    assert joint([p for p, _ in p_outside_ledger(recorder, 2, (Entry.TREE_SHAPE,))]) < THRESHOLD

@@ -12,15 +12,13 @@ import pytest
 from scipy import stats
 
 from mpfedxgb.boosting.active import Active
-from mpfedxgb.boosting.setup import ROOM, TABLE_SIZES
-from mpfedxgb.boosting.train import NUMBER_OF_TREES
+from mpfedxgb.boosting.setup import ROOM
 from mpfedxgb.party import ACTIVE, COORDINATOR
+from mpfedxgb.party.entries import Entry, Run, entries_in
 from mpfedxgb.party.roster import Keyring
-from mpfedxgb.protocols.reveal import NOBODY, OWN_SPLIT
+from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH
-from mpfedxgb.tree.nodes import TREE_SHAPE
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_uniform, p_views_alike
 from support.received import operation, p_outside_ledger
 from support.small_trainings import (
@@ -41,8 +39,7 @@ from support.views import Coalition, Recorder
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 PARTICIPANTS = pytest.mark.parametrize("participants", [2, 3])
-STRICT = {TABLE_SIZES, TREE_SHAPE, OWN_SPLIT, LEAF_MEMBERSHIP, OWN_PATH, NUMBER_OF_TREES}
-"""The rows of the design's table that a strict training has part in, by their names on the ledger."""
+STRICT = set(entries_in(Run.TRAINING, "strict"))
 
 
 @PARTICIPANTS
@@ -61,7 +58,7 @@ def test_every_row_of_the_strict_column_occurs() -> None:
     ledgers = [strict_ledger(*recorded(kind, 3)[:2]) for kind in KINDS]
 
     assert {name for ledger in ledgers for name, _ in ledger} == STRICT
-    assert {who for ledger in ledgers for name, who in ledger if name == OWN_SPLIT} == {"P1", "P2", "P3"}
+    assert {who for ledger in ledgers for name, who in ledger if name == Entry.OWN_SPLIT} == {"P1", "P2", "P3"}
     training, run, _ = recorded("early stopping", 2)
     assert 1 < len(rounds_of(training, run)) < training.params.n_estimators
 
@@ -89,7 +86,7 @@ def test_coordinator_hears_sizes_owners_and_whether_to_go_on(kind: str, particip
 def test_everything_outside_the_ledger_is_uniform(kind: str, participants: int) -> None:
     """All that a participant receives of one kind passes a chi-square test: bytes, bits, each digit on its table."""
     _, _, recorder = recorded(kind, participants)
-    p_values = p_outside_ledger(recorder, participants, (TREE_SHAPE,))
+    p_values = p_outside_ledger(recorder, participants, (Entry.TREE_SHAPE,))
 
     assert len(p_values) > (2 if kind == "nothing to split" else 40)
     assert joint([p for p, _ in p_values]) > THRESHOLD, min(p_values)
@@ -101,7 +98,7 @@ def test_opened_tags_are_uniform_above_the_owner(participants: int) -> None:
     upper = []
     for kind in KINDS:
         for frame in recorded(kind, participants)[2].received(frozenset({2}), [Kind.DATA]):
-            if operation(frame) == f"reveal {TREE_SHAPE}" and frame.sender == ACTIVE:
+            if operation(frame) == f"reveal {Entry.TREE_SHAPE}" and frame.sender == ACTIVE:
                 octets = frame.arrays[0].astype("<u8").view(np.uint8).reshape(-1, 8)
                 splits = octets[:, 0] != NOBODY
                 assert not octets[~splits].any()
@@ -202,7 +199,7 @@ def test_first_layer_mask_leaves_no_path_to_one_auxiliary(participants: int) -> 
         run = training.run(1)
         found = [path for tree in models(run)[0].trees for path in paths(tree)]
         assert {ACTIVE in path for path in found} == {not whole}
-        assert (OWN_PATH in {entry.name for entry in run.ledgers[0]}) == whole
+        assert (Entry.OWN_PATH in {entry.name for entry in run.ledgers[0]}) == whole
     assert all(ACTIVE in p for t in models(recorded("first layer masked", participants)[1])[0].trees for p in paths(t))
 
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting.callbacks import NothingKept
-from mpfedxgb.boosting.setup import TABLE_SIZES
-from mpfedxgb.boosting.train import ROUNDS_DONE, secure_train
+from mpfedxgb.boosting.train import secure_train
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import DoesNotFitError, FrameError, MpfedxgbError, PeerFailedError
 from mpfedxgb.party import Outcome, Party, run_roles
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import check_numbers
-from mpfedxgb.tree.nodes import TREE_SHAPE, Scorer
-from mpfedxgb.tree.paper import FEATURE_SIZES
-from mpfedxgb.tree.predict import ROWS_TO_SCORE, secure_predict
+from mpfedxgb.tree.nodes import Scorer
+from mpfedxgb.tree.predict import secure_predict
 from patience import patience
+from support.names import unlisted
 from support.small_trainings import models, training_of
 
 
@@ -37,7 +37,7 @@ def lying(program: Callable[..., object], name: str, change: Change) -> Callable
     def run(party: Party, *private: Any) -> object:
         plain = party.announce
 
-        def announce(name_: str, values: Any, shape: Any = None) -> Any:
+        def announce(name_: Entry, values: Any, shape: Any = None) -> Any:
             if name_ != name or not party.is_active:
                 return plain(name_, values, shape)
             plain(name_, change(np.array(values)))
@@ -71,24 +71,28 @@ def put(row: int, column: int, value: int) -> Change:
 @pytest.mark.parametrize(
     ("name", "change", "named"),
     [
-        (TABLE_SIZES, put(1, 2, 1 << 31), "P2 told of 2147483648 candidate columns; from 0 to 4194304 are possible"),
-        (TABLE_SIZES, put(0, 2, -1), "P1 told of -1 candidate columns"),
-        (TABLE_SIZES, put(0, 0, 1 << 40), "P1 told of 1099511627776 training rows; from 1 to 67108864"),
-        (TABLE_SIZES, put(1, 0, 0), "P2 told of 0 training rows"),
-        (TABLE_SIZES, put(1, 1, 1 << 62), "evaluation rows; from 0"),
-        (TABLE_SIZES, lambda v: v[:, :2], "malformed"),
-        (TABLE_SIZES, lambda v: v[:1], "malformed"),
-        (TABLE_SIZES, lambda v: v[0], "malformed"),
-        (ROUNDS_DONE, put(1, 0, -1), "P2 told of -1 rounds that are done"),
-        (ROUNDS_DONE, put(0, 0, 1 << 40), "rounds that are done; from 0 to"),
-        (FEATURE_SIZES, put(0, 0, 1 << 31), "P1 told of 2147483648"),
-        (FEATURE_SIZES, put(1, 0, -5), "P2 told of -5"),
+        (
+            Entry.TABLE_SIZES,
+            put(1, 2, 1 << 31),
+            "P2 told of 2147483648 candidate columns; from 0 to 4194304 are possible",
+        ),
+        (Entry.TABLE_SIZES, put(0, 2, -1), "P1 told of -1 candidate columns"),
+        (Entry.TABLE_SIZES, put(0, 0, 1 << 40), "P1 told of 1099511627776 training rows; from 1 to 67108864"),
+        (Entry.TABLE_SIZES, put(1, 0, 0), "P2 told of 0 training rows"),
+        (Entry.TABLE_SIZES, put(1, 1, 1 << 62), "evaluation rows; from 0"),
+        (Entry.TABLE_SIZES, lambda v: v[:, :2], "malformed"),
+        (Entry.TABLE_SIZES, lambda v: v[:1], "malformed"),
+        (Entry.TABLE_SIZES, lambda v: v[0], "malformed"),
+        (Entry.ROUNDS_DONE, put(1, 0, -1), "P2 told of -1 rounds that are done"),
+        (Entry.ROUNDS_DONE, put(0, 0, 1 << 40), "rounds that are done; from 0 to"),
+        (Entry.FEATURE_SIZES, put(0, 0, 1 << 31), "P1 told of 2147483648"),
+        (Entry.FEATURE_SIZES, put(1, 0, -5), "P2 told of -5"),
     ],
 )
 def test_a_training(name: str, change: Change, named: str) -> None:
     """The coordinator believes no size that cannot be."""
     training = training_of("binary", 2)
-    if name == FEATURE_SIZES:
+    if name == Entry.FEATURE_SIZES:
         training = replace(training, params=replace(training.params, security="paper", min_child_weight=0.0))
     private = [(*own, NothingKept()) for own in training.private]
     expect(run_roles(lying(secure_train, name, change), 2, private, patient()), named)
@@ -108,15 +112,15 @@ def everywhere(place: tuple[int, ...], value: int) -> Change:
 @pytest.mark.parametrize(
     ("name", "change", "named"),
     [
-        (ROWS_TO_SCORE, everywhere((0,), 1 << 40), "rows to score; from 0 to 67108864"),
-        (ROWS_TO_SCORE, everywhere((1,), 1 << 40), "trees; from 1 to"),
-        (ROWS_TO_SCORE, everywhere((2,), 1 << 20), "P1 told of 1048576 trees in use"),
-        (ROWS_TO_SCORE, everywhere((3,), 7), "holders of shares"),
-        (TREE_SHAPE, everywhere((0, 1), 1 << 40), "leaves; from 1 to 16777216"),
-        (TREE_SHAPE, everywhere((0, 1), 0), "P1 announced trees that no model has"),
-        (TREE_SHAPE, everywhere((0, 0), 5), "P1 announced trees that no model has"),
-        (TREE_SHAPE, everywhere((0, 2), 2), "P1 announced trees that no model has"),
-        (TREE_SHAPE, lambda v: v[:, :1], "malformed"),
+        (Entry.ROWS_TO_SCORE, everywhere((0,), 1 << 40), "rows to score; from 0 to 67108864"),
+        (Entry.ROWS_TO_SCORE, everywhere((1,), 1 << 40), "trees; from 1 to"),
+        (Entry.ROWS_TO_SCORE, everywhere((2,), 1 << 20), "P1 told of 1048576 trees in use"),
+        (Entry.ROWS_TO_SCORE, everywhere((3,), 7), "holders of shares"),
+        (Entry.TREE_SHAPE, everywhere((0, 1), 1 << 40), "leaves; from 1 to 16777216"),
+        (Entry.TREE_SHAPE, everywhere((0, 1), 0), "P1 announced trees that no model has"),
+        (Entry.TREE_SHAPE, everywhere((0, 0), 5), "P1 announced trees that no model has"),
+        (Entry.TREE_SHAPE, everywhere((0, 2), 2), "P1 announced trees that no model has"),
+        (Entry.TREE_SHAPE, lambda v: v[:, :1], "malformed"),
     ],
 )
 def test_a_scoring(name: str, change: Change, named: str) -> None:
@@ -128,7 +132,7 @@ def test_a_scoring(name: str, change: Change, named: str) -> None:
 
     def program(party: Party, *own: Any) -> None:
         secure_predict(party, *own)
-        party.tell_everyone("end", None if party.is_coordinator else [0])  # as sessions end: all together
+        party.tell_everyone(unlisted("end"), None if party.is_coordinator else [0])  # as sessions end: all together
 
     expect(run_roles(lying(program, name, change), 2, private, patient()), named)
 
@@ -151,7 +155,7 @@ def test_lack_of_memory_is_told_by_its_kind() -> None:
     def program(party: Party) -> int:
         if party.role == 2:
             return len(np.empty(1 << 58, np.uint8))
-        return int(party.tell_everyone("size", None if party.is_coordinator else [1]).sum())
+        return int(party.tell_everyone(unlisted("size"), None if party.is_coordinator else [1]).sum())
 
     outcomes = run_roles(program, 3, settings=patient())
     assert isinstance(outcomes[2].error, MemoryError)

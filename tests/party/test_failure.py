@@ -25,6 +25,7 @@ from mpfedxgb.protocols import multiply, reveal, share
 from mpfedxgb.ring import VECTOR, RingArray, kernels
 from mpfedxgb.transport import Kind, decode
 from patience import patience
+from support.names import unlisted
 
 PATIENT = 30.0
 """Deadline, in seconds, where nobody has to wait for it: it passes only if an error got lost."""
@@ -54,8 +55,8 @@ def program(party: Party, trouble: Trouble | None = None, size: int = 3) -> list
         return None
     for _ in range(MORE):
         x = multiply(party, x, y)
-    party.announce("products", [3])
-    shown = reveal(party, x, ALL, "x")
+    party.announce(unlisted("products"), [3])
+    shown = reveal(party, x, ALL, unlisted("x"))
     return None if party.is_coordinator else shown.decode().tolist()
 
 
@@ -265,7 +266,7 @@ def test_a_stopped_role_that_wakes_up_later_ends(released: threading.Event) -> N
     def trouble(party: Party) -> bool:
         released.wait()
         try:
-            party.announce("late", [1])
+            party.announce(unlisted("late"), [1])
         except FederationError as error:
             woken.append(error)
             raise

@@ -34,6 +34,7 @@ from mpfedxgb.ring import VECTOR, RingArray, wide
 from mpfedxgb.ring.prg import Source, Stream, os_entropy
 from mpfedxgb.transport import Kind, MemoryHub, decode
 from patience import patience
+from support.names import unlisted
 
 SEEDS = {1: b"1" * 32, 2: b"2" * 32}
 NONCES = [b"a" * NONCE_BYTES, b"b" * NONCE_BYTES]
@@ -197,17 +198,17 @@ def several_protocols(party: Party) -> list[int] | None:
     mine = RingArray.encode(VECTOR, [3, -4, 5, -6])
     x = share(party, 1, VECTOR, (4,), mine)
     y = share(party, 2, VECTOR, (4,), mine)
-    party.announce("rows", [4])
+    party.announce(unlisted("rows"), [4])
     for _ in range(2):
         with party.phase("tree"):
             z = lift_secret(party, multiply(party, x, y), wide(2))
             bit = open_bit(party, negative(party, z))
             (z,) = select(party, bit, [(z, z * 2)])
-            party.announce("rows", [4])
+            party.announce(unlisted("rows"), [4])
     make_tags(party, (), [(1, 2), (2, 2)])
     matrix = publish_matrix(party, 2, 3, 4, BitMatrix(np.ones((3, 4), np.uint8)))
     open_masked(party, matrices_times(party, [matrix], masked_by(party, 1, x.reshape(1, 4))))
-    shown = reveal(party, z, ALL, "z")
+    shown = reveal(party, z, ALL, unlisted("z"))
     return None if party.is_coordinator else shown.decode().tolist()
 
 

@@ -7,6 +7,7 @@ import pytest
 from mpfedxgb.party import ALL, Ledger, Party, Reveal, run_locally
 from mpfedxgb.protocols import reveal, share
 from mpfedxgb.ring import VECTOR, RingArray
+from support.names import unlisted
 
 
 def test_reveals_add_up_by_name_and_receiver() -> None:
@@ -49,12 +50,12 @@ def test_a_ledger_shows_names_and_counts() -> None:
 def revealing(party: Party) -> None:
     """Reveal to all, to each participant, and announce."""
     x = share(party, 2, VECTOR, (2, 3), RingArray.encode(VECTOR, [[1, 2, 3], [4, 5, 6]]))
-    party.announce("rows", [2])
-    reveal(party, x, ALL, "x")
-    reveal(party, x[0], 1, "row")
-    reveal(party, x[0], 2, "row")
-    reveal(party, x[1], 1, "row")
-    party.announce("shape", [2, 3])
+    party.announce(unlisted("rows"), [2])
+    reveal(party, x, ALL, unlisted("x"))
+    reveal(party, x[0], 1, unlisted("row"))
+    reveal(party, x[0], 2, unlisted("row"))
+    reveal(party, x[1], 1, unlisted("row"))
+    party.announce(unlisted("shape"), [2, 3])
 
 
 @pytest.mark.parametrize("participants", [2, 3])

@@ -23,6 +23,7 @@ from mpfedxgb.party import COORDINATOR, Ledger, Outcome, Party, Reveal, Roster, 
 from mpfedxgb.party.local import run_role
 from mpfedxgb.transport import Kind, MemoryHub, decode
 from patience import patience
+from support.names import unlisted
 
 LONG = 60.0
 """Deadline, in seconds, where nobody has to wait for it."""
@@ -42,7 +43,7 @@ def program(party: Party, trouble: Trouble | None = None) -> int | None:
     """Tell everyone one's number, get into trouble, tell it again: all need all to the end."""
     sums = []
     for name in ("first", "second"):
-        told = party.tell_everyone(name, None if party.is_coordinator else [party.role])
+        told = party.tell_everyone(unlisted(name), None if party.is_coordinator else [party.role])
         sums.append(int(told.sum()))
         if trouble is not None:
             trouble(party)
@@ -211,9 +212,9 @@ def test_who_returned_early_is_named() -> None:
     """The first to notice speaks, not one who was told."""
 
     def half(party: Party, stops: bool) -> None:
-        party.tell_everyone("first", None if party.is_coordinator else [1])
+        party.tell_everyone(unlisted("first"), None if party.is_coordinator else [1])
         if not stops:
-            party.tell_everyone("second", None if party.is_coordinator else [2])
+            party.tell_everyone(unlisted("second"), None if party.is_coordinator else [2])
 
     with pytest.raises(PeerFinishedError, match="P2 ended while P1 waited") as caught:
         run_locally(half, 3, [(False,), (False,), (True,), (False,)], patient())

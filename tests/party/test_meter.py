@@ -8,6 +8,7 @@ from mpfedxgb.party import ALL, Counts, LocalRun, Meter, Party, run_locally
 from mpfedxgb.protocols import multiply, reveal, share
 from mpfedxgb.ring import VECTOR, RingArray
 from mpfedxgb.transport import Kind, decode
+from support.names import unlisted
 
 
 def test_messages_are_counted_by_peer() -> None:
@@ -106,7 +107,7 @@ def product(party: Party) -> None:
         y = share(party, 2, VECTOR, (5,), values)
     with party.phase("multiply"):
         z = multiply(party, x, y)
-    reveal(party, z, ALL, "z")
+    reveal(party, z, ALL, unlisted("z"))
 
 
 @pytest.fixture(scope="module", params=[2, 3])

@@ -22,7 +22,8 @@ from mpfedxgb.ring.prg import Source, Stream
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport import Kind, MemoryHub, decode
 from patience import patience
-from support.received import witnessed
+from support.names import unlisted
+from support.received import witnesses
 from support.ring_strategies import same, to_ints
 
 RINGS = [Ring(3), VECTOR, wide(2), wide(4), BIT, PACKED]
@@ -169,7 +170,7 @@ def test_announcements_reach_the_coordinator() -> None:
     """All roles return the announced value, and derive other keys from then on."""
 
     def program(party: Party, value: int) -> tuple[list[Any], list[Any]]:
-        public = party.announce("owners", None if party.is_coordinator else [value, -1])
+        public = party.announce(unlisted("owners"), None if party.is_coordinator else [value, -1])
         party.step("mask")
         return public.tolist(), total([party.fresh_of(1, VECTOR, (4,))])
 
@@ -189,24 +190,25 @@ def test_one_role_tells_another(participants: int) -> None:
     pairs = [(m, ACTIVE) for m in range(2, participants + 1)] + [(ACTIVE, m) for m in range(2, participants + 1)]
     pairs += [(COORDINATOR, m) for m in range(1, participants + 1)]
 
-    def program(party: Party) -> tuple[list[Any], list[tuple[str, Any]], list[int]]:
-        seen = witnessed(party)
+    looking = witnesses(participants)
+
+    def program(party: Party) -> tuple[list[Any], list[int]]:
         rounds, told = [], []
         for i, (sender, receiver) in enumerate(pairs):
             with party.phase(f"tell {i}"):
                 mine = np.full((2, 3), 100 * i + sender) if party.role == sender else np.zeros((2, 3), np.int64)
-                told.append(party.tell(sender, receiver, f"number {i}", mine).tolist())
+                told.append(party.tell(sender, receiver, unlisted(f"number {i}"), mine).tolist())
             rounds.append(party.meter.total(f"tell {i}").rounds)
-        return told, seen, rounds
+        return told, rounds
 
-    run = run_locally(program, participants)
-    for role, (told, seen, rounds) in enumerate(run.results):
+    run = run_locally(program, participants, observers=looking)
+    for role, (told, rounds) in enumerate(run.results):
         mine = []
         for i, (sender, receiver) in enumerate(pairs):
             value = [[100 * i + sender] * 3] * 2
             assert told[i] == (value if role in (sender, receiver) else [[0] * 3] * 2)
             mine += [(f"number {i}", value)] if role == receiver else []
-        assert seen == mine
+        assert looking[role].seen == mine
         assert rounds == [int(role != COORDINATOR)] * len(pairs)
     expected = {(f"number {i}", Roster.numbered(participants).name(to), 6) for i, (_, to) in enumerate(pairs)}
     for ledger in run.ledgers:
@@ -220,26 +222,26 @@ def test_what_is_told_is_told_in_the_expected_form() -> None:
         communicator.advance("tell P1 number")
         communicator.send([ACTIVE], arrays)
         with pytest.raises(FrameError, match="malformed number from P2: got "):
-            party.tell(2, ACTIVE, "number", np.zeros(2, np.int64))
+            party.tell(2, ACTIVE, unlisted("number"), np.zeros(2, np.int64))
 
 
 def test_witnesses_see_what_their_role_may_know() -> None:
     """Announcements reach every role's witness, reveals the receiver's; masks and openings nobody's."""
 
-    def program(party: Party) -> list[tuple[str, Any]]:
-        seen = witnessed(party)
+    def program(party: Party) -> None:
         secret = share(party, 2, VECTOR, (2,), RingArray.encode(VECTOR, [5, -6]) if party.role == 2 else None)
         squared = multiply(party, secret, secret)
         for to, name in ((2, "to one"), (ALL, "to all"), (ACTIVE, "to the active")):
-            reveal(party, squared, to, name)
-        party.announce("announced", None if party.is_coordinator else [1])
-        party.broadcast("broadcast", [2 if party.is_active else 0])
-        party.tell_everyone("everyone", None if party.is_coordinator else [party.role])
-        return seen
+            reveal(party, squared, to, unlisted(name))
+        party.announce(unlisted("announced"), None if party.is_coordinator else [1])
+        party.broadcast(unlisted("broadcast"), [2 if party.is_active else 0])
+        party.tell_everyone(unlisted("everyone"), None if party.is_coordinator else [party.role])
 
     public = [("announced", [1]), ("broadcast", [2]), ("everyone", [[1], [2], [3]])]
     squares = [25, 36]
-    assert run_locally(program, 3).results == [
+    looking = witnesses(3)
+    run_locally(program, 3, observers=looking)
+    assert [one.seen for one in looking] == [
         public,
         [("to all", squares), ("to the active", squares), *public],
         [("to one", squares), ("to all", squares), *public],
@@ -314,7 +316,7 @@ def test_announcements_are_integers() -> None:
     party.step("announce owners")
     party._communicator.send([0], [np.zeros(1, np.uint64)], Kind.ANNOUNCE)
     with pytest.raises(FrameError, match=r"malformed owners from P1: got uint64\(.*\), expected int64\("):
-        coordinator.announce("owners", None)
+        coordinator.announce(unlisted("owners"), None)
 
 
 @pytest.mark.parametrize("participants", [2, 3, 5])

@@ -41,6 +41,7 @@ from support.evaluation import (
     run_patiently,
     same,
 )
+from support.names import unlisted
 
 STAGES = pytest.mark.parametrize(
     "stages",
@@ -207,7 +208,7 @@ def test_the_winner_names_its_owner(participants: int, stages: list[Stage]) -> N
     def program(party: Party) -> tuple[list[int], list[int]]:
         tags = make_tags(party, (8,), counts)
         A_, B_ = (public_secret(party, wide(2), values) for values in (A, B))
-        opened = open_tags(party, tags, argmax(party, fractions(A_, B_, tags.secret), stages).tag, "winner")
+        opened = open_tags(party, tags, argmax(party, fractions(A_, B_, tags.secret), stages).tag, unlisted("winner"))
         return opened.owner.tolist(), opened.local.tolist()
 
     for role, (owners, locals_) in enumerate(run_patiently(program, participants).results):

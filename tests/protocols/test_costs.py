@@ -17,6 +17,7 @@ import pytest
 from mpfedxgb import protocols
 from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.party import ALL, Party, Reveal
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.protocols import (
     Bit,
     BitField,
@@ -81,11 +82,11 @@ from mpfedxgb.protocols import (
     winning_tags,
 )
 from mpfedxgb.protocols.opening import masking
-from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.protocols.share import publish
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
 from mpfedxgb.transport.transport import MESH, STAR
 from support.evaluation import Compute, Evaluation, Operand, evaluate, operand, run_patiently
+from support.names import unlisted
 
 Function = Callable[..., Any]
 
@@ -299,7 +300,7 @@ def from_borrow(function: Function, *arguments: int) -> Case:
 def opened_tags(party: Party, xs: list[Secret]) -> list[Secret]:
     """Open one tag of each participant."""
     tags = make_tags(party, (), [(m, 1) for m in range(1, party.roster.size + 1)])
-    open_tags(party, tags, tags.secret, "winner")
+    open_tags(party, tags, tags.secret, unlisted("winner"))
     return []
 
 
@@ -307,7 +308,7 @@ def revealed(to: int, receiver: str, sent: Sent) -> Case:
     """Return the case of revealing the first operand."""
 
     def compute(party: Party, xs: list[Secret]) -> list[Secret]:
-        reveal(party, xs[0], to, "value")
+        reveal(party, xs[0], to, unlisted("value"))
         return []
 
     said = "size elements by each auxiliary but the receiver", sent
@@ -590,7 +591,7 @@ CASES = {
             lambda count: {
                 Reveal("winner", "participants", count),
                 Reveal("winner", "coordinator", count),
-                *(Reveal(OWN_SPLIT, name, 1) for name in names(1, count)),
+                *(Reveal(Entry.OWN_SPLIT, name, 1) for name in names(1, count)),
             },
         ),
     ),

@@ -23,6 +23,7 @@ from support.evaluation import (
     run_patiently,
     same,
 )
+from support.names import unlisted
 
 
 @pytest.mark.parametrize("participants", PARTICIPANTS)
@@ -41,7 +42,7 @@ def test_the_receiver_alone_gets_the_value(participants: int, seed: int) -> None
         for i, x in enumerate(operands):
             secret = enter(party, 1 + i % participants, x)
             whole = to_shares(party, secret) if i % 3 else secret
-            value = reveal(party, whole, receiver(i), "value")
+            value = reveal(party, whole, receiver(i), unlisted("value"))
             views.append(None if value.is_hidden else integers(value.decode()))
         return views
 
@@ -63,11 +64,11 @@ def test_all_roles_keep_the_same_ledger(participants: int) -> None:
 
     def program(party: Party) -> None:
         x = enter(party, 2, operand(VECTOR, [[1, 2, 3], [4, 5, 6]]))
-        reveal(party, x, ALL, "everything")
-        reveal(party, x[0], ACTIVE, "a row")
-        reveal(party, x[1], ACTIVE, "a row")
-        reveal(party, x[0, 0], 2, "a row")
-        reveal(party, x[:, :0], participants, "nothing")
+        reveal(party, x, ALL, unlisted("everything"))
+        reveal(party, x[0], ACTIVE, unlisted("a row"))
+        reveal(party, x[1], ACTIVE, unlisted("a row"))
+        reveal(party, x[0, 0], 2, unlisted("a row"))
+        reveal(party, x[:, :0], participants, unlisted("nothing"))
 
     ledgers = run_patiently(program, participants).ledgers
 
@@ -86,7 +87,11 @@ def test_a_secret_may_be_revealed_twice() -> None:
         x = enter(party, 1, operand(VECTOR, [3, -4]))
         party.step("open")
         y = open_masked(party, to_shares(party, multiply(party, x, x)))
-        values = [reveal(party, y, ALL, "y"), reveal(party, y, ALL, "y"), reveal(party, y[1:], 2, "part of y")]
+        values = [
+            reveal(party, y, ALL, unlisted("y")),
+            reveal(party, y, ALL, unlisted("y")),
+            reveal(party, y[1:], 2, unlisted("part of y")),
+        ]
         return [[] if value.is_hidden else value.decode().tolist() for value in values]
 
     results = run_patiently(program, 3).results
@@ -98,4 +103,4 @@ def test_a_secret_may_be_revealed_twice() -> None:
 def test_nobody_else_receives(to: int) -> None:
     """The coordinator, and roles that do not exist, are refused before anything is sent."""
     with pytest.raises(UserError, match=f"not to role {to}"):
-        run_patiently(lambda party: reveal(party, enter(party, 1, operand(VECTOR, [1])), to, "value"), 3)
+        run_patiently(lambda party: reveal(party, enter(party, 1, operand(VECTOR, [1])), to, unlisted("value")), 3)

@@ -29,6 +29,7 @@ from support.evaluation import (
     run_patiently,
     same,
 )
+from support.names import unlisted
 
 
 @pytest.mark.parametrize("participants", PARTICIPANTS)
@@ -40,7 +41,7 @@ def test_shared_values_come_back(participants: int, seed: int) -> None:
 
     def program(party: Party) -> tuple[list[Secret], list[Integers | None]]:
         secrets = [enter(party, 1 + i % participants, x) for i, x in enumerate(operands)]
-        opened = [reveal(party, x, ALL, "value") for x in secrets]
+        opened = [reveal(party, x, ALL, unlisted("value")) for x in secrets]
         return secrets, [None if x.is_hidden else integers(x.decode()) for x in opened]
 
     results = run_patiently(program, participants).results
@@ -71,7 +72,7 @@ def test_only_the_owners_values_count() -> None:
 
     def program(party: Party) -> RingArray:
         mine = RingArray.encode(VECTOR, [100 + party.role])
-        return reveal(party, share(party, 2, VECTOR, (1,), mine), ALL, "value")
+        return reveal(party, share(party, 2, VECTOR, (1,), mine), ALL, unlisted("value"))
 
     assert [x.decode().tolist() for x in run_patiently(program, 3).results[1:]] == [[102]] * 3
 

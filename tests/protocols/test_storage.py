@@ -13,6 +13,7 @@ from mpfedxgb.party import Party
 from mpfedxgb.party.local import run_roles
 from mpfedxgb.protocols import BitMatrix, LocalRows, RowLayout, Storage, publish_matrix
 from mpfedxgb.protocols.storage import MemoryShelf, Shelf, SpoolShelf, is_in_memory, matrix_bytes
+from support.names import unlisted
 
 LAYOUTS = {1: RowLayout(10, 100), 3: RowLayout(20, 100)}
 BESIDES = dict.fromkeys(range(4), 1000)
@@ -96,7 +97,7 @@ def test_a_role_without_room_ends_all_of_them(tmp_path: Path) -> None:
         held = LocalRows(Storage(Resources(max_memory=1000, spool=missing) if party.role == 2 else None))
         held.expect(party.role, LAYOUTS, dict.fromkeys(range(4), 10))
         publish_matrix(party, 1, 10, 100, BitMatrix(np.ones((10, 100), np.uint8)), held=held)
-        party.tell_everyone("what follows", None if party.is_coordinator else [1])
+        party.tell_everyone(unlisted("what follows"), None if party.is_coordinator else [1])
 
     outcomes = run_roles(program, 3)
 

@@ -8,11 +8,12 @@ from hypothesis import given
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import ALL, COORDINATOR, Party, Reveal
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.protocols import NOBODY, Bit, Opened, Secret, make_tags, open_tags, reveal, select
-from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.ring import BIT, VECTOR, Ring, wide
 from mpfedxgb.ring.ring import Shape
 from support.evaluation import PARTICIPANTS, PROPERTY, SEEDS, check_masks, enter, operand, run_patiently
+from support.names import unlisted
 
 Counts = list[tuple[int, int]]
 
@@ -43,7 +44,7 @@ def test_every_candidate_is_known_to_its_owner_only(ring: Ring, participants: in
         views = []
         for _ in range(2):
             tags = make_tags(party, (), counts, ring)
-            views.append(open_tags(party, tags, tags.secret, "winner"))
+            views.append(open_tags(party, tags, tags.secret, unlisted("winner")))
         return views
 
     views = run_patiently(program, participants).results
@@ -79,7 +80,7 @@ def test_winners_of_a_batch(participants: int, seed: int) -> None:
             a, b = (flat[places, which].reshape(*shape) for which in pair)
             bit = Bit(enter(party, 2, operand(BIT, bits.reshape(shape))))
             (winner,) = select(party, bit, [(a, b)])
-            return open_tags(party, tags, winner, "winner")
+            return open_tags(party, tags, winner, unlisted("winner"))
 
         views = run_patiently(program, participants).results
 
@@ -92,15 +93,15 @@ def test_the_ledger_names_both_parts() -> None:
 
     def program(party: Party) -> None:
         tags = make_tags(party, (), counts)
-        open_tags(party, tags, tags.secret[1:5], "winner")
+        open_tags(party, tags, tags.secret[1:5], unlisted("winner"))
 
     run = run_patiently(program, 2)
 
     expected = {
         Reveal("winner", "participants", 4),
         Reveal("winner", "coordinator", 4),
-        Reveal(OWN_SPLIT, "P1", 2),
-        Reveal(OWN_SPLIT, "P2", 2),
+        Reveal(Entry.OWN_SPLIT, "P1", 2),
+        Reveal(Entry.OWN_SPLIT, "P2", 2),
     }
     assert [set(ledger) for ledger in run.ledgers] == [expected] * 3
 
@@ -111,7 +112,7 @@ def test_the_coordinator_is_told_owners_only() -> None:
     def program(party: Party) -> None:
         tags = make_tags(party, (), [(1, 2), (3, 2)])
         with party.phase("open"):
-            open_tags(party, tags, tags.secret, "winner")
+            open_tags(party, tags, tags.secret, unlisted("winner"))
 
     counts = run_patiently(program, 3).meters[COORDINATOR].total("open")
 
@@ -123,7 +124,7 @@ def test_blindings_hide_the_index() -> None:
 
     def program(party: Party) -> tuple[Secret, list[int]]:
         tags = make_tags(party, (50,), [(2, 1)])
-        value = reveal(party, tags.secret[:, 0], ALL, "tag")
+        value = reveal(party, tags.secret[:, 0], ALL, unlisted("tag"))
         return tags.secret, [] if value.is_hidden else value.decode().tolist()
 
     results = run_patiently(program, 3).results
@@ -139,7 +140,7 @@ def test_tags_of_one_owner_share_their_blinding() -> None:
 
     def program(party: Party) -> list[int]:
         tags = make_tags(party, (), [(1, 3)])
-        value = reveal(party, tags.secret, ALL, "tag")
+        value = reveal(party, tags.secret, ALL, unlisted("tag"))
         return [] if value.is_hidden else np.diff(value.decode()).tolist()
 
     assert run_patiently(program, 2).results[1:] == [[256, 256]] * 2
@@ -159,6 +160,6 @@ def test_the_narrowest_ring_that_fits() -> None:
 
     def program(party: Party) -> Opened:
         tags = make_tags(party, (), [(2, 7)], Ring(12))
-        return open_tags(party, tags, tags.secret, "winner")
+        return open_tags(party, tags, tags.secret, unlisted("winner"))
 
     check(run_patiently(program, 2).results, [(2, i) for i in range(7)], (7,))

@@ -59,7 +59,7 @@ def test_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("COLUMNS", "120")
     with watch_steps("bank: comparing ids") as told:
         assert told is not None
-        told(3, 8)
+        told.on_steps("20 training rows", 3, 8)
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "bank: comparing ids" in shown.err

@@ -44,7 +44,7 @@ def training_for(kind: str, participants: int) -> Training:
     return replace(training, params=params)
 
 
-class Watched:
+class Watched(NothingKept):
     """Checkpoints of one role that may stop it, and let others know how far it has come."""
 
     def __init__(self, checkpoints: Progress, role: int, stop: Stop | None, saved: Saved) -> None:

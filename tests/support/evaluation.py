@@ -23,6 +23,7 @@ from mpfedxgb.protocols.secret import concatenate_shares
 from mpfedxgb.ring import BIT, VECTOR, Ring, RingArray, wide
 from mpfedxgb.ring.ring import Shape
 from patience import patience
+from support.names import unlisted
 
 Integers = npt.NDArray[Any]
 """Python integers in an array of objects."""
@@ -242,7 +243,7 @@ def _leave(party: Party, results: Sequence[Secret | Shares]) -> list[Integers] |
     for ring in dict.fromkeys(x.ring for x in results):
         chosen = [i for i, x in enumerate(results) if x.ring == ring]
         flat = concatenate_shares([_as_shares(party, results[i]).reshape(-1) for i in chosen])
-        opened = reveal(party, flat, ALL, "result")
+        opened = reveal(party, flat, ALL, unlisted("result"))
         assert opened.is_hidden == party.is_coordinator
         if party.is_coordinator:
             continue

@@ -61,6 +61,7 @@ from mpfedxgb.protocols import (
 from mpfedxgb.protocols.secret import stack
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, wide
+from support.names import unlisted
 from support.row_vectors import mask_in_parts
 
 WIDE = wide(3)
@@ -140,9 +141,9 @@ def every_protocol(party: Party, runs: int, mine: Private | None = None) -> Ever
     batch, out = Batch(party, runs, mine), Everything()
     x, y = batch.share(ACTIVE, VECTOR, "vector"), batch.of_auxiliaries(VECTOR, "vector")
     u, v = batch.share(ACTIVE, WIDE, "wide"), batch.of_auxiliaries(WIDE, "wide")
-    out.announced.append(party.announce("runs", [runs]))
-    out.announced.append(party.broadcast("rounds", [3]))
-    out.announced.append(party.tell_everyone("columns", None if party.is_coordinator else [COLUMNS]))
+    out.announced.append(party.announce(unlisted("runs"), [runs]))
+    out.announced.append(party.broadcast(unlisted("rounds"), [3]))
+    out.announced.append(party.tell_everyone(unlisted("columns"), None if party.is_coordinator else [COLUMNS]))
     _arithmetic(party, out, x, y, u, v)
     _bits(party, out, batch, [x, y, u, v])
     _widths(party, out, batch, u)
@@ -175,7 +176,7 @@ def _bits(party: Party, out: Everything, batch: Batch, values: Sequence[Secret])
     out.secrets.append(bit_times(party, goes_left, x))
     out.secrets.append(both(party, *packed))
     membership = both(party, member, goes_left.secret)
-    out.revealed.append(reveal(party, membership, ACTIVE, "leaf membership"))
+    out.revealed.append(reveal(party, membership, ACTIVE, unlisted("leaf membership")))
     out.shares += signs
     out.secrets += [first.secret, second.secret, goes_left.secret, member, membership, _of_both(party, batch)]
 
@@ -237,7 +238,7 @@ def _tournament(party: Party, out: Everything, batch: Batch) -> None:
         with party.phase(name):  # two tournaments do not share their labels
             tags = make_tags(party, (batch.runs,), counts)
             winner = argmax(party, Fractions(candidates.value, tags.secret), stages)
-            opened = open_tags(party, tags, winner.tag, f"owner {name}")
+            opened = open_tags(party, tags, winner.tag, unlisted(f"owner {name}"))
         out.opened.append(opened)
         out.announced.append(opened.owner)
         out.secrets += [winner.value, winner.tag, tags.secret]
@@ -253,7 +254,7 @@ def _planned_tournament(party: Party, out: Everything, batch: Batch, candidates:
         tags = make_tags(party, (batch.runs,), [(ACTIVE, 2), (party.roster.size, 2), (NOBODY, 1)])
         field = Fractions(candidates.value, tags.secret, WIDE.bits, valid)
         won = winning_tags(party, field, [Stage(2, 3), Stage(3, 2)])
-        opened = open_tags(party, tags, won, "owner with valid ones")
+        opened = open_tags(party, tags, won, unlisted("owner with valid ones"))
     out.opened.append(opened)
     out.announced.append(opened.owner)
     out.secrets.append(tags.secret)
@@ -262,8 +263,8 @@ def _planned_tournament(party: Party, out: Everything, batch: Batch, candidates:
 
 def _reveals(party: Party, out: Everything, batch: Batch) -> None:
     total = batch.share(ACTIVE, VECTOR, "summand") + batch.of_auxiliaries(VECTOR, "summand")
-    out.revealed.append(reveal(party, total, ACTIVE, "sum"))
-    out.revealed.append(reveal(party, total, party.roster.size, "sum"))
-    out.revealed.append(reveal(party, total, ALL, "sum to all"))
-    out.revealed.append(reveal(party, negative(party, total), ALL, "sign to all"))
+    out.revealed.append(reveal(party, total, ACTIVE, unlisted("sum")))
+    out.revealed.append(reveal(party, total, party.roster.size, unlisted("sum")))
+    out.revealed.append(reveal(party, total, ALL, unlisted("sum to all")))
+    out.revealed.append(reveal(party, negative(party, total), ALL, unlisted("sign to all")))
     out.secrets.append(total)

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
-from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.tls.identity import Identity, contexts_of
 
 PASSPHRASE = b"correct horse"
 
@@ -113,8 +113,6 @@ class Authority:
 
 def unchecked(name: str, ca: Path, pair: Pair) -> Identity:
     """Return an identity that `Identity.load` may refuse, as a role with another clock or other software has it."""
-    content = pair.key.read_bytes()
-    end = dt.datetime.now(dt.UTC)
-    return Identity(
-        name, ca, pair.certificate, pair.key, end, None, None, ca.read_bytes(), pair.certificate.read_bytes(), content
-    )
+    end, contents = dt.datetime.now(dt.UTC), (ca.read_bytes(), pair.certificate.read_bytes())
+    contexts = contexts_of(ca, pair.certificate, pair.key, None)
+    return Identity(name, ca, pair.certificate, pair.key, end, None, None, *contents, *contexts)

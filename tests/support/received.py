@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mpfedxgb.party import ACTIVE, COORDINATOR, Party
+from mpfedxgb.party import ACTIVE, COORDINATOR
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.ring import RingArray
 from mpfedxgb.transport.frame import Frame, Kind
 from support.chance import Symbols, p_uniform
@@ -96,12 +97,28 @@ def p_outside_ledger(
     ]
 
 
-def witnessed(party: Party) -> list[tuple[str, Any]]:
-    """Return a list that fills up with what this role is told or shown from now on: names and integers."""
-    seen: list[tuple[str, Any]] = []
+class Witness(Observer):
+    """Keeps what one role is told or shown, in order: names and integers."""
 
-    def look(name: str, value: Any) -> None:
-        seen.append((name, (value.decode() if isinstance(value, RingArray) else value).tolist()))
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, Any]] = []
 
-    party.on_reveal = look
-    return seen
+    def on_reveal(self, name: str, value: Any) -> None:
+        """Keep it."""
+        self.seen.append((name, (value.decode() if isinstance(value, RingArray) else value).tolist()))
+
+
+def witnesses(participants: int) -> list[Witness]:
+    """Return a witness for each role, the coordinator first."""
+    return [Witness() for _ in range(participants + 1)]
+
+
+class Steps(Observer):
+    """Keeps what one role says of how far it is."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def on_progress(self, what: str) -> None:
+        """Keep it."""
+        self.heard.append(what)

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from mpfedxgb.party import ACTIVE, COORDINATOR, Party
+from mpfedxgb.party import ACTIVE, COORDINATOR
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.ring import RingArray
 from mpfedxgb.transport.frame import Frame, Kind
 from support.chance import THRESHOLD, Words
@@ -40,6 +41,18 @@ NEAR = 48
 Piece = npt.NDArray[Any]
 
 
+class _Tags(Observer):
+    """Notes down tags of an inbox's honest owner, which is their lowest byte."""
+
+    def __init__(self, inbox: Inbox, name: str) -> None:
+        self._inbox, self._name = inbox, name
+
+    def on_reveal(self, name: str, value: Any) -> None:
+        """Note it down, if it is a tag."""
+        if name == self._name and isinstance(value, RingArray):
+            self._inbox.tags += [tag >> 8 for tag in value.data.ravel().tolist() if tag & 255 == self._inbox.honest]
+
+
 @dataclass(slots=True)
 class Inbox:
     """What all participants but one received in several runs, outside the ledger; and that one's tags, as opened.
@@ -52,15 +65,10 @@ class Inbox:
     arrays: dict[int, list[tuple[str, Piece]]] = field(default_factory=dict)
     tags: list[int] = field(default_factory=list)
 
-    def watch(self, party: Party, tags: str) -> None:
-        """Note down the tags that are opened to a participant from now on; the owner is their lowest byte."""
-
-        def look(name: str, value: Any) -> None:
-            if name == tags and isinstance(value, RingArray):
-                self.tags += [tag >> 8 for tag in value.data.ravel().tolist() if tag & 255 == self.honest]
-
-        if party.role == min({1, 2} - {self.honest}):  # what is opened to all is counted once
-            party.on_reveal = look
+    def watch(self, participants: int, tags: str) -> list[Observer]:
+        """Return an observer for each role; one notes down the tags that are opened to all, of the honest owner."""
+        first = min({1, 2} - {self.honest})  # what is opened to all is counted once
+        return [_Tags(self, tags) if role == first else Observer() for role in range(participants + 1)]
 
     def add(self, run: str, recorder: Recorder) -> None:
         """Add a run: each array once, however many received it."""

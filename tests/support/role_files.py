@@ -44,7 +44,7 @@ _WAITING: dict[str, Any] = {
     "connect_timeout": 20,
     "reconnect": True,
     "max_frame_mb": 64,
-    "transport": "grpc",
+    "transport": "tls",
     "topology": "star",
 }
 

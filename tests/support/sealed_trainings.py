@@ -11,21 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.boosting import TrainData, TrainResult, secure_train
-from mpfedxgb.boosting.callbacks import Callbacks, Progress, RoundReport, State
+from mpfedxgb.boosting.callbacks import Callbacks, NothingKept, Progress, RoundReport, State
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
-from mpfedxgb.boosting.setup import TABLE_SIZES
-from mpfedxgb.boosting.train import NUMBER_OF_TREES, ROUNDS_DONE
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import Party, run_locally
+from mpfedxgb.party.entries import Entry
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.roster import MakeSource
-from mpfedxgb.protocols.reveal import OWN_SPLIT
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.prg import digest
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf, Tree
-from mpfedxgb.tree.leaf import OWN_PATH
-from mpfedxgb.tree.nodes import TREE_SHAPE
 from support.small_trainings import (
     ROWS,
     Run,
@@ -65,7 +61,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @dataclass(slots=True)
-class Memory:
+class Memory(NothingKept):
     """States of one role, as a folder of checkpoints has them; an attempt goes on after `until` rounds."""
 
     states: dict[int, State] = field(default_factory=dict)
@@ -165,16 +161,24 @@ def run_sealed(
     heard = replace(training, labels=replace(training.labels, callbacks=Callbacks([hear])))
 
     def program(party: Party, params: TrainParams, data: TrainData | None, memory: Progress) -> TrainResult | None:
-        def look(name: str, value: Any) -> None:
-            if shown is not None and isinstance(value, RingArray):
-                shown.append((party.role, np.asarray(value.data)))
-
-        party.on_reveal = look
         return secure_train(party, params, data, memory)
 
     private = [(*own, memory) for own, memory in zip(heard.private, kept, strict=True)]
     settings = replace(settings, parameters=training.params.to_json())
-    return run_locally(program, training.participants, private, settings, tap, streams), kept, grown
+    looking = [_Shown(role, shown) for role in range(training.participants + 1)]
+    return run_locally(program, training.participants, private, settings, tap, streams, observers=looking), kept, grown
+
+
+class _Shown(Observer):
+    """Adds what is revealed to a role to a list, if there is one."""
+
+    def __init__(self, role: int, shown: list[tuple[int, npt.NDArray[np.generic]]] | None) -> None:
+        self._role, self._shown = role, shown
+
+    def on_reveal(self, name: str, value: Any) -> None:
+        """Add it."""
+        if self._shown is not None and isinstance(value, RingArray):
+            self._shown.append((self._role, np.asarray(value.data)))
 
 
 @lru_cache(maxsize=64)
@@ -200,13 +204,17 @@ def sealed_ledger(record: Recorded) -> dict[tuple[str, str], int]:
     training, trees = record.training, record.grown[record.first :]
     M, params = training.participants, training.params
     judged = sum(len(level) for tree in trees for level in levels([tree], training.depth))
-    told = {TABLE_SIZES: 3 * M, TREE_SHAPE: judged, ROUNDS_DONE: 3 * M if record.first else 2 * M}
-    told[NUMBER_OF_TREES] = 1 + (len(trees) + 1 if params.may_stop_early else 0)  # 1 at first
+    told = {
+        Entry.TABLE_SIZES: 3 * M,
+        Entry.TREE_SHAPE: judged,
+        Entry.ROUNDS_DONE: 3 * M if record.first else 2 * M,
+    }
+    told[Entry.NUMBER_OF_TREES] = 1 + (len(trees) + 1 if params.may_stop_early else 0)  # 1 at first
     ledger = {(name, who): count for name, count in told.items() for who in ("coordinator", "participants")}
-    ledger[EVALUATION_MARGINS, "P1"] = len(trees) * training.eval_rows
+    ledger[Entry.EVALUATION_MARGINS, "P1"] = len(trees) * training.eval_rows
     for m in range(1, M + 1):
-        ledger[OWN_SPLIT, f"P{m}"] = sum(owner_of(tree, i) == m for tree in trees for i in range(len(tree)))
-        ledger[OWN_PATH, f"P{m}"] = sum(set(path) == {m} for tree in trees for path in paths(tree))
+        ledger[Entry.OWN_SPLIT, f"P{m}"] = sum(owner_of(tree, i) == m for tree in trees for i in range(len(tree)))
+        ledger[Entry.OWN_PATH, f"P{m}"] = sum(set(path) == {m} for tree in trees for path in paths(tree))
     return {key: count for key, count in ledger.items() if count}
 
 
@@ -214,19 +222,19 @@ def announcements(record: Recorded) -> list[tuple[str, list[Any]]]:
     """Return what the coordinator must have been told, in order."""
     training, trees = record.training, record.grown[record.first :]
     sizes = [[training.tables[0].rows, training.eval_rows, count] for count in training.columns]
-    told: list[tuple[str, list[Any]]] = [(TABLE_SIZES, sizes)]
-    told += [(ROUNDS_DONE, [[record.first, 0]] * training.participants), (NUMBER_OF_TREES, [0])]
+    told: list[tuple[str, list[Any]]] = [(Entry.TABLE_SIZES, sizes)]
+    told += [(Entry.ROUNDS_DONE, [[record.first, 0]] * training.participants), (Entry.NUMBER_OF_TREES, [0])]
     if record.first:  # and of which attempt the shares are
         mark = digest(record.memories[1].states[record.first].mark.encode())
-        told.append((ROUNDS_DONE, [[int.from_bytes(mark[:8], "little", signed=True)]] * training.participants))
+        told.append((Entry.ROUNDS_DONE, [[int.from_bytes(mark[:8], "little", signed=True)]] * training.participants))
     for t, tree in enumerate(trees):
         judged = levels([tree], training.depth)
-        told += [(TREE_SHAPE, [owner_of(tree, node) for _, node in level]) for level in judged]
+        told += [(Entry.TREE_SHAPE, [owner_of(tree, node) for _, node in level]) for level in judged]
         if training.params.may_stop_early:
             stopped = t == len(trees) - 1 and len(record.grown) < training.params.n_estimators
-            told.append((NUMBER_OF_TREES, [int(not stopped)]))
+            told.append((Entry.NUMBER_OF_TREES, [int(not stopped)]))
     if training.params.may_stop_early:
-        told.append((NUMBER_OF_TREES, [len(rounds_of(training, record.run))]))
+        told.append((Entry.NUMBER_OF_TREES, [len(rounds_of(training, record.run))]))
     return told
 
 

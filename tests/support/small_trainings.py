@@ -13,17 +13,14 @@ import pandas as pd
 from mpfedxgb.boosting import Labels, PartialModel, TrainData, TrainResult, secure_train
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.setup import TABLE_SIZES
-from mpfedxgb.boosting.train import NUMBER_OF_TREES
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.party import ACTIVE, LocalRun, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.roster import MakeSource
-from mpfedxgb.protocols.reveal import NOBODY, OWN_SPLIT
+from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf, Split, Tree
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH
-from mpfedxgb.tree.nodes import TREE_SHAPE
 from support.views import Recorder
 
 ROWS, EVAL_ROWS = 41, 13
@@ -217,30 +214,30 @@ def strict_ledger(training: Training, run: Run) -> dict[tuple[str, str], int]:
     trees = [tree for trees in rounds for tree in trees]
     judged = sum(len(level) for trees in rounds for level in levels(trees, training.depth))
     rows = training.tables[0].rows + training.eval_rows
-    ledger = {(TABLE_SIZES, who): 3 * M for who in ("coordinator", "participants")}
-    ledger |= {(TREE_SHAPE, who): judged for who in ("coordinator", "participants")}
+    ledger = {(Entry.TABLE_SIZES, who): 3 * M for who in ("coordinator", "participants")}
+    ledger |= {(Entry.TREE_SHAPE, who): judged for who in ("coordinator", "participants")}
     if training.params.may_stop_early:
-        ledger |= {(NUMBER_OF_TREES, who): len(rounds) for who in ("coordinator", "participants")}
-    ledger[LEAF_MEMBERSHIP, "P1"] = len(trees) * rows
+        ledger |= {(Entry.NUMBER_OF_TREES, who): len(rounds) for who in ("coordinator", "participants")}
+    ledger[Entry.LEAF_MEMBERSHIP, "P1"] = len(trees) * rows
     for m in range(1, M + 1):
-        ledger[OWN_SPLIT, f"P{m}"] = sum(owner_of(tree, i) == m for tree in trees for i in range(len(tree)))
+        ledger[Entry.OWN_SPLIT, f"P{m}"] = sum(owner_of(tree, i) == m for tree in trees for i in range(len(tree)))
         if m != ACTIVE:
-            ledger[OWN_PATH, f"P{m}"] = sum(set(path) == {m} for tree in trees for path in paths(tree))
+            ledger[Entry.OWN_PATH, f"P{m}"] = sum(set(path) == {m} for tree in trees for path in paths(tree))
     return {key: count for key, count in ledger.items() if count}
 
 
 def announcements(training: Training, run: Run) -> list[tuple[str, list[Any]]]:
     """Return what the coordinator must have been told, in order: sizes, owners level by level, whether to go on."""
     told: list[tuple[str, list[Any]]] = [
-        (TABLE_SIZES, [[training.tables[0].rows, training.eval_rows, count] for count in training.columns])
+        (Entry.TABLE_SIZES, [[training.tables[0].rows, training.eval_rows, count] for count in training.columns])
     ]
     rounds = rounds_of(training, run)
     for t, trees in enumerate(rounds):
         judged = levels(trees, training.depth)
-        told += [(TREE_SHAPE, [owner_of(trees[k], node) for k, node in level]) for level in judged]
+        told += [(Entry.TREE_SHAPE, [owner_of(trees[k], node) for k, node in level]) for level in judged]
         if training.params.may_stop_early:
             stopped = t == len(rounds) - 1 and len(rounds) < training.params.n_estimators
-            told.append((NUMBER_OF_TREES, [int(not stopped)]))
+            told.append((Entry.NUMBER_OF_TREES, [int(not stopped)]))
     return told
 
 

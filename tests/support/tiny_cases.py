@@ -56,6 +56,7 @@ from mpfedxgb.protocols.secret import stack
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.ring import BIT, PACKED, Ring, RingArray
 from mpfedxgb.ring.kernels import U8
+from support.names import unlisted
 from support.views import DEALT, Case, Coalition, Draw, Given, Inputs, Output, Values, every_bit
 
 Z2, Z4, Z8, Z16, Z32 = Ring(1), Ring(2), Ring(3), Ring(4), Ring(5)
@@ -107,7 +108,7 @@ def revealed_products(participants: int) -> Case:
     def program(party: Party, inputs: Inputs) -> list[Output]:
         (z,) = case.program(party, inputs)
         assert isinstance(z, Secret)
-        return [reveal(party, z, ALL, "product")]
+        return [reveal(party, z, ALL, unlisted("product"))]
 
     def learns(v: Values, coalition: Coalition) -> Hashable:
         return None if COORDINATOR in coalition else v["x1"] * (sum(v.values()) - v["x1"]) % (1 << ring.bits)
@@ -279,7 +280,7 @@ def revealed_signs(participants: int) -> Case:
     def program(party: Party, inputs: Inputs) -> list[Output]:
         (bit,) = case.program(party, inputs)
         assert isinstance(bit, Shares)
-        return [reveal(party, bit, ACTIVE, "sign")]
+        return [reveal(party, bit, ACTIVE, unlisted("sign"))]
 
     def learns(v: Values, coalition: Coalition) -> Hashable:
         return sign(v) if ACTIVE in coalition else None
@@ -337,7 +338,7 @@ def children(participants: int) -> Case:
         sides = split_rows(party, goes_left.reshape(inputs.batch, 1), x.reshape(inputs.batch, 1, 1)).both
         left, right = (side.reshape(inputs.batch) for side in (sides[: inputs.batch], sides[inputs.batch :]))
         in_left = both(party, member, goes_left)
-        leaf = reveal(party, in_left, ACTIVE, "leaf membership")
+        leaf = reveal(party, in_left, ACTIVE, unlisted("leaf membership"))
         return [left, right, in_left, member - in_left, leaf]
 
     def learns(v: Values, coalition: Coalition) -> Hashable:
@@ -360,7 +361,7 @@ def leaf_sums(participants: int) -> Case:
         leaf, weight = stack(x[:2], 1), stack(x[2:], 1)
         bits = open_bit(party, to_shares(party, leaf))
         (part,) = shares_of_bit_products(party, [BitProduct((bits,), weight, axis=1)])
-        return [reveal(party, part, ACTIVE, "prediction")]
+        return [reveal(party, part, ACTIVE, unlisted("prediction"))]
 
     ring = Z4 if participants == 2 else Z2
     values = (0, 1)
@@ -382,7 +383,7 @@ def leaf_sums_at_once(participants: int) -> Case:
     def program(party: Party, inputs: Inputs) -> list[Output]:
         bits = inputs.share_bit(party, "s"), inputs.share_bit(party, "t")
         (part,) = shares_of_bit_products(party, [BitProduct(bits, inputs.share(party, "w"))])
-        return [reveal(party, part, ACTIVE, "prediction")]
+        return [reveal(party, part, ACTIVE, unlisted("prediction"))]
 
     def expect(v: Values) -> list[int]:
         return [v["s"] * v["t"] * v["w"]]
@@ -432,7 +433,7 @@ def tags(participants: int) -> Case:
 
         (mask,) = party.deal([spec], minus_winner)
         winner = Secret(RingArray.hidden(*spec) if party.is_coordinator else RingArray.zeros(*spec), mask)
-        opened = open_tags(party, made, winner, "owner")
+        opened = open_tags(party, made, winner, unlisted("owner"))
         return [RingArray.encode(Z4, opened.owner)]
 
     def learns(v: Values, coalition: Coalition) -> Hashable:
@@ -450,7 +451,7 @@ def reveals(participants: int, to: int, factor: int) -> Case:
     """Return factor (x1 + ... + xM) to one participant or to all: a sum whose summands stay secret."""
 
     def program(party: Party, inputs: Inputs) -> list[Output]:
-        return [reveal(party, factor * total(shared(party, inputs)), to, "sum")]
+        return [reveal(party, factor * total(shared(party, inputs)), to, unlisted("sum"))]
 
     def expect(v: Values) -> list[int]:
         return [factor * sum(v.values())]

@@ -1,4 +1,4 @@
-"""What several tests of the gRPC transport begin with."""
+"""What several tests of the TLS transport begin with."""
 
 from __future__ import annotations
 

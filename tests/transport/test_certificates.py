@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.transport.certificates import AUTHORITY_DAYS, ROLE_DAYS, Authority
-from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.tls.identity import Identity
 
 
 @pytest.fixture

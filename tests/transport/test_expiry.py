@@ -14,8 +14,8 @@ import pytest
 from contracts.transport_contract import LONG, ROOM, Call
 from mpfedxgb.errors import MissingPeerError, SettingsError
 from mpfedxgb.transport.certificates import Authority, ExpiryWatch
-from mpfedxgb.transport.grpc.tls import Identity
-from mpfedxgb.transport.grpc.transport import GrpcTransport, open_transport
+from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.tls.transport import TlsTransport, open_transport
 from mpfedxgb.transport.transport import parse_address
 from mpfedxgb.transport.transports import ConnectionSettings, Credentials
 from support.loopback import reserved_ports
@@ -158,7 +158,7 @@ def test_a_caller_whose_certificate_ends_while_it_waits_goes_on_with_the_next(
     assert "of bank was renewed" in caplog.text
 
 
-def talk(caller: GrpcTransport, listener: GrpcTransport) -> None:
+def talk(caller: TlsTransport, listener: TlsTransport) -> None:
     """Let two connected roles talk, and part."""
     caller.send(0, b"with the new one", LONG)
     assert listener.receive(1, LONG) == b"with the new one"

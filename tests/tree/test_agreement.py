@@ -7,9 +7,10 @@ import pytest
 
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import LocalRun, Party, Reveal, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.tree import Leaf
-from mpfedxgb.tree.nodes import TREE_SHAPE, Outline, Scorer
-from mpfedxgb.tree.predict import ROWS_TO_SCORE, Agreed, agree
+from mpfedxgb.tree.nodes import Outline, Scorer
+from mpfedxgb.tree.predict import Agreed, agree
 from support.whole_trees import WholeTree, random_tables, random_tree, shared_views
 
 
@@ -40,7 +41,7 @@ def test_everyone_knows_rows_and_outlines(shared: bool, rounds: int | None) -> N
 
     used = trees if rounds is None else trees[:2]
     assert run.results == [Agreed(9, [outline_of(tree, i % 2) for i, tree in enumerate(used)], shared)] * 4
-    told = {(ROWS_TO_SCORE, 3 * 5), (TREE_SHAPE, 3 * len(used) * (2 + 3))}
+    told = {(Entry.ROWS_TO_SCORE, 3 * 5), (Entry.TREE_SHAPE, 3 * len(used) * (2 + 3))}
     for ledger in run.ledgers:
         assert set(ledger) == {Reveal(n, who, c) for n, c in told for who in ("participants", "coordinator")}
     assert [meter.total().rounds for meter in run.meters] == [0, 2, 2, 2]

@@ -11,12 +11,12 @@ import pytest
 
 from mpfedxgb import reference
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
-from mpfedxgb.protocols.reveal import OWN_SPLIT
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.tree import GrownLeaf, GrownSplit, GrownTree, Round, TreeRules
 from mpfedxgb.tree.grow import grow
 from mpfedxgb.tree.level import FeatureIndex, Level
-from mpfedxgb.tree.nodes import TREE_SHAPE
 from mpfedxgb.tree.paper import index_features
+from support.received import Steps
 from support.row_vectors import as_secret
 from support.small_trees import (
     WIDE,
@@ -69,9 +69,9 @@ class Case:
             sums_in_leaves=self.is_paper,
         )
 
+        looking = [Steps() for _ in range(federation.participants + 1)]
+
         def program(party: Party) -> View:
-            progress: list[str] = []
-            party.on_progress = progress.append
             data, vectors = federation.publish(party), share_gradients(party, gh)
             if self.is_paper:
                 data = replace(data, features=features_of(party, federation))
@@ -82,9 +82,9 @@ class Case:
             with party.phase("grow"):
                 grown = grow(party, data, roots, round_, rules)
             totals = None if grown.totals is None else opened(party, grown.totals)
-            return View(grown.trees, opened(party, grown.members), totals, progress)
+            return View(grown.trees, opened(party, grown.members), totals, looking[party.role].heard)
 
-        return run_locally(program, federation.participants)
+        return run_locally(program, federation.participants, observers=looking)
 
     def plain(self, federation: Federation, gh: Ints, allowed: Bits | None = None) -> list[reference.RefNode]:
         """Return the oracle's trees."""
@@ -189,7 +189,7 @@ def test_nothing_to_split_by(is_paper: bool) -> None:
         assert [tree.nodes for tree in view.trees] == [[GrownLeaf(k)] for k in range(TREES)]
         assert view.progress == []
     assert {meter.total("grow").rounds for meter in run.meters} == {0}
-    assert {entry.name for entry in run.ledgers[ACTIVE]}.isdisjoint({TREE_SHAPE, OWN_SPLIT})
+    assert {entry.name for entry in run.ledgers[ACTIVE]}.isdisjoint({Entry.TREE_SHAPE, Entry.OWN_SPLIT})
     totals = run.results[ACTIVE].totals
     assert (totals is None) != is_paper
     assert totals is None or totals.tolist() == gh.sum(axis=2).tolist()

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from mpfedxgb import reference
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, Reveal, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.tree import Grown, GrownTree, TableSizes
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH, WEIGHT_BITS, leaf_weight, reveal_leaves, split_gain
+from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight, reveal_leaves, split_gain
 from support.property_tests import examples
 from support.small_trees import Bits, share_members
 
@@ -74,8 +75,8 @@ def test_ledger_of_leaves(owners: list[list[int]], own_paths: dict[str, int]) ->
     """A row of each tree per count; and, for auxiliaries who own every split above a leaf, that they know its rows."""
     leaves = sum(len(path) + 1 for path in owners)
     run = reveal_to_active(3, owners, np.ones((leaves, SHAPE.all_rows), np.uint8))
-    expected = {Reveal(LEAF_MEMBERSHIP, "P1", len(owners) * SHAPE.all_rows)}
-    expected |= {Reveal(OWN_PATH, name, count) for name, count in own_paths.items()}
+    expected = {Reveal(Entry.LEAF_MEMBERSHIP, "P1", len(owners) * SHAPE.all_rows)}
+    expected |= {Reveal(Entry.OWN_PATH, name, count) for name, count in own_paths.items()}
 
     assert [set(ledger) for ledger in run.ledgers] == [expected] * 4
 

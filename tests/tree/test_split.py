@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from mpfedxgb import reference
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import COORDINATOR, LocalRun, Party, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.roster import Keyring
 from mpfedxgb.protocols import NOBODY, Opened
 from mpfedxgb.tree import GrownSplit, GrownTree, Round, TreeRules
 from mpfedxgb.tree.grow import best_splits, children
 from mpfedxgb.tree.level import Level, aggregate_buckets, select_nodes
-from mpfedxgb.tree.nodes import TREE_SHAPE
 from support.evaluation import SEEDS
 from support.property_tests import examples
 from support.row_vectors import as_secret
@@ -163,8 +163,9 @@ def test_ledger_of_best_splits() -> None:
 
     results = run_locally(program, 2).results
     owners = results[0][0].owner.tolist()
-    expected = {(TREE_SHAPE, "participants"): TREES, (TREE_SHAPE, "coordinator"): TREES}
-    expected |= {("own split", f"P{m}"): owners.count(m) for m in (1, 2) if m in owners}
+    expected: dict[tuple[str, str], int]
+    expected = {(Entry.TREE_SHAPE, who): TREES for who in ("participants", "coordinator")}
+    expected |= {(Entry.OWN_SPLIT, f"P{m}"): owners.count(m) for m in (1, 2) if m in owners}
 
     assert [ledger for _, ledger in results] == [expected] * 3
 

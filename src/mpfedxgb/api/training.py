@@ -1,8 +1,7 @@
 """One training in this process: every role as a thread or, with security="none", in the open.
 
-What a training on given tables will cost, before it runs: the tables are binned, and no more.
-
-`fit(..., xgb_model=...)`: a model whose trees come first, checked against what is trained now.
+Before it runs: what it will cost, for which tables are binned and no more; and the model to go on from, if there is
+one (`fit(..., xgb_model=...)`), whose trees come first, checked against what is trained now.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mpfedxgb.api.models import load_models
+from mpfedxgb.api.models import load_models, match_model
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.memory import goes_to_spool
 from mpfedxgb.boosting.metrics import rounds_of
@@ -29,17 +28,17 @@ from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Resources, SessionSettings
 from mpfedxgb.costs.capacity import check_simulation
-from mpfedxgb.costs.forecast import Basis, Forecast, cached_forecast, forecast, strict_basis
+from mpfedxgb.costs.forecast import Basis, Forecast, forecast, strict_basis
 from mpfedxgb.costs.seconds import timed
 from mpfedxgb.data.binning import Candidates, bin_table, count_of_categories
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.machine import PeakMemory
 from mpfedxgb.party.local import LocalRun, run_locally
+from mpfedxgb.party.observer import Observer, Observers
 from mpfedxgb.party.party import Party
-from mpfedxgb.party.roster import Roster
+from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.storage import LocalRows, Storage
-from mpfedxgb.report.progress import Watcher
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.ring import kernels
 from mpfedxgb.tree.level import TableSizes
@@ -119,8 +118,7 @@ def check_same_start(active: PartialModel, params: TrainParams, y: Floats, weigh
 
 
 def _match(table: Table, part: PartialModel) -> Table:
-    known = {f.name: f.categories for f in part.features if f.categories is not None}
-    matched = table.match([f.name for f in part.features], known)
+    matched = match_model(table, part)
     for column in matched.columns:
         if column.categories is not None and (column.values >= len(column.categories)).any():
             told = f"{table.owner}: column {column.name!r} holds categories that xgb_model does not know"
@@ -155,24 +153,34 @@ class TrainingJob:
         return rows * columns * self.params.max_bin <= _SMALL
 
 
-def train_here(job: TrainingJob, watcher: Watcher) -> tuple[list[TrainResult], RunRecord]:
-    """Run a training, and return what each participant has then, and the record of the run."""
-    params, roster, settings = job.params, job.roster, job.settings
-    cluster = None if job.client is None else Cluster.over(job.client, settings.deadline)
-    basis: Basis | None = None
+class _Limits(Observer):
+    """Refuses a training that this machine has no room for, with all roles in it; remembers how large it is."""
 
-    def on_sizes(sizes: TableSizes) -> None:
-        nonlocal basis
-        in_spool = goes_to_spool(roster.roles, params, sizes, job.resources)
+    def __init__(self, job: TrainingJob) -> None:
+        self._job = job
+        self.basis: Basis | None = None
+        """What a forecast is made of. There is none of the scoring that a model to go on from needs."""
+
+    def on_sizes(self, party: Party, params: TrainParams, sizes: TableSizes) -> None:
+        """Check that there is room."""
+        job = self._job
+        in_spool = goes_to_spool(job.roster.roles, params, sizes, job.resources)
         of_categories = [count_of_categories(mine.table) for mine in job.data]
         check_simulation(params, sizes, in_spool=in_spool, of_categories=of_categories)
-        if not job.continues:  # nobody has rehearsed the scoring that a model to go on from needs
-            basis = Basis(params, sizes, roster, settings)
-            watcher.on_forecast(lambda: cached_forecast(basis))
+        if not job.continues:
+            self.basis = Basis(params, sizes, job.roster, job.settings)
+
+
+def train_here(job: TrainingJob, observer: Observer) -> tuple[list[TrainResult], RunRecord]:
+    """Run a training, and return what each participant has then, and the record of the run.
+
+    The `observer` looks on at the active participant.
+    """
+    params, roster, settings = job.params, job.roster, job.settings
+    cluster = None if job.client is None else Cluster.over(job.client, settings.deadline)
+    limits = _Limits(job)
 
     def program(party: Party, data: TrainData | None) -> TrainResult | None:
-        if party.is_active:
-            party.on_progress, party.on_sizes = watcher.on_progress, on_sizes
         with closing(LocalRows(storage) if cluster is None else WorkerRows(cluster, storage)) as held:
             return secure_train(party, params, data, held=held, continues=job.continues)
 
@@ -180,16 +188,15 @@ def train_here(job: TrainingJob, watcher: Watcher) -> tuple[list[TrainResult], R
         kernels.warm_up()  # before the clock starts: the first training of a process would look slow
         started = time.perf_counter()
         if params.is_unprotected:
-            run: LocalRun[TrainResult | None] = plain_train(params, roster, job.data, settings, watcher.on_progress)
+            run: LocalRun[TrainResult | None] = plain_train(params, roster, job.data, settings, observer)
         else:
             private = [(None,), *((mine,) for mine in job.data)]
-            run = run_locally(program, roster, private, settings, one_core=job.is_small)
+            observers = [Observer() for _ in roster.roles]
+            observers[ACTIVE] = Observers(limits, observer)
+            run = run_locally(program, roster, private, settings, one_core=job.is_small, observers=observers)
         seconds = time.perf_counter() - started
     results = [result for result in run.results[1:] if result is not None]
+    basis = limits.basis
     if params.is_unprotected and not job.continues:
         basis = strict_basis(params, settings, roster, results, sum(table.rows for table in job.data[0].evaluation))
-    trees, ledger = len(results[0].model.trees), run.ledgers[0]
-    record = record_run(
-        "train", params.to_dict(), seconds, trees, settings, roster, run.meters, ledger, memory.peak, basis
-    )
-    return results, record
+    return results, record_run("train", results[0].model, run, settings, seconds, memory.peak, basis)

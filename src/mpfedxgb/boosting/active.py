@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mpfedxgb.boosting import scales, xgboost_rules
+from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.callbacks import Callbacks, EvaluationState, RoundReport
 from mpfedxgb.boosting.metrics import OwnMetric, named_metrics
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import CustomObjective, Floats, Objective, Origin, unchanged
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import TrainParams, gradients_that_count
 from mpfedxgb.boosting.sampling import Participant, row_sample
 from mpfedxgb.errors import DataError, UserError
 from mpfedxgb.ring.ring import decode_fixed, encode_fixed
@@ -218,7 +218,7 @@ class Active:
             g, h = g * inside, h * inside
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
-        g = xgboost_rules.gradients_that_count(g, h)
+        g = gradients_that_count(g, h)
         if not self.params.is_paper:
             self.scale = scales.choose_scale(self.params, self.plan, g, h, self.sizes.rows)
         elif t == 0:  # it serves all trees, so rows count too that the first sample leaves out

@@ -154,6 +154,10 @@ class Progress(Protocol):
         """Keep a state."""
         ...
 
+    def finish(self, model: PartialModel) -> None:
+        """Keep the model, once all participants have kept the last round."""
+        ...
+
 
 class NothingKept:
     """Progress of the coordinator, which hears from the participants where to go on, and of who keeps no rounds."""
@@ -176,3 +180,6 @@ class NothingKept:
 
     def save(self, state: State) -> None:
         """Keep nothing."""
+
+    def finish(self, model: PartialModel) -> None:
+        """Keep no model."""

@@ -53,8 +53,8 @@ import numpy.typing as npt
 
 from mpfedxgb.atomic import HEX, append_to_file, chain_start, chained, cut_file, whole_lines, write_file
 from mpfedxgb.boosting.callbacks import EvaluationState, State
-from mpfedxgb.boosting.model import tree_from_json, tree_to_json
-from mpfedxgb.boosting.xgboost_rules import UNNAMED
+from mpfedxgb.boosting.model import PartialModel, tree_from_json, tree_to_json
+from mpfedxgb.boosting.params import UNNAMED
 from mpfedxgb.errors import CheckpointError
 
 T = TypeVar("T")
@@ -138,6 +138,10 @@ class Checkpoints:
         labels = self._labels or read_common(self.folder, self.belongs_to).labels
         common = CommonRound(max(rounds, self.common()), labels)
         trying(partial(write_common, self.folder, self.belongs_to, common), f"cannot write {self.folder / COMMON}")
+
+    def finish(self, model: PartialModel) -> None:
+        """Note that all participants have kept the last round; where the model goes is for others to say."""
+        self.all_have(self.newest())
 
     def fits(self, labels: str) -> bool:
         """Return whether what is kept is of labels with this commitment, which is noted when a training goes on."""

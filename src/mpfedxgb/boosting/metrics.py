@@ -19,8 +19,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Prediction, float32
 from mpfedxgb.boosting.objectives import OBJECTIVES
 from mpfedxgb.errors import DataError, SettingsError, UserError
-from mpfedxgb.schema.kinds import Kind, number
-from mpfedxgb.schema.training import BY_NAME, OF_OBJECTIVES
+from mpfedxgb.schema.training import BY_NAME, OF_OBJECTIVES, Kind, number
 from mpfedxgb.tree.nodes import Leaf, Tree
 
 DEFAULTS = {name: BY_NAME[name].default for name in OF_OBJECTIVES}

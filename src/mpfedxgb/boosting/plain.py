@@ -25,6 +25,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import LocalRun
 from mpfedxgb.party.meter import Meter
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.roster import ACTIVE, Keyring, Roster, keys_of_choices
 from mpfedxgb.ring import kernels
 from mpfedxgb.tree.grow import toss
@@ -47,7 +48,7 @@ def plain_train(
     roster: Roster,
     data: Sequence[TrainData],
     settings: SessionSettings,
-    on_progress: Callable[[str], None],
+    observer: Observer,
 ) -> LocalRun[TrainResult | None]:
     """Train on all participants' input and return what each would have; nobody sent anything, the ledger is empty.
 
@@ -66,7 +67,7 @@ def plain_train(
 
     active.labels.callbacks.begin(part(), first, active.metrics)
     for t in range(first, params.n_estimators):
-        on_progress(f"round {t + 1} of {params.n_estimators}")
+        observer.on_progress(f"round {t + 1} of {params.n_estimators}")
         forest.add_round(t)
         if not active.report(t, part()) and params.may_stop_early:
             break

@@ -11,18 +11,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mpfedxgb.boosting import memory, scales, xgboost_rules
+from mpfedxgb.boosting import memory, scales
 from mpfedxgb.boosting.active import Active, Labels
 from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.boosting.metrics import NO_METRIC, rounds_of
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import TrainParams, checks_sides
 from mpfedxgb.boosting.sealed.gradients import encode_labels, sealed_rules
 from mpfedxgb.boosting.sealed.state import Sealed, seal
 from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.machine import give_back
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import MOST_COLUMNS, MOST_ROWS, MOST_TREES, check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.row_blocks import RowBlocks
@@ -34,7 +35,6 @@ from mpfedxgb.tree.level import FeatureIndex, SplitData, TableSizes, TreeRules
 from mpfedxgb.tree.paper import SPARE_BITS, LeafRules, index_features
 from mpfedxgb.tree.predict import secure_predict
 
-TABLE_SIZES = "rows, evaluation rows and candidate columns"
 ROOM = "room for a training of these sizes"
 _SIZES = (
     ("training rows", 1, MOST_ROWS),
@@ -102,7 +102,7 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
     rules = TreeRules(
         max_depth=params.max_depth,
         ring=wide(plan.limbs),
-        checks_children=xgboost_rules.checks_sides(params),
+        checks_children=checks_sides(params),
         no_split_first=scales.no_split_first(params),
         first_layer_mask=params.first_layer_mask,
         is_paper=params.is_paper,
@@ -147,7 +147,7 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: Ro
     """Bin the own table, tell the sizes, wait until all have room for them, publish the candidate columns."""
     candidates = None if mine is None else Candidates(bin_table(mine.table, params.max_bin, params.binning))
     sizes = _tell_sizes(party, mine, candidates)
-    party.on_sizes(sizes)
+    party.observer.on_sizes(party, params, sizes)
     held.expect(party.role, memory.layouts_of(sizes), memory.bytes_besides(params, sizes))
     party.barrier(ROOM)
     keep = memory.keeps_masks(sizes)
@@ -166,8 +166,8 @@ def _tell_sizes(party: Party, mine: TrainData | None, candidates: Candidates | N
     if mine is not None and candidates is not None:
         own = [mine.table.rows, sum(table.rows for table in mine.evaluation), len(candidates)]
         check_numbers(party, party.role, own, *_SIZES)
-    told = party.tell_everyone(TABLE_SIZES, own, (len(_SIZES),))
-    check_told(party, TABLE_SIZES, told, *_SIZES)
+    told = party.tell_everyone(Entry.TABLE_SIZES, own, (len(_SIZES),))
+    check_told(party, Entry.TABLE_SIZES, told, *_SIZES)
     rows, eval_rows, columns = told.T.tolist()
     for what, counts in (("training", rows), ("evaluation", eval_rows)):
         if len(set(counts)) > 1:
@@ -185,9 +185,6 @@ def _index_features(party: Party, candidates: Candidates | None) -> FeatureIndex
     return index_features(party, per_feature)
 
 
-CONTINUED = "rounds of the model that is continued"
-
-
 def state_of_model(party: Party, setup: Setup) -> State:
     """Return this role's state after the rounds of the model that its data name; every role runs this.
 
@@ -200,8 +197,8 @@ def state_of_model(party: Party, setup: Setup) -> State:
     """
     model = None if setup.mine is None else setup.mine.start
     with party.phase("setup"):
-        told = party.tell_everyone(CONTINUED, None if model is None else [rounds_of(model)])
-        check_told(party, CONTINUED, told, ("rounds of the model", 1, MOST_TREES))
+        told = party.tell_everyone(Entry.CONTINUED, None if model is None else [rounds_of(model)])
+        check_told(party, Entry.CONTINUED, told, ("rounds of the model", 1, MOST_TREES))
         if len(set(told[:, 0].tolist())) > 1:
             listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, told[:, 0], strict=True))
             raise UserError(f"the parts of the model to continue have different numbers of rounds ({listed})")

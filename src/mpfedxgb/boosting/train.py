@@ -24,6 +24,7 @@ from mpfedxgb.boosting.sealed.state import add_leaves, sealed_gradients
 from mpfedxgb.boosting.setup import Setup, TrainData, set_up, state_of_model
 from mpfedxgb.data.binning import Candidates
 from mpfedxgb.errors import CheckpointError, RefusedError, SettingsError
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import check_flag, check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
@@ -37,7 +38,7 @@ from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.prg import digest
 from mpfedxgb.ring.ring import BIT, PACKED, VECTOR
 from mpfedxgb.tree.grow import Grown, grow
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, WEIGHT_BITS, record_own_paths, reveal_leaves, secure_leaf_weights
+from mpfedxgb.tree.leaf import WEIGHT_BITS, record_own_paths, reveal_leaves, secure_leaf_weights
 from mpfedxgb.tree.level import Constants, Level, Round
 from mpfedxgb.tree.nodes import Leaf, Scorer, Tree
 from mpfedxgb.tree.paper import secure_leaf_weight
@@ -162,14 +163,10 @@ def _predict(
     party.step("kept shares")
     weights = open_masked(party, shares[places])
     scorer = None if setup.all_rows is None else Scorer(kept, setup.all_rows, holds_shares=True)
-    return predict_rows(party, scorer, used, weights, len(used), setup.data.sizes.all_rows, LEAF_MEMBERSHIP)
+    return predict_rows(party, scorer, used, weights, len(used), setup.data.sizes.all_rows, Entry.LEAF_MEMBERSHIP)
 
 
 UPDATES: dict[str, Update] = {"strict": strict_update, "sealed": sealed_update, "paper": paper_update}
-
-
-NUMBER_OF_TREES = "number of trees"
-ROUNDS_DONE = "rounds done before this attempt"
 
 
 @dataclass(slots=True)
@@ -213,13 +210,13 @@ def secure_train(
         setup.active.labels.callbacks.begin(_part(party, setup, trees, mark), done, setup.active.metrics)
     with party.phase("train"):
         for t in rounds:  # 5
-            party.on_progress(f"round {t + 1} of {params.n_estimators}")
+            party.observer.on_progress(f"round {t + 1} of {params.n_estimators}")
             grown = secure_fit(party, setup, t)  # 6
             trees += update(party, setup, grown, t)  # 7-11
             mark, done = _mark_after(party, params, mark), t + 1
             stops = _stops_early(party, setup, t, trees, mark)
             if progress is not None:
-                party.on_milestone(_latest_metrics(setup))  # first: a round that is kept is on the record
+                party.observer.on_milestone(_latest_metrics(setup))  # first: a round that is kept is on the record
                 kept = State(done, stops, trees, mark=mark, common=_common_after(setup, done))
                 progress.save(_state_after(party, setup, kept))
             if stops:
@@ -254,17 +251,17 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     Rounds: 1. Reveals: ROUNDS_DONE to everyone.
     """
     mine = None if party.is_coordinator else [progress.newest(), progress.common()]
-    told = party.tell_everyone(ROUNDS_DONE, mine, (2,))
-    check_told(party, ROUNDS_DONE, told, ("rounds that are done", 0, most), ("rounds that all had", 0, most))
+    told = party.tell_everyone(Entry.ROUNDS_DONE, mine, (2,))
+    check_told(party, Entry.ROUNDS_DONE, told, ("rounds that are done", 0, most), ("rounds that all had", 0, most))
     newest, common = told.T.tolist()
     rounds = min(newest)
     if rounds < max(common):
         raise RefusedError(_went_back(party.roster, newest, max(common)))
     state = State(rounds) if party.is_coordinator else progress.load(rounds)
-    finished = int(party.broadcast(NUMBER_OF_TREES, [state.finished])[0])
-    check_flag(party, NUMBER_OF_TREES, finished)
+    finished = int(party.broadcast(Entry.NUMBER_OF_TREES, [state.finished])[0])
+    check_flag(party, Entry.NUMBER_OF_TREES, finished)
     if rounds:
-        party.on_progress(f"going on after round {rounds}")
+        party.observer.on_progress(f"going on after round {rounds}")
     return replace(state, finished=bool(finished))
 
 
@@ -298,7 +295,7 @@ def _check_mark(party: Party, mark: str) -> None:
     Rounds: 1. Reveals: ROUNDS_DONE to everyone.
     """
     mine = None if party.is_coordinator else [int.from_bytes(digest(mark.encode())[:8], "little", signed=True)]
-    told = party.tell_everyone(ROUNDS_DONE, mine)[:, 0]
+    told = party.tell_everyone(Entry.ROUNDS_DONE, mine)[:, 0]
     others = [name for name, number in zip(party.roster.participants, told, strict=True) if number != told[0]]
     if others:
         raise CheckpointError(
@@ -316,8 +313,8 @@ def _stops_early(party: Party, setup: Setup, t: int, trees: Sequence[Tree], mark
     goes_on = setup.active is None or setup.active.report(t, _part(party, setup, trees, mark))
     if not setup.params.may_stop_early:
         return False
-    told = int(party.broadcast(NUMBER_OF_TREES, [goes_on])[0])
-    check_flag(party, NUMBER_OF_TREES, told)
+    told = int(party.broadcast(Entry.NUMBER_OF_TREES, [goes_on])[0])
+    check_flag(party, Entry.NUMBER_OF_TREES, told)
     return not told
 
 
@@ -348,7 +345,7 @@ def _trees_to_score(party: Party, setup: Setup, trees: list[Tree], rounds: int) 
     if setup.sealed is None or not setup.params.may_stop_early:
         return trees
     best = None if setup.active is None else setup.active.best_iteration
-    (kept,) = party.broadcast(NUMBER_OF_TREES, [rounds if best is None else best + 1])
+    (kept,) = party.broadcast(Entry.NUMBER_OF_TREES, [rounds if best is None else best + 1])
     check_numbers(party, ACTIVE, [int(kept)], ("trees to keep", 1, rounds))
     return trees[:kept]
 

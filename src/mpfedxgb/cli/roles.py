@@ -60,8 +60,8 @@ def align(
     with last_line_in_the_log():
         rows, evaluation = read_tables(mine)
         before = {"train": rows, "evaluate": evaluation}
-        with watch_steps(f"{mine.role.name}: comparing ids") as on_progress:
-            found = role.align(mine, rows, evaluation, n_jobs, on_progress)
+        with watch_steps(f"{mine.role.name}: comparing ids") as bar:
+            found = role.align(mine, rows, evaluation, n_jobs, bar)
         for what, common in found.items():
             of = before[what]
             assert of is not None
@@ -186,7 +186,7 @@ def train_from_files(mine: RoleSettings, restart: bool, view: Dashboard | None =
     rows, evaluation = read_tables(mine)
     if view is not None:
         view.know([Feature(column.name, column.categories) for column in rows.table.columns])
-    done = role.train(mine, rows, evaluation, restart, None if view is None else view.on_progress)
+    done = role.train(mine, rows, evaluation, restart, view)
     total = done.meter.total()
     say_result(
         f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} rounds, "

@@ -146,10 +146,7 @@ def simulate(
         str,
         typer.Option(help="A number, fractions of the columns such as 0.1,0.2,0.3,0.4, or a;b,c;d by column names."),
     ] = "2",
-    objective: Annotated[
-        str,
-        typer.Option(help=f"{', '.join(NAMED[:-1])} or {NAMED[-1]}; chosen by the label."),
-    ] = "",
+    objective: Annotated[str, typer.Option(help=f"{', '.join(NAMED[:-1])} or {NAMED[-1]}; chosen by the label.")] = "",
     evaluate: Annotated[
         Path | None, typer.Option(help="CSV or Parquet file with the same columns, to watch progress and score on.")
     ] = None,

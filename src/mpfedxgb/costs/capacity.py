@@ -6,11 +6,10 @@ In a session each role learns the sizes, forecasts its own costs, notes them, an
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mpfedxgb.boosting.memory import bytes_besides, layouts_of, margin_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.boosting.params import TrainParams
@@ -18,6 +17,7 @@ from mpfedxgb.config import Resources
 from mpfedxgb.costs.forecast import Basis, role_forecast
 from mpfedxgb.errors import NoRoomError
 from mpfedxgb.machine import free_disk, free_memory, used_memory
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.storage import is_in_memory, matrix_bytes
 from mpfedxgb.tree.level import TableSizes
@@ -34,18 +34,14 @@ def check_limits(here: Collection[int], params: TrainParams, sizes: TableSizes, 
 
 
 def check_simulation(
-    params: TrainParams,
-    sizes: TableSizes,
-    max_memory: int | None = None,
-    in_spool: bool = False,
-    of_categories: Sequence[int] | None = None,
+    params: TrainParams, sizes: TableSizes, in_spool: bool = False, of_categories: Sequence[int] | None = None
 ) -> None:
     """Raise NoRoomError if all roles together do not fit this process.
 
     `of_categories` is how many of each participant's candidate columns are of categories, if that is known.
     """
     need = partial(simulation_bytes, params, in_spool=in_spool)
-    _check_memory("a simulation", need, params, sizes, max_memory, of_categories)
+    _check_memory("a simulation", need, params, sizes, of_categories=of_categories)
 
 
 def check_role(
@@ -75,7 +71,7 @@ def _check_memory(
     need: Need,
     params: TrainParams,
     sizes: TableSizes,
-    max_memory: int | None,
+    max_memory: int | None = None,
     of_categories: Sequence[int] | None = None,
 ) -> None:
     most, needed = _most_memory(max_memory), need(sizes)
@@ -102,9 +98,8 @@ def _fewer_candidates(
 ) -> str:
     """Return remedies: which max_bin would do, with which candidate columns of numbers grow, and fewer categories."""
     fixed = of_categories or (0,) * len(sizes.columns)
-    count = sum(fixed)
-    which = f"({count} candidate columns are categories, which max_bin does not limit)"
-    group = f"group rare categories {which}, " if count else ""
+    which = f"({sum(fixed)} candidate columns are categories, which max_bin does not limit)"
+    group = f"group rare categories {which}, " if sum(fixed) else ""
     bins = params.max_bin
     while bins > 2:
         bins = bins * 3 // 4
@@ -122,21 +117,21 @@ def _described(sizes: TableSizes) -> str:
 _log = logging.getLogger("mpfedxgb.session")
 
 
-def expect_sizes(
-    party: Party, params: TrainParams, limits: Resources, folder: Path, note: Callable[[Mapping[str, Any]], None]
-) -> None:
-    """Let a training tell this role its sizes: the forecast goes to the log and, by `note`, to the record.
+class Capacity(Observer):
+    """Ends a training at all roles, before a matrix is sent, if this role's machine has no room for it.
 
-    Where the machine has no room the session ends here, at all roles, before a matrix is sent.
+    The forecast goes to the log, and as a milestone to the record. Kept rounds need room in the `folder`.
     """
 
-    def on_sizes(sizes: TableSizes) -> None:
+    def __init__(self, limits: Resources, folder: Path) -> None:
+        self._limits, self._folder = limits, folder
+
+    def on_sizes(self, party: Party, params: TrainParams, sizes: TableSizes) -> None:
+        """Forecast what it takes, say so, and refuse what is too much."""
         basis = Basis(params, sizes, party.roster, party.settings, keeps_rounds=True)
         own = role_forecast(basis, party.role)
         if own is not None:
             _log.info("%s", own.summary)
-            note({"forecast": own.to_dict()})
-        spooled = check_limits([party.role], params, sizes, limits)
-        check_role(party.name, party.role, params, sizes, folder, in_spool=spooled)
-
-    party.on_sizes = on_sizes
+            party.observer.on_milestone({"forecast": own.to_dict()})
+        spooled = check_limits([party.role], params, sizes, self._limits)
+        check_role(party.name, party.role, params, sizes, self._folder, in_spool=spooled)

@@ -8,7 +8,7 @@ proportion to their candidate columns, unless it is said whose they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,12 +17,12 @@ import numpy as np
 from mpfedxgb.boosting.callbacks import NothingKept
 from mpfedxgb.boosting.memory import disk_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.boosting.params import STRICT, TrainParams
-from mpfedxgb.boosting.setup import TABLE_SIZES
-from mpfedxgb.boosting.train import ROUNDS_DONE, TrainResult, secure_train
+from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import UserError
 from mpfedxgb.party.dry_run import DryRunParty, Numbers
-from mpfedxgb.party.ledger import Ledger, Reveal
+from mpfedxgb.party.entries import Entry
+from mpfedxgb.party.ledger import Reveal
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.reveal import NOBODY
@@ -115,7 +115,7 @@ class Forecast:
             "security": self.params.security,
             "strict": None if self.strict is None else self.strict.to_dict(),
             "plans": self.plans,
-            "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in self.ledger],
+            "ledger": [asdict(r) for r in self.ledger],
         }
 
     def __str__(self) -> str:
@@ -197,17 +197,11 @@ class Basis:
             runs = [(often, self.dry_run(role, period))] if often else []
             runs += [(1, self.dry_run(role, left))] if left else []
         run = runs[0][1]
-        total, ledger = Counts(), Ledger()
-        for path, counts in run.meter.phases.items():
-            if path.split("/")[0] != TRAIN:
-                total.add(counts)
-        for reveal in run.before[TRAIN]:
-            ledger.record(reveal.name, reveal.receiver, reveal.count)
+        total = Counts.sum(counts for path, counts in run.meter.phases.items() if path.split("/")[0] != TRAIN)
+        ledger = run.before[TRAIN].copy()
         for times, part in runs:
             total.add(part.meter.total(TRAIN), times)
-            for reveal in part.ledger:
-                once = part.before[TRAIN].count(reveal.name, reveal.receiver)
-                ledger.record(reveal.name, reveal.receiver, times * (reveal.count - once))
+            ledger.add(part.ledger.since(part.before[TRAIN]), times)
         total.seconds = 0.0
         return _Costs(run.meter.total(SETUP), total, tuple(ledger), dict(run.meter.plans))
 
@@ -216,11 +210,11 @@ class Basis:
         told = np.array([[self.sizes.rows, self.sizes.eval_rows, columns] for columns in self.sizes.columns], np.int64)
         assumed, given = assumed_owners(self.params, self.sizes), iter(self.owners or ())
 
-        def decide(name: str, shape: Shape) -> Numbers:
+        def decide(name: Entry, shape: Shape) -> Numbers:
             return assumed(*shape) if self.owners is None else np.array(next(given), np.int64)
 
         nothing_done = np.zeros((self.roster.size, 2), np.int64)
-        said = {TABLE_SIZES: told, ROUNDS_DONE: nothing_done}
+        said = {Entry.TABLE_SIZES: told, Entry.ROUNDS_DONE: nothing_done}
         party = DryRunParty(self.roster, role, self.settings, said, decide)
         progress = NothingKept() if self.keeps_rounds else None
         secure_train(party, self.params, None, progress, most_rounds=rounds)

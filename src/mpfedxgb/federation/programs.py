@@ -5,33 +5,28 @@ How a training ends: nobody ends well while somebody else could not.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.callbacks import NothingKept, Progress, State
-from mpfedxgb.boosting.checkpoint import Checkpoints
+from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.boosting.train import TrainResult, secure_train
 from mpfedxgb.config import Resources
 from mpfedxgb.data.ids import SALT_BYTES, Ids, count_common
-from mpfedxgb.data.table import Table
-from mpfedxgb.errors import CheckpointError, FrameError, HandshakeError, RefusedError, UserError
+from mpfedxgb.errors import FrameError, HandshakeError, RefusedError, UserError
 from mpfedxgb.federation.alignment import Terms, Tools, agree_on_terms, find_all_common, let_all_keep
 from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.federation.session import ignore_stops
 from mpfedxgb.intersection.group import pass_keys_on
 from mpfedxgb.intersection.intersect import Marks
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import COMMITMENT_BYTES, MOST_ROWS, check_numbers
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -41,9 +36,6 @@ from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
 
-KIND_OF_SESSION = "kind of session"
-LABEL_COMMITMENT = "salted commitment to the labels"
-ID_DIGEST = "salted digest of the row ids"
 TRAINING, SCORING, ALIGNING = 1, 2, 3
 KINDS = {TRAINING: "training", SCORING: "scoring", ALIGNING: "aligning"}
 
@@ -64,16 +56,12 @@ class Training:
     progress: Progress
     limits: Resources = field(default_factory=Resources)
     cluster: Cluster | None = field(default=None, repr=False)
-    on_progress: Callable[[str], None] | None = field(default=None, repr=False)
-    write_model: Callable[[TrainResult], object] | None = field(default=None, repr=False)
     commitment: bytes | None = field(default=None, repr=False)
 
 
 def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResult:
     """Train, as a participant."""
     _agree_on_kind(party, TRAINING)
-    if mine.on_progress is not None:
-        party.on_progress = mine.on_progress
     check_alignment(party, mine.ids)
     if params.is_sealed:
         refuse_training_ids(party.name, mine.ids)
@@ -81,8 +69,7 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
     with Storage(mine.limits) as storage, closing(_row_blocks(mine.cluster, storage)) as held:
         result = secure_train(party, params, mine.data, mine.progress, held)
     assert result is not None
-    write = mine.write_model
-    close_training(party, None if write is None else lambda: write(result))
+    close_training(party, mine.progress, result.model)
     ignore_stops()
     return result
 
@@ -120,7 +107,7 @@ def run_coordinator(
         commit_to_labels(party, None, NothingKept())
         with workers() as cluster, Storage(limits) as storage, closing(_row_blocks(cluster, storage)) as held:
             secure_train(party, params, None, ProgressHeard(params.n_estimators), held)
-        close_training(party, None)
+        close_training(party, NothingKept(), None)
     else:
         score_batches(party, None)
     return KINDS[kind]
@@ -132,7 +119,7 @@ def _row_blocks(cluster: Cluster | None, storage: Storage) -> RowBlocks:
 
 def _agree_on_kind(party: Party, mine: int) -> int:
     """Return the kind of session that the active participant has begun; raise if this participant wants another."""
-    kind = int(party.broadcast(KIND_OF_SESSION, [mine])[0])
+    kind = int(party.broadcast(Entry.KIND_OF_SESSION, [mine])[0])
     if kind not in KINDS:
         raise FrameError(f"{party.roster.name(ACTIVE)} began a session of an unknown kind")
     if mine and kind != mine:
@@ -141,7 +128,7 @@ def _agree_on_kind(party: Party, mine: int) -> int:
             remedy = "give all participants the same [data] align, and run mpfedxgb align at all of them"
         told = f"{party.roster.name(ACTIVE)} began a session for {KINDS[kind]}, {party.name} one for {KINDS[mine]}"
         raise HandshakeError(f"{told}; {remedy}")
-    party.on_milestone({"kind": KINDS[kind]})
+    party.observer.on_milestone({"kind": KINDS[kind]})
     return kind
 
 
@@ -156,7 +143,7 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
     """
     party.step("align")
     active = party.roster.name(ACTIVE)
-    party.record(ID_DIGEST, ACTIVE, len(party.others) * 2)
+    party.record(Entry.ID_DIGEST, ACTIVE, len(party.others) * 2)
     if party.is_coordinator:
         return
     party.count(rounds=1, hops=2)
@@ -169,7 +156,7 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
     counts, digests = _digests(ids, salt_bytes)
     for m in party.others:
         forms = ((counts.dtype, counts.shape), (digests.dtype, digests.shape))
-        arrays = party.receive_bytes(m, *forms, name=ID_DIGEST)
+        arrays = party.receive_bytes(m, *forms, name=Entry.ID_DIGEST)
         check_numbers(party, m, arrays[0].tolist(), *(("rows", 0, MOST_ROWS),) * 2)
         for i, what in enumerate(("training", "evaluation")):
             if (arrays[1][i] != digests[i]).any() or arrays[0][i] != counts[i]:
@@ -187,7 +174,7 @@ def commit_to_labels(party: Party, commitment: bytes | None, progress: Progress)
     """
     assert party.is_active == (commitment is not None), "P_1 alone has labels"
     mine = np.frombuffer(commitment or bytes(COMMITMENT_BYTES), np.int64)
-    told = party.broadcast(LABEL_COMMITMENT, mine).tobytes()
+    told = party.broadcast(Entry.LABEL_COMMITMENT, mine).tobytes()
     party.keys.commit(told)
     if not progress.fits(told.hex()):
         raise RefusedError(
@@ -196,7 +183,7 @@ def commit_to_labels(party: Party, commitment: bytes | None, progress: Progress)
             "training another [session] name; or begin again, with --restart at every participant, which each "
             "organisation decides for itself"
         )
-    party.on_milestone({"labels": told.hex()})
+    party.observer.on_milestone({"labels": told.hex()})
 
 
 def refuse_training_ids(name: str, ids: Sequence[Ids]) -> None:
@@ -236,40 +223,6 @@ def _differ(active: str, other: str, what: str, mine: int, theirs: int) -> str:
     return f"{told}; compare how both write the id column, {aligned}"
 
 
-class LoggedProgress:
-    """Checkpoints that say so in the log."""
-
-    def __init__(self, checkpoints: Checkpoints, rounds: int, finished: Finished) -> None:
-        self._checkpoints, self._rounds, self._finished = checkpoints, rounds, finished
-
-    def newest(self) -> int:
-        """Return the newest usable rounds (see Progress)."""
-        rounds = self._checkpoints.newest()
-        if rounds:
-            _log.info("%d rounds of an earlier attempt are there", rounds)
-        return rounds
-
-    def common(self) -> int:
-        """Return the last round that all participants had (see Progress)."""
-        return self._checkpoints.common()
-
-    def fits(self, labels: str) -> bool:
-        """Return whether what is kept is of these labels (see Progress)."""
-        return self._checkpoints.fits(labels)
-
-    def load(self, rounds: int) -> State:
-        """Return a state (see Progress)."""
-        if rounds:
-            _log.info("going on after round %d, the last that all participants have", rounds)
-        return self._checkpoints.load(rounds)
-
-    def save(self, state: State) -> None:
-        """Keep a state (see Progress)."""
-        self._finished.forget()
-        self._checkpoints.save(state)
-        _log.info("round %d of %d is done and kept", state.rounds, self._rounds)
-
-
 class ProgressHeard(NothingKept):
     """The coordinator's progress, which its log tells."""
 
@@ -281,67 +234,21 @@ class ProgressHeard(NothingKept):
         _log.info("round %d of %d is done", state.rounds, self._rounds)
 
 
-def data_digest(tables: Sequence[Table], numbers: Sequence[npt.NDArray[Any] | None]) -> str:
-    """Return what tells the data of one training from another's, for this role's own checkpoints."""
-    state = hashlib.sha256()
-    for table in tables:
-        for column in table.columns:
-            state.update(repr((column.name, column.categories, table.rows)).encode())
-            state.update(np.ascontiguousarray(column.values).tobytes())
-    for array in numbers:
-        state.update(b"none" if array is None else repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
-    return state.hexdigest()
-
-
-KEPT_AT_THE_END = "last round kept, model written"
 _ROUND_KEPT, _MODEL_WRITTEN = 1, 2
-_NAME = "finished.json"
 
 
-def close_training(party: Party, write_model: Callable[[], object] | None) -> None:
+def close_training(party: Party, progress: Progress, model: PartialModel | None) -> None:
     """End a training together, after the last round was kept; the coordinator listens.
 
     1. Everyone tells that it has kept the last round: nobody will have to make it again.
-    2. Everyone writes its model and notes that (1) has happened (`Finished`), and tells so.
+    2. Everyone writes its model and notes that (1) has happened (`Progress.finish`), and tells so. One that cannot ends
+       with that error, as on a full disk, and the others hear of it instead.
 
     A role that is lost before (1) is waited for by all, who go on from their checkpoints. A role that is lost after (1)
     finds the others waiting too, unless they have heard (2) from all, this one included: then it has its model and the
     note, and needs nobody. Rounds: 2. Reveals: KEPT_AT_THE_END to everyone.
     """
-    party.tell_everyone(KEPT_AT_THE_END, None if party.is_coordinator else [_ROUND_KEPT])
-    if write_model is not None:
-        write_model()
-    party.tell_everyone(KEPT_AT_THE_END, None if party.is_coordinator else [_MODEL_WRITTEN])
-
-
-class Finished:
-    """A note beside a participant's checkpoints: all have kept the last round, and this is the model."""
-
-    def __init__(self, folder: Path, belongs_to: Mapping[str, Any]) -> None:
-        self._path, self._belongs_to = folder / _NAME, dict(belongs_to)
-
-    def note(self, model: Path) -> None:
-        """Write the note, once the model is there."""
-        try:
-            write_file(self._path, json.dumps({"belongs_to": self._belongs_to, "model": _digest(model)}) + "\n")
-        except OSError as error:
-            raise CheckpointError(f"cannot write {self._path}: {error.strerror}") from None
-
-    def is_noted(self, model: Path) -> bool:
-        """Return whether the file is the model of this very training, and everybody has theirs or can get it."""
-        try:
-            noted = json.loads(self._path.read_bytes())
-            return bool(noted == {"belongs_to": self._belongs_to, "model": _digest(model)})
-        except (OSError, ValueError):
-            return False
-
-    def forget(self) -> None:
-        """Remove the note: some round is made again."""
-        try:
-            self._path.unlink(missing_ok=True)
-        except OSError as error:
-            raise CheckpointError(f"cannot remove {self._path}: {error.strerror}") from None
-
-
-def _digest(model: Path) -> str:
-    return hashlib.sha256(model.read_bytes()).hexdigest()
+    party.tell_everyone(Entry.KEPT_AT_THE_END, None if party.is_coordinator else [_ROUND_KEPT])
+    if model is not None:
+        progress.finish(model)
+    party.tell_everyone(Entry.KEPT_AT_THE_END, None if party.is_coordinator else [_MODEL_WRITTEN])

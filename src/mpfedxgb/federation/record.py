@@ -31,6 +31,7 @@ from mpfedxgb.errors import CheckpointError, kind_of, printable, public_reason
 from mpfedxgb.federation.scoring import BATCHES
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.machine import PeakMemory, version_of
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 from mpfedxgb.report.history import History, record_chain, sum_line, sum_path
 
@@ -50,18 +51,23 @@ def read_record(settings: RoleSettings) -> History:
     return History.read(settings.role.state)
 
 
-class AttemptRecord:
-    """The lines of one attempt."""
+class AttemptRecord(Observer):
+    """The lines of one attempt, from when the roles have met."""
 
-    def __init__(self, settings: RoleSettings, attempt: int, party: Party) -> None:
+    def __init__(self, settings: RoleSettings, attempt: int) -> None:
+        self._settings, self._attempt = settings, attempt
         self._folder, self._must = settings.role.state, not settings.is_coordinator
         self._chain = record_chain(self._folder, MOST_BYTES)
         self._batches: Mapping[str, Any] = {}
         self._next_line = 0.0
-        self._party, self._began = party, time.perf_counter()
+        self._party: Party | None = None
+        self._began = time.perf_counter()
         self._entry = uuid.uuid4().hex[:16]
         self._memory = PeakMemory()
-        party.on_milestone = self.note
+
+    def on_meeting(self, party: Party) -> None:
+        """Begin the record."""
+        self._began, settings = time.perf_counter(), self._settings
         self._write(
             {
                 "begun": _now(),
@@ -69,28 +75,30 @@ class AttemptRecord:
                 "federation": settings.federation.name,
                 "session": settings.session.name,
                 "role": settings.role.name,
-                "attempt": attempt,
+                "attempt": self._attempt,
                 "parameters": settings.training.to_dict(),
             }
         )
+        self._party = party
 
-    def note(self, more: Mapping[str, Any]) -> None:
+    def on_milestone(self, more: Mapping[str, Any]) -> None:
         """Write down what the attempt has cost and revealed so far, and what else is known of it."""
+        assert self._party is not None, "nothing is settled before the roles have met"
         if BATCHES in more:
             self._batches = more  # the program goes on counting in it
-            self._add_up(self._so_far())
+            self._add_up(self._so_far(self._party))
         else:
-            self._write({**more, **self._so_far()})
+            self._write({**more, **self._so_far(self._party)})
 
-    def _so_far(self) -> dict[str, Any]:
-        total = self._party.meter.total()
+    def _so_far(self, party: Party) -> dict[str, Any]:
+        total = party.meter.total()
         return {
             **self._batches,
             "seconds": round(time.perf_counter() - self._began, 3),
             "rounds": total.rounds,
             "bytes_sent": total.bytes_sent,
             "peak_memory": self._memory.peak,
-            "ledger": [[r.name, r.receiver, r.count] for r in self._party.ledger],
+            "ledger": [[r.name, r.receiver, r.count] for r in party.ledger],
         }
 
     def _add_up(self, so_far: Mapping[str, Any]) -> None:
@@ -102,13 +110,16 @@ class AttemptRecord:
             self._write({**so_far, "summed": True})
 
     def end(self, error: BaseException | None) -> None:
-        """Write down how the attempt ended."""
+        """Write down how the attempt ended, if it had begun."""
         self._memory.stop()
+        party = self._party
+        if party is None:
+            return
         how = {"how": "done"} if error is None else {"how": kind_of(error), "why": printable(public_reason(error))}
-        phases = {name: counts.to_dict() for name, counts in self._party.meter.phases.items()}
-        link, plans = self._party.link, self._party.meter.plans
+        phases = {name: counts.to_dict() for name, counts in party.meter.phases.items()}
+        link, plans = party.link, party.meter.plans
         planned = {"link": {"latency": link.latency, "bandwidth": link.bandwidth}, "plans": plans} if plans else {}
-        if self._write({**how, "topology": self._party.topology, "phases": phases, **planned, **self._so_far()}):
+        if self._write({**how, "topology": party.topology, "phases": phases, **planned, **self._so_far(party)}):
             with suppress(OSError):
                 sum_path(self._folder, self._entry).unlink(missing_ok=True)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,19 @@ from mpfedxgb.boosting.train import TrainResult
 from mpfedxgb.data.files import write_table
 from mpfedxgb.data.table import Table, to_frame
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
-from mpfedxgb.federation.alignment import Terms, Tools, alignment_path, keep_alignment, rows_in_common, take
+from mpfedxgb.federation.alignment import (
+    LoggedSteps,
+    Terms,
+    Tools,
+    alignment_path,
+    keep_alignment,
+    rows_in_common,
+    take,
+)
 from mpfedxgb.federation.programs import (
     ALIGNING,
     KINDS,
-    Finished,
-    LoggedProgress,
     Training,
-    data_digest,
     run_aligning,
     run_coordinator,
     run_scoring,
@@ -53,11 +58,13 @@ from mpfedxgb.federation.rows import (
 from mpfedxgb.federation.scoring import RowsPerDay, Service
 from mpfedxgb.federation.session import Stopper, locked_state, run_session, serve, state_folder, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.federation.training_files import Finished, TrainingFiles, data_digest
 from mpfedxgb.intersection.group import Edwards25519
-from mpfedxgb.intersection.intersect import Marks, Progress
+from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.meter import Meter
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.workers.cluster import Cluster
 
@@ -83,7 +90,7 @@ def align(
     rows: Rows,
     evaluation: Rows | None = None,
     n_jobs: int | None = None,
-    on_progress: Progress | None = None,
+    observer: Observer | None = None,
 ) -> dict[str, Rows]:
     """Find the rows that all participants have, together with the others, and keep which they are for trainings.
 
@@ -95,8 +102,8 @@ def align(
         Of this participant, sorted by id, all of them.
     n_jobs : int or None
         Threads to compute with; as [align] n_jobs says if None, or else one per core.
-    on_progress : function or None
-        Told how many steps of how many are done, for each table from the beginning.
+    observer : Observer or None
+        Shows how far it is; if None, the log says it.
 
     Returns
     -------
@@ -104,11 +111,11 @@ def align(
         By "train" and, with evaluation rows, "evaluate": the rows in common.
     """
     with locked_state(settings):
-        return _align(settings, _tables(rows, evaluation), n_jobs, on_progress)
+        return _align(settings, _tables(rows, evaluation), n_jobs, observer)
 
 
 def _align(
-    settings: RoleSettings, tables: dict[str, Rows], n_jobs: int | None = None, on_progress: Progress | None = None
+    settings: RoleSettings, tables: dict[str, Rows], n_jobs: int | None = None, observer: Observer | None = None
 ) -> dict[str, Rows]:
     if settings.id_rule is None:
         raise SettingsError(
@@ -117,9 +124,12 @@ def _align(
         )
     lists = {what: one.ids for what, one in tables.items()}
     terms = Terms(settings.id_rule, settings.align.min_rows, tuple(tables))
-    tools = Tools(Edwards25519(n_jobs or settings.align.n_jobs), on_progress, settings.align.max_rows)
+    tools = Tools(Edwards25519(n_jobs or settings.align.n_jobs), settings.align.max_rows)
     with stopping_on_signals():
-        outcome: Outcome[dict[str, Marks]] = run_session(settings, run_aligning, (terms, lists, tools))
+        watching = LoggedSteps(settings.role.name) if observer is None else observer  # lines would tear a bar
+        outcome: Outcome[dict[str, Marks]] = run_session(
+            settings, run_aligning, (terms, lists, tools), observer=watching
+        )
         assert outcome.result is not None
         keep_alignment(settings, lists, outcome.result)
     _log.info("which rows are in common is in %s", alignment_path(settings))
@@ -135,7 +145,7 @@ def train(
     rows: Rows,
     evaluation: Rows | None = None,
     restart: bool = False,
-    on_progress: Callable[[str], None] | None = None,
+    observer: Observer | None = None,
     callback: Any = None,
     client: Any = None,
 ) -> Trained:
@@ -151,15 +161,15 @@ def train(
         Of this participant, sorted by id.
     restart : bool
         Forget this role's checkpoints and begin again.
-    on_progress : function or None
-        Told of every finer step.
+    observer : Observer or None
+        Hears of every finer step, besides the record.
     callback : function, object in XGBoost's form, or None
         At the active participant, told of every round.
     client : distributed.Client or None
         The Dask cluster that the rows live on; if None, that of [workers], if there is one.
     """
     with locked_state(settings), own_workers(settings, client) as cluster:
-        return _train(settings, rows, evaluation, restart, on_progress, callback, cluster)
+        return _train(settings, rows, evaluation, restart, observer, callback, cluster)
 
 
 def _train(
@@ -167,7 +177,7 @@ def _train(
     rows: Rows,
     evaluation: Rows | None,
     restart: bool,
-    on_progress: Callable[[str], None] | None,
+    observer: Observer | None,
     callback: Any,
     cluster: Cluster | None,
 ) -> Trained:
@@ -180,47 +190,31 @@ def _train(
     others = [] if evaluation is None else [evaluation]
     tables = [r.table.match(rows.table.names, rows.table.categories) for r in others]
     training = belongs_to(settings, [rows.table, *tables], labels)
-    checkpoints, finished = _checkpoints(settings, training, restart)
+    files = _files(settings, training, restart, classes)
     commitment = None
     if labels is not None:
         key = private_key(state_folder(settings) / settings.session.name, os_entropy)
         commitment = label_commitment(label_salt(key), numbers_of(labels))
 
-    def whole(found: TrainResult) -> PartialModel:
-        return found.model if classes is None else replace(found.model, classes=classes)
-
-    def write_model(found: TrainResult) -> None:  # when all have told that they have kept the last round
-        checkpoints.all_have(checkpoints.newest())
-        whole(found).save(model_path(settings))
-        finished.note(model_path(settings))
-
-    mine = Training(
-        TrainData(rows.table, tables, labels),
-        [rows.ids, *(r.ids for r in others)],
-        LoggedProgress(checkpoints, settings.training.n_estimators, finished),
-        settings.limits,
-        cluster,
-        on_progress,
-        write_model,
-        commitment,
-    )
+    ids, data = [rows.ids, *(r.ids for r in others)], TrainData(rows.table, tables, labels)
+    mine = Training(data, ids, files, settings.limits, cluster, commitment)
     started = time.perf_counter()
     try:
         with stopping_on_signals():
             outcome: Outcome[TrainResult] = run_session(
-                settings, run_training, (settings.training, mine), training=training
+                settings, run_training, (settings.training, mine), training=training, observer=observer
             )
     except MissingPeerError as error:  # not where a session has begun: then somebody may still need this role
-        if not finished.is_noted(model_path(settings)):
+        if not files.finished.is_noted(model_path(settings)):
             raise
         _log.warning("%s; the others may have ended: all have kept the last round, and the model is there", error)
-        kept = checkpoints.load(checkpoints.newest()).evaluation
+        kept = files.checkpoints.load(files.checkpoints.newest()).evaluation
         seconds = time.perf_counter() - started
         return Trained(load_model(settings), {} if kept is None else kept.metrics, Meter(), Ledger(), seconds)
     assert outcome.result is not None
     seconds = time.perf_counter() - started
     _log.info("the model is in %s, what was revealed in %s", model_path(settings), record_path(settings))
-    return Trained(whole(outcome.result), outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
+    return Trained(files.whole(outcome.result.model), outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
 
 
 def coordinate(settings: RoleSettings, once: bool = False, client: Any = None) -> None:
@@ -407,7 +401,9 @@ def numbers_of(labels: Labels) -> list[Floats | None]:
     return [labels.y, labels.weight, *labels.eval_y, *labels.eval_weight, base]
 
 
-def _checkpoints(settings: RoleSettings, training: dict[str, Any], restart: bool) -> tuple[Checkpoints, Finished]:
+def _files(
+    settings: RoleSettings, training: dict[str, Any], restart: bool, classes: tuple[str | int | float, ...] | None
+) -> TrainingFiles:
     session = state_folder(settings) / settings.session.name
     session.mkdir(mode=0o700, exist_ok=True)
     folder = session / "checkpoints"
@@ -416,4 +412,4 @@ def _checkpoints(settings: RoleSettings, training: dict[str, Any], restart: bool
         finished.forget()
         checkpoints.clear()
         forget_private_key(folder.parent)  # another training: its parts must not pass for parts of the last one
-    return checkpoints, finished
+    return TrainingFiles(checkpoints, finished, model_path(settings), settings.training.n_estimators, classes)

@@ -29,6 +29,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.data.table import Column, Table
 from mpfedxgb.errors import CheckpointError, DataError, FederationError, FrameError, HandshakeError, RefusedError
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import MOST_CLASSES, MOST_ROWS, check_numbers
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -81,12 +82,6 @@ class RowsPerDay:
             raise CheckpointError(f"{self._path} is damaged; remove it to begin the day again") from None
         return (day, rows) if day >= today else (today, 0)
 
-
-BATCH = "size of a batch to score"
-BATCH_IDS = "ids of the rows to score"
-NOT_FOUND = "rows to score that are not found"
-CLASSES = "trees per round of the model"
-MODEL = "which training the model is of"
 
 STILL_THERE, END = 0, -1
 
@@ -222,13 +217,13 @@ def score_batches(party: Party, service: Service | None) -> None:
         if party.is_active and service is not None:
             size, request = service.next_request(pause)
         with nullcontext() if request is None else request.answering():  # also where its size reaches nobody any more
-            size = int(party.broadcast(BATCH, [size])[0])
+            size = int(party.broadcast(Entry.BATCH, [size])[0])
             check_numbers(party, ACTIVE, [size], ("rows of a batch", END, MOST_ROWS))
             margins = _score(party, service, request, size, ready, so_far) if size > STILL_THERE else None
             if request is not None:
                 request.margins = margins
         if size > STILL_THERE:
-            party.on_milestone(so_far)
+            party.observer.on_milestone(so_far)
         if size == END:
             return
 
@@ -241,7 +236,7 @@ def _check_models(party: Party, service: Service | None) -> None:
     mine = None
     if service is not None:
         mine = [int.from_bytes(digest(service.model.training.encode())[:8], "little", signed=True)]
-    told = party.tell_everyone(MODEL, mine)[:, 0]
+    told = party.tell_everyone(Entry.MODEL, mine)[:, 0]
     others = [party.roster.participants[m] for m in np.flatnonzero(told != told[0])]
     if others:
         raise HandshakeError(
@@ -257,7 +252,7 @@ def _agree_on_classes(party: Party, service: Service | None) -> int:
     Rounds: 1. Reveals: CLASSES to everyone.
     """
     own = 1 if service is None else service.model.params.trees_per_round
-    classes = int(party.broadcast(CLASSES, [own])[0])
+    classes = int(party.broadcast(Entry.CLASSES, [own])[0])
     check_numbers(party, ACTIVE, [classes], ("trees per round", 1, MOST_CLASSES))
     if service is not None and classes != own:
         raise HandshakeError(
@@ -291,7 +286,7 @@ def _score(
     if not party.is_coordinator and not party.is_active:
         assert service is not None
         places, missing = service.places_of(keys)
-    lacking = party.tell_everyone(NOT_FOUND, None if party.is_coordinator else [missing])[:, 0]
+    lacking = party.tell_everyone(Entry.NOT_FOUND, None if party.is_coordinator else [missing])[:, 0]
     if lacking.any():
         so_far[NOT_ANSWERED] += 1
         if not party.is_active:
@@ -316,7 +311,7 @@ def _share_ids(party: Party, request: _Request | None, size: int) -> list[str]:
     """Tell the auxiliaries which rows are meant; the coordinator never learns it."""
     party.step("ids")
     for m in party.others:
-        party.record(BATCH_IDS, m, size)
+        party.record(Entry.BATCH_IDS, m, size)
     if party.is_coordinator:
         return []
     party.count(rounds=1)  # and no hop: they come right behind the size, on the same way

@@ -32,11 +32,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 from mpfedxgb.atomic import PRIVATE, lock_file, write_file
 from mpfedxgb.boosting.sampling import key_of_choices, private_key
-from mpfedxgb.costs.capacity import expect_sizes
+from mpfedxgb.costs.capacity import Capacity
 from mpfedxgb.errors import (
     CheckpointError,
     ExhaustedError,
@@ -47,13 +48,15 @@ from mpfedxgb.errors import (
     PeerFinishedError,
     PeerTimeoutError,
     StoppedError,
+    as_checkpoint_error,
+    may_stop_in,
     own_reason,
 )
 from mpfedxgb.federation.record import AttemptRecord
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party import InterimFrames
-from mpfedxgb.party.local import Outcome, Program, Stop, run_role
-from mpfedxgb.party.party import Party
+from mpfedxgb.party.local import Outcome, Program, run_role
+from mpfedxgb.party.observer import Observer, Observers, Stop
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.transport import transports
@@ -87,22 +90,19 @@ class SessionFolder:
         if self._attempt is None:
             self._begun += 1
             return self._begun
-        try:
-            last = int(self._attempt.read_text()) if self._attempt.is_file() else 0
+        with as_checkpoint_error(f"cannot write {self._attempt}"):
+            try:
+                last = int(self._attempt.read_text()) if self._attempt.is_file() else 0
+            except ValueError:
+                raise CheckpointError(f"{self._attempt} is damaged; remove it") from None
             write_file(self._attempt, f"{last + 1}\n")
-        except ValueError:
-            raise CheckpointError(f"{self._attempt} is damaged; remove it") from None
-        except OSError as error:
-            raise CheckpointError(f"cannot write {self._attempt}: {error.strerror}") from None
         return last + 1
 
 
 def state_folder(settings: RoleSettings) -> Path:
     """Return the folder in which this role keeps its state, made for its owner only if it is not there."""
-    try:
+    with as_checkpoint_error(f"cannot make the folder {settings.role.state}"):
         settings.role.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise CheckpointError(f"cannot make the folder {settings.role.state}: {error.strerror}") from None
     return settings.role.state
 
 
@@ -118,7 +118,7 @@ def open_transport(settings: RoleSettings, timeout: float, serves: bool = False,
     return transports.open_transport(settings.network.transport, connection)
 
 
-class Stopper:
+class Stopper(Observer):
     """Lets another thread end a session: the peers are told why, and nobody here waits for them any more."""
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class Stopper:
         self._stop: Stop | None = None
         self._changing = threading.Lock()
 
-    def watch(self, stop: Stop) -> None:
+    def on_start(self, stop: Stop) -> None:
         """Note how an attempt is ended; raises the reason if it was stopped before it began."""
         with self._changing:
             self._stop = stop
@@ -148,12 +148,13 @@ def run_session(
     private: Sequence[Any],
     stopper: Stopper | None = None,
     training: dict[str, Any] | None = None,
+    observer: Observer | None = None,
 ) -> Outcome[T]:
     """Run a program as this role, program(party, *private), over its transport; return how it went.
 
     Where [network] reconnect is set and a peer is lost, waits for it (at most connect_timeout seconds at a time) and
     runs the program again in a new attempt. Raises what ended it for good, which may be another thread's `stopper`.
-    `training` is for `SessionFolder`.
+    `training` is for `SessionFolder`. The `observer` hears of every attempt.
     """
     folder = SessionFolder(settings, training)
     kernels.warm_up()
@@ -163,7 +164,7 @@ def run_session(
         transport = _open_in_time(settings, again)
         again = True
         _log.info("%s is connected with its peers (attempt %d)", settings.role.name, attempt)
-        outcome = _run(settings, program, private, transport, folder, attempt, stopper)
+        outcome = _run(settings, program, private, transport, folder, attempt, Observers(stopper, observer))
         if outcome.error is None:
             return outcome
         if stopper is not None and stopper.error is not None:
@@ -196,19 +197,12 @@ def _run(
     transport: Transport,
     folder: SessionFolder,
     attempt: int,
-    stopper: Stopper | None = None,
+    observer: Observer | None = None,
 ) -> Outcome[T]:
     """Run one attempt, with an entry in this role's record from its beginning to its end, whatever that is."""
-    record: AttemptRecord | None = None
-
-    def recorded(party: Party, *arguments: Any) -> T:
-        nonlocal record
-        record = AttemptRecord(settings, attempt, party)
-        expect_sizes(party, settings.training, settings.limits, settings.role.state, record.note)
-        return program(party, *arguments)
-
+    record = AttemptRecord(settings, attempt)
     outcome = run_role(
-        recorded,
+        program,
         private,
         transport,
         settings.roster,
@@ -216,14 +210,13 @@ def _run(
         settings.session_settings(attempt),
         private_key=folder.key,
         first_wait=settings.network.connect_timeout,  # a neighbour may wait for a role that is none of this one's
-        on_start=None if stopper is None else stopper.watch,
+        observer=Observers(record, Capacity(settings.limits, settings.role.state), observer),
     )
-    if record is not None:
-        try:
-            record.end(outcome.error)
-        except CheckpointError as error:
-            _log.error("%s", error)
-            outcome.error = outcome.error or error
+    try:
+        record.end(outcome.error)
+    except CheckpointError as error:
+        _log.error("%s", error)
+        outcome.error = outcome.error or error
     return outcome
 
 
@@ -282,7 +275,8 @@ def locked_state(settings: RoleSettings) -> Iterator[None]:
         If another process holds it, which is named, or this one by another call; nothing is changed then.
     """
     path = state_folder(settings) / _NAME
-    file = _open(path)
+    with as_checkpoint_error(f"cannot open the lock {path}"):
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
     try:
         _lock(file, path, settings.role.name)
         with suppress(OSError):  # who holds it is for people only, and the disk may be full
@@ -291,13 +285,6 @@ def locked_state(settings: RoleSettings) -> Iterator[None]:
         yield
     finally:
         os.close(file)
-
-
-def _open(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
-    except OSError as error:
-        raise CheckpointError(f"cannot open the lock {path}: {error.strerror}") from None
 
 
 def _lock(file: int, path: Path, name: str) -> None:
@@ -334,8 +321,10 @@ class _Main:
     due: str = ""
     """That reason, once the error is to be raised again."""
 
-    def on_wakeup(self, number: int, frame: object) -> None:
-        """Handle a nudge."""
+    def on_wakeup(self, number: int, frame: FrameType | None) -> None:
+        """Handle a nudge, or leave it to a later one."""
+        if self.due and not may_stop_in(frame):
+            return
         self.awake = True
         reason, self.due = self.due, ""
         if reason:
@@ -351,13 +340,16 @@ def stopping_on_signals(to_the_end: bool = False) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is _stop:
         yield  # nothing to do, or done already around this
         return
-    main = _Main()
+    main = _main
     handlers = dict.fromkeys(_STOPS, _stop) | {_NUDGE: main.on_wakeup}
     with _hearing(main):
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
+            if main.due:
+                raise StoppedError(main.due)
         finally:
+            main.due = ""
             for number, handler in before.items():
                 if not (to_the_end and signal.getsignal(number) is signal.SIG_IGN):
                     signal.signal(number, handler)
@@ -371,10 +363,17 @@ def ignore_stops() -> None:
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is _stop:
         for number in _STOPS:
             signal.signal(number, signal.SIG_IGN)
+        _main.due = ""
 
 
-def _stop(number: int, frame: object) -> None:
-    raise StoppedError(f"stopped by {signal.Signals(number).name}")
+_main = _Main()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    reason = f"stopped by {signal.Signals(number).name}"
+    if may_stop_in(frame):
+        raise StoppedError(reason)
+    _main.due = reason  # until a nudge finds the main thread elsewhere
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from mpfedxgb.errors import DataError, FrameError, RefusedError, UserError
 from mpfedxgb.intersection.dictionary import Places, Shape, look_up, write
 from mpfedxgb.intersection.group import POINT_BYTES, SALT_BYTES, TAG_BYTES, Group, Oracles
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import MOST_ROWS, check_numbers
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE
@@ -26,20 +27,10 @@ from mpfedxgb.ring.kernels import U8, U64
 from mpfedxgb.ring.prg import os_entropy, shuffled
 from mpfedxgb.transport.frame import Form, check_form
 
-SIZES = "rows before the alignment"
-COMMON = "rows that all participants have"
-
-CHUNK = 8192
-"""Ids in one message: both sides compute while the other's next ones are on their way, and none waits for long."""
-
-_BEAT = 1 / 3
-"""Of a deadline: how often P_1 says that it is still there."""
-
 _ROWS = ("rows to align", 0, MOST_ROWS)
 _SIZE: Form = (np.int64, (1,))
 
 Marks = npt.NDArray[np.bool_]
-Progress = Callable[[int, int], None]
 MakeOracles = Callable[[bytes], Oracles]
 
 
@@ -51,7 +42,6 @@ def intersect(
     agreed: U8 | None,
     least: int = 1,
     most: int = MOST_ROWS,
-    on_progress: Progress | None = None,
     make_oracles: MakeOracles = Oracles,
 ) -> Marks:
     """Return which of this participant's ids all participants have; the coordinator takes no part.
@@ -63,11 +53,11 @@ def intersect(
     3. Each auxiliary sends its dictionary: mask plus share for every id that it has.
     4. P_1 adds up. It tells each auxiliary the tags of the common ids, which only that one understands, sorted.
 
-    Rounds: 4, and 1 per CHUNK ids of P_1. Sent: 8 bytes, 32 per id of P_1 and 16 per column of its dictionary by each
-    auxiliary; by P_1 to each 48 bytes, 32 per id, 16 per common id, and 8 each third of a deadline.
-    Reveals: SIZES, of P_1 to all and of each auxiliary to P_1; COMMON to all participants. Where they are fewer than
-    `least`, COMMON to P_1 alone, and to the others that they are so few, or none. A list that is shorter itself, or
-    longer than this participant bears, is refused before anything that depends on an id is sent.
+    Rounds: 4, and 1 per `aligned_ids` of P_1. Sent: 8 bytes, 32 per id of P_1 and 16 per column of its dictionary by
+    each auxiliary; by P_1 to each 48 bytes, 32 per id, 16 per common id, and 8 each third of a deadline.
+    Reveals: ROWS_BEFORE, of P_1 to all and of each auxiliary to P_1; ROWS_IN_COMMON to all participants. Where they are
+    fewer than `least`, ROWS_IN_COMMON to P_1 alone, and to the others that they are so few, or none. A list that is
+    shorter itself, or longer than this participant bears, is refused before anything that depends on an id is sent.
 
     Parameters
     ----------
@@ -82,8 +72,6 @@ def intersect(
         As many the participants must have in common; the same at all of them.
     most : int
         The longest list of another participant that this one compares with; each participant's own business.
-    on_progress : callable or None
-        Told how many steps of how many are done.
     make_oracles : for tests: another set of hash functions for a salt
     """
     repeated = len(ids) - len(set(ids))
@@ -95,7 +83,7 @@ def intersect(
         if party.is_active:
             salt, sizes = _hear_sizes(party, len(ids), what, most)
             order = shuffled(len(ids))
-            mine = _Mine(party, [ids[i] for i in order], group, make_oracles(salt), on_progress)
+            mine = _Mine(party, [ids[i] for i in order], group, make_oracles(salt), f"{len(ids)} {what} rows")
             sums, tags = _have_evaluated(mine, sizes)
             _add_dictionaries(mine, sizes, sums)
             common = np.empty(len(ids), np.bool_)
@@ -103,7 +91,7 @@ def intersect(
             return common
         assert agreed is not None, "an auxiliary has pads"
         salt, asked = _tell_size(party, len(ids), what, least, most)
-        mine = _Mine(party, ids, group, make_oracles(salt), on_progress)
+        mine = _Mine(party, ids, group, make_oracles(salt), f"{len(ids)} {what} rows")
         values, own_tags = _evaluate(mine, asked)
         _send_dictionary(mine, values, agreed)
         return _hear_common(mine, own_tags, least)
@@ -117,12 +105,11 @@ class _Mine:
     ids: Sequence[str] = field(repr=False)
     group: Group
     oracles: Oracles
-    on_progress: Progress | None
+    what: str
 
     def done(self, steps: int, of: int) -> None:
         """Say how far this is."""
-        if self.on_progress is not None:
-            self.on_progress(steps, of)
+        self.party.observer.on_steps(self.what, steps, of)
 
 
 def _hear_sizes(party: Party, size: int, what: str, most: int) -> tuple[bytes, dict[int, int]]:
@@ -155,7 +142,8 @@ def _have_evaluated(mine: _Mine, sizes: dict[int, int]) -> tuple[U64, dict[int, 
 
     The next ids go out before the last come back.
     """
-    party, group, chunks = mine.party, mine.group, _chunks(len(mine.ids))
+    party, group = mine.party, mine.group
+    chunks = _chunks(party, len(mine.ids))
     _step(party, "points", len(chunks) + 1, 2 * len(chunks) + 1)
     scalar = group.scalar()
     back = group.inverse(scalar)
@@ -173,13 +161,13 @@ def _have_evaluated(mine: _Mine, sizes: dict[int, int]) -> tuple[U64, dict[int, 
                 masks, tags[m][coming] = mine.oracles.masks(some, points)
                 sums[coming] ^= masks
         mine.done(steps, len(chunks) + 1)
-    _wait_for_others(party, len(chunks), {m: len(_chunks(size)) for m, size in sizes.items()})
+    _wait_for_others(party, len(chunks), {m: len(_chunks(party, size)) for m, size in sizes.items()})
     return sums, tags
 
 
 def _wait_for_others(party: Party, done: int, chunks: dict[int, int]) -> None:
     """Hear from auxiliaries with longer lists that they are at work, and tell all of them, until the last is done."""
-    told, pause = time.monotonic(), _BEAT * party.settings.deadline
+    told, pause = time.monotonic(), party.settings.tuning.sign_of_life * party.settings.deadline
     for i in range(done, max(chunks.values())):
         for m in (m for m, count in chunks.items() if i < count):
             party.receive_bytes(m, (np.uint8, (0, POINT_BYTES)))
@@ -192,7 +180,7 @@ def _wait_for_others(party: Party, done: int, chunks: dict[int, int]) -> None:
 def _evaluate(mine: _Mine, asked: int) -> tuple[U64, U8]:
     """Return masks and tags of this auxiliary's own ids, having evaluated P_1's in between, as they came (2)."""
     party, group = mine.party, mine.group
-    theirs, own = _chunks(asked), _chunks(len(mine.ids))
+    theirs, own = _chunks(party, asked), _chunks(party, len(mine.ids))
     _step(party, "points", len(theirs) + 1, 2 * len(theirs) + 1)
     key, active = group.scalar(), party.roster.name(ACTIVE)
     values = np.zeros((len(mine.ids), 2), np.uint64)
@@ -235,7 +223,7 @@ def _add_dictionaries(mine: _Mine, sizes: dict[int, int], sums: U64) -> None:
     for m, size in sizes.items():
         shape = Shape.of(size)
         (tables,) = mine.party.receive_bytes(m, (np.uint64, shape.array))
-        for chunk in _chunks(len(mine.ids)):
+        for chunk in _chunks(mine.party, len(mine.ids)):
             places = Places.read(mine.oracles.places(mine.ids[chunk], shape), shape)
             sums[chunk] ^= look_up(tables, places)
 
@@ -247,9 +235,9 @@ def _tell_common(mine: _Mine, what: str, sums: U64, tags: dict[int, U8], least: 
     common: Marks = (sums[:, 0] | sums[:, 1]) == 0
     count = int(common.sum())
     if count < least:
-        party.record(COMMON, party.role, count)
+        party.record(Entry.ROWS_IN_COMMON, party.role, count)
     _refuse_few(what, count, least)
-    party.record(COMMON, ALL, count)
+    party.record(Entry.ROWS_IN_COMMON, ALL, count)
     for m in party.others:
         told = tags[m][common]
         party.send_bytes([m], [told[np.lexsort(told.T[::-1])]])
@@ -263,7 +251,7 @@ def _hear_common(mine: _Mine, tags: U8, least: int) -> Marks:
     _step(party, "common", 1, 1)
     arrays = party.receive_bytes(ACTIVE, expected=tags.nbytes)
     count = len(arrays[0]) if len(arrays) == 1 and arrays[0].ndim else len(tags)
-    check_form(active, COMMON, arrays, (np.uint8, (count, TAG_BYTES)))
+    check_form(active, Entry.ROWS_IN_COMMON, arrays, (np.uint8, (count, TAG_BYTES)))
     place = {tag.tobytes(): i for i, tag in enumerate(tags)}
     told = [place[tag.tobytes()] for tag in arrays[0] if tag.tobytes() in place]
     if not len(arrays[0]) == len(told) == len(set(told)) or len(told) < least:
@@ -271,7 +259,7 @@ def _hear_common(mine: _Mine, tags: U8, least: int) -> Marks:
         raise FrameError(f"{told_of}, which are not {least} or more different ones of {party.name}")
     common = np.zeros(len(mine.ids), np.bool_)
     common[told] = True
-    party.record(COMMON, ALL, len(told))
+    party.record(Entry.ROWS_IN_COMMON, ALL, len(told))
     mine.done(1, 1)
     return common
 
@@ -282,12 +270,13 @@ def _step(party: Party, name: str, rounds: int, hops: int) -> None:
 
 
 def _note_sizes(party: Party) -> None:
-    party.record(SIZES, ALL, 1)
-    party.record(SIZES, ACTIVE, len(party.others))
+    party.record(Entry.ROWS_BEFORE, ALL, 1)
+    party.record(Entry.ROWS_BEFORE, ACTIVE, len(party.others))
 
 
-def _chunks(size: int) -> list[slice]:
-    return [slice(at, min(size, at + CHUNK)) for at in range(0, size, CHUNK)]
+def _chunks(party: Party, size: int) -> list[slice]:
+    step = party.settings.tuning.aligned_ids
+    return [slice(at, min(size, at + step)) for at in range(0, size, step)]
 
 
 def _refuse_few(what: str, count: int, least: int) -> None:

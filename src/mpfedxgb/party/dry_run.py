@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party.communicator import Array, Communicator
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import handshake_messages
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.meter import Counts, Meter
@@ -24,11 +25,12 @@ from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import Ring, Shape
 from mpfedxgb.transport.frame import Kind, frame_bytes
+from mpfedxgb.transport.memory import MemoryHub
 
 T = TypeVar("T")
 Numbers = npt.NDArray[np.int64]
 
-Decide = Callable[[str, Shape], Numbers]
+Decide = Callable[[Entry, Shape], Numbers]
 """What the participants announce together under a name, of a given shape, such as the owners of splits."""
 
 
@@ -40,7 +42,7 @@ class DryRunParty(Party):
     """
 
     def __init__(
-        self, roster: Roster, role: int, settings: SessionSettings, told: Mapping[str, Numbers], decide: Decide
+        self, roster: Roster, role: int, settings: SessionSettings, told: Mapping[Entry, Numbers], decide: Decide
     ) -> None:
         self._counting = CountingCommunicator(roster, role, settings)
         super().__init__(self._counting, _NoKeys({}, b""))
@@ -133,21 +135,21 @@ class DryRunParty(Party):
         arrays = [(wire_shape(*spec), wire_bytes([spec])) for spec in specs]
         return sum(size for _, size in arrays), frame_bytes(self._counting.label, arrays)
 
-    def announce(self, name: str, values: npt.ArrayLike | None, shape: Shape | None = None) -> Numbers:
+    def announce(self, name: Entry, values: npt.ArrayLike | None, shape: Shape | None = None) -> Numbers:
         """Announce (see Party) what was said before, or what is decided now."""
         if values is None:
             values = self._said if self._said is not None else self._decide(name, () if shape is None else shape)
         self._counting.coming = np.asarray(values, np.int64)
         return super().announce(name, values, shape)
 
-    def broadcast(self, name: str, values: npt.ArrayLike) -> Numbers:
+    def broadcast(self, name: Entry, values: npt.ArrayLike) -> Numbers:
         """Broadcast (see Party) what this role passes; in a dry run all pass the same."""
         self._said = np.asarray(values, np.int64)
         public = super().broadcast(name, values)
         self._said = None
         return public
 
-    def tell_everyone(self, name: str, mine: npt.ArrayLike | None, shape: Shape = (1,)) -> Numbers:
+    def tell_everyone(self, name: Entry, mine: npt.ArrayLike | None, shape: Shape = (1,)) -> Numbers:
         """Tell (see Party) what the participants are said to tell; without that, all pass what this role does."""
         said = self._told.get(name)
         if said is None:
@@ -174,7 +176,7 @@ class CountingCommunicator(Communicator):
     """Counts messages instead of sending them; what comes next was put there before."""
 
     def __init__(self, roster: Roster, role: int, settings: SessionSettings) -> None:
-        super().__init__(_NoTransport(), roster, role, settings, Meter())
+        super().__init__(MemoryHub([], 0).end(role), roster, role, settings, Meter())  # connected with nobody
         self.coming: Array | None = None
         self.rows: Array = np.zeros((0, 0), np.int64)
 
@@ -203,19 +205,6 @@ class CountingCommunicator(Communicator):
 
     def _sizes(self, arrays: Sequence[Array]) -> tuple[int, int]:
         return sum(a.nbytes for a in arrays), frame_bytes(self.label, [(a.shape, a.nbytes) for a in arrays])
-
-
-class _NoTransport:
-    """What carries nothing (see Transport)."""
-
-    def send(self, peer: int, block: bytes, timeout: float) -> None:
-        raise AssertionError("nothing is sent in a dry run")
-
-    def receive(self, peer: int, timeout: float) -> bytes:
-        raise AssertionError("nothing is received in a dry run")
-
-    def close(self) -> None:
-        """Close nothing."""
 
 
 class _NoKeys(Keyring):

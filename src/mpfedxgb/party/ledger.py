@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -27,7 +27,24 @@ class Ledger:
     def record(self, name: str, receiver: str, count: int) -> None:
         """Write down that `count` values go to a receiver."""
         if count:
-            self._counts[name, receiver] = self._counts.get((name, receiver), 0) + count
+            self._counts[str(name), receiver] = self._counts.get((name, receiver), 0) + count
+
+    @classmethod
+    def read(cls, entries: Iterable[tuple[str, str, int]]) -> Ledger:
+        """Return a ledger from names, receivers and counts, as they were written down."""
+        ledger = cls()
+        for name, receiver, count in entries:
+            ledger.record(name, receiver, count)
+        return ledger
+
+    def add(self, other: Iterable[Reveal], times: int = 1) -> None:
+        """Add what another run revealed to this, once or as often as something happened."""
+        for reveal in other:
+            self.record(reveal.name, reveal.receiver, times * reveal.count)
+
+    def since(self, before: Ledger) -> Ledger:
+        """Return what was revealed after the ledger was as it was `before`."""
+        return Ledger.read((r.name, r.receiver, r.count - before.count(r.name, r.receiver)) for r in self)
 
     def count(self, name: str, receiver: str) -> int:
         """Return how many values of a name a receiver has learnt."""

@@ -16,6 +16,7 @@ from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.handshake import shake_hands
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.meter import Meter
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import MakeSource, Roster
 from mpfedxgb.ring import kernels
@@ -24,8 +25,6 @@ from mpfedxgb.transport.transport import Transport
 
 T = TypeVar("T")
 Program = Callable[..., T]
-Stop = Callable[[BaseException], None]
-"""Ends a role's run from another thread: the peers are told why, and it waits for them no more."""
 
 
 @dataclass(slots=True)
@@ -60,27 +59,28 @@ def run_role(
     make_source: MakeSource | None = None,
     private_key: bytes | None = None,
     first_wait: float = 0.0,
-    on_start: Callable[[Stop], None] | None = None,
+    observer: Observer | None = None,
 ) -> Outcome[T]:
     """Run one role from handshake to end over any transport; tell the peers if it fails.
 
     `private_key` is where this role's own choices come from (see `shake_hands`). Until everybody is there, it waits
-    `first_wait` seconds for a message, if that is longer than it would wait later. `on_start` is handed what another
-    thread needs to end it.
+    `first_wait` seconds for a message, if that is longer than it would wait later. The `observer`
+    hears of all that happens here.
     """
     meter = Meter()
     communicator = Communicator(transport, roster, role, settings, meter, first_wait)
     outcome: Outcome[T] = Outcome(roster.name(role), meter, Ledger())
+    observer = Observer() if observer is None else observer
 
     def stop(error: BaseException) -> None:
         communicator.abort(error)
         transport.close()
 
     try:
-        if on_start is not None:
-            on_start(stop)
-        party = Party(communicator, shake_hands(communicator, make_source, private_key))
+        observer.on_start(stop)
+        party = Party(communicator, shake_hands(communicator, make_source, private_key), observer)
         outcome.ledger = party.ledger
+        observer.on_meeting(party)
         outcome.result = program(party, *private)
     except BaseException as error:
         outcome.error, outcome.ended = error, time.monotonic()
@@ -98,6 +98,7 @@ def run_roles(
     tap: Tap | None = None,
     make_source: MakeSource | None = None,
     one_core: bool = False,
+    observers: Sequence[Observer] | None = None,
 ) -> list[Outcome[T]]:
     """Run all roles as threads and return how each of them ended, the coordinator first.
 
@@ -114,6 +115,7 @@ def run_roles(
     one_core : bool
         Keep all roles on one core. Where their steps are short, they wait for the interpreter's lock more than they
         compute, and on one core they hand it over in half the time; long kernels run beside each other on several.
+    observers : one Observer per role, the coordinator's first; none if None
     """
     roster = Roster.numbered(roster) if isinstance(roster, int) else roster
     settings = SessionSettings() if settings is None else settings
@@ -130,7 +132,9 @@ def run_roles(
     def run(role: int) -> None:
         if core is not None:
             os.sched_setaffinity(0, {core})  # of this thread only
-        outcome = run_role(program, arguments[role], hub.end(role), roster, role, settings, make_source)
+        observer = None if observers is None else observers[role]
+        end = hub.end(role)
+        outcome = run_role(program, arguments[role], end, roster, role, settings, make_source, observer=observer)
         with changed:
             outcomes[role] = outcome
             changed.notify()
@@ -158,10 +162,7 @@ def _current_core() -> int | None:
 
 
 def _wait_for_all(
-    threads: list[threading.Thread],
-    outcomes: dict[int, Outcome[T]],
-    changed: threading.Condition,
-    grace: float,
+    threads: list[threading.Thread], outcomes: dict[int, Outcome[T]], changed: threading.Condition, grace: float
 ) -> None:
     """Wait until all roles have ended; after the first failure, not longer than `grace` seconds."""
     end = float("inf")
@@ -190,12 +191,12 @@ def run_locally(
     tap: Tap | None = None,
     make_source: MakeSource | None = None,
     one_core: bool = False,
+    observers: Sequence[Observer] | None = None,
 ) -> LocalRun[T]:
     """Run all roles as threads (see `run_roles`); raise the first error that any of them met."""
-    outcomes = run_roles(program, roster, private, settings, tap, make_source, one_core)
+    outcomes = run_roles(program, roster, private, settings, tap, make_source, one_core, observers)
     failed = sorted(
-        (o for o in outcomes if o.error is not None),
-        key=lambda o: (isinstance(o.error, PeerFailedError), o.ended),
+        (o for o in outcomes if o.error is not None), key=lambda o: (isinstance(o.error, PeerFailedError), o.ended)
     )
     if failed:
         error = failed[0].error

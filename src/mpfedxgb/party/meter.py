@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -44,6 +44,14 @@ class Counts:
             else:
                 setattr(self, f.name, mine + times * theirs)
 
+    @classmethod
+    def sum(cls, parts: Iterable[Counts]) -> Counts:
+        """Return counters of several roles or phases, added up."""
+        whole = cls()
+        for part in parts:
+            whole.add(part)
+        return whole
+
     @property
     def bytes_sent(self) -> int:
         """Payload bytes sent to all peers."""
@@ -57,6 +65,19 @@ class Counts:
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and dictionaries."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> Counts:
+        """Return counters from plain values, as `to_dict` writes them; what is none of them is left out."""
+        counts, plain = cls(), plain if isinstance(plain, Mapping) else {}
+        for f in fields(cls):
+            value = plain.get(f.name)
+            if isinstance(getattr(counts, f.name), dict):
+                of_peers = value if isinstance(value, Mapping) else {}
+                setattr(counts, f.name, {str(k): v for k, v in of_peers.items() if type(v) is int})
+            elif isinstance(value, (int, float)) and not isinstance(value, bool):
+                setattr(counts, f.name, value)
+        return counts
 
 
 class Meter:
@@ -102,11 +123,19 @@ class Meter:
 
     def total(self, prefix: str = "") -> Counts:
         """Return the sum over all phases, or over those at and below one."""
-        whole = Counts()
-        for path, counts in self.phases.items():
-            if not prefix or path == prefix or path.startswith(prefix + "/"):
-                whole.add(counts)
-        return whole
+        return Counts.sum(
+            counts
+            for path, counts in self.phases.items()
+            if not prefix or path == prefix or path.startswith(prefix + "/")
+        )
+
+
+def by_name(counted: Iterable[tuple[str, Counts]]) -> dict[str, Counts]:
+    """Return counters by name, those of one name added up."""
+    found: dict[str, list[Counts]] = {}
+    for name, counts in counted:
+        found.setdefault(name, []).append(counts)
+    return {name: Counts.sum(parts) for name, parts in found.items()}
 
 
 def _bump(counter: dict[str, int], key: str, count: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,9 @@ import numpy.typing as npt
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import FrameError
 from mpfedxgb.party.communicator import AROUND_BYTES, Array, Communicator
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Ledger
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Keyring, Roster
 from mpfedxgb.ring.array import RingArray, unpack_data
 from mpfedxgb.ring.prg import Source, draw
@@ -39,17 +41,14 @@ T = TypeVar("T")
 class Party:
     """What a program is given as its first argument: identity, masks, corrections, messages, meter and ledger."""
 
-    def __init__(self, communicator: Communicator, keys: Keyring) -> None:
+    def __init__(self, communicator: Communicator, keys: Keyring, observer: Observer | None = None) -> None:
         self._communicator = communicator
         self.keys = keys
         self.meter = communicator.meter
         self.ledger = Ledger()
         self.roster: Roster = communicator.roster
         self.role = communicator.role
-        self.on_progress: Callable[[str], None] = _say_nothing
-        self.on_reveal: Callable[[str, Any], None] = _ignore
-        self.on_milestone: Callable[[Mapping[str, Any]], None] = _keep_nothing
-        self.on_sizes: Callable[[Any], None] = _accept_any_size
+        self.observer = Observer() if observer is None else observer
         self._scope: tuple[str, ...] = ()
         self._label = ""
         self._sources: dict[int, Source] = {}
@@ -300,11 +299,11 @@ class Party:
         """Write down how a tournament is played."""
         self.meter.plans[tournament] = plan
 
-    def record(self, name: str, receiver: int, count: int) -> None:
+    def record(self, name: Entry, receiver: int, count: int) -> None:
         """Write on the ledger that `count` values become known to a role, or to ALL participants."""
         self.ledger.record(name, "participants" if receiver == ALL else self.roster.name(receiver), count)
 
-    def announce(self, name: str, values: npt.ArrayLike | None, shape: Shape | None = None) -> npt.NDArray[np.int64]:
+    def announce(self, name: Entry, values: npt.ArrayLike | None, shape: Shape | None = None) -> npt.NDArray[np.int64]:
         """Tell the coordinator a public value that all participants know already, and return it.
 
         The coordinator insists on the `shape` if it knows which it has to have, as it nearly always does.
@@ -321,10 +320,10 @@ class Party:
                 self._communicator.send([COORDINATOR], [public], Kind.ANNOUNCE)
         self.keys.announce(name, np.ascontiguousarray(public).tobytes())
         self.ledger.record(name, self.roster.coordinator, public.size)
-        self.on_reveal(name, public)
+        self.observer.on_reveal(name, public)
         return public
 
-    def tell(self, sender: int, receiver: int, name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def tell(self, sender: int, receiver: int, name: Entry, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return numbers that one participant tells another, at the receiver; what was passed, at the other roles.
 
         One of the two is the active participant, or they are the coordinator and a participant. All roles pass an array
@@ -340,10 +339,10 @@ class Party:
             self._communicator.send([receiver], [numbers])
         elif self.role == receiver:
             numbers = self._numbers(sender, name, numbers.shape)
-            self.on_reveal(name, numbers)
+            self.observer.on_reveal(name, numbers)
         return numbers
 
-    def broadcast(self, name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def broadcast(self, name: Entry, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return a public value that only the active participant has so far (the others' is ignored).
 
         Rounds: 1. Sent: the value by the active participant. Reveals: `name` to everyone.
@@ -361,7 +360,7 @@ class Party:
         self.ledger.record(name, "participants", public.size)
         return public
 
-    def tell_everyone(self, name: str, mine: npt.ArrayLike | None, shape: Shape = (1,)) -> npt.NDArray[np.int64]:
+    def tell_everyone(self, name: Entry, mine: npt.ArrayLike | None, shape: Shape = (1,)) -> npt.NDArray[np.int64]:
         """Return the public numbers of every participant, (M, *shape): each tells its own, the coordinator listens.
 
         All roles know the `shape` of what each has to tell, and take no other. In a star, an auxiliary makes sure that
@@ -418,25 +417,6 @@ class Party:
 def turn(step: int, participants: int) -> int:
     """Return the participant whose share of what is dealt in a step the coordinator sends."""
     return ACTIVE + step % participants
-
-
-def _say_nothing(what: str) -> None:
-    """Take in progress without showing it."""
-
-
-def _ignore(name: str, value: Any) -> None:
-    """Default reveal hook: does nothing; leakage studies override it."""
-
-
-def _accept_any_size(sizes: Any) -> None:
-    """Default hook for sizes: a training of any size may begin; a role refuses here what its machine cannot hold."""
-
-
-def _keep_nothing(more: Mapping[str, Any]) -> None:
-    """Let a milestone pass: the kind of a session, a round of a training before it is kept, a batch that was scored.
-
-    Whoever keeps a record writes down here what was revealed so far, and `more`, which only the program knows.
-    """
 
 
 def _add_up(whole: Sequence[RingArray], more: Sequence[RingArray]) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.errors import DoesNotFitError, FrameError, UserError
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.opening import open_shares
@@ -26,7 +27,7 @@ from mpfedxgb.ring.ring import VECTOR, Ring, Shape
 from mpfedxgb.transport.transport import MESH
 
 
-def reveal(party: Party, x: Secret | Shares, to: int, name: str, count: int | None = None) -> RingArray:
+def reveal(party: Party, x: Secret | Shares, to: int, name: Entry, count: int | None = None) -> RingArray:
     """Return a secret's value to one participant, or to ALL of them; hidden for every other role.
 
     1. Everyone adds its part of a fresh sharing of zero (all but one expand theirs, the coordinator corrects the last):
@@ -48,7 +49,7 @@ def reveal(party: Party, x: Secret | Shares, to: int, name: str, count: int | No
     part = (to_shares(party, x) if isinstance(x, Secret) else x).part + zero
     value = open_shares(party, [part])[0] if to == ALL else _collect(party, part, to)
     if not value.is_hidden:
-        party.on_reveal(name, value)
+        party.observer.on_reveal(name, value)
     return value
 
 
@@ -56,30 +57,20 @@ def _collect(party: Party, part: RingArray, to: int) -> RingArray:
     spec = (part.ring, part.shape)
     straight = party.topology == MESH or to == ACTIVE
     party.count(rounds=1, hops=1 if straight else 2)
-    if straight:
-        if party.role != to:
-            party.send([to], [part])
-            return RingArray.hidden(*spec)
+    adder = to if straight else ACTIVE
+    if party.role == adder:
         for m in party.peers:
-            part = part + party.receive(m, [spec])[0]
-        return part
-    if party.is_active:
-        total = part
-        for m in party.others:
             if m != to:
-                (theirs,) = party.receive(m, [spec])
-                total = total + theirs
-        party.send([to], [total])
-        return RingArray.hidden(*spec)
-    if party.role == to:
-        (rest,) = party.receive(ACTIVE, [spec])
-        return part + rest
-    party.send([ACTIVE], [part])
+                part = part + party.receive(m, [spec])[0]
+        if party.role == to:
+            return part
+        party.send([to], [part])
+    elif party.role == to:
+        return part + party.receive(adder, [spec])[0]
+    else:
+        party.send([adder], [part])
     return RingArray.hidden(*spec)
 
-
-OWN_SPLIT = "own split"
-"""Ledger name of the index that only a winner's owner can read off the opened tag."""
 
 NOBODY = 0
 """The owner of a candidate that is nobody's, such as "no split"."""
@@ -128,7 +119,7 @@ def make_tags(party: Party, batch: Shape, counts: Sequence[tuple[int, int]], rin
     return Tags(concatenate(pieces), kappa, dict(counts))
 
 
-def open_tags(party: Party, tags: Tags, winner: Secret | Shares, name: str) -> Opened:
+def open_tags(party: Party, tags: Tags, winner: Secret | Shares, name: Entry) -> Opened:
     """Reveal the winning tags (...) to all participants, and the owners to the coordinator too.
 
     Rounds: 1, and an announcement to the coordinator. Sent: one element per winner by each auxiliary. Reveals: `name`,
@@ -137,7 +128,7 @@ def open_tags(party: Party, tags: Tags, winner: Secret | Shares, name: str) -> O
     value = reveal(party, winner, ALL, name)
     owner = party.announce(name, None if value.is_hidden else value.decode() & (_OWNER - 1), value.shape)
     for m in range(ACTIVE, party.roster.size + 1):
-        party.record(OWN_SPLIT, m, int((owner == m).sum()))
+        party.record(Entry.OWN_SPLIT, m, int((owner == m).sum()))
     local = np.full(owner.shape, -1, np.int64)
     if _has_candidates(party, tags):
         index = (value - tags.kappa[party.role] * _OWNER).decode() >> 8

@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from mpfedxgb.boosting.callbacks import RoundReport
-from mpfedxgb.costs.forecast import Forecast
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.costs.forecast import Basis, cached_forecast
+from mpfedxgb.party.observer import Observer
+from mpfedxgb.party.party import Party
+from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.units import bytes_text
 
 
-class Watcher(Protocol):
-    """What is told how a training goes on."""
+class Silent(Observer):
+    """Shows nothing of a training."""
 
     def round_done(self, report: RoundReport) -> None:
-        """Take note of a finished round."""
-        ...
-
-    def on_progress(self, what: str) -> None:
-        """Take note of a finer step."""
-        ...
-
-    def on_forecast(self, make: Callable[[], Forecast | None]) -> None:
-        """Take note that the sizes are known, from which a forecast can be made."""
-        ...
+        """Show nothing of a finished round; a callback."""
 
 
-class Silent:
-    """Shows nothing."""
-
-    def round_done(self, report: RoundReport) -> None:
-        """Show nothing."""
-
-    def on_progress(self, what: str) -> None:
-        """Show nothing."""
-
-    def on_forecast(self, make: Callable[[], Forecast | None]) -> None:
-        """Show nothing, and so make none."""
-
-
-class ProgressBar:
+class ProgressBar(Silent):
     """A line on the terminal that is redrawn."""
 
-    def __init__(self, progress: Progress, rounds: int) -> None:
-        self._progress = progress
+    def __init__(self, progress: Progress, rounds: int, shows_forecast: bool) -> None:
+        self._progress, self._shows_forecast = progress, shows_forecast
         self._task = progress.add_task("training", total=rounds, level="setup", metric="", cost="")
 
     def round_done(self, report: RoundReport) -> None:
@@ -58,9 +39,9 @@ class ProgressBar:
         cost = f"{report.communication_rounds} rounds, {bytes_text(report.bytes_sent)}"
         self._progress.update(self._task, advance=1, metric=metric, cost=cost)
 
-    def on_forecast(self, make: Callable[[], Forecast | None]) -> None:
+    def on_sizes(self, party: Party, params: TrainParams, sizes: TableSizes) -> None:
         """Show what the training will cost, above the bar."""
-        told = make()
+        told = cached_forecast(Basis(params, sizes, party.roster, party.settings)) if self._shows_forecast else None
         if told is not None:
             self._progress.console.print(told.summary, highlight=False, markup=False)
 
@@ -69,22 +50,35 @@ class ProgressBar:
         self._progress.update(self._task, level=what)
 
 
+class StepBar(Observer):
+    """A bar of the steps of a comparison of ids, for each table from the beginning."""
+
+    def __init__(self, progress: Progress, description: str) -> None:
+        self._progress, self._task = progress, progress.add_task(description, total=None)
+
+    def on_steps(self, what: str, done: int, of: int) -> None:
+        """Show how many steps are done."""
+        self._progress.update(self._task, completed=done, total=of)
+
+
 @contextmanager
-def watch_steps(description: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar that is told how many steps of how many are done; None where nobody looks at a terminal."""
+def watch_steps(description: str) -> Iterator[StepBar | None]:
+    """Show a bar of steps inside the block; None where nobody looks at a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=40), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task(description, total=None)
-        yield lambda steps, of: progress.update(task, completed=steps, total=of)
+        yield StepBar(progress, description)
 
 
 @contextmanager
-def watch(verbosity: int, rounds: int) -> Iterator[Watcher]:
-    """Show a bar while a training runs, if `verbosity` is 1 or more; it goes to standard error."""
+def watch(verbosity: int, rounds: int, shows_forecast: bool = True) -> Iterator[Silent]:
+    """Show a bar while a training runs, if `verbosity` is 1 or more; it goes to standard error.
+
+    Above it stands what the training will cost, if `shows_forecast`.
+    """
     if verbosity < 1:
         yield Silent()
         return
@@ -99,4 +93,4 @@ def watch(verbosity: int, rounds: int) -> Iterator[Watcher]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield ProgressBar(progress, rounds)
+        yield ProgressBar(progress, rounds, shows_forecast)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpfedxgb.schema.kinds import (
+from mpfedxgb.schema.training import (
     ADDRESS,
+    BY_NAME,
     FLAG,
     LINK,
     NAME,
     NAMES,
     PATH,
+    REFUSED,
     REQUIRED,
+    SHARED,
     TABLE,
     TEXT,
     TEXT_OR_TEXTS,
@@ -23,7 +26,6 @@ from mpfedxgb.schema.kinds import (
     integer,
     number,
 )
-from mpfedxgb.schema.training import BY_NAME, REFUSED, SHARED
 
 ALL = frozenset({"coordinator", "active", "auxiliary"})
 PARTICIPANTS = frozenset({"active", "auxiliary"})
@@ -117,7 +119,7 @@ NETWORK = Table(
         Key("connect_timeout", number(0.0, 1e6, above=True), 300.0, "seconds to wait for peers at the start"),
         Key("reconnect", FLAG, False, "wait for a peer that was lost, and go on"),
         Key("max_frame_mb", integer(1, 65_536), 1024, "largest message that is accepted"),
-        Key("transport", TEXT, "grpc", "grpc between organisations, mpi within one cluster"),
+        Key("transport", TEXT, "tls", "tls between organisations, mpi within one cluster"),
     ),
     "{who} listen.",
 )
@@ -201,7 +203,7 @@ ALIGN = Table(
         Key("min_rows", integer(1, _MOST_ROWS), 20, "with fewer in common, only the active participant learns which",
             same=True),
         Key("max_rows", integer(1, _MOST_ROWS), None,
-            "longest list of another one to compare with, not twice this one's own", example=10_000),
+            "longest list of another one to compare with", example=10_000),
         Key("n_jobs", integer(1, 1024), None, "threads to compute with here, instead of one per core", example=1),
     ),
     "How the rows in common are found, with align = true.\nThe same at all participants, but for max_rows and n_jobs.",
@@ -217,7 +219,7 @@ LABEL = Table(
             example=["logloss", "auc"], sample=True),
         Key("weight", TEXT, None, "column of row weights; needs weighted = true", example="weight"),
         Key("early_stopping_rounds", integer(1, 1_000_000), None,
-            "boosting rounds without progress to bear; needs may_stop_early = true", example=10),
+            "boosting rounds without progress; needs may_stop_early = true", example=10),
         Key("base_score", number(-_LARGEST_BASE, _LARGEST_BASE, above=True), None,
             "the prediction to start from, instead of the labels' mean", example=0.5),
     ),

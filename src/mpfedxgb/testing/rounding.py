@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting import scales, xgboost_rules
+from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objective import Floats, Objective, unchanged
 from mpfedxgb.boosting.objectives.classes import sigmoid
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import TrainParams, gradients_that_count
 from mpfedxgb.boosting.sealed.gradients import encode_labels, plain_gradients, sealed_rules
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
@@ -93,7 +93,7 @@ def integer_gradients(
 ) -> RoundedGradients:
     """Return g and h as the federation has them at margins (trees, rows): the integers of the round, exactly."""
     g, h = loss.gradients(y, margins, weight)
-    g = xgboost_rules.gradients_that_count(g, h)
+    g = gradients_that_count(g, h)
     reg_lambda, gamma = params.reg_lambda, max(params.gamma, scales.SMALLEST_GAMMA)
     off_g, off_h = _DOUBLE * np.abs(g), np.zeros_like(h)
     if params.is_paper:  # one scale for all rounds, and leaf weights that are only near the exact ones
@@ -160,7 +160,7 @@ def float32_gradients(
     moved_g, moved_h = (w * moved for moved in _moved(loss, y, weight, margins, error, (g, h)))
     if loss.averages:  # a difference of tanh from a number is known to float32's epsilon of the largest
         moved_g = moved_g + w * FLOAT32 * np.abs(g).max()
-    g, h = xgboost_rules.gradients_that_count(g * w, h * w), h * w
+    g, h = gradients_that_count(g * w, h * w), h * w
     # 1 - p is known to the epsilon of 1 for rows whose class it is; p (1 - p) to that of p for all. Of several classes
     # p takes a sum and a division besides, twice as much, and h is 2 p (1 - p).
     steps = min(2, len(margins))

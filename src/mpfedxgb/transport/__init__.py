@@ -1,6 +1,6 @@
 """Bytes between roles: the frame, what a transport must offer, and the in-process one.
 
-The others, `grpc` and `mpi`, are imported where they are needed: each brings a library that a simulation does without.
+The others, `tls` and `mpi`, are imported where they are needed: a simulation does without certificates and without MPI.
 """
 
 from mpfedxgb.transport.frame import Frame, Kind, decode, encode

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Keyring
 from mpfedxgb.protocols.argmax import Fractions, winning_tags
@@ -22,7 +23,7 @@ from mpfedxgb.ring.array import pack
 from mpfedxgb.ring.ring import PACKED
 from mpfedxgb.tree import paper as paper_split
 from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules, aggregate_buckets, gains, select_nodes
-from mpfedxgb.tree.nodes import TREE_SHAPE, GrownTree
+from mpfedxgb.tree.nodes import GrownTree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +47,7 @@ def grow(party: Party, data: SplitData, roots: Level, round_: Round, rules: Tree
     leaves, level = _Leaves(trees, with_totals=rules.sums_in_leaves), roots
     find = paper_split.best_splits if rules.is_paper else best_splits
     for depth in range(rules.max_depth if data.matrices else 0):
-        party.on_progress(f"level {depth + 1} of {rules.max_depth}")
+        party.observer.on_progress(f"level {depth + 1} of {rules.max_depth}")
         level = _with_sums(party, data, level)  # 9-13
         best = find(party, data, level, round_, rules, depth)  # 3, 8, 14-20
         leaves.close(select_nodes(level, np.flatnonzero(best.owner == NOBODY).tolist()))  # 42, 44
@@ -122,7 +123,7 @@ def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rule
     candidates = gains(party, sums, totals, round_.constants, rules, allowed, tags.secret)  # 8, 14-16
     winner = winning_tags(party, candidates, _planned(party, candidates, n).stages)
     with party.phase("open split"):
-        return open_tags(party, tags, winner, TREE_SHAPE)  # 19-20
+        return open_tags(party, tags, winner, Entry.TREE_SHAPE)  # 19-20
 
 
 def _planned(party: Party, candidates: Fractions, nodes: int) -> Plan:

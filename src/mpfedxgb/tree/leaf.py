@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.bits import Bit, BitProduct, shares_of_bit_products
@@ -26,8 +27,6 @@ from mpfedxgb.tree.grow import Grown
 from mpfedxgb.tree.level import Constants, TableSizes
 from mpfedxgb.tree.nodes import GrownTree
 
-LEAF_MEMBERSHIP = "leaf membership and weight"
-OWN_PATH = "rows of a leaf whose whole path is its own"
 WEIGHT_BITS = 32
 """Leaf weights and margins are integers in units of 2^-32."""
 
@@ -43,7 +42,7 @@ def reveal_leaves(party: Party, grown: Grown, sizes: TableSizes) -> Members | No
     what the tree's shape implies, OWN_PATH, is written down for the owners of whole paths.
     """
     with party.phase("leaves"):
-        value = reveal(party, grown.members, ACTIVE, LEAF_MEMBERSHIP, len(grown.trees) * sizes.all_rows)
+        value = reveal(party, grown.members, ACTIVE, Entry.LEAF_MEMBERSHIP, len(grown.trees) * sizes.all_rows)
         for tree in grown.trees:
             record_own_paths(party, tree)
         return None if value.is_hidden else unpack_data(value.data, sizes.all_rows)
@@ -56,7 +55,7 @@ def record_own_paths(party: Party, tree: GrownTree, knows_leaves: bool = True) -
     """
     for owners in tree.path_owners().values():
         if len(owners) == 1 and not (knows_leaves and ACTIVE in owners):
-            party.record(OWN_PATH, min(owners), 1)
+            party.record(Entry.OWN_PATH, min(owners), 1)
 
 
 def leaf_weight(G: int, H: int, f_g: int, f_h: int, reg_lambda: float, learning_rate: float) -> int:
@@ -98,10 +97,6 @@ def _rint(above: int, below: int) -> int:
     """Return the integer nearest to a fraction, of two the even one."""
     whole, rest = divmod(above, below)
     return whole + (2 * rest > below or (2 * rest == below and whole & 1))
-
-
-_CHUNK = 1 << 19
-"""Rows times leaves that are worked on at a time: arrays of 4 MB each stay in the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +148,7 @@ def sum_of_leaves(party: Party, grown: Grown, weights: Secret, rows: int) -> Sha
     Rounds: 0. Sent: nothing. Reveals: nothing.
     """
     members, leaves = grown.members, weights.shape[0]
-    step = max(8, _CHUNK // leaves // 8 * 8)
+    step = max(8, party.settings.tuning.leaf_elements // leaves // 8 * 8)
     values = weights.reshape(leaves, 1)
     parts = []
     for chunk in rows_in_turns(rows, step, party):

@@ -18,9 +18,6 @@ import numpy.typing as npt
 
 from mpfedxgb.data.table import Table
 
-TREE_SHAPE = "tree shape and split owners"
-"""Ledger name of what everyone learns of a split."""
-
 
 @dataclass(frozen=True, slots=True)
 class Outline:

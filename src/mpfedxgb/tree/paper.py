@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.errors import FrameError
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import MOST_COLUMNS, check_numbers, check_told
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
@@ -39,17 +40,11 @@ from mpfedxgb.protocols.argmax import fractions, winning_tags
 from mpfedxgb.protocols.opening import Product, multiply, open_masked, sums_of_products
 from mpfedxgb.protocols.plan import plan
 from mpfedxgb.protocols.quotient import ITERATIONS, divide, lift_opened, lift_secret, truncate
-from mpfedxgb.protocols.reveal import NOBODY, OWN_SPLIT, Opened, reveal
+from mpfedxgb.protocols.reveal import NOBODY, Opened, reveal
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, public_secret, stack, to_shares
 from mpfedxgb.ring.array import RingArray, signs
 from mpfedxgb.ring.ring import VECTOR, Ring
 from mpfedxgb.tree.level import OFFSET, Constants, FeatureIndex, Level, Round, SplitData, TreeRules, shifted
-from mpfedxgb.tree.nodes import TREE_SHAPE
-
-NUMERATOR = "numerator of a difference of gains"
-DENOMINATOR = "denominator of a difference of gains"
-COMPARISON = "which of two candidates is better"
-BEST = "index of the best candidate"
 
 P_2 = ACTIVE + 1
 
@@ -126,12 +121,12 @@ def sign_of_fraction(party: Party, G: Secret, H: Secret) -> Ints:
 
     Rounds: 4. Reveals: DENOMINATOR to P_1, NUMERATOR to P_2, COMPARISON to everyone, the coordinator too.
     """
-    denominator = reveal(party, H, ACTIVE, DENOMINATOR)
-    numerator = reveal(party, G, P_2, NUMERATOR)
+    denominator = reveal(party, H, ACTIVE, Entry.DENOMINATOR)
+    numerator = reveal(party, G, P_2, Entry.NUMERATOR)
     sign = signs(numerator) if party.role == P_2 else np.zeros(G.shape, np.int64)
-    sign = party.tell(P_2, ACTIVE, COMPARISON, sign)
+    sign = party.tell(P_2, ACTIVE, Entry.COMPARISON, sign)
     _check_signs(party, P_2, sign)
-    sign = party.broadcast(COMPARISON, sign * signs(denominator) if party.is_active else sign)
+    sign = party.broadcast(Entry.COMPARISON, sign * signs(denominator) if party.is_active else sign)
     _check_signs(party, ACTIVE, sign)
     return sign
 
@@ -139,7 +134,9 @@ def sign_of_fraction(party: Party, G: Secret, H: Secret) -> Ints:
 def _check_signs(party: Party, sender: int, sign: Ints) -> None:
     """Raise FrameError unless signs are 1, 0 or -1."""
     if not np.isin(sign, (-1, 0, 1)).all():
-        raise FrameError(f"malformed {COMPARISON} from {party.roster.name(sender)}: got other numbers than -1, 0 and 1")
+        raise FrameError(
+            f"malformed {Entry.COMPARISON} from {party.roster.name(sender)}: got other numbers than -1, 0 and 1"
+        )
 
 
 def MUL(party: Party, *pairs: tuple[Secret, Secret]) -> list[Secret]:
@@ -163,13 +160,8 @@ def argmax_by_division(
     one = public_secret(party, gain.ring, np.ones(gain.shape, np.int64))
     index = public_secret(party, VECTOR, np.tile(np.arange(gain.shape[1]), (gain.shape[0], 1)))
     stages = plan(*gain.shape, gain.ring.bits, party.roster.size, party.topology, party.link).stages
-    best = reveal(party, winning_tags(party, fractions(gain, one, index), stages), ALL, BEST)
+    best = reveal(party, winning_tags(party, fractions(gain, one, index), stages), ALL, Entry.BEST)
     return np.zeros(gain.shape[0], np.int64) if party.is_symbolic else best.decode().astype(np.int64)
-
-
-FEATURE_SIZES = "candidate columns of each feature"
-FEATURE_INDEX = "permuted index of an own feature"
-SPLIT_INDEX = "permuted feature index and bucket of a split"
 
 
 def index_features(party: Party, mine: list[int]) -> FeatureIndex:
@@ -178,12 +170,17 @@ def index_features(party: Party, mine: list[int]) -> FeatureIndex:
     `mine` lists the candidates of this participant's features. Rounds: 2, and a message of the coordinator to each
     participant. Reveals: FEATURE_SIZES to everyone, FEATURE_INDEX to the owner.
     """
-    features = party.tell_everyone(FEATURE_SIZES, None if party.is_coordinator else [len(mine)])
-    check_told(party, FEATURE_SIZES, features, ("features", 0, MOST_COLUMNS))
+    features = party.tell_everyone(Entry.FEATURE_SIZES, None if party.is_coordinator else [len(mine)])
+    check_told(party, Entry.FEATURE_SIZES, features, ("features", 0, MOST_COLUMNS))
     counts = features[:, 0]
     padded = None if party.is_coordinator else mine + [0] * (int(counts.max()) - len(mine))
-    told = party.tell_everyone(FEATURE_SIZES, padded, (int(counts.max()),))
-    check_told(party, FEATURE_SIZES, told, *[("candidate columns of a feature", 0, MOST_COLUMNS)] * int(counts.max()))
+    told = party.tell_everyone(Entry.FEATURE_SIZES, padded, (int(counts.max()),))
+    check_told(
+        party,
+        Entry.FEATURE_SIZES,
+        told,
+        *[("candidate columns of a feature", 0, MOST_COLUMNS)] * int(counts.max()),
+    )
     sizes = tuple(tuple(int(s) for s in row[:count]) for row, count in zip(told, counts, strict=True))
     total = int(counts.sum())
     order = np.zeros(total, np.int64)
@@ -192,7 +189,7 @@ def index_features(party: Party, mine: list[int]) -> FeatureIndex:
         order = np.argsort(words, kind="stable")
     own: tuple[int, ...] = ()
     for m, last in enumerate(np.cumsum(counts).tolist(), ACTIVE):
-        theirs = party.tell(COORDINATOR, m, FEATURE_INDEX, order[last - int(counts[m - 1]) : last])
+        theirs = party.tell(COORDINATOR, m, Entry.FEATURE_INDEX, order[last - int(counts[m - 1]) : last])
         own = tuple(theirs.tolist()) if party.role == m else own
     return FeatureIndex(sizes, own)
 
@@ -245,16 +242,16 @@ def _sides(
 def _announce(party: Party, data: SplitData, owner: Ints, local: Ints) -> Opened:
     """Write down what all have seen of the splits, and let each owner tell its splits' permuted index and bucket."""
     for receiver in (ALL, COORDINATOR):
-        party.record(TREE_SHAPE, receiver, len(owner))
+        party.record(Entry.TREE_SHAPE, receiver, len(owner))
     for m in sorted(set(owner.tolist()) - {NOBODY}):
         count = int((owner == m).sum())
-        party.record(OWN_SPLIT, m, count)
+        party.record(Entry.OWN_SPLIT, m, count)
         index = np.zeros((count, 2), np.int64)
         if party.role == m:
             index = _index(data, local[owner == m])
         if m != ACTIVE:
-            index = party.tell(m, ACTIVE, SPLIT_INDEX, index)
-        party.broadcast(SPLIT_INDEX, index)
+            index = party.tell(m, ACTIVE, Entry.SPLIT_INDEX, index)
+        party.broadcast(Entry.SPLIT_INDEX, index)
     return Opened(owner, local)
 
 
@@ -267,7 +264,6 @@ def _index(data: SplitData, local: Ints) -> Ints:
     return np.stack([np.array(data.features.mine)[feature], local - first], axis=1)
 
 
-STEP_SIZE = "step size of a leaf: H within mu lambda"
 MU = 2
 """mu of Appendix A: the perturbations add up to at most mu lambda."""
 
@@ -368,13 +364,15 @@ def _step_size(party: Party, a: Secret, rules: LeafRules, label: str) -> npt.NDA
         most = MU * rules.lam // party.roster.size
         sigma = [1 + int.from_bytes(words[16 * i : 16 * i + 16].tobytes(), "little") % most for i in range(a.shape[0])]
         shares = Shares(shares.part + RingArray.encode(a.ring, np.array(sigma, object)))
-    restored = reveal(party, shares, ACTIVE, STEP_SIZE)
+    restored = reveal(party, shares, ACTIVE, Entry.STEP_SIZE)
     step = np.zeros(a.shape, np.int64)
     if party.is_active:
         whole = [int(v) for v in restored.decode()]
         if min(whole, default=1) < 1:
-            raise FrameError(f"malformed {STEP_SIZE}: got a sum below 1; some role sent a wrong share or correction")
+            raise FrameError(
+                f"malformed {Entry.STEP_SIZE}: got a sum below 1; some role sent a wrong share or correction"
+            )
         step = np.array([(1 << rules.step_bits) // v for v in whole], np.int64)
-    steps = party.broadcast(STEP_SIZE, step)
+    steps = party.broadcast(Entry.STEP_SIZE, step)
     check_numbers(party, ACTIVE, steps.tolist(), *[("as step size", 1, 1 << rules.step_bits)] * len(steps))
     return steps

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.errors import FrameError, UserError
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import MOST_LEAVES, MOST_ROWS, MOST_TREES, check_numbers, check_told
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
@@ -27,17 +28,7 @@ from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_s
 from mpfedxgb.protocols.share import share, share_each
 from mpfedxgb.ring.array import RingArray, pack, unpack
 from mpfedxgb.ring.ring import PACKED, VECTOR
-from mpfedxgb.tree.nodes import TREE_SHAPE, Outline, Scorer, Used, outline
-
-PREDICTION = "prediction of a row, at most all its leaves"
-"""One 64-bit number per row and class. Whatever the active participant brings as leaf weights is summed: with weights
-that it chose for that, the number says which leaf of every tree the row is in."""
-
-CHUNK_ELEMENTS = 1 << 19
-"""Rows times leaves of one batch: its arrays of 4 MB each stay in the cache."""
-
-DIRECT_BYTES = 1 << 18
-"""Up to so many dealt bytes a chunk, all owners' marks and the weights are multiplied at once, without a round."""
+from mpfedxgb.tree.nodes import Outline, Scorer, Used, outline
 
 _AT_ONCE = 16
 """Products of one step, for which two arrays each are dealt; a message has room for 64."""
@@ -108,7 +99,7 @@ def predict_prepared(party: Party, ready: Prepared, scorer: Scorer | None, rows:
     if ready.weights is None:
         return np.repeat(ready.alone[:, None], rows, axis=1) if party.is_active else None
     with party.phase("predict"):
-        sums = predict_rows(party, scorer, ready.used, ready.weights, ready.classes, rows, PREDICTION)
+        sums = predict_rows(party, scorer, ready.used, ready.weights, ready.classes, rows, Entry.PREDICTION)
     return None if sums is None else sums + ready.alone[:, None]
 
 
@@ -128,18 +119,19 @@ def _share_kept_shares(party: Party, scorer: Scorer | None, used: Used) -> Secre
 
 
 def predict_rows(
-    party: Party, scorer: Scorer | None, used: Used, weights: Secret, classes: int, rows: int, name: str
+    party: Party, scorer: Scorer | None, used: Used, weights: Secret, classes: int, rows: int, name: Entry
 ) -> npt.NDArray[np.int64] | None:
     """Return the sums of secret leaf weights per class and row to the active participant, chunk by chunk.
 
     `weights` lists the leaves of the used trees in the order of their nodes. Reveals: `name` to the active participant.
     """
-    step = max(8, CHUNK_ELEMENTS // _count_leaves(used) // 8 * 8)
+    tuning = party.settings.tuning
+    step = max(8, tuning.leaf_elements // _count_leaves(used) // 8 * 8)
     sums = []
     for first in range(0, rows, step):
         chunk = slice(first, min(rows, first + step))
         marks = _share_marks(party, scorer, used, chunk)
-        if len(marks) > 1 and _direct_bytes(used, chunk) > DIRECT_BYTES:
+        if len(marks) > 1 and _direct_bytes(used, chunk) > tuning.direct_bytes:
             marks = [_all_of(party, marks)]  # Eq. 13
         part = _sum_weights(party, used, marks, weights, classes, chunk.stop - chunk.start)  # Eq. 13-14
         sums.append(reveal(party, part, ACTIVE, name))
@@ -241,8 +233,6 @@ def _index(marks: Marks, wanted: list[int]) -> npt.NDArray[np.int64]:
     return np.array([where[place] for place in wanted], np.int64)
 
 
-ROWS_TO_SCORE = "rows to score and trees in use"
-
 _SIZES = (
     ("rows to score", 0, MOST_ROWS),
     ("trees", 1, MOST_TREES),
@@ -272,8 +262,8 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     if scorer is not None:
         mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds]
         mine += [int(scorer.holds_shares), int(scorer.takes_all)]
-    told = party.tell_everyone(ROWS_TO_SCORE, mine, (len(_SIZES),))
-    check_told(party, ROWS_TO_SCORE, told, *_SIZES)
+    told = party.tell_everyone(Entry.ROWS_TO_SCORE, mine, (len(_SIZES),))
+    check_told(party, Entry.ROWS_TO_SCORE, told, *_SIZES)
     rows, trees, limits, shared, takes_all = told.T
     if len(set(rows)) > 1:
         counts = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, rows, strict=True))
@@ -291,7 +281,7 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     if scorer is not None:
         outlines = [outline(tree, i % classes, party.role) for i, tree in enumerate(scorer.trees[:limit])]
         numbers = [_to_numbers(o, party.roster.size) for o in outlines]
-    public = party.tell_everyone(TREE_SHAPE, numbers, (limit, 2 + party.roster.size))
+    public = party.tell_everyone(Entry.TREE_SHAPE, numbers, (limit, 2 + party.roster.size))
     if (public != public[0]).any():
         raise UserError(_OTHER_TREES)
     _check_outlines(party, public[0], classes)

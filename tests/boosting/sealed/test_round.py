@@ -21,9 +21,10 @@ from mpfedxgb.boosting.sealed.gradients import (
     sealed_rules,
     secure_gradients,
 )
-from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS, Sealed, add_leaves, seal, sealed_gradients
+from mpfedxgb.boosting.sealed.state import Sealed, add_leaves, seal, sealed_gradients
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
 from mpfedxgb.party import ACTIVE, Counts, LocalRun, Party, Reveal, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.protocols import share
 from mpfedxgb.ring import VECTOR, RingArray, wide
 from mpfedxgb.tree import Grown, TableSizes
@@ -130,11 +131,11 @@ def test_evaluation_rows_are_told_to_the_active_participant_alone() -> None:
     """By name and count on everybody's ledger; without such rows, nothing."""
     found = run()
     assert [seen.told is not None for seen in found.results] == [False, True, False, False]
-    reveal = Reveal(EVALUATION_MARGINS, "P1", EVAL_ROWS)
+    reveal = Reveal(Entry.EVALUATION_MARGINS, "P1", EVAL_ROWS)
     assert all(reveal in set(ledger) for ledger in found.ledgers)
     without = run(eval_rows=0)
     assert all(seen.told is None for seen in without.results)
-    assert not any(reveal.name == EVALUATION_MARGINS for ledger in without.ledgers for reveal in ledger)
+    assert not any(reveal.name == Entry.EVALUATION_MARGINS for ledger in without.ledgers for reveal in ledger)
 
 
 def test_kept_shares_add_up_to_the_margins() -> None:

@@ -46,7 +46,7 @@ def test_every_section_is_there() -> None:
 def test_the_figures_that_everybody_asks_for() -> None:
     """Trees, metrics, rounds, bytes, time."""
     (tiles,) = (dl for dl in parse(page_html(facts())).all("dl") if "tiles" in dl.classes)
-    assert [dd.text for dd in tiles.all("dd")] == ["2", "0.8", "0.5", "1,207", "12.0 MB", "9.50 s"]
+    assert [dd.text for dd in tiles.all("dd")] == ["2", "0.8", "0.5", "1,207", "12.00 MB", "9.50 s"]
 
 
 def test_parameters_versions_and_digest() -> None:
@@ -142,7 +142,7 @@ def test_a_forecast_is_shown_beside_what_it_was() -> None:
     told = {"rounds": 1200, "bytes_sent": {"bank": 12_000_000, "telecom": 77_000_000}, "seconds": True}
     words = sections(parse(page_html(facts(forecast=told))))["forecast"].words()
     assert "1,200" in words
-    assert "12.0 MB" in words
+    assert "12.00 MB" in words
     assert "77" not in words
     assert "1.01" in words
 
@@ -154,7 +154,7 @@ def test_like_is_compared_with_like() -> None:
     for number, shown in ((0, True), (1, False), (2, False)):
         page = page_html(facts(number=number, forecast=told, spent=Spent(1.0, 1200, 9, {"train": train})))
         words = sections(parse(page))["forecast"].words()
-        assert ("50.9 MB" in words) == shown
+        assert ("50.90 MB" in words) == shown
         assert "disk" not in words
 
 
@@ -163,7 +163,7 @@ def test_a_forecast_by_role_is_understood() -> None:
     told = {"roles": {"bank": {"rounds": 2414, "payload_sent": {"telecom": 24_002_000}}}}
     words = sections(parse(page_html(facts(forecast=told))))["forecast"].words()
     assert "2,414" in words
-    assert "24.0 MB" in words
+    assert "24.00 MB" in words
     assert "0.50" in words
 
 

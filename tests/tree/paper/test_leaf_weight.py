@@ -16,22 +16,14 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.protocols import share
 from mpfedxgb.ring import VECTOR, Ring, RingArray, wide
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.paper import (
-    MU,
-    SPARE_BITS,
-    STEP_SIZE,
-    LeafRules,
-    leaf_bits,
-    secure_leaf_weight,
-    steps_needed,
-    steps_of,
-)
+from mpfedxgb.tree.paper import MU, SPARE_BITS, LeafRules, leaf_bits, secure_leaf_weight, steps_needed, steps_of
 from support.evaluation import SEEDS, integers
 from support.property_tests import examples
-from support.received import witnessed
+from support.received import witnesses
 
 PARTICIPANTS = pytest.mark.parametrize("participants", [2, 3, 4, 6])
 EPSILONS = (1e-3, 1e-6, 1e-9)
@@ -238,13 +230,14 @@ def run_descent(task: Task, participants: int, leaves: list[Leaf]) -> LocalRun[S
     """Compute the weights of leaves, all in one batch."""
     totals = RingArray.encode(VECTOR, integers(leaves))
 
+    looking = witnesses(participants)
+
     def program(party: Party) -> Seen:
         x = share(party, ACTIVE, VECTOR, totals.shape, totals if party.is_active else None)
-        shown = witnessed(party)
         shares = secure_leaf_weight(party, x, task.ring, task.rules(participants), "0")
-        return Seen(None if party.is_coordinator else shares.part.decode().tolist(), shown)
+        return Seen(None if party.is_coordinator else shares.part.decode().tolist(), looking[party.role].seen)
 
-    return run_locally(program, participants)
+    return run_locally(program, participants, observers=looking)
 
 
 def weights_of(run: LocalRun[Seen]) -> list[int]:
@@ -300,14 +293,14 @@ def test_perturbations_are_positive_and_at_most_mu_lambda(reg_lambda: float, par
     (first, restored), (second, steps) = run.results[ACTIVE].shown
     sigmas = [value - H - rules.lam for value, (_, H) in zip(restored, leaves, strict=True)]
 
-    assert first == second == STEP_SIZE
+    assert first == second == Entry.STEP_SIZE
     assert participants <= min(sigmas)
     assert max(sigmas) <= MU * rules.lam
     assert len(set(sigmas)) > (count // 2 if reg_lambda == 1 else 1), "drawn for every leaf anew"
     assert steps == [(1 << rules.step_bits) // value for value in restored]
     for role, seen in enumerate(run.results):
         if role != ACTIVE:
-            assert seen.shown == [(STEP_SIZE, steps)]
+            assert seen.shown == [(Entry.STEP_SIZE, steps)]
 
 
 def test_lambda_too_small_to_hide_anything() -> None:
@@ -331,5 +324,5 @@ def test_rounds_and_ledger(participants: int) -> None:
     assert steps[0] < max(steps)
     assert [meter.total("leaf weights").rounds for meter in run.meters[1:]] == [6 + 4 * max(steps)] * participants
     told = {(entry.name, entry.receiver): entry.count for entry in run.ledgers[ACTIVE]}
-    assert told == {(STEP_SIZE, who): len(leaves) for who in ("P1", "participants", "coordinator")}
+    assert told == {(Entry.STEP_SIZE, who): len(leaves) for who in ("P1", "participants", "coordinator")}
     assert all(ledger == run.ledgers[0] for ledger in run.ledgers)

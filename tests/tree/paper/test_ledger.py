@@ -9,22 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpfedxgb.boosting import TrainData, TrainResult, secure_train
+from mpfedxgb.boosting import TrainData, secure_train
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.setup import ROOM, TABLE_SIZES
-from mpfedxgb.boosting.train import NUMBER_OF_TREES
+from mpfedxgb.boosting.setup import ROOM
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, bin_table
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
-from mpfedxgb.protocols.reveal import OWN_SPLIT
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.transport.frame import Kind
 from mpfedxgb.tree import Leaf, Split
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP, OWN_PATH
-from mpfedxgb.tree.nodes import TREE_SHAPE, Scorer
-from mpfedxgb.tree.paper import COMPARISON, DENOMINATOR, FEATURE_INDEX, FEATURE_SIZES, NUMERATOR, SPLIT_INDEX, STEP_SIZE
-from mpfedxgb.tree.predict import PREDICTION, ROWS_TO_SCORE, secure_predict
+from mpfedxgb.tree.nodes import Scorer
+from mpfedxgb.tree.predict import secure_predict
 from support.chance import THRESHOLD, joint, p_uniform
-from support.received import operation, secret_symbols, witnessed
+from support.received import operation, secret_symbols, witnesses
 from support.small_trainings import (
     Run,
     Training,
@@ -43,33 +40,41 @@ P_1, P_2, OWNER, EVERYONE = {"P1"}, {"P2"}, {"owner"}, {"participants", "coordin
 
 PAPER: dict[str, dict[str, set[str]]] = {
     "number of rows, evaluation rows, candidate columns per participant, hyper-parameters": {
-        TABLE_SIZES: EVERYONE,
-        FEATURE_SIZES: EVERYONE,
-        ROWS_TO_SCORE: EVERYONE,
+        Entry.TABLE_SIZES: EVERYONE,
+        Entry.FEATURE_SIZES: EVERYONE,
+        Entry.ROWS_TO_SCORE: EVERYONE,
     },
     "tree shape, owner of each split, number of trees (early stopping)": {
-        TREE_SHAPE: EVERYONE,
-        NUMBER_OF_TREES: EVERYONE,
+        Entry.TREE_SHAPE: EVERYONE,
+        Entry.NUMBER_OF_TREES: EVERYONE,
     },
     "own split: feature, threshold (index to all)": {
-        OWN_SPLIT: OWNER,
-        FEATURE_INDEX: OWNER,
-        SPLIT_INDEX: EVERYONE | P_1,  # who passes it on
+        Entry.OWN_SPLIT: OWNER,
+        Entry.FEATURE_INDEX: OWNER,
+        Entry.SPLIT_INDEX: EVERYONE | P_1,  # who passes it on
     },
-    "leaf membership and weight of training / evaluation rows (through predictions)": {LEAF_MEMBERSHIP: P_1},
-    "rows of a leaf whose whole path one participant owns": {OWN_PATH: OWNER},
-    "final prediction of a scored row": {PREDICTION: P_1},
+    "leaf membership and weight of training / evaluation rows (through predictions)": {Entry.LEAF_MEMBERSHIP: P_1},
+    "rows of a leaf whose whole path one participant owns": {Entry.OWN_PATH: OWNER},
+    "final prediction of a scored row": {Entry.PREDICTION: P_1},
     "magnitudes of gain numerators (P_2) and denominators (P_1), every comparison bit (all, C)": {
-        NUMERATOR: P_2,
-        DENOMINATOR: P_1,
-        COMPARISON: EVERYONE | P_1,  # who is told by P_2
+        Entry.NUMERATOR: P_2,
+        Entry.DENOMINATOR: P_1,
+        Entry.COMPARISON: EVERYONE | P_1,  # who is told by P_2
     },
-    "step size, i.e. H of each leaf within mu*lambda": {STEP_SIZE: EVERYONE | P_1},  # who restores it
+    "step size, i.e. H of each leaf within mu*lambda": {Entry.STEP_SIZE: EVERYONE | P_1},  # who restores it
 }
 """The paper column of the design's table: row -> names on the ledger -> receivers."""
 
-PAPER_ONLY = {FEATURE_SIZES, FEATURE_INDEX, SPLIT_INDEX, NUMERATOR, DENOMINATOR, COMPARISON, STEP_SIZE}
-IMPLIED = {TREE_SHAPE, OWN_SPLIT, OWN_PATH}
+PAPER_ONLY = {
+    Entry.FEATURE_SIZES,
+    Entry.FEATURE_INDEX,
+    Entry.SPLIT_INDEX,
+    Entry.NUMERATOR,
+    Entry.DENOMINATOR,
+    Entry.COMPARISON,
+    Entry.STEP_SIZE,
+}
+IMPLIED = {Entry.TREE_SHAPE, Entry.OWN_SPLIT, Entry.OWN_PATH}
 """What follows from the other entries: written down, but nobody sends it."""
 
 KINDS = (
@@ -113,14 +118,9 @@ def record(strict: Training) -> Recorded:
     for m, table in enumerate(training.tables):
         later = [tables[m] for tables in training.evaluation]
         private.append((params, TrainData(table, later, training.labels if m == 0 else None)))
-    seen: list[list[tuple[str, Any]]] = [[] for _ in private]
-
-    def program(party: Party, params: TrainParams, data: TrainData | None) -> TrainResult | None:
-        seen[party.role] = witnessed(party)
-        return secure_train(party, params, data)
-
-    settings = SessionSettings(insecure_seed=7, parameters=params.to_json())
-    return Recorded(training, run_locally(program, training.participants, private, settings, recorder), recorder, seen)
+    looking, settings = witnesses(training.participants), SessionSettings(insecure_seed=7, parameters=params.to_json())
+    run = run_locally(secure_train, training.participants, private, settings, recorder, observers=looking)
+    return Recorded(training, run, recorder, [one.seen for one in looking])
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0]}, {case[1]} participants")
@@ -147,15 +147,15 @@ def paper_ledger(case: Recorded) -> dict[tuple[str, str], int]:
     leaves = sum(isinstance(node, Leaf) for tree in trees for node in tree)
     ledger = strict_ledger(case.training, case.run)
     for who in EVERYONE:
-        ledger[FEATURE_SIZES, who] = M + M * max(features)
-        ledger[SPLIT_INDEX, who] = 2 * owners.total()
-        ledger[COMPARISON, who] = comparisons(case)
-        ledger[STEP_SIZE, who] = leaves
+        ledger[Entry.FEATURE_SIZES, who] = M + M * max(features)
+        ledger[Entry.SPLIT_INDEX, who] = 2 * owners.total()
+        ledger[Entry.COMPARISON, who] = comparisons(case)
+        ledger[Entry.STEP_SIZE, who] = leaves
     for m in range(1, M + 1):
-        ledger[FEATURE_INDEX, f"P{m}"] = features[m - 1]
-    ledger[SPLIT_INDEX, "P1"] = 2 * (owners.total() - owners[ACTIVE])
-    ledger[NUMERATOR, "P2"] = ledger[DENOMINATOR, "P1"] = ledger[COMPARISON, "P1"] = comparisons(case)
-    ledger[STEP_SIZE, "P1"] = leaves
+        ledger[Entry.FEATURE_INDEX, f"P{m}"] = features[m - 1]
+    ledger[Entry.SPLIT_INDEX, "P1"] = 2 * (owners.total() - owners[ACTIVE])
+    ledger[Entry.NUMERATOR, "P2"] = ledger[Entry.DENOMINATOR, "P1"] = ledger[Entry.COMPARISON, "P1"] = comparisons(case)
+    ledger[Entry.STEP_SIZE, "P1"] = leaves
     return {key: count for key, count in ledger.items() if count}
 
 
@@ -227,10 +227,10 @@ def test_everything_outside_the_ledger_is_uniform(done: Recorded) -> None:
 def test_indices_of_features_are_a_permutation_that_only_owners_know(done: Recorded) -> None:
     """The coordinator tells each participant its own; of each split all hear index and bucket, which are right."""
     training = done.training
-    mine = {role: values for role, seen in enumerate(done.seen) for name, values in seen if name == FEATURE_INDEX}
+    mine = {role: values for role, seen in enumerate(done.seen) for name, values in seen if name == Entry.FEATURE_INDEX}
     total = sum(len(table.columns) for table in training.tables)
     assert sorted(index for values in mine.values() for index in values) == list(range(total))
-    announced = [pair for name, values in done.seen[COORDINATOR] if name == SPLIT_INDEX for pair in values]
+    announced = [pair for name, values in done.seen[COORDINATOR] if name == Entry.SPLIT_INDEX for pair in values]
     expected = []
     for t, trees in enumerate(rounds_of(training, done.run)):
         for level in levels(trees, training.depth):
@@ -263,16 +263,12 @@ def test_permutations_differ_from_run_to_run() -> None:
         training = training_of("nothing to split", 3)
         params = replace(training.params, security="paper", min_child_weight=0.0, n_estimators=1)
 
-        def program(party: Party, data: TrainData | None, params: TrainParams = params) -> list[Any]:
-            seen = witnessed(party)
-            secure_train(party, params, data)
-            return [values for name, values in seen if name == FEATURE_INDEX]
-
-        private = [(None,)] + [
-            (TrainData(t, (), training.labels if not i else None),) for i, t in enumerate(training.tables)
+        looking = witnesses(3)
+        private = [(params, None)] + [
+            (params, TrainData(t, (), training.labels if not i else None)) for i, t in enumerate(training.tables)
         ]
-        results = run_locally(program, 3, private, SessionSettings(insecure_seed=seed)).results
-        drawn.add(str(results))
+        run_locally(secure_train, 3, private, SessionSettings(insecure_seed=seed), observers=looking)
+        drawn.add(str([[values for name, values in one.seen if name == Entry.FEATURE_INDEX] for one in looking]))
     assert len(drawn) > 1
 
 
@@ -291,11 +287,11 @@ def test_ledger_of_a_prediction(done: Recorded) -> None:
 
     run = run_locally(program, participants, private, SessionSettings(insecure_seed=1), recorder)
     trees, rows = len(parts[0].trees), tables[0].rows
-    expected = {(PREDICTION, "P1"): rows}
+    expected = {(Entry.PREDICTION, "P1"): rows}
     for who in EVERYONE:
         expected |= {
-            (ROWS_TO_SCORE, who): 5 * participants,
-            (TREE_SHAPE, who): participants * trees * (2 + participants),
+            (Entry.ROWS_TO_SCORE, who): 5 * participants,
+            (Entry.TREE_SHAPE, who): participants * trees * (2 + participants),
         }
 
     assert written(run) == expected
@@ -311,14 +307,14 @@ def test_ledger_of_a_prediction(done: Recorded) -> None:
 def test_every_row_of_the_paper_column_occurs() -> None:
     """Trainings are various enough to have every name of the table that is not a prediction's, and its receivers."""
     found = paper_ledger(record(training_of("early stopping", 3))) | paper_ledger(record(two_halves("01 and", 2, 3)))
-    named = {name for names in PAPER.values() for name in names} - {PREDICTION, ROWS_TO_SCORE}
+    named = {name for names in PAPER.values() for name in names} - {Entry.PREDICTION, Entry.ROWS_TO_SCORE}
 
     assert {name for name, _ in found} == named
     for names in PAPER.values():
         for name, receivers in names.items():
             if receivers != OWNER and name in named:
                 assert {who for key, who in found if key == name} == receivers
-    assert {who for key, who in found if key == FEATURE_INDEX} == {"P1", "P2", "P3"}
+    assert {who for key, who in found if key == Entry.FEATURE_INDEX} == {"P1", "P2", "P3"}
 
 
 @pytest.mark.parametrize("kind", ["binary", "squared error", "early stopping", "first layer masked"])
@@ -327,4 +323,4 @@ def test_strict_reveals_nothing_of_it(kind: str) -> None:
     names = {name for name, _ in written(recorded(kind, 3)[1])}
 
     assert not names & PAPER_ONLY
-    assert {NUMERATOR, DENOMINATOR, COMPARISON, STEP_SIZE} <= PAPER_ONLY
+    assert {Entry.NUMERATOR, Entry.DENOMINATOR, Entry.COMPARISON, Entry.STEP_SIZE} <= PAPER_ONLY

@@ -15,22 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.party import ACTIVE, COORDINATOR, Counts, LocalRun, Party, run_locally
+from mpfedxgb.party.entries import Entry
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.protocols import Secret, share
 from mpfedxgb.ring import RingArray, wide
-from mpfedxgb.tree.paper import (
-    BEST,
-    COMPARISON,
-    DENOMINATOR,
-    NUMERATOR,
-    P_2,
-    argmax_by_division,
-    gain_sign,
-    secure_argmax,
-    sign_of_fraction,
-)
+from mpfedxgb.tree.paper import P_2, argmax_by_division, gain_sign, secure_argmax, sign_of_fraction
 from support.evaluation import SEEDS, integers
 from support.property_tests import examples
-from support.received import witnessed
+from support.received import witnesses
 
 Ints = npt.NDArray[np.int64]
 Objects = npt.NDArray[np.object_]
@@ -103,9 +95,11 @@ def assert_winners(run: LocalRun[list[Ints]], cases: Sequence[Sides]) -> None:
         assert [winners.tolist() for winners in found] == expected
 
 
-def compute(participants: int, program: Callable[[Party], Any]) -> tuple[list[Any], Counts]:
+def compute(
+    participants: int, program: Callable[[Party], Any], observers: Sequence[Observer] | None = None
+) -> tuple[list[Any], Counts]:
     """Return what every role has, and what the phase "counted" cost a participant: the same for each of them."""
-    run = run_locally(program, participants)
+    run = run_locally(program, participants, observers=observers)
     counts = [meter.total("counted") for meter in run.meters[1:]]
     assert len({(c.rounds, c.mul_calls, c.products) for c in counts}) == 1
     return run.results, counts[0]
@@ -198,22 +192,23 @@ def test_sign_of_a_fraction_and_who_sees_what(participants: int) -> None:
     denominators = [7, 7, 7, 1, 1 << 100, -2, -2, -9]
     answers = [1, -1, 0, 1, -1, -1, 1, 0]
 
+    looking = witnesses(participants)
+
     def program(party: Party) -> tuple[list[int], list[tuple[str, list[int]]]]:
         G, H = enter(party, numerators), enter(party, denominators, party.roster.size)
-        seen = witnessed(party)
         with party.phase("counted"):
             found = sign_of_fraction(party, G, H).tolist()
-        return found, seen
+        return found, looking[party.role].seen
 
-    results, counts = compute(participants, program)
+    results, counts = compute(participants, program, looking)
     judged = [-1 if x < 0 else int(x > 0) for x in numerators]
     for role, (found, seen) in enumerate(results):
         assert found == answers
-        expected = [(COMPARISON, answers)]
+        expected = [(Entry.COMPARISON, answers)]
         if role == ACTIVE:
-            expected = [(DENOMINATOR, denominators), (COMPARISON, judged), *expected]
+            expected = [(Entry.DENOMINATOR, denominators), (Entry.COMPARISON, judged), *expected]
         elif role == P_2:
-            expected = [(NUMERATOR, numerators), *expected]
+            expected = [(Entry.NUMERATOR, numerators), *expected]
         assert seen == expected
     assert (counts.rounds, counts.mul_calls) == (4, 0)
 
@@ -301,4 +296,4 @@ def test_division_agrees_where_gains_are_apart(seed: int) -> None:
     assert not run.results[COORDINATOR].any()
     assert counts.products == 2 * (2 * 11 + 1) * 3 * 9
     told = {(entry.name, entry.receiver, entry.count) for entry in run.ledgers[ACTIVE]}
-    assert told == {(BEST, "participants", 3)}
+    assert told == {(Entry.BEST, "participants", 3)}

@@ -21,9 +21,9 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.cli import main
 from mpfedxgb.errors import SettingsError, UserError
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.paper import NUMERATOR
 from plain_boosting import plain_trees
 from support.property_tests import examples
 from support.small_problems import Problem, small_problem
@@ -390,7 +390,7 @@ def test_simulate_on_the_command_line(
     assert command(monkeypatch, *words, "--min-child-weight", 0) == 0
     record = json.loads(capsys.readouterr().out)
     assert (record["params"]["security"], record["params"]["binning"]) == ("paper", "paper")
-    assert NUMERATOR in json.dumps(record["ledger"])
+    assert Entry.NUMERATOR in json.dumps(record["ledger"])
     parts = [PartialModel.load(path) for path in sorted((tmp_path / "out").glob("P*.json"))]
     assert [(part.params.security, part.params.binning) for part in parts] == [("paper", "paper")] * 3
 

@@ -17,6 +17,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.boosting.scales import UNKNOWN, ScalePlan, constants_of, public_scale
 from mpfedxgb.boosting.sealed.gradients import GradientRows, SealedLabels, SealedRules, secure_gradients
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.party import Party, Spec
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.bits import Bit, share_bit
@@ -110,10 +111,6 @@ def seal(
     return Sealed(rules, Constants(*constants), labels, weights, sizes, private)
 
 
-EVALUATION_MARGINS = "leaf membership and weights of evaluation rows"
-"""Ledger name of what margins of evaluation rows, round by round, amount to."""
-
-
 def sealed_gradients(
     party: Party, sealed: Sealed, subsample: float, sample_key: str, t: int
 ) -> tuple[Secret, RowVectors]:
@@ -167,5 +164,5 @@ def add_leaves(party: Party, sealed: Sealed, grown: Grown, weights: Secret) -> n
     sealed.margins = open_masked(party, shares)
     if not sizes.eval_rows:
         return None
-    value = reveal(party, sealed.margins[sizes.rows :], ACTIVE, EVALUATION_MARGINS)
+    value = reveal(party, sealed.margins[sizes.rows :], ACTIVE, Entry.EVALUATION_MARGINS)
     return None if value.is_hidden or sealed.private is None else value.decode() - sealed.private.start

@@ -17,8 +17,8 @@ from mpfedxgb.data.ids import IdRule
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.settings.toml import Section, shown
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.schema.kinds import ADDRESS, suggestion
 from mpfedxgb.schema.settings import Key, Table
+from mpfedxgb.schema.training import ADDRESS, suggestion
 from mpfedxgb.transport.transport import MESH, STAR, Address
 from mpfedxgb.transport.transports import TRANSPORTS, Credentials
 
@@ -95,8 +95,10 @@ class Network:
         """Return the table of the role with this number, checked."""
         known = TRANSPORTS.get(table.values["transport"])
         if known is None:
-            hint = suggestion(table.values["transport"], TRANSPORTS, "it is one of")
-            table.check([table.error("transport", f"is not known; {hint}", code="choice")])
+            hint = f"is not known; {suggestion(table.values['transport'], TRANSPORTS, 'it is one of')}"
+            if table.values["transport"] == "grpc":
+                hint = 'was replaced; write transport = "tls", the default, at all roles'
+            table.check([table.error("transport", hint, code="choice")])
         peers = _peers(table, roster, number)
         table.check(_wrong_addresses(table, peers, roster, number, known is None or known.has_addresses))
         table.check(peers.faults)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mpfedxgb.party.meter import Counts
-from mpfedxgb.report.html.data import ReportData, counts_of
+from mpfedxgb.party.meter import Counts, by_name
+from mpfedxgb.report.html.data import ReportData
 from mpfedxgb.report.html.pictures import Bar, Bars, bars
 from mpfedxgb.units import bytes_text, count, duration_text
 
@@ -28,9 +28,7 @@ _QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
 
 def phase_bars(phases: Mapping[str, Counts]) -> list[Bars]:
     """Return where time, message rounds and bytes went, by the first two steps of the phases' paths."""
-    found: dict[str, Counts] = {}
-    for path, counts in phases.items():
-        found.setdefault("/".join(path.split("/")[:2]) or _BETWEEN, Counts()).add(counts)
+    found = by_name(("/".join(path.split("/")[:2]) or _BETWEEN, counts) for path, counts in phases.items())
     drawn = [
         bars("Time by phase", [Bar(n, c.seconds) for n, c in found.items()], duration_text),
         bars("Rounds by phase", [Bar(n, c.rounds) for n, c in found.items() if c.rounds], count),
@@ -97,5 +95,5 @@ def _forecast_of(data: ReportData, key: str) -> float | None:
     if isinstance(value, Mapping):
         value = value.get(data.role)
     if value is None and isinstance(forecast.get("roles"), Mapping) and data.role in forecast["roles"]:
-        value = _quantities(counts_of(forecast["roles"][data.role])).get(key)
+        value = _quantities(Counts.from_dict(forecast["roles"][data.role])).get(key)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -7,13 +7,13 @@ of the record of all roles would be one role's own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from mpfedxgb.boosting.model import Feature, PartialModel
 from mpfedxgb.boosting.params import PAPER, SEALED, UNPROTECTED
 from mpfedxgb.party.ledger import Ledger, Reveal
-from mpfedxgb.party.meter import Counts
+from mpfedxgb.party.meter import Counts, by_name
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.tree.nodes import Tree
@@ -34,10 +34,7 @@ class Spent:
     @property
     def total(self) -> Counts:
         """The sum over all phases; empty where only the totals above are known."""
-        whole = Counts()
-        for counts in self.phases.values():
-            whole.add(counts)
-        return whole
+        return Counts.sum(self.phases.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +99,6 @@ class ReportData:
         return self.number == COORDINATOR
 
     @property
-    def is_simulated(self) -> bool:
-        """Whether all roles were threads of one process."""
-        return not self.federation
-
-    @property
     def spent_ever(self) -> Spent:
         """What everything that the role took part in has cost, scorings and failed attempts too."""
         return self.spent if self.history is None else cost_of(self.history.attempts)
@@ -124,15 +116,13 @@ def of_simulation(
     ledger, which all roles keep, and what is public; metrics and scores are the active participant's.
     """
     run = run or {}
-    roles = {name: counts_of(plain) for name, plain in _mapping(run.get("roles")).items()}
+    roles = {name: Counts.from_dict(plain) for name, plain in _mapping(run.get("roles")).items()}
     coordinator = next((name for name in roles if name not in model.participants), "coordinator")
-    phases = {name: counts_of(plain) for name, plain in _mapping(run.get("phases")).items()}
-    own = roles.get(model.name, Counts())
+    phases = {name: Counts.from_dict(plain) for name, plain in _mapping(run.get("phases")).items()}
+    own = roles.get(model.name) or Counts.sum(())
     if not model.is_active:
         phases = {"": own} if roles else {}
-    ledger = Ledger()
-    for entry in run.get("ledger", ()):
-        ledger.record(entry["name"], entry["receiver"], entry["count"])
+    ledger = Ledger.read((entry["name"], entry["receiver"], entry["count"]) for entry in run.get("ledger", ()))
     return ReportData(
         role=model.name,
         number=model.participant,
@@ -157,10 +147,8 @@ def of_simulation(
 
 def cost_of(attempts: Sequence[Attempt]) -> Spent:
     """Return what attempts cost together; phases of those that ended, as only these could write them down."""
-    phases: dict[str, Counts] = {}
-    for attempt in attempts:
-        for name, plain in _mapping(attempt.content.get("phases")).items():
-            phases.setdefault(name, Counts()).add(counts_of(plain))
+    written = (_mapping(attempt.content.get("phases")) for attempt in attempts)
+    phases = by_name((name, Counts.from_dict(plain)) for some in written for name, plain in some.items())
     told = [attempt.content for attempt in attempts]
     return Spent(
         sum((c.get("seconds", 0.0) for c in told), 0.0),
@@ -168,18 +156,6 @@ def cost_of(attempts: Sequence[Attempt]) -> Spent:
         sum(c.get("bytes_sent", 0) for c in told),
         phases,
     )
-
-
-def counts_of(plain: Any) -> Counts:
-    """Return counters from plain values, as `Counts.to_dict` writes them; what is none of them is left out."""
-    counts = Counts()
-    for f in fields(Counts):
-        value = _mapping(plain).get(f.name)
-        if isinstance(getattr(counts, f.name), dict):
-            setattr(counts, f.name, {str(k): v for k, v in _mapping(value).items() if type(v) is int})
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            setattr(counts, f.name, value)
-    return counts
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from mpfedxgb import units
 from mpfedxgb.boosting.metrics import METRICS, NO_METRIC
-from mpfedxgb.boosting.sealed.state import EVALUATION_MARGINS
 from mpfedxgb.errors import printable
+from mpfedxgb.party.entries import Entry
 from mpfedxgb.report.html import costs, ledger_words, trees
 from mpfedxgb.report.html.data import ReportData
 from mpfedxgb.report.html.pictures import Curve, curve
 from mpfedxgb.report.record import NOTHING_PROTECTED
-from mpfedxgb.tree.leaf import LEAF_MEMBERSHIP
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -98,14 +97,7 @@ def environment() -> Environment:
     )
     for function in (units.count, units.counted, units.bytes_text, units.duration_text, units.short):
         made.filters[function.__name__] = function
-    made.globals |= {
-        "asset": _asset,
-        "NO_METRIC": NO_METRIC,
-        "NOTHING_PROTECTED": NOTHING_PROTECTED,
-        "ALIGNED": ledger_words.ALIGNED,
-        "EVALUATION_MARGINS": EVALUATION_MARGINS,
-        "LEAF_MEMBERSHIP": LEAF_MEMBERSHIP,
-    }
+    made.globals |= {"asset": _asset, "NO_METRIC": NO_METRIC, "NOTHING_PROTECTED": NOTHING_PROTECTED, "Entry": Entry}
     return made
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,13 @@ from mpfedxgb.errors import (
     SettingsError,
     UserError,
 )
-from mpfedxgb.transport.grpc import Endpoints, rendezvous
-from mpfedxgb.transport.grpc.rendezvous import METHOD, OPTIONS, Introduction, Refusal, Rendezvous
-from mpfedxgb.transport.grpc.server import Server
-from mpfedxgb.transport.grpc.stream import PeerStream
-from mpfedxgb.transport.grpc.tls import Identity, grpc
+from mpfedxgb.transport.tls import rendezvous
+from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.tls.rendezvous import Introduction, Refusal, Rendezvous
+from mpfedxgb.transport.tls.server import Server
+from mpfedxgb.transport.tls.stream import PeerStream
+from mpfedxgb.transport.transport import Address, parse_address
+from support.by_hand import ByHand, by_hand
 from support.loopback import NAMES, Loopback, loopback, with_names
 from support.pki import Authority, unchecked
 
@@ -57,10 +60,13 @@ def bad_identities(federation: Loopback, folder: Path) -> dict[str, Identity]:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("expired", "does not accept the certificate .* of bank; check that"),
-        ("not yet valid", "does not accept the certificate .* of bank; check that"),
-        ("other authority", "does not accept the certificate .* of bank; check that"),
-        ("self-signed", "does not accept the certificate .* of bank; check that"),
+        ("expired", "does not accept the certificate .* of bank: it has expired; check that"),
+        ("not yet valid", "does not accept the certificate .* of bank: it is not valid; check that"),
+        (
+            "other authority",
+            "does not accept the certificate .* of bank: its authority is (not known|another one); check that",
+        ),
+        ("self-signed", "does not accept the certificate .* of bank: its authority is not known; check that"),
         ("other role", "coordinator refused bank: the caller says that it is 'bank', .* certificate is for 'telecom'"),
         ("stranger", "coordinator refused bank: the certificate is for 'mallory', which is no role"),
         ("common name only", "coordinator refused bank: the certificate is for nobody"),
@@ -108,7 +114,7 @@ def test_certificates_of_those_who_are_called(federation: Loopback, tmp_path: Pa
         "wildcard": lambda: authority.issue("*", "*.coordinator"),
     }[kind]()
     meeting = Rendezvous(0, Introduction("coordinator", "test", ROOM), federation.names, [1])
-    address = f"127.0.0.1:{federation.ports[0]}"
+    address = Address("127.0.0.1", federation.ports[0])
     impostor = Server(meeting, address, unchecked("coordinator", authority.file, pair), ROOM, LONG)
     try:
         with pytest.raises(HandshakeError, match=rf"certificate of coordinator at .* not accepted: ({words}).*; check"):
@@ -138,18 +144,18 @@ def test_another_topology(federation: Loopback, caplog: pytest.LogCaptureFixture
 def test_a_mesh_needs_somebody_to_listen(federation: Loopback) -> None:
     """Of four, telecom is dialled by retail: without an address of its own it is refused at once."""
     four = with_names(federation, NAMES)
-    endpoints = Endpoints(NAMES, dict(enumerate(["127.0.0.1:1"] * 2)), None)
+    addresses = dict.fromkeys(range(2), Address("127.0.0.1", 1))
     with pytest.raises(SettingsError, match="telecom has to listen, but has nothing to listen on"):
-        four.connect(2, endpoints=endpoints, topology="mesh")
+        four.connect(2, listen=None, addresses=addresses, topology="mesh")
 
 
 @pytest.mark.usefixtures("coordinator")
 def test_another_wire_version(federation: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     """A role of another version is refused in words."""
     with monkeypatch.context() as patch:
-        metadata = Introduction.metadata
-        patch.setattr(Introduction, "metadata", lambda self: (("mpfedxgb-wire", "2"), *metadata(self)[1:]))
-        with pytest.raises(HandshakeError, match="bank speaks wire version 2, coordinator speaks 1; give all roles"):
+        content = Introduction.content
+        patch.setattr(Introduction, "content", lambda self: {**content(self), "wire": 3})
+        with pytest.raises(HandshakeError, match="bank speaks wire version 3, coordinator speaks 2; give all roles"):
             federation.connect(1, peers=[0])
 
 
@@ -317,9 +323,9 @@ def test_a_federation_that_has_begun_lets_nobody_in(federation: Loopback) -> Non
 
 
 @contextmanager
-def door(federation: Loopback, meeting: Rendezvous, kind: type[Server] = Server) -> Iterator[None]:
+def door(federation: Loopback, meeting: Rendezvous) -> Iterator[None]:
     """Let a meeting's callers in; whoever waits for them has not looked yet."""
-    opened = kind(meeting, f"127.0.0.1:{federation.ports[0]}", federation.identity("coordinator"), ROOM, LONG)
+    opened = Server(meeting, Address("127.0.0.1", federation.ports[0]), federation.identity("coordinator"), ROOM, LONG)
     try:
         yield
     finally:
@@ -327,24 +333,6 @@ def door(federation: Loopback, meeting: Rendezvous, kind: type[Server] = Server)
         for link in meeting.streams.values():
             link.close()
         opened.close()
-
-
-@contextmanager
-def by_hand(federation: Loopback, *messages: bytes) -> Iterator[Any]:
-    """Call the coordinator as the bank, send something, and stay."""
-    options = (*OPTIONS, ("grpc.ssl_target_name_override", "coordinator"), ("grpc.use_local_subchannel_pool", 1))
-    gone = threading.Event()
-
-    def send() -> Iterator[bytes]:
-        yield from messages
-        gone.wait(LONG)
-
-    credentials = federation.identity("bank").channel_credentials()
-    with grpc.secure_channel(f"127.0.0.1:{federation.ports[0]}", credentials, options) as channel:
-        try:
-            yield channel.stream_stream(METHOD)(send(), metadata=Introduction("bank", "test", ROOM).metadata())
-        finally:
-            gone.set()
 
 
 def a_rendezvous(federation: Loopback, *expected: int, kind: type[Rendezvous] = Rendezvous) -> Rendezvous:
@@ -379,7 +367,7 @@ def test_the_last_one_to_come_may_have_gone_when_it_is_looked_for(federation: Lo
     ("messages", "words"),
     [
         ([], "the connection to bank was lost"),
-        ([b"\xff"], "bank sent a message that is no piece of a block"),
+        ([b"\xff" + bytes(12)], "bank sent a message that is no piece of a block"),
     ],
 )
 def test_who_came_and_went_is_missing_for_that_reason(
@@ -389,10 +377,11 @@ def test_who_came_and_went_is_missing_for_that_reason(
     caplog.set_level("INFO", "mpfedxgb.transport")
     meeting = a_rendezvous(federation, 1, 2)
     with door(federation, meeting):
-        with by_hand(federation, *messages) as stream:
+        with by_hand(federation) as bank:
+            assert "admitted" in bank.introduce()
+            bank.write(*messages)
             if not messages:
-                assert stream.initial_metadata()
-                stream.cancel()
+                bank.hang_up()
             link_of(meeting, 1)
         reason = f"bank: {words}; it has not called again"
         assert meeting.who_is_missing() == f"{reason}; telecom: it has not called"
@@ -403,33 +392,25 @@ def test_who_came_and_went_is_missing_for_that_reason(
 
 def test_a_caller_that_hangs_up_before_it_is_answered(federation: Loopback) -> None:
     """Its link ends as any other: it is neither taken for connected nor in the way of its next call."""
-    contexts: list[Any] = []
-    joined, hung_up = threading.Event(), threading.Event()
-
-    class Observed(Server):
-        def _admit(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-            contexts.append(context)
-            return super()._admit(requests, context)
+    callers: list[ByHand] = []
 
     class Slow(Rendezvous):
-        def join(self, role: int, link: PeerStream) -> None:
-            super().join(role, link)
-            if not joined.is_set():
-                contexts[0].add_callback(hung_up.set)
-                joined.set()
-                hung_up.wait(LONG)
+        def join(self, role: int, connect: Callable[[], PeerStream]) -> PeerStream:
+            if callers:
+                callers.pop().hang_up()
+            return super().join(role, connect)
 
     meeting = a_rendezvous(federation, 1, 2, kind=Slow)
-    with door(federation, meeting, Observed):
-        with by_hand(federation) as stream:
-            assert joined.wait(LONG)
-            stream.cancel()
+    with door(federation, meeting):
+        with by_hand(federation) as bank:
+            callers.append(bank)
+            bank.say(Introduction("bank", "test", ROOM).content())
             link_of(meeting, 1)
-        assert hung_up.is_set()
+        assert not callers
         assert meeting.who_is_missing().startswith("bank: the connection to bank was lost; it has not called again")
-        bank = federation.connect(1, peers=[0])
+        again = federation.connect(1, peers=[0])
         assert meeting.missing() == [2]
-        bank.close()
+        again.close()
 
 
 # Waiting and mistakes
@@ -469,57 +450,74 @@ def test_the_port_is_taken(federation: Loopback) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "words"),
+    ("names", "words"),
     [
-        ({"names": ("a",)}, "two or more roles"),
-        ({"names": ("a", "b", "a")}, "different names"),
-        ({"names": ("coordinator", "Bank")}, "'Bank' cannot stand in a certificate"),
-        ({"names": ("coordinator", "-bank")}, "cannot stand in a certificate"),
-        ({"addresses": {0: "localhost"}}, "'localhost' is not an address: write host:port"),
-        ({"addresses": {0: "localhost:0"}}, "the port after the last colon is a number"),
-        ({"addresses": {0: "localhost:65536"}}, "the port after the last colon is a number"),
-        ({"addresses": {0: ":7001"}}, "write host:port"),
-        ({"listen": "localhost:x"}, "'localhost:x' is not an address"),
+        (("a",), "two or more roles"),
+        (("a", "b", "a"), "different names"),
+        (("coordinator", "Bank"), "'Bank' cannot stand in a certificate"),
+        (("coordinator", "-bank"), "cannot stand in a certificate"),
     ],
 )
-def test_endpoints_that_cannot_work(what: dict[str, Any], words: str) -> None:
-    """They are refused by name, with an example."""
+def test_names_that_cannot_work(federation: Loopback, names: tuple[str, ...], words: str) -> None:
+    """They are refused by name."""
     with pytest.raises(SettingsError, match=words):
-        Endpoints(**{"names": ("coordinator", "bank"), **what})
+        federation.connect(0, names=names)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("localhost", "write host:port"),
+        ("localhost:0", "the port after the last colon is a number"),
+        ("localhost:65536", "the port after the last colon is a number"),
+        (":7001", "write host:port"),
+        ("localhost:x", "the port after the last colon is a number"),
+    ],
+)
+def test_addresses_that_cannot_work(address: str, words: str) -> None:
+    """They are refused, with an example."""
+    with pytest.raises(ValueError, match=words):
+        parse_address(address)
 
 
 def test_settings_that_do_not_fit_together(federation: Loopback) -> None:
     """No address to dial, nothing to listen on, somebody else's certificate, an address of another machine."""
-    names, bank = federation.names, federation.identity("bank")
+    bank = federation.identity("bank")
     with pytest.raises(SettingsError, match="there is no address for coordinator"):
-        federation.connect(1, endpoints=Endpoints(names, {}, f"127.0.0.1:{federation.ports[1]}"))
+        federation.connect(1, addresses={})
     with pytest.raises(SettingsError, match="coordinator has to listen"):
-        federation.connect(0, endpoints=Endpoints(names))
+        federation.connect(0, listen=None)
     with pytest.raises(SettingsError, match="identity is of 'bank', but role 0 is 'coordinator'"):
         federation.connect(0, identity=bank)
     with pytest.raises(UserError, match=r"cannot listen on 192\.0\.2\.1:7001: Cannot assign requested address"):
-        federation.connect(0, endpoints=Endpoints(names, {}, "192.0.2.1:7001"))
+        federation.connect(0, listen=Address("192.0.2.1", 7001))
 
 
 @pytest.mark.parametrize(
-    ("metadata", "words"),
+    ("said", "words"),
     [
-        ({"mpfedxgb-window": ""}, "does not say how much room"),
-        ({"mpfedxgb-window": "0"}, "does not say how much room"),
-        ({"mpfedxgb-window": "-1"}, "does not say how much room"),
-        ({"mpfedxgb-window": "9" * 30}, "does not say how much room"),
-        ({"mpfedxgb-federation-bin": b"TEST"}, "not in the same federation"),
-        ({"mpfedxgb-wire": "one" * 100}, "wire version oneone"),
-        ({"mpfedxgb-role": "telecom"}, "says that it is 'telecom'"),
+        ({"window": "100"}, "does not say how much room"),
+        ({"window": 0}, "does not say how much room"),
+        ({"window": -1}, "does not say how much room"),
+        ({"window": True}, "does not say how much room"),
+        ({"window": int("9" * 30)}, "does not say how much room"),
+        ({"window": 1e9}, "does not say how much room"),
+        ({"federation": "TEST"}, "not in the same federation"),
+        ({"federation": ["test"]}, "not in the same federation"),
+        ({"wire": "one" * 100}, "wire version oneone"),
+        ({"name": "telecom"}, "says that it is 'telecom'"),
+        ({"name": {"bank": "bank"}}, "says that it is "),
+        ({"roles": {"bank": 7}}, "lists the roles as"),
+        ({"roles": ["x" * 5000]}, "lists the roles as"),
     ],
 )
-def test_introductions(metadata: dict[str, str | bytes], words: str) -> None:
+def test_introductions(said: dict[str, Any], words: str) -> None:
     """Whatever is wrong with one is a refusal in words of bounded length."""
-    meeting = Rendezvous(0, Introduction("coordinator", "test", 100), NAMES, [1, 2, 3])
-    good = dict(Introduction("bank", "test", 100).metadata())
+    meeting = Rendezvous(0, Introduction("coordinator", "test", 100, NAMES), NAMES, [1, 2, 3])
+    good = json.loads(json.dumps(Introduction("bank", "test", 100, NAMES).content()))
     assert meeting.examine(good, ["bank"], "TLSv1.3") == 1
     with pytest.raises(Refusal, match=words) as caught:
-        meeting.examine({**good, **metadata}, ["bank"], None)
-    assert len(caught.value.reason) < 400
+        meeting.examine({**good, **said}, ["bank"], "TLSv1.3")
+    assert len(caught.value.reason) < 500
     with pytest.raises(Refusal, match=r"uses TLSv1\.2; only TLS 1\.3"):
         meeting.examine(good, ["bank"], "TLSv1.2")

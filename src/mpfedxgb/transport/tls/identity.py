@@ -1,25 +1,16 @@
 """Who a role is on the network: a private key, a certificate of the federation's authority, and TLS 1.3 with both.
 
-grpc's Python interface has no switch for the lowest TLS version. What it does have is GRPC_SSL_CIPHER_SUITES, the
-suites for TLS 1.2, which grpc reads once: new releases when they are imported, old ones when the first channel is made;
-those of TLS 1.3 are not configurable. Only pre-shared keys go with the one suite named below, and no role has any, so
-no handshake of TLS 1.2 can succeed, on either side. The variable is set for the import and for a first channel, which
-connects to nobody, alone. Where grpc was imported by somebody else before, it is too late, and credentials are refused.
-A listening role also looks at the version that grpc reports for every connection.
-
-tests/transport/test_tls.py tries both versions in both directions with the ssl module.
+Both sides of a connection have to show a certificate of the authority. A caller checks that it is for the role that it
+calls; of a caller, the rendezvous does.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import os
 import socket
 import ssl
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,41 +20,13 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from mpfedxgb.errors import (
-    ExhaustedError,
-    HandshakeError,
-    PeerTimeoutError,
-    SecretError,
-    SettingsError,
-    is_exhaustion,
-)
-from mpfedxgb.transport.certificates import now_utc
+from mpfedxgb.errors import ExhaustedError, SecretError, SettingsError, is_exhaustion
+from mpfedxgb.transport.certificates import READ_EVERY, now_utc
 from mpfedxgb.transport.transports import Credentials
 
-SUITES_VARIABLE = "GRPC_SSL_CIPHER_SUITES"
-TLS13_ONLY = "ECDHE-PSK-CHACHA20-POLY1305"
-
-_HELD_TO_TLS13 = "grpc" not in sys.modules or os.environ.get(SUITES_VARIABLE) == TLS13_ONLY
-
-
-@contextmanager
-def _only_tls13() -> Iterator[None]:
-    before = os.environ.get(SUITES_VARIABLE)
-    os.environ[SUITES_VARIABLE] = TLS13_ONLY
-    try:
-        yield
-    finally:
-        del os.environ[SUITES_VARIABLE]
-        if before is not None:
-            os.environ[SUITES_VARIABLE] = before
-
-
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what is wrong with a connection, roles say in words of their own
-
-with _only_tls13():
-    import grpc as grpc
-
-    grpc.insecure_channel("localhost:1").close()  # old releases (1.72 is one) read the variable only here
+ALPN = "mpfedxgb"
+OLD_ALPN = "h2"
+"""What both sides say that they speak; and what roles said that spoke gRPC, who are to be told why that ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +44,10 @@ class Identity:
     passphrase: bytes | None = field(repr=False)
     ca: bytes = field(repr=False)
     certificate: bytes = field(repr=False)
-    key: bytes = field(repr=False)
+    _called: ssl.SSLContext = field(repr=False)
+    _calling: ssl.SSLContext = field(repr=False)
+    _looked: list[float] = field(default_factory=lambda: [time.monotonic()], repr=False, compare=False)
+    """When the files were last looked at."""
 
     @classmethod
     def load(
@@ -136,9 +102,7 @@ class Identity:
             passphrase,
             ca.read_bytes(),
             certificate.read_bytes(),
-            private.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            ),
+            *contexts_of(ca, certificate, key, passphrase),
         )
 
     @classmethod
@@ -166,81 +130,59 @@ class Identity:
                     f"ask for one with the extended key usage {usage}"
                 )
 
-    def server_credentials(self) -> Any:
-        """Return what a grpc server needs: it insists on a certificate of the federation's authority."""
-        _refuse_if_too_late()
-        return grpc.ssl_server_credentials([(self.key, self.certificate)], self.ca, require_client_auth=True)
-
-    def channel_credentials(self) -> Any:
-        """Return what a grpc channel needs."""
-        _refuse_if_too_late()
-        return grpc.ssl_channel_credentials(self.ca, self.key, self.certificate)
-
-    def probe(self, address: str, peer: str, timeout: float) -> None:
-        """Check that a peer answers at host:port and that both sides accept each other's certificates.
-
-        It uses the ssl module, which says more than grpc about what is wrong. Raises PeerTimeoutError where waiting may
-        help (nobody listens) and HandshakeError where it will not (a certificate is not accepted), which it has to find
-        twice: a peer that ends right after it has accepted one looks the same.
-        """
+    def renewed(self) -> Identity:
+        """Return the identity that the files hold now, if it is another one and can be used; otherwise this one."""
+        if time.monotonic() < self._looked[0] + READ_EVERY:
+            return self
+        self._looked[0] = time.monotonic()
+        if self.is_current():
+            return self
         try:
-            self._probe_once(address, peer, timeout)
-        except HandshakeError:
-            time.sleep(_BEFORE_ASKING_AGAIN)
-            self._probe_once(address, peer, timeout)
+            return self.load(self.name, self.ca_file, self.certificate_file, self.key_file, self.passphrase)
+        except (SettingsError, ExhaustedError):  # half of it is replaced, or it is no better
+            return self
 
-    def _probe_once(self, address: str, peer: str, timeout: float) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    def secure_call(self, plain: socket.socket) -> ssl.SSLSocket:
+        """Return the TLS socket of a connection that somebody has made to this role, before the handshake."""
+        return self._called.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+
+    def secure_answer(self, plain: socket.socket, peer: str) -> ssl.SSLSocket:
+        """Return the TLS socket of a connection that this role has made to a peer, before the handshake."""
+        return self._calling.wrap_socket(plain, server_hostname=peer, do_handshake_on_connect=False)
+
+    @staticmethod
+    def names_of(secured: ssl.SSLSocket) -> list[str]:
+        """Return the names in the certificate that the other side has proved to have the key of."""
+        found = secured.getpeercert(binary_form=True)
+        try:
+            return dns_names(x509.load_der_x509_certificate(found)) if found else []
+        except ValueError:  # what one library reads, another may not
+            return []
+
+
+def contexts_of(
+    ca: Path, certificate: Path, key: Path, passphrase: bytes | None
+) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return what a role is called with and what it calls with."""
+    contexts = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    for context in contexts:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.set_alpn_protocols(["h2"])
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.hostname_checks_common_name = False
+        context.set_alpn_protocols([ALPN, OLD_ALPN])
         try:
-            context.load_verify_locations(self.ca_file)
-            context.load_cert_chain(self.certificate_file, self.key_file, self.passphrase or b"")
+            context.load_verify_locations(ca)
+            context.load_cert_chain(certificate, key, passphrase or b"")
         except OSError as error:
             if is_exhaustion(error):
-                raise PeerTimeoutError(f"{peer} at {address} cannot be tried: {error.strerror}") from None
-            raise SettingsError(
-                f"{self.ca_file}, {self.certificate_file} or {self.key_file} has changed since it was read; start again"
-            ) from None
-        host, _, port = address.rpartition(":")
-        where = f"{peer} at {address}"
-        try:
-            with (
-                socket.create_connection((host.strip("[]"), int(port)), timeout) as plain,
-                context.wrap_socket(plain, server_hostname=peer) as secured,
-            ):
-                self._check_accepted(secured, where)
-        except ssl.SSLCertVerificationError as error:
-            raise HandshakeError(
-                f"the certificate of {where} is not accepted: {error.verify_message}; {_WHAT_TO_CHECK}"
-            ) from None
-        except TimeoutError:
-            raise PeerTimeoutError(f"{where} did not answer for {timeout:g} seconds") from None
-        except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError):
-            raise PeerTimeoutError(f"{where} hung up; it may be between two sessions, or have no room") from None
-        except ssl.SSLError:
-            raise PeerTimeoutError(f"{where} does not speak TLS 1.3; is it the right address and port?") from None
-        except OSError as error:
-            raise PeerTimeoutError(f"{where} cannot be reached: {error.strerror or error}") from None
-
-    def _check_accepted(self, secured: ssl.SSLSocket, where: str) -> None:
-        # In TLS 1.3 the dialling side finishes first: a certificate that is not accepted shows as an end right after.
-        try:
-            accepted = bool(secured.recv(1))
-        except TimeoutError:
-            accepted = True  # nothing to say is no refusal
-        except OSError:
-            accepted = False
-        if not accepted:
-            raise HandshakeError(
-                f"{where} does not accept the certificate {self.certificate_file} of {self.name}; {_WHAT_TO_CHECK}"
-            )
+                raise ExhaustedError(f"cannot read {certificate}: {error.strerror}") from None
+            raise SettingsError(f"{ca}, {certificate} or {key} changed while it was read; start again") from None
+    called, calling = contexts
+    called.num_tickets = 0  # nobody resumes a session
+    return called, calling
 
 
-_BEFORE_ASKING_AGAIN = 0.2
-"""Seconds in which a peer that has ended is gone from its port."""
-
-_WHAT_TO_CHECK = (
+WHAT_TO_CHECK = (
     "check that both sides have the same authority's certificate (ca), that the certificates have not expired, "
     "that the clocks are right, and that each address belongs to the role it is given for"
 )
@@ -253,29 +195,6 @@ def dns_names(certificate: x509.Certificate) -> list[str]:
     except (x509.ExtensionNotFound, ValueError):
         return []
     return extension.value.get_values_for_type(x509.DNSName)
-
-
-def peer_names(auth_context: Mapping[str, Sequence[bytes]]) -> list[str]:
-    """Return the names in the certificate that the other side of a grpc call has proved to have the key of."""
-    pem = auth_context.get("x509_pem_cert", [])
-    try:
-        return dns_names(x509.load_pem_x509_certificate(pem[0])) if len(pem) == 1 else []
-    except ValueError:  # what one library reads, another may not
-        return []
-
-
-def tls_version(auth_context: Mapping[str, Sequence[bytes]]) -> str | None:
-    """Return the TLS version of a grpc call's connection; None where grpc is too old to tell."""
-    version = auth_context.get("ssl_tls_version", [])
-    return version[0].decode(errors="replace") if version else None
-
-
-def _refuse_if_too_late() -> None:
-    if not _HELD_TO_TLS13:
-        raise SettingsError(
-            "grpc was imported before mpfedxgb.transport.grpc.tls, so that it cannot be held to TLS 1.3 any more; "
-            f"import mpfedxgb.transport.grpc.tls first, or set {SUITES_VARIABLE}={TLS13_ONLY} in the environment"
-        )
 
 
 def _read(path: Path) -> bytes:

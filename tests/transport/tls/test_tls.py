@@ -1,4 +1,4 @@
-"""The gRPC transport passes the contract, over real TLS on loopback; and what only it has."""
+"""The TLS transport passes the contract, over real TLS on loopback; and what only it has."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from pathlib import Path
 
 import pytest
 
-import mpfedxgb.transport.grpc.transport
+import faults
+import mpfedxgb.transport.tls.transport
 from contracts.communicator_contract import CommunicatorContract
 from contracts.transport_contract import LONG, SHORT, Call, Link, TransportContract
 from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError
 from mpfedxgb.transport import Transport
-from mpfedxgb.transport.grpc import GrpcTransport
-from mpfedxgb.transport.grpc.rendezvous import keep_alive_options
-from mpfedxgb.transport.grpc.wire_pb2 import Piece
+from mpfedxgb.transport.certificates import Authority as TrialAuthority
+from mpfedxgb.transport.tls import TlsTransport
+from mpfedxgb.transport.transport import Address
 from patience import patience
+from relay import FAULTS, Fault, Relay
 from support.loopback import Loopback, loopback, run_program
 
 
@@ -31,7 +33,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
         yield made
 
 
-class OverGrpc:
+class OverTls:
     """How the contracts connect roles."""
 
     federation: Loopback
@@ -45,16 +47,16 @@ class OverGrpc:
         return self.federation.form(links, capacity=capacity)
 
 
-class TestGrpcTransport(OverGrpc, TransportContract):
+class TestTlsTransport(OverTls, TransportContract):
     """Bytes over mutual TLS."""
 
 
-class TestPostOverGrpc(OverGrpc, CommunicatorContract):
+class TestPostOverTls(OverTls, CommunicatorContract):
     """Frames over mutual TLS."""
 
 
 @pytest.fixture
-def pair(federation: Loopback) -> Iterator[tuple[GrpcTransport, GrpcTransport]]:
+def pair(federation: Loopback) -> Iterator[tuple[TlsTransport, TlsTransport]]:
     """Return a coordinator and an active participant that are connected."""
     ends = federation.form([(0, 1)])
     try:
@@ -108,20 +110,16 @@ def test_closing_frees_port_and_threads(federation: Loopback) -> None:
 
 
 def test_closing_does_not_wait_long_for_nobody(
-    federation: Loopback, pair: tuple[GrpcTransport, GrpcTransport], monkeypatch: pytest.MonkeyPatch
+    federation: Loopback, pair: tuple[TlsTransport, TlsTransport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A peer that reads nothing, not even underneath, is waited for a bounded time."""
-    monkeypatch.setattr(mpfedxgb.transport.grpc.transport, "LINGER", SHORT)
-    stuck = threading.Event()
-    monkeypatch.setattr(Piece, "FromString", lambda _: stuck.wait(LONG), raising=False)
-    try:
-        for _ in range(40):
-            pair[1].send(0, bytes(1 << 20), LONG)
-        began = time.monotonic()
-        Call(pair[1].close).result()
-        assert time.monotonic() - began < LONG / 2
-    finally:
-        stuck.set()
+    monkeypatch.setattr(mpfedxgb.transport.tls.transport, "LINGER", SHORT)
+    monkeypatch.setattr(pair[0]._stream_to(1), "_read", lambda: False)
+    for _ in range(40):
+        pair[1].send(0, bytes(1 << 20), LONG)
+    began = time.monotonic()
+    Call(pair[1].close).result()
+    assert time.monotonic() - began < LONG / 2
 
 
 def test_blocks_above_the_limit(federation: Loopback) -> None:
@@ -159,12 +157,16 @@ def test_the_smaller_capacity_counts(federation: Loopback) -> None:
 # Other processes
 
 BANK = """
-from mpfedxgb.transport.grpc import Endpoints, connect
-from mpfedxgb.transport.grpc.tls import Identity
+from mpfedxgb.transport.certificates import Authority as TrialAuthority
+from mpfedxgb.transport.tls import connect
+from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.transport import parse_address
+from mpfedxgb.transport.transports import ConnectionSettings
 role, silence, name, ca, certificate, key, here, there = sys.argv[1:]
 identity = Identity.load(name, Path(ca), Path(certificate), Path(key))
-endpoints = Endpoints(("coordinator", "bank"), {0: there}, here)
-end = connect(int(role), endpoints, identity, "test", 20, 1 << 26, 1 << 26, float(silence))
+places, numbers = (parse_address(here), {0: parse_address(there)}), (20, 1 << 26, 1 << 26, float(silence))
+settings = ConnectionSettings(int(role), ("coordinator", "bank"), "test", *places, None, *numbers)
+end = connect(settings, identity)
 end.send(1 - int(role), b"here", 20)
 print("connected", flush=True)
 while True:
@@ -195,7 +197,7 @@ def two(tmp_path: Path) -> Iterator[Loopback]:
 
 def test_a_peer_that_is_killed_is_noticed(two: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it said arrives; then it is finished, at once, for whoever receives or sends; nobody lingers for it."""
-    monkeypatch.setattr(mpfedxgb.transport.grpc.transport, "LINGER", LONG)
+    monkeypatch.setattr(mpfedxgb.transport.tls.transport, "LINGER", LONG)
     with other_process(two, 1) as bank:
         end = two.connect(0)
         assert end.receive(1, LONG) == b"here"
@@ -255,44 +257,64 @@ def test_roles_may_allow_different_silences(two: Loopback) -> None:
     with other_process(two, 1, 600.0):
         end = two.connect(0, silence=silence)
         assert end.receive(1, LONG) == b"here"
-        time.sleep(2.5 * silence)  # more pings than grpc bears by default
+        time.sleep(2.5 * silence)  # many questions, and none of them a nuisance
         end.send(1, b"still there?", LONG)
         assert end.receive(1, LONG) == b"still there?"
         end.close()
 
 
-@pytest.mark.parametrize(("silence", "asks"), [(900.0, 20_000), (60.0, 20_000), (9.0, 3_000), (1e9, 20_000)])
-def test_keep_alive_follows_the_silence(silence: float, asks: int) -> None:
-    """No ping, and no acknowledgement of TCP, is missed sooner; grpc's "never" is not among the figures."""
-    options = dict(keep_alive_options(silence))
-    answer = min(int(1000 * silence), (1 << 31) - 2)
-    assert options.pop("grpc.keepalive_time_ms") == asks
-    assert set(options.values()) == {answer}
-    assert set(options) == {"grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms"}
+def test_an_idle_connection_survives_a_middlebox_that_forgets(two: Loopback) -> None:
+    """It forgets after a second without a byte; roles ask every 0.2 seconds, and are still connected after three."""
+    with Relay({0: two.ports[0]}, 0.0, forgets=patience(1.0)) as relay:
+        through = {0: Address("127.0.0.1", relay.ports[0])}
+        coordinator = two.call(0, silence=patience(0.6))
+        bank = two.connect(1, listen=None, addresses=through, silence=LONG)
+        end = coordinator.result()
+        time.sleep(3 * patience(1.0))
+        bank.send(0, b"still here", LONG)
+        assert end.receive(1, LONG) == b"still here"
+        for one in (bank, end):
+            one.close()
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_faulty_network(kind: str, tmp_path: Path) -> None:
+    """Nothing wrong arrives and nobody waits for ever, whatever happens in the middle of a talk."""
+    authority = TrialAuthority.create(tmp_path, "faults")
+    for name in faults.NAMES:
+        authority.issue(tmp_path / name, name)
+    assert faults.run(tmp_path, Fault(kind, 1_000_000)) == ""
 
 
 LEAVER = """
 import atexit, threading
-atexit.register(lambda: print(sorted(t.name for t in threading.enumerate()), flush=True))  # after all that follow
-from mpfedxgb.transport.grpc import Endpoints, connect
-from mpfedxgb.transport.grpc.tls import Identity
+ours = ("-admits", "dials-", "helps-")
+names = lambda: [t.name for t in threading.enumerate() if any(our in t.name for our in ours)]
+atexit.register(lambda: (waiting.join(10), print(names(), flush=True)))
+from mpfedxgb.transport.certificates import Authority as TrialAuthority
+from mpfedxgb.transport.tls import connect
+from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.transport import parse_address
+from mpfedxgb.transport.transports import ConnectionSettings
 ca, certificate, key, here, there = sys.argv[1:]
 identity = Identity.load("bank", Path(ca), Path(certificate), Path(key))
-endpoints = Endpoints(("coordinator", "bank", "telecom"), {0: there}, here)
+places, roles = (parse_address(here), {0: parse_address(there)}), ("coordinator", "bank", "telecom")
+settings = ConnectionSettings(1, roles, "test", *places, None, 60, 1 << 20, 1 << 20, 60)
 def wait():
     try:
-        connect(1, endpoints, identity, "test", 60, 1 << 20, 1 << 20, 60)
+        connect(settings, identity)
     except Exception as error:
         print(error, flush=True)
-threading.Thread(target=wait, daemon=True).start()
+waiting = threading.Thread(target=wait, daemon=True)
+waiting.start()
 print("waits", flush=True)
 sys.stdin.readline()
 sys.exit(7)
 """
 
 
-def test_a_process_ends_without_threads_of_grpc(federation: Loopback) -> None:
-    """One that ends while it listens and dials closes both first: with its own exit code, and with one thread left."""
+def test_a_process_ends_without_threads_of_the_transport(federation: Loopback) -> None:
+    """One that ends while it listens and dials closes both first: with its own exit code, no thread of theirs."""
     identity = federation.identity("bank")
     files = (identity.ca_file, identity.certificate_file, identity.key_file)
     addresses = (f"127.0.0.1:{port}" for port in federation.ports[1::-1])
@@ -305,4 +327,5 @@ def test_a_process_ends_without_threads_of_grpc(federation: Loopback) -> None:
     finally:
         process.kill()
         process.communicate()
-    assert (process.returncode, out) == (7, "this process ends\n['MainThread']\n"), err
+    assert process.returncode == 7, err
+    assert out == "this process ends\n[]\n"

@@ -1,7 +1,7 @@
 """How the connections of one role come about: those who dial in, those who are dialled, and who is still missing.
 
-A caller introduces itself in the metadata of its call: wire version, federation, name and window. The listening role
-holds that against the roster and against the certificate that the caller has proved to own, before it reads a message.
+A caller introduces itself: wire version, federation, name and window. The listening role holds that against the roster
+and against the certificate that the caller has proved to own, before it reads anything else.
 Whoever is refused is told why, and so is the log; the role goes on waiting for the right one.
 
 What a role says while it waits: to its own log for whom, and to those who are there already the same.
@@ -9,17 +9,17 @@ What a role says while it waits: to its own log for whom, and to those who are t
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from mpfedxgb.errors import FederationError, PeerFinishedError, SettingsError, printable
-from mpfedxgb.transport.grpc.stream import MESSAGE_BYTES, PeerStream
-from mpfedxgb.transport.transport import NAME, STAR, parse_address
-from mpfedxgb.transport.transports import InterimMessages, ask_every
+from mpfedxgb.errors import FederationError, printable
+from mpfedxgb.transport.tls.stream import PeerStream, log
+from mpfedxgb.transport.transport import STAR
+from mpfedxgb.transport.transports import InterimMessages
 
 SAY_EVERY = 10.0
 """Seconds between two lines in the log."""
@@ -54,88 +54,13 @@ class Waiting:
         self._told = {stream: told for stream, told in self._told.items() if stream.alive}
 
 
-WIRE_VERSION = 1
+WIRE_VERSION = 2
 """Grows with every change after which old and new roles could not read each other's pieces."""
-
-METHOD = "/mpfedxgb.Roles/Connect"
-REFUSED = "mpfedxgb-refused"
-"""Metadata that tells a refusal by a role from one by whatever else is on the way."""
 
 LOOK = 0.1
 """Seconds between two looks at what nobody tells of."""
 
-OPTIONS = (
-    ("grpc.max_receive_message_length", MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MESSAGE_BYTES),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.http2.max_ping_strikes", 0),  # a role with a shorter deadline asks more often than this one would
-)
-"""grpc's settings on both sides of a connection, but for those that depend on the deadline."""
-
-
-def keep_alive_options(silence: float) -> tuple[tuple[str, int], ...]:
-    """Return grpc's settings, on both sides, for a connection that is lost after `silence` seconds without an answer.
-
-    The time-out of keep-alive is also TCP's for what is not acknowledged; pings have a second one, of a minute.
-    """
-    answer = _milliseconds(silence)
-    return (
-        ("grpc.keepalive_time_ms", _milliseconds(ask_every(silence))),
-        ("grpc.keepalive_timeout_ms", answer),
-        ("grpc.http2.ping_timeout_ms", answer),
-    )
-
-
-def _milliseconds(seconds: float) -> int:
-    return min(int(1000 * seconds), (1 << 31) - 2)  # one more is grpc's "never"
-
-
 _MOST_WARNINGS = 100
-
-log = logging.getLogger("mpfedxgb.transport")
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoints:
-    """Who is who, and where: names by role, the coordinator first; where those are found who listen.
-
-    Parameters
-    ----------
-    names : tuple of str
-        As in the certificates: lower-case letters, digits and hyphens.
-    addresses : mapping from role to "host:port"
-        Where to dial the roles that this one dials.
-    listen : str or None
-        The "host:port" that this role binds, if it listens.
-    """
-
-    names: tuple[str, ...]
-    addresses: Mapping[int, str] = field(default_factory=dict)
-    listen: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot work."""
-        if len(self.names) < 2 or len(set(self.names)) != len(self.names):
-            raise SettingsError(f"a federation has two or more roles of different names, not {list(self.names)}")
-        for name in self.names:
-            if not NAME.fullmatch(name):
-                raise SettingsError(
-                    f"{name!r} cannot stand in a certificate; "
-                    "a role's name has 1 to 63 of the characters a-z, 0-9 and -, and no - at its ends"
-                )
-        for address in (*self.addresses.values(), *([] if self.listen is None else [self.listen])):
-            try:
-                parse_address(address)
-            except ValueError as error:
-                raise SettingsError(f"{address!r} is not an address: {error}") from None
-
-    def address(self, role: int) -> str:
-        """Return where a role is dialled."""
-        try:
-            return self.addresses[role]
-        except KeyError:
-            raise SettingsError(f"there is no address for {self.names[role]}; give its host:port") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,30 +75,27 @@ class Introduction:
     """Everybody, in the order of its settings; empty if it does not say."""
     topology: str = STAR
 
-    def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
-        """Return it as a call's metadata."""
-        return (
-            ("mpfedxgb-wire", str(WIRE_VERSION)),
-            ("mpfedxgb-federation-bin", self.federation.encode()),
-            ("mpfedxgb-role", self.name),
-            ("mpfedxgb-window", str(self.window)),
-            ("mpfedxgb-topology", self.topology),
-            *((("mpfedxgb-roles-bin", ",".join(self.roles).encode()),) if self.roles else ()),
-        )
+    def content(self) -> dict[str, Any]:
+        """Return it as what a message may hold."""
+        return {"wire": WIRE_VERSION, **asdict(self)}
 
 
-def window_in(metadata: Mapping[str, str | bytes]) -> int | None:
+def window_in(said: Mapping[str, Any]) -> int | None:
     """Return the window that the other side offers, if it does."""
-    text = str(metadata.get("mpfedxgb-window", ""))
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0 else None
+    window = said.get("window")
+    return window if type(window) is int and 0 < window < 1 << 50 else None
 
 
 class Refusal(Exception):  # noqa: N818 # it is an answer to a caller; nobody else sees it
-    """Why a caller is not connected; `lasting` unless a later call may succeed."""
+    """Why a caller is not connected.
 
-    def __init__(self, reason: str, lasting: bool = True, duplicate: bool = False) -> None:
+    `kind` is "lasting"; "passing" if a later call may succeed; or "duplicate" if the role that calls is connected, as
+    far as this one knows.
+    """
+
+    def __init__(self, reason: str, kind: str = "lasting") -> None:
         super().__init__(reason)
-        self.reason, self.lasting, self.duplicate = reason, lasting, duplicate
+        self.reason, self.kind = reason, kind
 
 
 class Rendezvous:
@@ -196,14 +118,14 @@ class Rendezvous:
         self._changed = threading.Condition()
         self._warned: set[tuple[str, str]] = set()
 
-    def examine(self, metadata: Mapping[str, str | bytes], certified: Sequence[str], version: str | None) -> int:
+    def examine(self, said: Mapping[str, Any], certified: Sequence[str], version: str | None) -> int:
         """Return the role of a caller, or raise why it is refused.
 
-        `certified` are the names in its certificate, `version` is its TLS version, if known.
+        `said` is what it says of itself, `certified` are the names in its certificate, `version` is that of its TLS.
         """
-        if version not in (None, "TLSv1.3"):
+        if version != "TLSv1.3":
             raise Refusal(f"the connection uses {version}; only TLS 1.3 is accepted")
-        claimed = str(metadata.get("mpfedxgb-role", ""))
+        claimed = str(said.get("name", ""))
         roles = [name for name in certified if name in self.names]
         if not roles:
             raise Refusal(f"the certificate is for {_quoted(certified)}, which is no role of this federation")
@@ -211,22 +133,22 @@ class Rendezvous:
             raise Refusal(f"the certificate is for {_quoted(roles)}; a certificate is for one role only")
         if roles != [claimed]:
             raise Refusal(f"the caller says that it is {claimed[:100]!r}, but its certificate is for {_quoted(roles)}")
-        wire = str(metadata.get("mpfedxgb-wire", "none"))
-        if wire != str(WIRE_VERSION):
+        wire = said.get("wire", "none")
+        if wire != WIRE_VERSION:
             raise Refusal(
-                f"{claimed} speaks wire version {wire[:20]}, {self.me.name} speaks {WIRE_VERSION}; "
+                f"{claimed} speaks wire version {printable(str(wire)[:20])}, {self.me.name} speaks {WIRE_VERSION}; "
                 "give all roles the same version of mpfedxgb"
             )
-        if metadata.get("mpfedxgb-federation-bin") != self.me.federation.encode():
+        if said.get("federation") != self.me.federation:
             raise Refusal(f"{claimed} and {self.me.name} are not in the same federation; compare the federation's name")
-        listed, mine = metadata.get("mpfedxgb-roles-bin"), ",".join(self.me.roles)
-        if mine and isinstance(listed, bytes) and listed != mine.encode():
-            theirs = printable(listed[:200].decode(errors="replace"))
+        listed, mine = said.get("roles"), list(self.me.roles)
+        if mine and listed and listed != mine:
+            theirs, ours = (",".join(map(str, roles))[:200] for roles in (_list_of(listed), mine))
             raise Refusal(
-                f"{claimed} lists the roles as {theirs}, {self.me.name} as {mine[:200]}; give all roles the same "
+                f"{claimed} lists the roles as {printable(theirs)}, {self.me.name} as {ours}; give all roles the same "
                 "participants in the same order"
             )
-        topology = str(metadata.get("mpfedxgb-topology", STAR))
+        topology = str(said.get("topology", STAR))
         if topology != self.me.topology:
             raise Refusal(
                 f"{claimed} says that the topology is {printable(topology[:20])}, {self.me.name} says "
@@ -235,27 +157,28 @@ class Rendezvous:
         role = list(self.names).index(claimed)
         if role not in self.callers:
             raise Refusal(f"{self.me.name} expects no call of {claimed}; do both have the same list of roles?")
-        if window_in(metadata) is None:
+        if window_in(said) is None:
             raise Refusal(f"{claimed} does not say how much room it has; is it another version of mpfedxgb?")
         return role
 
-    def join(self, role: int, stream: PeerStream) -> None:
-        """Add a stream, or raise why it is refused."""
+    def join(self, role: int, connect: Callable[[], PeerStream]) -> PeerStream:
+        """Make a role's stream and return it, or raise why there is none."""
         with self._changed:
             there = self.streams.get(role)
             if there is not None and there.alive:
                 raise Refusal(
                     f"{self.names[role]} is connected already; does another process run as {self.names[role]}?",
-                    duplicate=True,
+                    "duplicate",
                 )
             if self.over.is_set():
-                raise Refusal(f"{self.me.name} has begun without {self.names[role]} or is about to end", lasting=False)
-            self.streams[role] = stream
+                raise Refusal(f"{self.me.name} has begun without {self.names[role]} or is about to end", "passing")
+            stream = self.streams[role] = connect()
             self._reasons[role] = "the connection was lost"  # if it is missing again before more is known
             if not self.missing():
                 self.over.set()  # here: a stream may break, with what it brought, before the waiting thread looks at it
             self._changed.notify_all()
         log.info("%s and %s are connected", self.me.name, self.names[role])
+        return stream
 
     def leave(self, role: int, stream: PeerStream) -> None:
         """Note that a caller's stream has ended, unless it has called again."""
@@ -313,10 +236,9 @@ class Rendezvous:
         return "; ".join(f"{self.names[role]}: {self._reasons[role]}" for role in self.missing())
 
 
-def lost(name: str) -> PeerFinishedError:
-    """Return the error of a connection that ended without a word."""
-    return PeerFinishedError(f"the connection to {name} was lost")
-
-
 def _quoted(names: Sequence[str]) -> str:
     return ", ".join(repr(name[:100]) for name in names[:5]) or "nobody"
+
+
+def _list_of(listed: object) -> list[object]:
+    return listed if isinstance(listed, list) else [listed]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from contracts.transport_contract import LONG, Call
 from mpfedxgb.errors import HandshakeError, PeerTimeoutError, SecretError, SettingsError
-from mpfedxgb.transport.grpc.tls import SUITES_VARIABLE, TLS13_ONLY, Identity, peer_names, tls_version
-from support.loopback import Loopback, loopback, run_program
+from mpfedxgb.transport.tls import identity as identity_module
+from mpfedxgb.transport.tls.calls import probe
+from mpfedxgb.transport.tls.identity import ALPN, OLD_ALPN, Identity
+from mpfedxgb.transport.transport import Address
+from support.by_hand import by_hand
+from support.loopback import Loopback, loopback
 from support.pki import PASSPHRASE, Authority, Pair, unchecked
 
 BOTH = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
@@ -48,7 +52,6 @@ def test_a_good_identity(authority: Authority) -> None:
     pair = authority.issue("bank", passphrase=PASSPHRASE)
     identity = load(authority, pair, passphrase=PASSPHRASE)
     assert identity.expires < authority.certificate.not_valid_after_utc.replace(year=9999)
-    assert b"BEGIN PRIVATE KEY" in identity.key
     shown = repr(identity) + str(identity)
     assert "BEGIN" not in shown
     assert PASSPHRASE.decode() not in shown
@@ -166,13 +169,6 @@ def test_a_certificate_for_another_purpose(authority: Authority) -> None:
         identity.check_usage(listens=True, dials=True)
 
 
-def test_a_peer_without_a_readable_certificate_has_no_name() -> None:
-    """Whatever grpc hands on, there are names only in one whole certificate."""
-    assert peer_names({}) == []
-    assert peer_names({"x509_pem_cert": [b"garbage"]}) == []
-    assert tls_version({}) is None
-
-
 # TLS 1.3
 
 
@@ -181,7 +177,7 @@ def client_context(federation: Loopback, version: ssl.TLSVersion) -> ssl.SSLCont
     bank = federation.identity("bank")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = context.maximum_version = version
-    context.set_alpn_protocols(["h2"])
+    context.set_alpn_protocols([ALPN])
     context.load_verify_locations(bank.ca_file)
     context.load_cert_chain(bank.certificate_file, bank.key_file)
     return context
@@ -212,23 +208,57 @@ def test_a_listening_role_speaks_tls_1_3_only(federation: Loopback) -> None:
 @pytest.mark.parametrize("version", BOTH)
 def test_a_dialling_role_speaks_tls_1_3_only(federation: Loopback, version: ssl.TLSVersion) -> None:
     """The bank dials a coordinator with a good certificate that offers one version: it goes on with 1.3 alone."""
+    with listening(federation, versions=(version,)) as agreed, pytest.raises((HandshakeError, PeerTimeoutError)):
+        federation.connect(1, timeout=2.0)
+    assert "TLSv1.3" in agreed if version == ssl.TLSVersion.TLSv1_3 else set(agreed) == {None}
+
+
+def test_a_role_that_speaks_grpc_is_recognised_and_told(federation: Loopback, caplog: pytest.LogCaptureFixture) -> None:
+    """In the words of HTTP/2, which it shows to its operator; a listening role's log says so, too."""
+    caplog.set_level("INFO", "mpfedxgb.transport")
+    coordinator = federation.call(0)
+    federation.wait_for_port()
+    with by_hand(federation, alpn=OLD_ALPN) as old:
+        old.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
+        heard = old.hear_the_end()
+    size = int.from_bytes(heard[9:12], "big")
+    assert (heard[:9], heard[12], len(heard)) == (bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)), 7, 9 + 9 + size)
+    assert heard.endswith(b"give all roles the same version of mpfedxgb")
+    assert "coordinator refused a connection of 'bank': the caller speaks gRPC" in caplog.text
+    federation.connect(1).close()
+    coordinator.result().close()
+
+
+def test_a_listener_that_speaks_grpc_is_recognised(federation: Loopback) -> None:
+    """The dialling role says so and dials no more: no patience helps."""
+    with (
+        listening(federation, alpn=OLD_ALPN),
+        pytest.raises(HandshakeError, match=r"coordinator at .* speaks gRPC, as"),
+    ):
+        federation.connect(1)
+
+
+@contextmanager
+def listening(
+    federation: Loopback, alpn: str = ALPN, versions: tuple[ssl.TLSVersion, ...] = (ssl.TLSVersion.TLSv1_3,)
+) -> Iterator[list[str | None]]:
+    """Be a coordinator with a good certificate that says nothing after the handshake; give what was agreed."""
     identity = federation.identity("coordinator")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = context.maximum_version = version
-    context.set_alpn_protocols(["h2"])
+    context.minimum_version, context.maximum_version = versions[0], versions[-1]
+    context.set_alpn_protocols([alpn])
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(identity.ca_file)
     context.load_cert_chain(identity.certificate_file, identity.key_file)
     agreed: list[str | None] = []
     done = threading.Event()
-
-    with socket.create_server(("127.0.0.1", federation.ports[0])) as listening:
-        listening.settimeout(0.1)
+    with socket.create_server(("127.0.0.1", federation.ports[0])) as port:
+        port.settimeout(0.1)
 
         def serve() -> None:
             while not done.is_set():
                 try:
-                    plain, _ = listening.accept()
+                    plain, _ = port.accept()
                 except TimeoutError:
                     continue
                 plain.settimeout(LONG)
@@ -239,42 +269,11 @@ def test_a_dialling_role_speaks_tls_1_3_only(federation: Loopback, version: ssl.
                     agreed.append(None)
 
         server = Call(serve)
-        with pytest.raises((HandshakeError, PeerTimeoutError)):
-            federation.connect(1, timeout=2.0)
-        done.set()
-        server.result()
-    assert "TLSv1.3" in agreed if version == ssl.TLSVersion.TLSv1_3 else set(agreed) == {None}
-
-
-def test_the_environment_is_left_as_it_was() -> None:
-    """Other programs that a role starts choose their own suites, and somebody else's choice does not count for us."""
-    assert SUITES_VARIABLE not in os.environ
-    code = (
-        "import os, mpfedxgb.transport.grpc.tls as tls; tls._refuse_if_too_late();"
-        f"print(os.environ.get({SUITES_VARIABLE!r}))"
-    )
-    weaker = {**os.environ, SUITES_VARIABLE: "ECDHE-ECDSA-AES128-GCM-SHA256"}
-    output, _ = run_program(code, env=weaker).communicate()
-    assert output.strip() == "ECDHE-ECDSA-AES128-GCM-SHA256"
-
-
-@pytest.mark.parametrize("prepared", [False, True])
-def test_grpc_that_was_imported_too_early_is_refused(federation: Loopback, prepared: bool) -> None:
-    """Nothing can hold it to TLS 1.3 then, unless the environment did from the start; the message says what to do."""
-    bank = federation.identity("bank")
-    code = (
-        "import grpc; from mpfedxgb.transport.grpc.tls import Identity\n"
-        "identity = Identity.load('bank', *map(Path, sys.argv[1:]))\n"
-        "for make in (identity.server_credentials, identity.channel_credentials):\n"
-        "    try: make(); print('made')\n"
-        "    except ValueError as error: print(error)\n"
-    )
-    environment = {**os.environ, **({SUITES_VARIABLE: TLS13_ONLY} if prepared else {})}
-    output, _ = run_program(code, bank.ca_file, bank.certificate_file, bank.key_file, env=environment).communicate()
-    if prepared:
-        assert output.split() == ["made", "made"]
-    else:
-        assert output.count(f"set {SUITES_VARIABLE}={TLS13_ONLY} in the environment") == 2
+        try:
+            yield agreed
+        finally:
+            done.set()
+            server.result()
 
 
 # Probes
@@ -282,18 +281,19 @@ def test_grpc_that_was_imported_too_early_is_refused(federation: Loopback, prepa
 
 def test_a_probe_finds_what_is_wrong(federation: Loopback, tmp_path: Path) -> None:
     """Nobody there, somebody else there, a certificate not accepted on either side, and all well."""
-    bank, port = federation.identity("bank"), federation.ports[0]
-    address = f"127.0.0.1:{port}"
+    bank, address = federation.identity("bank"), Address("127.0.0.1", federation.ports[0])
     with pytest.raises(PeerTimeoutError, match=f"coordinator at {address} cannot be reached: Connection refused"):
-        bank.probe(address, "coordinator", LONG)
+        probe(bank, address, "coordinator", LONG)
     coordinator = federation.call(0)
     federation.wait_for_port()
-    bank.probe(address, "coordinator", LONG)
+    probe(bank, address, "coordinator", LONG)
     with pytest.raises(HandshakeError, match=r"certificate of telecom at .* is not accepted: Hostname mismatch"):
-        bank.probe(address, "telecom", LONG)
+        probe(bank, address, "telecom", LONG)
     stranger = unchecked("bank", federation.authority.file, Authority(tmp_path / "other").issue("bank"))
-    with pytest.raises(HandshakeError, match=r"coordinator at .* does not accept the certificate .* of bank; check"):
-        stranger.probe(address, "coordinator", LONG)
+    with pytest.raises(
+        HandshakeError, match=r"coordinator at .* does not accept the certificate .* of bank: .*; check"
+    ):
+        probe(stranger, address, "coordinator", LONG)
     federation.connect(1).close()
     coordinator.result().close()
 
@@ -301,19 +301,43 @@ def test_a_probe_finds_what_is_wrong(federation: Loopback, tmp_path: Path) -> No
 def test_a_probe_of_something_else(federation: Loopback) -> None:
     """A port that speaks no TLS, or says nothing at all."""
     bank = federation.identity("bank")
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        address = f"127.0.0.1:{listening.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        address = Address("127.0.0.1", port.getsockname()[1])
         with pytest.raises(PeerTimeoutError, match=r"did not answer for 0\.2 seconds"):
-            bank.probe(address, "coordinator", 0.2)
+            probe(bank, address, "coordinator", 0.2)
 
         def answer() -> None:
-            listening.accept()[0].close()  # the connection of before
-            connection = listening.accept()[0]
+            port.accept()[0].close()  # the connection of before
+            connection = port.accept()[0]
             connection.sendall(b"220 mail.example.org\r\n")
             connection.recv(1000)
             connection.close()
 
         answering = Call(answer)
         with pytest.raises(PeerTimeoutError, match=r"does not speak TLS 1\.3"):
-            bank.probe(address, "coordinator", LONG)
+            probe(bank, address, "coordinator", LONG)
         answering.result()
+
+
+# Renewal
+
+
+def test_a_certificate_that_was_renewed_counts_for_new_connections(
+    federation: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a role listens, and without a pause: the next caller is shown the new certificate; nothing worse counts."""
+    monkeypatch.setattr(identity_module, "READ_EVERY", 0.0)
+    old = federation.identity("coordinator")
+    coordinator = federation.call(0)
+    federation.wait_for_port()
+    new = federation.authority.issue("coordinator")
+    seen = []
+    for content in (old.certificate, b"half", new.certificate.read_bytes()):
+        old.certificate_file.write_bytes(content)
+        if content == new.certificate.read_bytes():
+            old.key_file.write_bytes(new.key.read_bytes())
+        with by_hand(federation) as bank:
+            seen.append(ssl.DER_cert_to_PEM_cert(bank.socket.getpeercert(binary_form=True) or b"").encode())
+    assert seen == [old.certificate, old.certificate, new.certificate.read_bytes()]
+    federation.connect(1).close()
+    coordinator.result().close()

@@ -1,0 +1,326 @@
+"""One connection between two roles: the socket below its pieces.
+
+The thread that calls encrypts and writes; the thread that waits polls, reads and decrypts. A helper thread does what
+nobody waits for: it writes what the system did not take at once, reads while the program is busy elsewhere, asks for
+signs of life and answers such questions. A lock goes with the socket: OpenSSL's objects bear one thread at a time.
+Nobody holds it while waiting.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError, in_one_go
+from mpfedxgb.transport.tls.pieces import ASK, FINISHED, LAST, ROOM, Buffer, Pieces
+from mpfedxgb.transport.transports import ask_every
+
+_RECORD = 1 << 14
+"""Bytes of the largest record of TLS, more than which is never read at a time."""
+
+_TICK = 0.05
+"""Seconds after which the helper looks whether a program that was just there still comes and goes."""
+
+_LONGEST_POLL = 60.0
+
+log = logging.getLogger("mpfedxgb.transport")
+
+
+class PeerStream:
+    """One end of the connection to one peer, over a TLS socket whose handshake is done.
+
+    Parameters
+    ----------
+    secured : ssl.SSLSocket
+        Belongs to the stream from now on.
+    pieces : Pieces
+        What travels, in its first state.
+    silence : float
+        Seconds without a sign of life after which the connection is lost.
+    first : bytes
+        Written before anything else.
+    ended : callable
+        Called by the helper thread when nothing can arrive any more.
+    """
+
+    def __init__(
+        self,
+        secured: ssl.SSLSocket,
+        pieces: Pieces,
+        silence: float,
+        first: bytes = b"",
+        ended: Callable[[PeerStream], None] = lambda _: None,
+    ) -> None:
+        self.name, self.ended = pieces.name, threading.Event()
+        """The peer's; set when nothing can arrive any more, well or badly, and the socket is closed."""
+        self._socket, self._pieces, self._silence, self._tell_end = secured, pieces, silence, ended
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._outbox: deque[Buffer] = deque([first] if first else [])
+        self._closed = False  # by this side
+        self._is_mute = False  # nothing that is written arrives any more
+        self._end: FederationError | None = None  # why nothing comes after the blocks that are there
+        self._polls = False  # whether a caller does; others wait for it
+        self._calls = 0
+        self._sleeps = False  # whether the helper relies on a caller that polls
+        self._heard = self._moved = self._asked = time.monotonic()
+        secured.setblocking(False)
+        self._ear, self._bell = socket.socketpair()
+        self._bell.setblocking(False)
+        self._for_callers = _poll_of(secured, self._ear)
+        self._thread = threading.Thread(target=self._help, name=f"helps-{self.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether blocks may still come and go."""
+        return self._end is None and not self._closed
+
+    @property
+    def why_ended(self) -> str:
+        """Why nothing can arrive any more; empty as long as something may."""
+        return "" if self._end is None else str(self._end)
+
+    # The program's calls
+
+    def send(self, block: bytes, timeout: float) -> None:
+        """Write a block, or queue what the system does not take, as soon as there is room (see Transport)."""
+        pieces, size = self._pieces, len(block)
+        if size > pieces.max_block:
+            raise FrameError(f"a block of {size} bytes is larger than the {pieces.max_block} allowed")
+        with self._changed:
+            if not self._wait_until(lambda: self._end is not None or pieces.fits(size), timeout):
+                raise PeerTimeoutError(f"{self.name} took nothing for {timeout:g} seconds")
+            if self._end is not None:
+                raise self._over()
+            self._write(block)
+
+    def receive(self, timeout: float) -> bytes:
+        """Return the next block (see Transport)."""
+        pieces = self._pieces
+        with self._changed:
+            if not self._wait_until(lambda: bool(pieces.blocks) or self._end is not None, timeout):
+                raise PeerTimeoutError(f"{self.name} sent nothing for {timeout:g} seconds")
+            if not pieces.blocks:
+                raise self._over()
+            block = pieces.take()
+            if pieces.must_tell and self._end is None:
+                self._write(None, ROOM)
+            return block
+
+    def _wait_until(self, ready: Callable[[], bool], timeout: float) -> bool:
+        """Read until something is so; return False after `timeout` seconds. The lock is held, but while polling."""
+        self._calls += 1
+        end = time.monotonic() + timeout
+        left = timeout
+        while True:
+            if self._closed:
+                raise FederationError("this role has closed its own connections")
+            if ready():
+                break
+            if left < 0:
+                break
+            left = max(0.0, end - time.monotonic())
+            self._poll_or_wait(left)
+            left = end - time.monotonic()
+        if self._sleeps:
+            self._ring()
+        return ready()
+
+    def _poll_or_wait(self, seconds: float) -> None:
+        if self._polls:  # for whatever comes, of whomever
+            self._changed.wait(seconds)
+            return
+        self._polls = True
+        try:
+            self._lock.release()
+            try:
+                self._for_callers.poll(1000 * min(seconds, _LONGEST_POLL))
+            finally:
+                self._lock_again()
+        finally:
+            self._polls = False
+            self._changed.notify_all()  # another caller has to poll now
+        self._read()
+
+    @in_one_go
+    def _lock_again(self) -> None:
+        self._lock.acquire()
+
+    def close(self) -> None:
+        """Say that nothing follows, after what was sent before, and end the waiting calls of this end."""
+        with self._changed:
+            if not self._closed:
+                self._closed = self._pieces.ignores = True
+                if self._end is None:
+                    self._write(None, FINISHED)
+                self._ring()
+                self._changed.notify_all()
+
+    def wait_until_ended(self, idle: float) -> None:
+        """Wait for the peer to end as well, as long as something moves within `idle` seconds; then hang up."""
+        while not self.ended.wait(min(_TICK, idle)) and time.monotonic() - self._moved <= idle:
+            pass
+        self.end(lost(self.name))
+        self._thread.join(_LONGEST_POLL)
+
+    def end(self, why: FederationError) -> None:
+        """Note that nothing follows, and why; the first reason counts."""
+        with self._changed:
+            self._end_because(why)
+
+    def _over(self) -> FederationError:
+        assert self._end is not None
+        return type(self._end)(*self._end.args)  # a new one each time: an error raised twice grows its traceback
+
+    # The socket, under the lock
+
+    @in_one_go
+    def _write(self, block: bytes | None, kind: int = LAST) -> None:
+        if self._is_mute:
+            return
+        self._outbox.extend([self._pieces.header(kind)] if block is None else self._pieces.cut(block))
+        self._flush()
+        if self._outbox:
+            self._ring()  # the helper goes on
+
+    @in_one_go
+    def _flush(self) -> None:
+        """Write as much of what is queued as the system takes."""
+        try:
+            while self._outbox:
+                written = self._socket.send(self._outbox[0])
+                if written < len(self._outbox[0]):
+                    self._outbox[0] = memoryview(self._outbox[0])[written:]
+                else:
+                    self._outbox.popleft()
+                self._moved = time.monotonic()
+        except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            pass
+        except OSError:
+            self._is_mute = True
+            self._outbox.clear()
+            while self._read():  # what it said before it ended counts
+                pass
+            self._end_because(lost(self.name))
+        except BaseException:  # interrupted: nobody knows how much was written
+            self._end_because(lost(self.name))
+            raise
+
+    @in_one_go
+    def _read(self) -> bool:
+        """Take in what has arrived, up to the end of a piece; return whether more may be there.
+
+        Nothing that was decrypted stays with OpenSSL, where no poll would find it.
+        """
+        if self._end is not None:
+            return False
+        pieces, secured, more = self._pieces, self._socket, True
+        try:
+            while more:
+                data = secured.read(_RECORD)
+                if not data:
+                    raise ConnectionError("it hung up")
+                self._heard = self._moved = time.monotonic()
+                pieces.accept(data)
+                more = not pieces.is_between or secured.pending() > 0
+            more = True
+        except ssl.SSLWantReadError:
+            more = False
+        except FrameError as error:
+            self._end_because(error)
+        except OSError as error:
+            log.info("the connection to %s has broken: %s", self.name, error.strerror or error)
+            self._end_because(lost(self.name))
+        except BaseException:  # interrupted: what was read is lost
+            self._end_because(lost(self.name))
+            raise
+        if pieces.finished:
+            self._end_because(PeerFinishedError(f"{self.name} has closed its connection"))
+        elif pieces.asked and not self._outbox:  # what is queued is an answer as well
+            pieces.asked = False
+            self._write(None, ROOM)
+        self._changed.notify_all()
+        return more and self._end is None
+
+    def _end_because(self, why: FederationError) -> None:
+        if self._end is None:
+            self._end = why
+            self._outbox.clear()
+            self._ring()
+            self._changed.notify_all()
+
+    def _ring(self) -> None:
+        with suppress(OSError):  # full: it rings already; or closed
+            self._bell.send(b"!")
+
+    # The helper thread
+
+    def _help(self) -> None:
+        calls = -1
+        while True:
+            with self._changed:
+                if self._end is not None:
+                    break
+                watched = not self._polls and self._calls == calls
+                self._sleeps = self._polls and self._calls == calls
+                calls = self._calls
+                seconds = self._keep_alive() if watched or self._sleeps else min(_TICK, self._keep_alive())
+                poll = _poll_of(None if self._closed else self._ear)
+                events = (select.POLLIN if watched or self._closed else 0) | (select.POLLOUT if self._outbox else 0)
+                if events:
+                    poll.register(self._socket, events)
+            ready = dict(poll.poll(1000 * (min(_TICK, seconds) if self._closed else seconds)))
+            with self._changed:
+                self._sleeps = False
+                if self._ear.fileno() in ready and self.alive:  # where it has ended, callers have to hear it, too
+                    self._ear.recv(64)
+                if self._outbox:
+                    self._flush()
+                if ready.get(self._socket.fileno(), 0) & ~select.POLLOUT and not self._polls:
+                    self._read()
+        self._hang_up()
+
+    def _keep_alive(self) -> float:
+        """Ask for a sign of life, or give up, where that is due; return after how many seconds to look again."""
+        now, every = time.monotonic(), ask_every(self._silence)
+        if now - self._heard > self._silence:
+            self._read()  # this process may have been the one that stood still
+            if now - self._heard > self._silence:
+                self._end_because(lost(self.name))
+                return 0.0
+        due = max(self._heard, self._asked) + every
+        if now >= due:
+            self._asked, due = now, now + every
+            if self.alive:
+                self._write(None, ASK)
+        return min(_LONGEST_POLL, max(0.001, min(due, self._heard + self._silence + 0.001) - now))
+
+    def _hang_up(self) -> None:
+        with self._changed:
+            while self._polls:
+                self._changed.wait(_TICK)
+            for one in (self._socket, self._ear, self._bell):
+                one.close()
+        self._tell_end(self)
+        self.ended.set()
+
+
+def lost(name: str) -> PeerFinishedError:
+    """Return the error of a connection that ended without a word."""
+    return PeerFinishedError(f"the connection to {name} was lost")
+
+
+def _poll_of(*sockets: socket.socket | None) -> select.poll:
+    poll = select.poll()
+    for one in sockets:
+        if one is not None:
+            poll.register(one, select.POLLIN)
+    return poll
