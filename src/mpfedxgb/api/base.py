@@ -98,6 +98,9 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         min_child_weight: float = 1.0,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
+        huber_slope: float = 1.0,
+        tweedie_variance_power: float = 1.5,
+        quantile_alpha: float = 0.5,
         base_score: float | None = None,
         eval_metric: str | OwnMetric | Sequence[str | OwnMetric] | None = None,
         early_stopping_rounds: int | None = None,
@@ -131,6 +134,9 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.min_child_weight = min_child_weight
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
+        self.huber_slope = huber_slope
+        self.tweedie_variance_power = tweedie_variance_power
+        self.quantile_alpha = quantile_alpha
         self.base_score = base_score
         self.eval_metric = eval_metric
         self.early_stopping_rounds = early_stopping_rounds

@@ -53,6 +53,12 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         Share of rows in a boosting round. The active participant draws in private.
     colsample_bytree : float, default 1.0
         Share of columns in a tree. Every owner draws among its own, at least one, in private.
+    huber_slope : float, default 1.0
+        Where reg:pseudohubererror turns from a square to a line.
+    tweedie_variance_power : float, default 1.5
+        The variance of reg:tweedie grows with this power of the mean: 1 as of counts, near 2 as of gamma.
+    quantile_alpha : float, default 0.5
+        Which quantile reg:quantileerror predicts.
     base_score : float or None
         The prediction to start from: a probability, a mean or a margin, as the objective has it. None: derived from the
         labels, by the active participant alone.
@@ -139,9 +145,6 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
             return CUSTOM.name
         if self.objective in [name for name, objective in OBJECTIVES.items() if objective.takes_classes(classes)]:
             return str(self.objective)
-        if OTHER_NAMES.get(str(self.objective)) == fitting:
-            ours = f"it is called {fitting} here: predict gives classes, predict_proba probabilities"
-            raise SettingsError(f"objective={self.objective!r} is not known; {ours}, decision_function margins")
         remedy = f"use {fitting!r} or None" + (", or a callable" if classes == 2 else "")
         raise objective_error(self.objective, f"does not go with {classes} classes", remedy)
 

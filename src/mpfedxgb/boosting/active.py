@@ -163,7 +163,7 @@ class Active:
         self.best_iteration: int | None = None
         self._best = float("nan")
         self._gh: npt.NDArray[np.int64] = np.empty((k, 2, 0), np.int64)
-        self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric])
+        self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric], params.of_objectives)
 
     def _tell_few_digits(self) -> None:
         """Say so where margins are in the units of labels that are small beside the steps of leaf weights."""
@@ -211,9 +211,7 @@ class Active:
     def integers(self, t: int) -> npt.NDArray[np.int64]:
         """Return g~ and h~ of the round, (trees, 2, rows): the single rounding of the whole training."""
         margins = decode_fixed(self.margins[:, : self.sizes.rows], WEIGHT_BITS)
-        g, h = self.loss.gradients(self.labels.y, margins)
-        if self.labels.weight is not None:
-            g, h = g * self.labels.weight, h * self.labels.weight
+        g, h = self.loss.gradients(self.labels.y, margins, self.labels.weight)
         every = g, h
         if self.params.subsample < 1:
             inside = row_sample(self.party, self.params.subsample, self.sizes.rows, self.sample_key, t)

@@ -21,7 +21,16 @@ import numpy as np
 from mpfedxgb.boosting.objective import Floats, Objective, ScalePolicy
 from mpfedxgb.boosting.objectives import IN_PAPER_MODE, IN_SEALED_MODE, OBJECTIVES, objective_error, objective_of
 from mpfedxgb.errors import SettingsError, UnknownParameterError, raise_all
-from mpfedxgb.schema.training import ALIASES, BY_NAME, MODES, REFUSED, SHARED, suggestion, wrong_values
+from mpfedxgb.schema.training import (
+    ALIASES,
+    BY_NAME,
+    MODES,
+    OF_OBJECTIVES,
+    REFUSED,
+    SHARED,
+    suggestion,
+    wrong_values,
+)
 
 STRICT, SEALED, PAPER, UNPROTECTED = MODES
 
@@ -56,6 +65,9 @@ class TrainParams:
     min_child_weight: float = 1.0
     subsample: float = 1.0
     colsample_bytree: float = 1.0
+    huber_slope: float = 1.0
+    tweedie_variance_power: float = 1.5
+    quantile_alpha: float = 0.5
     weighted: bool = False
     first_layer_mask: bool = False
     may_stop_early: bool = False
@@ -75,6 +87,11 @@ class TrainParams:
         if self.objective not in tuple(OBJECTIVES):  # a file may hold anything, also what has no hash
             yield objective_error(self.objective, "is not known", f"it is one of {', '.join(OBJECTIVES)}")
         yield from wrong_values({name: getattr(self, name) for name in SHARED if name != "objective"})
+        for name, objective in OF_OBJECTIVES.items():
+            value = getattr(self, name)
+            if value != SHARED[name].default and self.objective != objective:
+                text = f"{name}={value!r} does not go with objective={self.objective!r}; it is for {objective}"
+                yield SettingsError(f"{text}: leave it out", "choice", name, value)
 
     def _wrong_in_mode(self) -> Iterator[SettingsError]:
         """Yield what the mode does not cover."""
@@ -134,7 +151,12 @@ class TrainParams:
     @property
     def loss(self) -> Objective:
         """All that is known of the objective."""
-        return objective_of(self.objective, self.num_class)
+        return objective_of(self.objective, self.num_class, self.of_objectives)
+
+    @property
+    def of_objectives(self) -> dict[str, Any]:
+        """The parameters that change one objective, or a metric."""
+        return {name: getattr(self, name) for name in OF_OBJECTIVES}
 
     @property
     def scale_policy(self) -> ScalePolicy:

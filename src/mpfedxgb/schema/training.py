@@ -165,7 +165,7 @@ class Parameter(Declared):
 
     `shared` ones are known to all roles, in TrainParams, [training] and the handshake; `estimator` says whether
     classifier and regressor have it, `xgboost` whether XGBoost has, `offered` whether `mpfedxgb simulate` does, as
-    `option` if not by its name, and `accepts` what pages say of the type.
+    `option` if not by its name, `accepts` what pages say of the type, and `objective` the only one that it changes.
     """
 
     shared: bool = False
@@ -178,6 +178,7 @@ class Parameter(Declared):
     modes: tuple[InMode, ...] = ()
     xgboost: bool = False
     accepts: str = ""
+    objective: str = ""
 
     def fault_in(self, value: Any, mode: str) -> Fault | None:
         """Return what of a value does not go with a mode; `remedy` says what to do, or to take "strict"."""
@@ -229,6 +230,13 @@ PARAMETERS = (
     _of_all("colsample_bytree", _SHARE, 1.0, "share of columns in a tree",
         more="Every owner draws among its own, at least one, in private.",
         modes=(InMode("paper", number(1.0, 1.0), "set it to 1: the paper's algorithm takes all columns"),)),
+    _of_all("huber_slope", _POSITIVE, 1.0, "where reg:pseudohubererror turns from a square to a line",
+        objective="reg:pseudohubererror"),
+    _of_all("tweedie_variance_power", number(1.0, 1.999), 1.5,
+        "the variance of reg:tweedie grows with this power of the mean: 1 as of counts, near 2 as of gamma",
+        objective="reg:tweedie"),
+    _of_all("quantile_alpha", number(0.0, 1.0), 0.5, "which quantile reg:quantileerror predicts",
+        objective="reg:quantileerror"),
     _of_xgboost("base_score", number(), None,
         "the prediction to start from: a probability, a mean or a margin, as the objective has it",
         more="None: derived from the labels, by the active participant alone."),
@@ -297,6 +305,9 @@ PARAMETERS = (
 
 BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
 SHARED = {parameter.name: parameter for parameter in PARAMETERS if parameter.shared}
+OF_OBJECTIVES = {parameter.name: parameter.objective for parameter in PARAMETERS if parameter.objective}
+"""Parameters that change one objective, by name."""
+
 ALIASES = {alias: parameter.name for parameter in PARAMETERS for alias in parameter.aliases}
 """Other names that XGBoost and its relatives have for parameters, and ours."""
 

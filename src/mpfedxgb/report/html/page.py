@@ -143,7 +143,7 @@ def scores(data: ReportData) -> list[Score]:
     last_rows = list(data.metrics.values())[-1] if data.metrics else {}
     found = []
     for name, values in last_rows.items():
-        judge = METRICS.get(name)
+        judge = METRICS.get(name.partition("@")[0])
         best = len(values) - 1
         for number, value in enumerate(values if judge else ()):
             assert judge is not None
