@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.plain import plain_train
-from mpfedxgb.boosting.scales import round_hessians
-from mpfedxgb.boosting.train import secure_train
-from mpfedxgb.boosting.xgboost_rules import (
+from mpfedxgb.boosting.params import (
     RULES,
     UNNAMED,
+    TrainParams,
     checks_sides,
     gradients_that_count,
     least_hessian,
     tells_zero_hessians,
 )
+from mpfedxgb.boosting.plain import plain_train
+from mpfedxgb.boosting.scales import round_hessians
+from mpfedxgb.boosting.train import secure_train
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.party import Roster

@@ -23,8 +23,7 @@ from collections.abc import Collection
 
 from mpfedxgb.boosting.checkpoint import KEPT
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sealed.gradients import CHUNK
-from mpfedxgb.config import Resources
+from mpfedxgb.config import TUNING, Resources
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.protocols.row_blocks import RowLayout
 from mpfedxgb.protocols.share import KEPT_BYTES
@@ -52,7 +51,7 @@ At the coordinator, there for each participant, at a participant, and at one in 
 
 def peak_bytes(role: int, params: TrainParams, sizes: TableSizes, in_spool: bool = False) -> int:
     """Return how much memory a role takes at most, in a process of its own; pages of a spool do not count."""
-    frame = 0 if role == COORDINATOR or not _looks_up(params) else _FRAME * min(sizes.rows, CHUNK)
+    frame = 0 if role == COORDINATOR or not _looks_up(params) else _FRAME * min(sizes.rows, TUNING.gradient_rows)
     return BASE + training_bytes([role], params, sizes, in_spool) + frame
 
 
@@ -127,7 +126,7 @@ def _gradients(role: int, params: TrainParams, sizes: TableSizes) -> int:
     """Return the bytes of g and h that are computed on secrets, and of the chunk that is worked on."""
     if not params.is_sealed:
         return 0
-    chunk = min(sizes.rows, CHUNK) if _looks_up(params) else 0
+    chunk = min(sizes.rows, TUNING.gradient_rows) if _looks_up(params) else 0
     if role == COORDINATOR:
         return (_LOOKED_UP + _LOOKED_UP_EACH * len(sizes.columns)) * chunk + 3 * _PAIR // 2 * sizes.rows
     return _LOOKED_UP_HERE * chunk + 3 * _PAIR * sizes.rows

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mpfedxgb.boosting import memory, scales, xgboost_rules
+from mpfedxgb.boosting import memory, scales
 from mpfedxgb.boosting.active import Active, Labels
 from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.boosting.metrics import NO_METRIC, rounds_of
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import TrainParams, checks_sides
 from mpfedxgb.boosting.sealed.gradients import encode_labels, sealed_rules
 from mpfedxgb.boosting.sealed.state import Sealed, seal
 from mpfedxgb.data.binning import Candidates, bin_table
@@ -102,7 +102,7 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
     rules = TreeRules(
         max_depth=params.max_depth,
         ring=wide(plan.limbs),
-        checks_children=xgboost_rules.checks_sides(params),
+        checks_children=checks_sides(params),
         no_split_first=scales.no_split_first(params),
         first_layer_mask=params.first_layer_mask,
         is_paper=params.is_paper,

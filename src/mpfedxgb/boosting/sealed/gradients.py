@@ -240,9 +240,6 @@ END_HESSIAN = 1
 COMPARED_IN = 2
 """Rounds of a comparison inside a rounding, on bits: a seventh of the bytes of one on bytes, for a round more."""
 
-CHUNK = 1 << 17
-"""Rows that are worked on at a time; what is dealt for them takes some 0.8 kB each."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradientRows:
@@ -272,8 +269,8 @@ def secure_gradients(party: Party, rows: GradientRows, rules: SealedRules) -> Sh
     7 bytes a row for squared error and 83 for log-loss, and 54 more where rows have weights, by each auxiliary.
     Reveals: nothing.
     """
-    count = rows.margins.shape[0]
-    parts = [_of_chunk(party, rows[some], rules) for some in rows_in_turns(count, CHUNK, party)]
+    count, step = rows.margins.shape[0], party.settings.tuning.gradient_rows
+    parts = [_of_chunk(party, rows[some], rules) for some in rows_in_turns(count, step, party)]
     if party.is_symbolic:
         return Shares(RingArray.hidden(VECTOR, (2, count)))
     return concatenate_shares(parts)

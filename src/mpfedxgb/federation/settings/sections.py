@@ -17,8 +17,8 @@ from mpfedxgb.data.ids import IdRule
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.settings.toml import Section, shown
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.schema.kinds import ADDRESS, suggestion
 from mpfedxgb.schema.settings import Key, Table
+from mpfedxgb.schema.training import ADDRESS, suggestion
 from mpfedxgb.transport.transport import MESH, STAR, Address
 from mpfedxgb.transport.transports import TRANSPORTS, Credentials
 
