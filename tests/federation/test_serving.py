@@ -199,11 +199,15 @@ def test_unknown_ids_are_answered_row_by_row(served: Served) -> None:
 def test_many_at_a_time(served: Served) -> None:
     """Each gets its own rows' scores, also where several ask for the same row."""
     expected = by_simulation(served)
+    for some, rows in ask_at_once(served):
+        assert [row["probability"] for row in rows] == [expected[row["person"]][1] for row in records(some)]
+
+
+def ask_at_once(served: Served) -> list[tuple[list[int], list[dict[str, Any]]]]:
+    """Return which rows 40 requests of 20 clients asked for, and their answers."""
     places = [[i % 20, (i + 7) % 20] for i in range(40)]
     with ThreadPoolExecutor(20) as pool:
-        found = list(pool.map(lambda some: served.score(records(some)), places))
-    for some, rows in zip(places, found, strict=True):
-        assert [row["probability"] for row in rows] == [expected[row["person"]][1] for row in records(some)]
+        return list(zip(places, pool.map(lambda some: served.score(records(some)), places), strict=True))
 
 
 def test_the_description_is_of_what_is_answered(served: Served) -> None:
@@ -461,6 +465,7 @@ def test_a_lost_peer_and_a_stop(served: Served) -> None:
     """Ready says no and why within seconds; with the peer back all goes on; a signal ends all of it well."""
     made, expected = served.made, by_simulation(served)
     assert made is not None
+    ask_at_once(served)
     made.children[2].kill()
     made.children[2].wait(patience(WAIT))
     end = time.monotonic() + patience(30.0)
