@@ -14,7 +14,7 @@ from mpfedxgb.boosting.checkpoint import ROUNDS
 from mpfedxgb.boosting.model import Feature
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import SettingsError
-from mpfedxgb.federation.dashboard import find_settings, overview
+from mpfedxgb.federation.overview import find_settings, overview
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.role import load_model
 from mpfedxgb.report.html import page_html

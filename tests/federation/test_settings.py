@@ -540,6 +540,11 @@ KINDS = {
         "base_score": "number",
     },
     "scoring": {"max_rows_per_day": "integer"},
+    "serve": {
+        "token_file": "path",
+        **dict.fromkeys(("max_batch", "max_waiting", "max_body_mb"), "integer"),
+        **dict.fromkeys(("max_wait_ms", "timeout"), "number"),
+    },
     "limits": {"n_jobs": "threads", "max_memory": "text", "spool": "path"},
     "log": {"level": "choice", "file": "path", "json": "flag"},
 }

@@ -93,6 +93,16 @@ _LABEL: dict[str, Any] = {
 }
 
 
+_SERVE: dict[str, Any] = {
+    "token_file": "http.token",
+    "max_batch": 500,
+    "max_wait_ms": 5.0,
+    "max_waiting": 9000,
+    "max_body_mb": 2,
+    "timeout": 12.5,
+}
+
+
 def full(role: str) -> Content:
     """Return everything that a role's file may hold; [role], without which nothing works, comes last."""
     content = copy.deepcopy(_COMMON)
@@ -103,6 +113,7 @@ def full(role: str) -> Content:
     if role == "bank":
         content["data"]["predictions"] = "predictions.csv"
         content["label"] = copy.deepcopy(_LABEL)
+        content["serve"] = copy.deepcopy(_SERVE)
     if role == "telecom":
         content["scoring"] = {"max_rows_per_day": 5000}
     content["workers"] = {

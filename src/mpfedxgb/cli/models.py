@@ -24,7 +24,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.xgboost_json import category_codes, feature_names, to_xgboost_json
 from mpfedxgb.cli.simulate import RECORD
 from mpfedxgb.errors import SettingsError, UserError
-from mpfedxgb.federation.dashboard import find_settings, overview
+from mpfedxgb.federation.overview import find_settings, overview
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.machine import versions
 from mpfedxgb.report.html import page_html

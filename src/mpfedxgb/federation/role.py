@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -242,6 +243,14 @@ class ScoringSession:
     def __init__(self, settings: RoleSettings, service: Service) -> None:
         self._settings, self._service = settings, service
 
+    def wait_until_ready(self, timeout: float) -> bool:
+        """Return whether batches can be answered, at most `timeout` seconds from now; raises what ended the session."""
+        return self._service.wait_until_ready(timeout)
+
+    def score(self, keys: tuple[str, ...], table: Table, timeout: float) -> Floats:
+        """Return the margins of some rows, (trees per round, rows); raises FederationError after the time-out."""
+        return self._service.score(keys, table, timeout)
+
     def margins(self, rows: Rows) -> Floats:
         """Return the margins of rows, (trees per round, rows), in the order of their ids."""
         return self._service.score(rows.ids.keys, rows.table)
@@ -256,11 +265,14 @@ class ScoringSession:
 
 
 @contextmanager
-def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[ScoringSession]:
-    """Open a scoring session as the active participant; the others have to be there, or come within connect_timeout."""
+def scoring(settings: RoleSettings, model: PartialModel, pause: float = math.inf) -> Iterator[ScoringSession]:
+    """Open a scoring session as the active participant; the others have to be there, or come within connect_timeout.
+
+    They hear that it is still there at least every `pause` seconds; it notices by then that one of them is not.
+    """
     if not settings.is_active:
         raise SettingsError(f"{settings.role.name} is not the active participant; only that one asks for scores")
-    service, stopper = Service(model), Stopper()
+    service, stopper = Service(model, pause=pause), Stopper()
     ended: list[BaseException] = []
 
     def run() -> None:

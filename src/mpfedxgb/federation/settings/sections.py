@@ -382,6 +382,22 @@ class Scoring:
 # end of generated
 
 
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """[serve]: how the active participant answers over HTTP."""
+
+    # generated: serve
+    token_file: Path | None
+    max_batch: int
+    max_wait_ms: float
+    max_waiting: int
+    max_body_mb: int
+    timeout: float
+
+
+# end of generated
+
+
 def read_limits(table: Section) -> Resources:
     """Return [limits], what this role's process may use: threads, memory, and a folder for what does not fit."""
     try:
