@@ -43,7 +43,7 @@ from mpfedxgb.federation.web import (
     url_of,
 )
 from mpfedxgb.machine import version_of
-from mpfedxgb.schema.kinds import suggestion
+from mpfedxgb.schema.training import suggestion
 from mpfedxgb.transport.transport import Address
 
 _MOST_CONNECTIONS = 512

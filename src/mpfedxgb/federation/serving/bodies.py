@@ -20,7 +20,7 @@ from mpfedxgb.federation.role import id_name, predictions
 from mpfedxgb.federation.rows import SCORING, Rows, arrange_rows, with_kinds_of
 from mpfedxgb.federation.serving.batches import Scores
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.schema.kinds import suggestion
+from mpfedxgb.schema.training import suggestion
 
 Json = dict[str, Any]
 Columns = dict[str, list[Any]]
