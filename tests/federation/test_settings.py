@@ -520,6 +520,7 @@ KINDS = {
         **dict.fromkeys(("weighted", "first_layer_mask", "may_stop_early"), "flag"),
         **dict.fromkeys(("learning_rate", "reg_lambda", "gamma", "min_child_weight", "subsample"), "number"),
         **dict.fromkeys(("colsample_bytree", "leaf_epsilon"), "number"),
+        **dict.fromkeys(("huber_slope", "tweedie_variance_power", "quantile_alpha"), "number"),
     },
     "data": {
         **dict.fromkeys(("train", "evaluate", "predict", "predictions"), "path"),
