@@ -94,6 +94,7 @@ class Batches:
         """Take no more requests, and let `run` end after those that wait."""
         with self._changed:
             self._is_stopped.set()
+            self.cause = self.cause or "this role is being stopped"
             self._changed.notify()
 
     def run(self) -> None:
@@ -118,11 +119,10 @@ class Batches:
             self.error = error
             self.cause = own_reason(error) if isinstance(error, MpfedxgbError) else type(error).__name__
         self.stop()
-        self.cause = self.cause or "this role is being stopped"
         with self._changed:
             left, self._waiting = list(self._waiting), deque()
         for waiting in left:
-            waiting.fail(FederationError(self.cause))
+            waiting.fail(FederationError(self.cause or "this role is being stopped"))
 
     def _score_in(self, session: ScoringSession) -> bool:
         """Score in a session until this is stopped; raises what ends the session."""
@@ -130,9 +130,10 @@ class Batches:
             if not session.wait_until_ready(_POLL):
                 if self._is_stopped.is_set():
                     raise StoppedError("stopped while no scores could be answered")
+                self.cause = self.cause or "a participant was lost, and the session waits for it"
                 self._drop_expired()
                 continue
-            if self.cause is not None:
+            if self.cause is not None and not self._is_stopped.is_set():
                 self.cause = None
                 _log.info("%s answers requests for scores", self._settings.role.name)
             batch = self._next_batch()
