@@ -65,7 +65,7 @@ class PlainBoosting:
                 inside = row_sample(self._party(1), params.subsample, rows, key, t)
                 g, h = g * inside, h * inside
             g = np.where((h > 0).any(axis=1, keepdims=True), g, 0)  # a tree without any hessian weighs nothing
-            if not params.is_paper:
+            if params.facts.is_exact:
                 scale = scales.choose_scale(params, plan, g, h, rows)
             elif t == 0:
                 scale = scales.choose_scale(params, plan, *every, rows)
@@ -96,14 +96,14 @@ class PlainBoosting:
     ) -> JoinedTree:
         """Return a tree as `join` would list it, and add its leaf weights, or a followed tree's, to the margins."""
         params = self.params
-        lam = math.ldexp(scale.lam, -scale.f_h) if params.is_paper else params.reg_lambda
+        lam = math.ldexp(scale.lam, -scale.f_h) if not params.facts.is_exact else params.reg_lambda
 
         def leaf_of(node: reference.RefLeaf) -> Leaf:
             w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, params.learning_rate, WEIGHT_BITS)
             return Leaf(w, float(np.ldexp(float(node.H), -scale.f_h)))
 
         def gain_of(node: reference.RefSplit) -> float | None:
-            return None if params.is_paper else reference.gain(node, scale.f_g, scale.f_h, lam)
+            return None if not params.facts.is_exact else reference.gain(node, scale.f_g, scale.f_h, lam)
 
         tree = self.joined(root, leaf_of, gain_of)
         for number, (node, kept) in enumerate(zip(level_by_level(root), tree, strict=True)):

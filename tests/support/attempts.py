@@ -160,7 +160,7 @@ def comparable(results: Sequence[TrainResult]) -> list[Any]:
     """
     parts = [result.model for result in results]
     judged = [[result.metrics, result.best_iteration] for result in results]
-    if not parts[0].params.shares_weights:
+    if not parts[0].params.facts.shares_leaf_weights:
         return [judged, [part.to_json() for part in parts]]
     return [judged, [_without_shares(part) for part in parts], join(parts).trees]
 

@@ -85,7 +85,7 @@ def predict_margins(
 
     started = time.perf_counter()
     with PeakMemory() as memory:
-        if active.params.is_unprotected:
+        if not active.params.facts.runs_a_protocol:
             run = plain_predict(models, matched, rounds, roster)
         else:
             run = _predict_jointly(models, matched, rounds, roster, settings)

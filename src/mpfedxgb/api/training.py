@@ -85,7 +85,7 @@ def go_on(
     """
     active = start[0]
     for security in (active.params, params):
-        if security.shares_weights:
+        if security.facts.shares_leaf_weights:
             raise SettingsError(
                 f"xgb_model does not go with security={security.security!r}, whose leaf weights nobody knows; train "
                 "anew, or use security='strict' for both"
@@ -189,7 +189,7 @@ def train_here(job: TrainingJob, observer: Observer) -> tuple[list[TrainResult],
     with Storage(job.resources, roster.roles) as storage, PeakMemory() as memory:
         kernels.warm_up()  # before the clock starts: the first training of a process would look slow
         started = time.perf_counter()
-        if params.is_unprotected:
+        if not params.facts.runs_a_protocol:
             run: LocalRun[TrainResult | None] = plain_train(params, roster, job.data, settings, observer)
         else:
             private = [(None,), *((mine,) for mine in job.data)]
@@ -199,7 +199,7 @@ def train_here(job: TrainingJob, observer: Observer) -> tuple[list[TrainResult],
         seconds = time.perf_counter() - started
     results = [result for result in run.results[1:] if result is not None]
     basis = limits.basis
-    if params.is_unprotected and not job.continues:
+    if not params.facts.runs_a_protocol and not job.continues:
         basis = strict_basis(params, settings, roster, results, sum(table.rows for table in job.data[0].evaluation))
     trees, ledger = len(results[0].model.trees), run.ledgers[0]
     record = record_run(

@@ -167,7 +167,7 @@ class Active:
 
     def _tell_few_digits(self) -> None:
         """Say so where margins are in the units of labels that are small beside the steps of leaf weights."""
-        if self.params.is_sealed:  # there the steps are as fine as the labels ask for
+        if self.params.facts.hides_rows:  # there the steps are as fine as the labels ask for
             return
         in_units_of_labels = self.loss.transform is unchanged and not self.loss.is_custom
         if in_units_of_labels and 0 < np.abs(self.labels.y - self.base).max() < _SMALLEST_SPREAD:
@@ -191,7 +191,9 @@ class Active:
 
     def resume(self, evaluation: EvaluationState) -> None:
         """Go on from what was remembered."""
-        if not self.params.is_sealed:  # there the margins that are kept are shares, and none of this role's business
+        if (
+            not self.params.facts.hides_rows
+        ):  # there the margins that are kept are shares, and none of this role's business
             self.margins = evaluation.margins.copy()
         self.metrics = evaluation.metrics
         self.best_iteration, self.scale = evaluation.best_iteration, scales.Scale(*evaluation.scale)
@@ -221,7 +223,7 @@ class Active:
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
         g = xgboost_rules.gradients_that_count(g, h)
-        if not self.params.is_paper:
+        if self.params.facts.is_exact:
             self.scale = scales.choose_scale(self.params, self.plan, g, h, self.sizes.rows)
         elif t == 0:  # it serves all trees, so rows count too that the first sample leaves out
             self.scale = scales.choose_scale(self.params, self.plan, *every, self.sizes.rows)

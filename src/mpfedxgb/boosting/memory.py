@@ -106,13 +106,13 @@ def disk_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
 
 def margin_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
     """Return how much the margins that P_1 keeps, or everyone shares of, take on disk, however trees turn out."""
-    keeps = role == ACTIVE or (params.is_sealed and role != COORDINATOR)
+    keeps = role == ACTIVE or (params.facts.hides_rows and role != COORDINATOR)
     return (KEPT + 1) * 8 * sizes.all_rows * params.trees_per_round if keeps else 0
 
 
 def _vectors(role: int, params: TrainParams, sizes: TableSizes) -> int:
     """Return the bytes of row vectors where the last level but one splits, and of the rows inside each node."""
-    splitting = params.trees_per_round << max(0, params.max_depth - (1 if params.shares_weights else 2))
+    splitting = params.trees_per_round << max(0, params.max_depth - (1 if params.facts.shares_leaf_weights else 2))
     each = len(sizes.columns) + 3 if role == COORDINATOR else 8 if role == ACTIVE else 7
     members = 4 * params.trees_per_round * (1 << params.max_depth) * sizes.packed
     return splitting * _PAIR * each * sizes.rows + members
@@ -120,12 +120,12 @@ def _vectors(role: int, params: TrainParams, sizes: TableSizes) -> int:
 
 def _looks_up(params: TrainParams) -> bool:
     """Return whether a table is looked into, on secrets."""
-    return params.is_sealed and params.loss.sealed is not None and params.loss.sealed.is_logistic
+    return params.facts.hides_rows and params.loss.sealed is not None and params.loss.sealed.is_logistic
 
 
 def _gradients(role: int, params: TrainParams, sizes: TableSizes) -> int:
     """Return the bytes of g and h that are computed on secrets, and of the chunk that is worked on."""
-    if not params.is_sealed:
+    if not params.facts.hides_rows:
         return 0
     chunk = min(sizes.rows, CHUNK) if _looks_up(params) else 0
     if role == COORDINATOR:
@@ -135,7 +135,7 @@ def _gradients(role: int, params: TrainParams, sizes: TableSizes) -> int:
 
 def _carried(role: int, params: TrainParams, sizes: TableSizes) -> int:
     """Return the bytes of secrets that stay from round to round: margins, labels, weights; masks at the coordinator."""
-    if not params.is_sealed:
+    if not params.facts.hides_rows:
         return 0
     return (8 if role == COORDINATOR else 16) * (sizes.all_rows + (2 if params.weighted else 1) * sizes.rows)
 

@@ -156,7 +156,7 @@ def _fits(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, gam:
 def _width(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, gam: int) -> int:
     """Return the width of everything that is computed in the wide ring."""
     bits = bits_needed(rows, g_cap, h_cap, lam, gam)
-    if params.is_paper:
+    if not params.facts.is_exact:
         denominator = (rows * h_cap // 2 + lam + 1) ** 4  # H_L1 H_L2 H_R1 H_R2 of Eq. 7
         bits = max(bits, denominator.bit_length() + 1, leaf_bits(_leaf_rules(params, rows, g_cap, h_cap, lam)))
     return bits
@@ -253,7 +253,7 @@ def choose_scale(
 ) -> Scale:
     """Return the finest scales under which this tree's g and h fit (the active participant's own choice)."""
     f_g = public.f_g if public.f_g is not None else finest(float(np.abs(g).max(initial=0)), public.g_cap)
-    if params.is_paper and public.f_g is None:
+    if not params.facts.is_exact and public.f_g is None:
         f_g -= 1  # one scale serves all trees, so residuals may grow a little
     f_h = public.f_h
     if f_h is None:

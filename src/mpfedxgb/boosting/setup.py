@@ -105,18 +105,18 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
         checks_children=xgboost_rules.checks_sides(params),
         no_split_first=scales.no_split_first(params),
         first_layer_mask=params.first_layer_mask,
-        is_paper=params.is_paper,
-        sums_in_leaves=params.shares_weights,
+        is_paper=params.facts.opens_comparisons,
+        sums_in_leaves=params.facts.shares_leaf_weights,
         bits=scales.bits_needed(rows, plan.g_cap, plan.h_cap, plan.lam_cap, plan.gam_cap),
         weight_bits=scales.weight_bits(plan, rows),
     )
     active = None
     if mine is not None and mine.labels is not None:
         active = Active(party, params, plan, mine.labels, data.sizes, mine.sample_key)
-    if params.is_sealed:
+    if params.facts.hides_rows:
         sealed = _seal(party, params, plan, rules, data.sizes, active)
         return Setup(params, plan, rules, data, mine, active, sealed=sealed)
-    if not params.is_paper:
+    if not params.facts.opens_comparisons:
         return Setup(params, plan, rules, data, mine, active)
     leaf_rules = scales.leaf_rules(params, plan, rows, party.roster.size)
     all_rows = None if mine is None else mine.table.followed_by(mine.evaluation)
@@ -157,7 +157,7 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: Ro
     )
     give_back(sum(layout.octets for layout in memory.layouts_of(sizes).values()))
     evaluation = () if mine is None else tuple(mine.evaluation)
-    features = _index_features(party, candidates) if params.is_paper else None
+    features = _index_features(party, candidates) if params.facts.opens_comparisons else None
     return SplitData(sizes, matrices, candidates, evaluation, features, held.threads)
 
 

@@ -24,6 +24,7 @@ from mpfedxgb.boosting.sealed.state import add_leaves, sealed_gradients
 from mpfedxgb.boosting.setup import Setup, TrainData, set_up, state_of_model
 from mpfedxgb.data.binning import Candidates
 from mpfedxgb.errors import CheckpointError, RefusedError, SettingsError
+from mpfedxgb.modes.facts import check_runs_a_protocol
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import check_flag, check_numbers, check_told
 from mpfedxgb.party.party import Party
@@ -196,9 +197,9 @@ def secure_train(
     `held` is where this role's row blocks live, in memory if it does not say. With `most_rounds` it ends after so many
     rounds of a training of more.
     """
-    params.check_protected("a protocol")
+    check_runs_a_protocol(params.facts, "a protocol")
     params.check_rules()
-    if continues and params.is_sealed:
+    if continues and params.facts.hides_rows:
         raise SettingsError("security='sealed' goes on from no model: somebody would have to know its margins")
     setup = set_up(party, params, data, held)  # 2, 4
     update = UPDATES[params.security]
@@ -233,7 +234,7 @@ def _first_state(party: Party, setup: Setup, progress: Progress | None) -> State
     if progress is None:
         return State(0)
     state = _last_common_state(party, progress, setup.params.n_estimators)
-    if setup.params.shares_weights and state.rounds:
+    if setup.params.facts.shares_leaf_weights and state.rounds:
         _check_mark(party, state.mark)
     if setup.sealed is not None and state.rounds:
         setup.sealed.take_up(party, None if state.evaluation is None else state.evaluation.margins)
@@ -280,13 +281,13 @@ def _common_after(setup: Setup, done: int) -> int:
     It is the one before: to go through a round takes openings to which all contribute, each when its round before is
     kept. Without candidates a strict tree is a leaf, and auxiliaries hear from P_1 alone what it computed a round ago.
     """
-    in_step = setup.data.matrices or setup.params.shares_weights or setup.active is not None
+    in_step = setup.data.matrices or setup.params.facts.shares_leaf_weights or setup.active is not None
     return max(0, done - (1 if in_step else 2))
 
 
 def _mark_after(party: Party, params: TrainParams, before: str) -> str:
     """Return what tells the shares of this attempt's round, after those before it, from all others."""
-    return digest(before.encode(), party.attempt.encode()).hex()[:32] if params.shares_weights else ""
+    return digest(before.encode(), party.attempt.encode()).hex()[:32] if params.facts.shares_leaf_weights else ""
 
 
 def _check_mark(party: Party, mark: str) -> None:

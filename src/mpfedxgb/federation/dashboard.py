@@ -110,7 +110,7 @@ def find_settings(path: Path) -> Path:
 
 def _is_of(model: PartialModel, kept: Sequence[Tree]) -> bool:
     """Return whether a model is of the training whose trees were kept; a sealed one has those up to the best round."""
-    best = model.params.is_sealed and model.params.may_stop_early
+    best = model.params.facts.sums_only and model.params.may_stop_early
     return tuple(kept[: len(model.trees)] if best else kept) == model.trees
 
 

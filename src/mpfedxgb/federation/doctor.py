@@ -170,7 +170,7 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
             continue
         yield _ok("data", _described(rows, purpose, file, classes))
         ids.append(rows.ids)
-        if purpose == "evaluate" and settings.training.is_sealed:
+        if purpose == "evaluate" and settings.training.facts.hides_rows:
             yield from _evaluation_rows(settings, ids)
         if purpose == "train":
             yield _room(settings, rows.table)

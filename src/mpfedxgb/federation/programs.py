@@ -63,7 +63,7 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
     """Train, as a participant."""
     _agree_on_kind(party, TRAINING)
     check_alignment(party, mine.ids)
-    if params.is_sealed:
+    if params.facts.hides_rows:
         refuse_training_ids(party.name, mine.ids)
     commit_to_labels(party, mine.commitment, mine.progress)
     with Storage(mine.limits) as storage, closing(_row_blocks(mine.cluster, storage)) as held:

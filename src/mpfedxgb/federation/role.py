@@ -330,7 +330,7 @@ def load_model(settings: RoleSettings) -> PartialModel:
     model = PartialModel.load(path)
     if model.name != settings.role.name:
         raise SettingsError(f"{path} is the part of {model.name}, not of {settings.role.name}; correct [role] model")
-    if model.params.is_unprotected:
+    if not model.params.facts.runs_a_protocol:
         raise SettingsError(
             f"{path} was made with security='none', by somebody who had all participants' tables; a federation does "
             "not serve it. Train with security='strict', which gives the same model"

@@ -95,7 +95,7 @@ def integer_gradients(
     g = xgboost_rules.gradients_that_count(g, h)
     reg_lambda, gamma = params.reg_lambda, max(params.gamma, scales.SMALLEST_GAMMA)
     off_g, off_h = _DOUBLE * np.abs(g), np.zeros_like(h)
-    if params.is_paper:  # one scale for all rounds, and leaf weights that are only near the exact ones
+    if not params.facts.is_exact:  # one scale for all rounds, and leaf weights that are only near the exact ones
         off_g, off_h = FLOAT32 * np.abs(g), FLOAT32 * h
     else:
         rows = len(y)

@@ -358,8 +358,8 @@ def test_default_parameters_of_strict_are_refused_by_name() -> None:
     """XGBoost's default min_child_weight of 1 is among what does not go; nothing is changed in silence."""
     with pytest.raises(SettingsError, match=r"min_child_weight=1\.0"):
         TrainParams(security="paper")
-    assert TrainParams(security="paper", min_child_weight=0).is_paper
-    assert not TrainParams().is_paper
+    assert TrainParams(security="paper", min_child_weight=0).facts.opens_comparisons
+    assert not TrainParams().facts.opens_comparisons
 
 
 # The command line

@@ -20,12 +20,12 @@ PARTICIPANTS = "participants"
 _ENTRIES = {entry.value: entry for entry in Entry}
 
 
-def meaning_of(name: str, is_sealed: bool = False) -> str:
+def meaning_of(name: str, hides_rows: bool = False) -> str:
     """Return what an entry is about, in words; one that nobody declared, of another version, keeps its name."""
     entry = _ENTRIES.get(name)
     if entry is None:
         return name
-    return entry.sealed_meaning if is_sealed else entry.meaning
+    return entry.sealed_meaning if hides_rows else entry.meaning
 
 
 def source_of(name: str) -> Source:
@@ -40,7 +40,7 @@ def split_by_side(data: ReportData) -> tuple[list[tuple[str, int]], list[tuple[s
     arriving = []
     for entry in data.ledger:
         if _arrives(data, entry):
-            arriving.append((meaning_of(entry.name, data.is_sealed), entry.count))
+            arriving.append((meaning_of(entry.name, data.mode.hides_rows), entry.count))
         if _comes_from(data, source_of(entry.name)) and entry.receiver != data.role:
             leaving.setdefault(entry.name, []).append(entry)
     return [_left(data, name, entries) for name, entries in leaving.items()], arriving
@@ -49,7 +49,9 @@ def split_by_side(data: ReportData) -> tuple[list[tuple[str, int]], list[tuple[s
 def _left(data: ReportData, name: str, entries: Sequence[Reveal]) -> tuple[str, int]:
     """Return the sentence of an entry that went to several receivers, who all got the same."""
     receivers = [_receiver(data, entry) for entry in entries]
-    return f"{meaning_of(name, data.is_sealed)}: to {' and '.join(receivers)}", max(entry.count for entry in entries)
+    return f"{meaning_of(name, data.mode.hides_rows)}: to {' and '.join(receivers)}", max(
+        entry.count for entry in entries
+    )
 
 
 def _arrives(data: ReportData, entry: Reveal) -> bool:

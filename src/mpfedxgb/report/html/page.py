@@ -27,7 +27,6 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.report.html import costs, ledger_words, trees
 from mpfedxgb.report.html.data import ReportData
 from mpfedxgb.report.html.pictures import Curve, curve
-from mpfedxgb.report.record import NOTHING_PROTECTED
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -100,7 +99,6 @@ def environment() -> Environment:
     made.globals |= {
         "asset": _asset,
         "NO_METRIC": NO_METRIC,
-        "NOTHING_PROTECTED": NOTHING_PROTECTED,
         "Entry": Entry,
     }
     return made
