@@ -19,6 +19,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import column_sample, row_sample
 from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.table import Table
+from mpfedxgb.modes.choose import mode_of
 from mpfedxgb.party.roster import Keyring
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.nodes import Leaf
@@ -50,7 +51,7 @@ class PlainBoosting:
         """
         params, rows = self.params, self.tables[0].rows
         rounds = params.n_estimators if followed is None else len(followed) // params.trees_per_round
-        plan = scales.plan(params, rows)
+        plan = mode_of(params).plan(params, rows)
         loss = params.loss.with_function(custom)
         base = loss.base_margin(y, weight, base_score, params.num_class)
         margins = np.repeat(encode_fixed(base, WEIGHT_BITS)[:, None], rows, axis=1)
@@ -68,7 +69,7 @@ class PlainBoosting:
             if params.facts.is_exact:
                 scale = scales.choose_scale(params, plan, g, h, rows)
             elif t == 0:
-                scale = scales.choose_scale(params, plan, *every, rows)
+                scale = scales.choose_scale(params, plan, *every, rows, spare=1)
             g_int, h_int = encode_fixed(g, scale.f_g), scales.round_hessians(params, h, scale.f_h)
             allowed = self._allowed(key, t)
             for k in range(params.trees_per_round):

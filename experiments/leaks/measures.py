@@ -12,8 +12,8 @@ import pandas as pd
 
 from experiments.leaks import attacks
 from experiments.leaks.transcripts import Brackets, Floats, Ints, Place, RecordedTraining, Words, brackets
-from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objectives import OBJECTIVES
+from mpfedxgb.modes.paper.labels import leaf_rules, plan
 from mpfedxgb.party import ACTIVE
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.ring.array import unpack_data
@@ -86,7 +86,7 @@ def rows_left_of_thresholds(training: RecordedTraining) -> tuple[float, float]:
 def step_bits(training: RecordedTraining) -> int:
     """Return the bits of a step size, which follow from public numbers."""
     params, rows = replace(training.params, security="paper"), len(training.labels.y)
-    return scales.leaf_rules(params, scales.plan(params, rows), rows, len(training.tables)).step_bits
+    return leaf_rules(params, plan(params, rows), rows, len(training.tables)).step_bits
 
 
 def rows_of_leaves(training: RecordedTraining) -> tuple[float, float]:

@@ -18,18 +18,19 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting import Labels, PartialModel, TrainData, secure_train
+from mpfedxgb.boosting import Labels, PartialModel, TrainData
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table
+from mpfedxgb.modes.paper.tree import P_2
 from mpfedxgb.party import ACTIVE, COORDINATOR, run_locally
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.ring import RingArray, wide
+from mpfedxgb.training import secure_train
 from mpfedxgb.transport.frame import Frame, decode
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.nodes import goes_first
-from mpfedxgb.tree.paper import P_2
 
 T = TypeVar("T")
 

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.plain import plain_train
 from mpfedxgb.boosting.scales import round_hessians
-from mpfedxgb.boosting.train import secure_train
 from mpfedxgb.boosting.xgboost_rules import (
     RULES,
     UNNAMED,
@@ -19,8 +17,10 @@ from mpfedxgb.boosting.xgboost_rules import (
 )
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SettingsError
+from mpfedxgb.modes.none.labels import plain_train
 from mpfedxgb.party import Roster
 from mpfedxgb.party.observer import Observer
+from mpfedxgb.training.train import secure_train
 
 CASES: list[tuple[dict[str, object], bool, bool]] = [
     ({}, True, False),

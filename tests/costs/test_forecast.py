@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
-from mpfedxgb.boosting import Labels, TrainData, secure_train
+from mpfedxgb.boosting import Labels, TrainData
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings, link_of
 from mpfedxgb.costs.forecast import Forecast, assumed_owners, forecast
@@ -27,6 +27,7 @@ from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.protocols.reveal import NOBODY
+from mpfedxgb.training import secure_train
 from mpfedxgb.tree.level import TableSizes
 
 BASE = TrainParams(n_estimators=3, max_depth=2, max_bin=8, min_child_weight=0.0)
@@ -146,7 +147,7 @@ def _in_chunks(name: str) -> Iterator[None]:
     """Let a sealed training work on so many rows at a time as its shape says."""
     with pytest.MonkeyPatch.context() as patch:
         if "chunk" in SHAPES[name]:
-            patch.setattr("mpfedxgb.boosting.sealed.gradients.CHUNK", SHAPES[name]["chunk"])
+            patch.setattr("mpfedxgb.modes.sealed.gradients.CHUNK", SHAPES[name]["chunk"])
         yield
 
 

@@ -48,7 +48,7 @@ from mpfedxgb.boosting.metrics import OwnMetric, limited_to, read_range
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.setup import TrainData
+from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.config import Link, Resources, SessionSettings, link_of
 from mpfedxgb.costs.forecast import Forecast
 from mpfedxgb.data.table import Table, is_arrow

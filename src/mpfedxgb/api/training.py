@@ -19,14 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mpfedxgb.api.models import load_models
 from mpfedxgb.boosting.join import join
-from mpfedxgb.boosting.memory import goes_to_spool
 from mpfedxgb.boosting.metrics import rounds_of
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.plain import plain_train
-from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import TrainResult, secure_train
+from mpfedxgb.boosting.parts import TrainData, TrainResult
 from mpfedxgb.config import Resources, SessionSettings
 from mpfedxgb.costs.capacity import check_simulation
 from mpfedxgb.costs.forecast import Basis, Forecast, forecast, strict_basis
@@ -35,6 +32,7 @@ from mpfedxgb.data.binning import Candidates, bin_table, count_of_categories
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.machine import PeakMemory
+from mpfedxgb.modes.none.labels import plain_train
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.party.observer import Observer, Observers
 from mpfedxgb.party.party import Party
@@ -42,6 +40,8 @@ from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.storage import LocalRows, Storage
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.ring import kernels
+from mpfedxgb.training.memory import goes_to_spool
+from mpfedxgb.training.train import secure_train
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows

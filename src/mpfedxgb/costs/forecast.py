@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from mpfedxgb.boosting.callbacks import NothingKept
-from mpfedxgb.boosting.memory import disk_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.train import TrainResult, secure_train
+from mpfedxgb.boosting.parts import TrainResult
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import UserError
 from mpfedxgb.modes.facts import STRICT
@@ -28,6 +27,8 @@ from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.ring.ring import Shape
+from mpfedxgb.training.memory import disk_bytes, peak_bytes, simulation_bytes
+from mpfedxgb.training.train import secure_train
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import Dummy, Leaf, Tree
 from mpfedxgb.units import bytes_text, duration_text

@@ -31,7 +31,6 @@ from pathlib import Path
 
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.callbacks import State
-from mpfedxgb.boosting.checkpoint import read_kept
 from mpfedxgb.boosting.model import Feature, PartialModel
 from mpfedxgb.errors import CheckpointError, MpfedxgbError, SettingsError
 from mpfedxgb.federation.record import read_record
@@ -44,6 +43,7 @@ from mpfedxgb.report.html import page_html
 from mpfedxgb.report.html.data import ReportData, cost_of
 from mpfedxgb.report.html.page import Live, policy
 from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.training.checkpoint import read_kept
 from mpfedxgb.transport.transport import Address, parse_address
 from mpfedxgb.tree.nodes import Tree
 from mpfedxgb.units import bytes_text, count

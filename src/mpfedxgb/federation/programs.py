@@ -16,8 +16,7 @@ import numpy.typing as npt
 from mpfedxgb.boosting.callbacks import NothingKept, Progress, State
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import TrainResult, secure_train
+from mpfedxgb.boosting.parts import TrainData, TrainResult
 from mpfedxgb.config import Resources
 from mpfedxgb.data.ids import SALT_BYTES, Ids, count_common
 from mpfedxgb.errors import FrameError, HandshakeError, RefusedError, UserError
@@ -33,6 +32,7 @@ from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.protocols.storage import LocalRows, Storage
 from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.training.train import secure_train
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
 

@@ -17,12 +17,10 @@ import pandas as pd
 
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
-from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.parts import TrainData, TrainResult
 from mpfedxgb.boosting.sampling import forget_private_key, label_commitment, label_salt, private_key
-from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import TrainResult
 from mpfedxgb.data.files import write_table
 from mpfedxgb.data.table import Table, to_frame
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
@@ -66,6 +64,7 @@ from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.training.checkpoint import Checkpoints
 from mpfedxgb.workers.cluster import Cluster
 
 _AFTER_A_STOP = 5.0

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mpfedxgb.boosting import scales, xgboost_rules
 from mpfedxgb.boosting.objective import Floats, Objective, unchanged
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sealed.gradients import encode_labels, plain_gradients, sealed_rules
+from mpfedxgb.modes.sealed.gradients import encode_labels, plain_gradients, sealed_rules
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 
