@@ -162,15 +162,19 @@ def run_role(kind: str, repeat: str, trips: str, blocks: str, number: str, folde
     amount = Amount(int(repeat), int(trips), int(blocks))
     end: Transport
     if kind == "tls":
-        from mpfedxgb.transport.tls import Endpoints, connect
+        from mpfedxgb.transport.tls import connect
         from mpfedxgb.transport.tls.identity import Identity
+        from mpfedxgb.transport.transport import parse_address
+        from mpfedxgb.transport.transports import ConnectionSettings
 
         role = int(number)
         place = Path(folder) / NAMES[role]
         files = (place / "ca.crt", place / f"{NAMES[role]}.crt", place / f"{NAMES[role]}.key")
         identity = Identity.load(NAMES[role], *files)
-        endpoints = Endpoints(NAMES, {0: address}, address if role == 0 else None)
-        end = connect(role, endpoints, identity, "benchmark", DEADLINE, ROOM, ROOM, DEADLINE)
+        there = parse_address(address)
+        places = (there if role == 0 else None, {0: there})
+        settings = ConnectionSettings(role, NAMES, "benchmark", *places, None, DEADLINE, ROOM, ROOM, DEADLINE)
+        end = connect(settings, identity)
     else:
         from mpi4py import MPI
 

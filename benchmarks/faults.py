@@ -25,8 +25,10 @@ from pathlib import Path
 
 from mpfedxgb.errors import FederationError
 from mpfedxgb.transport.certificates import Authority
-from mpfedxgb.transport.tls import Endpoints, connect
+from mpfedxgb.transport.tls import connect
 from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.transport import Address
+from mpfedxgb.transport.transports import ConnectionSettings
 from patience import patience
 from relay import FAULTS, Fault, Relay
 
@@ -43,10 +45,11 @@ def block(role: int, number: int) -> bytes:
     return (hashlib.sha256(f"{role} {number}".encode()).digest() * (size // 32 + 1))[:size]
 
 
-def talk(role: int, identity: Identity, endpoints: Endpoints, outcome: dict[int, str]) -> None:
+def talk(role: int, identity: Identity, listen: Address | None, dialled: Address, outcome: dict[int, str]) -> None:
     """Be one role, and note how it ended."""
     try:
-        end = connect(role, endpoints, identity, "faults", patience(10.0), ROOM, ROOM, patience(SILENCE))
+        limits = patience(10.0), ROOM, ROOM, patience(SILENCE)
+        end = connect(ConnectionSettings(role, NAMES, "faults", listen, {0: dialled}, None, *limits), identity)
         try:
             for number in range(BLOCKS):
                 end.send(1 - role, block(role, number), patience(20.0))
@@ -73,10 +76,8 @@ def run(folder: Path, fault: Fault) -> str:
             threads = []
             for role, name in enumerate(NAMES):
                 files = (folder / name / "ca.crt", folder / name / f"{name}.crt", folder / name / f"{name}.key")
-                endpoints = Endpoints(
-                    NAMES, {0: f"127.0.0.1:{relay.ports[0]}"}, f"127.0.0.1:{port}" if not role else None
-                )
-                arguments = (role, Identity.load(name, *files), endpoints, outcome)
+                places = Address("127.0.0.1", port) if role == 0 else None, Address("127.0.0.1", relay.ports[0])
+                arguments = (role, Identity.load(name, *files), *places, outcome)
                 threads.append(threading.Thread(target=talk, args=arguments, daemon=True))
                 threads[-1].start()
             end = time.monotonic() + patience(60.0)

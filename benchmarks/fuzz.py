@@ -43,12 +43,12 @@ import xgboost
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.api.models import predict_margins
 from mpfedxgb.boosting.join import Joined, JoinedTree
-from mpfedxgb.boosting.metrics import METRICS
+from mpfedxgb.boosting.metrics import named_metrics
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.ring.ring import decode_fixed
-from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN
+from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN, has_older_rules
 from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
@@ -117,7 +117,8 @@ def _compare(training: Training, outcome: Outcome) -> Outcome:
     joined = join(model.partial_models_)
     outcome = replace(outcome, trees=len(joined.trees), splits=sum(len(tree) // 2 for tree in joined.trees))
     difference = against_oracle(training, model, joined) or against_export(training, model, joined)
-    if difference or not _has_counterpart(training):
+    other_algorithm = joined.params.loss.averages and has_older_rules(xgboost.__version__)
+    if difference or other_algorithm or not _has_counterpart(training):
         return replace(outcome, difference=difference)
     whole = pd.concat(list(training.for_training.values()), axis=1)
     parity = compare_with_xgboost(model, whole, training.labels, training.weight)
@@ -209,7 +210,8 @@ def _metrics_of(training: Training, model: Model, joined: Joined, answer: Sealed
     for name, values in model.evals_result_["validation_0"].items():
         for t, sums in enumerate(answer.evaluated(training.rows)):
             margins = decode_fixed(sums, answer.encoded.places)[None] + np.array(joined.base_margin)[:, None]
-            value = METRICS[name](codes.astype(np.float64), joined.params.loss.transform(margins), weight)
+            metric = named_metrics([name], joined.params.of_objectives)[name]
+            value = metric(codes.astype(np.float64), joined.params.loss.transform(margins), weight)
             if not np.isclose(value, values[t], rtol=1e-6, atol=1e-8, equal_nan=True):  # margins to 2^-32 there
                 return f"evaluation: {name} of round {t} is {values[t]:.9g}, that of the oracle's margins {value:.9g}"
     return ""
@@ -248,7 +250,7 @@ def _against_evaluation(training: Training, model: Model, joined: Joined, margin
     predictions = joined.params.loss.transform(margins[:, training.rows :])
     weight = np.ones(OTHER_ROWS) if training.evaluation_weight is None else training.evaluation_weight
     for name, values in model.evals_result_["validation_0"].items():
-        value = METRICS[name](codes.astype(np.float64), predictions, weight)
+        value = named_metrics([name], joined.params.of_objectives)[name](codes.astype(np.float64), predictions, weight)
         if not np.isclose(value, values[best], rtol=1e-9, atol=1e-9, equal_nan=True):  # auc of one class is nan
             return f"evaluation: {name} of the best round is {values[best]:.9g}, that of its predictions {value:.9g}"
     return ""

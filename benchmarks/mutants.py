@@ -6,7 +6,8 @@ One mutant is one change of one expression or statement in tree/, protocols/, bo
 comparison, an operator, a number, a condition, a returned value, a call or a check left out. Each is written into a
 copy of the sources, and the test files of its module run against the copy until the first failure. A mutant that no
 test notices survives, and is printed; benchmarks/mutants.md judges survivors. Without --sample all mutants run, which
-takes hours."""
+takes hours.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +57,9 @@ FURTHER_TESTS = {
     ],
     "training/train.py": ["training/test_train.py", "training/test_resume.py"],
     "boosting/objective.py": ["boosting/test_objectives.py"],
+    "boosting/objectives/classes.py": ["boosting/test_objectives.py"],
+    "boosting/objectives/residuals.py": ["boosting/test_objectives.py"],
+    "boosting/objectives/positive.py": ["boosting/test_objectives.py"],
     "boosting/join.py": ["boosting/test_model.py"],
     "boosting/xgboost_json.py": ["boosting/test_model.py"],
     "boosting/params.py": ["api/test_bad_input.py", "federation/test_settings.py"],

@@ -58,9 +58,7 @@ class PlainBoosting:
         trees: list[JoinedTree] = []
         scale = scales.Scale(0, 0, 0, 0, 0)
         for t in range(rounds):
-            g, h = loss.gradients(y, np.ldexp(margins.astype(np.float64), -WEIGHT_BITS))
-            if weight is not None:
-                g, h = g * weight, h * weight
+            g, h = loss.gradients(y, np.ldexp(margins.astype(np.float64), -WEIGHT_BITS), weight)
             every = g, h
             if params.subsample < 1:
                 inside = row_sample(self._party(1), params.subsample, rows, key, t)

@@ -43,7 +43,7 @@ class Training:
     @property
     def has_classes(self) -> bool:
         """Whether labels are classes."""
-        return self.objective in ("binary:logistic", "multi:softprob", "custom classes")
+        return _has_classes(self.objective)
 
     @property
     def labels(self) -> npt.NDArray[Any]:
@@ -81,6 +81,10 @@ class Training:
         return f"{self.objective}{self.curve}, {self.rows} rows, {columns} columns{weights}, {options}"
 
 
+def _has_classes(objective: str) -> bool:
+    return objective.startswith(("binary:", "multi:")) or objective == "custom classes"
+
+
 def random_training(seed: int) -> Training:
     """Return the training that a number stands for."""
     rng = np.random.default_rng(seed)
@@ -90,7 +94,7 @@ def random_training(seed: int) -> Training:
     tables = _dealt(rng, frame)
     y = _OBJECTIVES[objective](rng, _signal(rng, frame))
     weight = _weights(rng, rows) if rng.random() < 0.3 else None
-    if objective in ("binary:logistic", "multi:softprob", "custom classes"):
+    if _has_classes(objective):
         classes = np.union1d(y, [0, 1])
         y[: len(classes)] = classes  # each is there, also among rows that count
         if weight is not None:
@@ -102,7 +106,7 @@ def random_training(seed: int) -> Training:
         params["reg_lambda"] = max(0.1, params["reg_lambda"])
         weight = None
     work = float(np.exp(rng.uniform(np.log(_SMALLEST_WORK), np.log(_MOST_WORK)))) / (4 if is_paper else 1)
-    _bound(params, frame, work / (len(np.unique(y)) if objective == "multi:softprob" else 1))
+    _bound(params, frame, work / (len(np.unique(y)) if objective.startswith("multi:") else 1))
     evaluates = bool(rng.random() < 0.3)
     if evaluates and rng.random() < 0.7:
         params["early_stopping_rounds"] = 1
@@ -259,6 +263,18 @@ def _counts(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
     return np.asarray(counts)
 
 
+def _positive(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
+    return np.asarray(np.exp(np.clip(signal, -4, 4)) * rng.gamma(2.0, size=len(signal)) * rng.choice([0.1, 1.0, 1e3]))
+
+
+def _claims(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
+    return np.asarray(_counts(rng, signal) * rng.choice([0.5, 1.0, 100.0]))
+
+
+def _shares(rng: Rng, signal: Floats) -> npt.NDArray[Any]:
+    return np.asarray((1 / (1 + np.exp(-signal))).round(2))
+
+
 def _weights(rng: Rng, rows: int) -> Floats:
     kind = rng.choice(["steps", "spread", "ones and zeros", "small", "large"])
     kinds: dict[str, Callable[[], Floats]] = {
@@ -279,6 +295,15 @@ _OBJECTIVES: dict[str, Callable[[Rng, Floats], npt.NDArray[Any]]] = {
     "reg:squarederror": _amounts,
     "count:poisson": _counts,
     "reg:pseudohubererror": _amounts_near_one,
+    "binary:logitraw": _two_classes,
+    "binary:hinge": _two_classes,
+    "multi:softmax": _classes,
+    "reg:logistic": _shares,
+    "reg:squaredlogerror": _positive,
+    "reg:gamma": _positive,
+    "reg:tweedie": _claims,
+    "reg:absoluteerror": _amounts,
+    "reg:quantileerror": _amounts,
     "custom": _amounts,
     "custom classes": _two_classes,
 }
@@ -323,9 +348,21 @@ def _options(rng: Rng, objective: str, typical: float) -> dict[str, Any]:
         "random_state": int(rng.integers(1000)),
     }
     if rng.random() < 0.3:
-        start = 0.5 if objective == "multi:softprob" else float(rng.choice([0.05, 0.5, 0.9]))
-        params["base_score"] = 2 * start * typical if objective == "count:poisson" else start
+        start = 0.5 if objective.startswith("multi:") else float(rng.choice([0.05, 0.5, 0.9]))
+        params["base_score"] = 2 * start * typical if objective in _OF_MEANS else start
+    if objective in _PARAMETERS:
+        name, values = _PARAMETERS[objective]
+        params[name] = float(rng.choice(values))
     return params
+
+
+_OF_MEANS = ("count:poisson", "reg:gamma", "reg:tweedie")
+_PARAMETERS = {
+    "reg:pseudohubererror": ("huber_slope", [0.1, 1.0, 2.5, 100.0]),
+    "reg:tweedie": ("tweedie_variance_power", [1.0, 1.1, 1.5, 1.9]),
+    "reg:quantileerror": ("quantile_alpha", [0.05, 0.5, 0.9]),
+}
+"""What a loss depends on."""
 
 
 def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) -> dict[str, Any]:
@@ -338,16 +375,22 @@ def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) 
     if is_paper:
         params["leaf_epsilon"] = float(rng.choice([1e-8, 1e-6, 1e-4]))
     if evaluates and rng.random() < 0.6:
-        names = _METRICS.get(objective, ["rmse", "mae", "mphe"])
+        names = _METRICS.get(objective, ["rmse", "mae", "mphe", "quantile"])
         params["eval_metric"] = [str(name) for name in rng.permutation(names)[: int(rng.integers(1, len(names) + 1))]]
     return params
 
 
 _METRICS = {
     "binary:logistic": ["logloss", "error", "auc", "aucpr"],
+    "binary:logitraw": ["logloss", "error@0.3", "auc", "aucpr"],
+    "binary:hinge": ["error", "auc"],
     "custom classes": ["logloss", "error", "auc"],
-    "multi:softprob": ["mlogloss", "merror"],
+    "multi:softprob": ["mlogloss", "merror", "auc"],
+    "multi:softmax": ["mlogloss", "merror", "aucpr"],
     "count:poisson": ["poisson-nloglik", "rmse", "mae"],
+    "reg:gamma": ["gamma-deviance", "gamma-nloglik", "mape"],
+    "reg:tweedie": ["tweedie-nloglik@1.2", "tweedie-nloglik@1.5", "rmsle"],
+    "reg:squaredlogerror": ["rmsle", "rmse"],
 }
 """Metrics that go with an objective; the others predict a number."""
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mpfedxgb.party.entries import Entry, Run
-from mpfedxgb.schema.kinds import REQUIRED, Kind
 from mpfedxgb.schema.settings import ALL, TABLES, Table
-from mpfedxgb.schema.training import PARAMETERS, REFUSED, SHARED, Parameter
+from mpfedxgb.schema.training import PARAMETERS, REFUSED, REQUIRED, SHARED, Kind, Parameter
 
 ROOT = Path(__file__).parents[1]
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mpfedxgb.errors import SettingsError, raise_all
-from mpfedxgb.schema.kinds import integer, number
-from mpfedxgb.schema.training import BY_NAME, wrong_values
+from mpfedxgb.schema.training import BY_NAME, integer, number, wrong_values
 
 PROTOCOLS = (6,)
 """Versions of the program that this release can run; a new one for every change after which old and new roles could
@@ -122,6 +121,53 @@ def bytes_of(name: str, value: object) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """How much is worked on, dealt or sent at a time: chosen for speed, and no model depends on it.
+
+    Messages are cut by it, so all roles of a session need the same. That is why no settings file and no parameter has
+    it: a run takes what stands here, and tests bring small numbers, by which small data come in many pieces.
+
+    Parameters
+    ----------
+    block_rows : int
+        Rows of a block of a matrix: sixteen vectors of so many rows take half of a core's second-level cache.
+    tile_bytes : int
+        Size of the tiles in which a block is expanded, sent and kept in memory.
+    split_elements : int
+        Elements of row vectors that are split at a time: arrays of 256 kB each stay in a core's cache. A multiple of
+        8, as rows are packed.
+    dealt_bytes : int
+        What is dealt at a time, in one message, where much of it is used up row by row.
+    gradient_rows : int
+        Rows whose gradients are computed on secrets at a time; what is dealt for them takes some 0.8 kB each.
+    leaf_elements : int
+        Rows times leaves of one batch, of predictions and of leaf weights: arrays of 4 MB each stay in the cache.
+    direct_bytes : int
+        Up to so many dealt bytes a batch of predictions, all owners' marks and the weights are multiplied at once,
+        without a round.
+    aligned_ids : int
+        Ids in one message of an alignment: both sides compute while the other's next ones are on their way, and none
+        waits for long.
+    sign_of_life : float
+        Part of a deadline: how often the active participant says in an alignment that it is still there.
+    """
+
+    block_rows: int = 1 << 12
+    tile_bytes: int = 1 << 22
+    split_elements: int = 1 << 15
+    dealt_bytes: int = 1 << 20
+    gradient_rows: int = 1 << 17
+    leaf_elements: int = 1 << 19
+    direct_bytes: int = 1 << 18
+    aligned_ids: int = 8192
+    sign_of_life: float = 1 / 3
+
+
+TUNING = Tuning()
+"""What every run takes."""
+
+
+@dataclass(frozen=True, slots=True)
 class SessionSettings:
     """What all roles of one session have in common, and how long each of them waits.
 
@@ -147,6 +193,8 @@ class SessionSettings:
         How participants are connected, "star" or "mesh"; the same at all roles.
     insecure_seed : int or None
         Makes a demonstration repeatable. Whoever knows it knows every mask: never for real data.
+    tuning : Tuning
+        How much is worked on, dealt or sent at a time; the same at all roles.
     """
 
     session: str = "local"
@@ -158,6 +206,7 @@ class SessionSettings:
     link: Link = LINKS["local"]
     topology: str = TOPOLOGIES[0]
     insecure_seed: int | None = None
+    tuning: Tuning = TUNING
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""

@@ -40,7 +40,8 @@ text is for people.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -211,6 +212,15 @@ def raise_all(errors: Iterable[SettingsError], place: str = "") -> None:
 
 MOST_FAULTS = 12
 """How many mistakes one message lists."""
+
+
+@contextmanager
+def as_checkpoint_error(what: str) -> Iterator[None]:
+    """Raise an OSError of the block as a CheckpointError that begins with `what` and gives the system's reason."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(f"{what}: {error.strerror}") from None
 
 
 def is_full_disk(error: BaseException) -> bool:

@@ -164,9 +164,9 @@ SETTINGS = {
     "more than all columns": setting("colsample_bytree", 1.5, "above 0 and at most 1"),
     "unknown security": setting("security", "some", "strict, sealed, paper, none"),
     "unknown objective": setting("objective", "binary:hing", "is not known", "binary:logistic"),
-    "an objective that is not built": setting("objective", "binary:hinge", "XGBoost's", "not supported", "a callable"),
+    "an objective that is not built": setting("objective", "rank:ndcg", "XGBoost's", "not supported", "a callable"),
     "a regression that is not built": setting(
-        "objective", "reg:tweedie", "XGBoost's", "not supported here", "count:poisson", y=NUMBERS, kind=FedXGBRegressor
+        "objective", "survival:cox", "XGBoost's", "not supported here", "count:poisson", y=NUMBERS, kind=FedXGBRegressor
     ),
     "classes in a regression": setting(
         "objective", "binary:logitraw", "is not for regression", y=NUMBERS, kind=FedXGBRegressor
@@ -176,10 +176,11 @@ SETTINGS = {
     "an old name of squared error": setting(
         "objective", "reg:linear", "it is called reg:squarederror here", y=NUMBERS, kind=FedXGBRegressor
     ),
-    "softmax for classes": setting(
-        "objective", "multi:softmax", "called multi:softprob here", "predict gives classes", y=labels(X, "classes")
-    ),
-    "margins of two classes": setting("objective", "binary:logitraw", "called binary:logistic", "decision_function"),
+    "softmax for two classes": setting("objective", "multi:softmax", "does not go with 2 classes", "binary:logistic"),
+    "hinge for three classes": setting("objective", "binary:hinge", "multi:softprob", y=labels(X, "classes")),
+    "a slope without its objective": setting("huber_slope", 2.0, "does not go with", "it is for reg:pseudohubererror"),
+    "a quantile above 1": setting("quantile_alpha", 1.5, "at least 0 and at most 1"),
+    "a power of 2": setting("tweedie_variance_power", 2.0, "at least 1 and at most 1.999"),
     "regression of classes": setting("objective", "reg:squarederror", "binary:logistic"),
     "binary for three classes": setting("objective", "binary:logistic", "multi:softprob", y=labels(X, "classes")),
     "several classes for two": setting("objective", "multi:softprob", "binary:logistic"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import SessionSettings, Tuning
 from mpfedxgb.data.spool import Spool
 from mpfedxgb.errors import NoRoomError
-from mpfedxgb.protocols import row_blocks, rows, storage
 from mpfedxgb.protocols.storage import SpoolShelf
 
 ROWS, FEATURES = 600, 6
@@ -28,18 +30,17 @@ def table() -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     return X, np.nansum(X * [3, -2, 1, 1, 0, 2], axis=1) + rng.normal(size=ROWS)
 
 
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make blocks so small that there are many."""
-    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 64)
-    monkeypatch.setattr(row_blocks, "TILE_BYTES", 1 << 12)
-    monkeypatch.setattr(storage, "OWN_BLOCKS", 2)
-    monkeypatch.setattr(rows, "BLOCK", 1 << 8)
+class InSmallBlocks(FedXGBRegressor):
+    """A regressor that works in blocks so small that there are many."""
+
+    def _settings(self, params: TrainParams | None = None) -> SessionSettings:
+        small = Tuning(block_rows=16, tile_bytes=1 << 12, split_elements=1 << 8)
+        return replace(super()._settings(params), tuning=small)
 
 
 def models(table: Any, **more: Any) -> list[str]:
     """Return what a training leaves at each participant, but for the identity of the training."""
-    made = FedXGBRegressor(**ABOUT, **more).fit(*table)
+    made = InSmallBlocks(**ABOUT, **more).fit(*table)
     return [model.to_json() for model in made.partial_models_]
 
 

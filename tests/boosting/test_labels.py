@@ -121,3 +121,27 @@ def test_refused_weights(weights: Any, message: str) -> None:
 def test_weights_of_zero_are_weights() -> None:
     """As long as one row counts; integers are numbers too."""
     assert read_weights(np.array([0, 0, 3]), Origin("w")).tolist() == [0.0, 0.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("objective", "labels", "message"),
+    [
+        ("count:poisson", [1.0, -1.0], "y holds -1; count:poisson takes counts, 0 or more"),
+        ("reg:tweedie", [1.0, -1.0], "y holds -1; reg:tweedie takes amounts, 0 or more"),
+        ("reg:tweedie", [0.0, 0.0], "y is zero everywhere; reg:tweedie needs a positive mean or a base_score"),
+        ("reg:gamma", [1.0, 0.0], "y holds 0; reg:gamma takes numbers above 0"),
+        ("reg:squaredlogerror", [1.0, -1.0], "y holds -1; reg:squaredlogerror takes numbers above -1"),
+        ("reg:logistic", [0.5, 1.5], "y holds 1.5; reg:logistic takes shares from 0 to 1"),
+        ("reg:logistic", [0.5, -0.5], "y holds -0.5; reg:logistic takes shares"),
+        ("reg:logistic", [1.0, 1.0], "y is all 0 or all 1; reg:logistic needs a mean between 0 and 1, or a base_score"),
+        ("reg:logistic", [0.0, 0.0], "y is all 0 or all 1"),
+    ],
+)
+def test_labels_that_an_objective_does_not_take(objective: str, labels: list[float], message: str) -> None:
+    """Each by what is wrong with it; where messages go to a log they quote no label."""
+    with pytest.raises(DataError, match=message):
+        read_numbers(np.array(labels), OBJECTIVES[objective], Origin("y"), starts=True)
+    with pytest.raises(DataError) as caught:
+        read_numbers(np.array(labels), OBJECTIVES[objective], Origin("y", shows_values=False), starts=True)
+    assert "holds -" not in str(caught.value)
+    assert "1.5" not in str(caught.value)

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from scipy import special, stats
 from sklearn import metrics as sk
 
-from mpfedxgb.boosting.metrics import METRICS, check_metrics, named_metrics
+from mpfedxgb.boosting.metrics import DEFAULTS, METRICS, check_metrics, metric_of, named_metrics
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import OBJECTIVES, objective_of
+from mpfedxgb.boosting.objectives.classes import softmax
 from mpfedxgb.errors import DataError, SettingsError, UserError, public_reason
 from support.property_tests import examples
 
@@ -44,6 +45,19 @@ NUMBERS: dict[str, Oracle] = {
     "mphe": lambda y, p, w: float(np.average(special.pseudo_huber(1.0, y - p), weights=w)),
     "poisson-nloglik": lambda y, p, w: float(-np.average(stats.poisson.logpmf(y, p), weights=w)),
 }
+BY_XGBOOST: dict[str, dict[str, float]] = {
+    "rmsle": {},
+    "mape": {},
+    "gamma-nloglik": {},
+    "gamma-deviance": {},
+    "tweedie-nloglik@1.3": {},
+    "quantile": {"quantile_alpha": 0.3},
+    "mphe": {"huber_slope": 2.5},
+    "error@0.7": {},
+    "error@-0.5": {},
+}
+"""Metrics that xgboost itself is asked for, and the parameters that they take."""
+
 CLASSES: dict[str, Oracle] = {
     "mlogloss": lambda y, p, w: float(sk.log_loss(y, p.T, sample_weight=w, labels=[0, 1, 2])),
     "merror": lambda y, p, w: 1 - float(sk.accuracy_score(y, p.argmax(axis=0), sample_weight=w)),
@@ -73,7 +87,7 @@ def test_metrics_of_numbers(name: str, weighted: bool) -> None:
     rng = np.random.default_rng(5)
     y, p, w = rng.poisson(3, ROWS).astype(float), rng.random(ROWS) * 5 + 0.1, weights(weighted, rng)
 
-    assert METRICS[name](y, p[None], w) == pytest.approx(NUMBERS[name](y, p, w), rel=1e-12)
+    assert metric_of(name, DEFAULTS)(y, p[None], w) == pytest.approx(NUMBERS[name](y, p, w), rel=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -87,12 +101,63 @@ def test_metrics_of_classes(name: str, weighted: bool) -> None:
     assert METRICS[name](y, p, w) == pytest.approx(CLASSES[name](y, p, w), rel=1e-12)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", BY_XGBOOST)
+def test_metrics_by_xgboost(name: str, weighted: bool) -> None:
+    """Of a booster without trees, whose margins are the predictions; in float32 there."""
+    rng = np.random.default_rng(7)
+    y: Floats = np.asarray(rng.poisson(3, ROWS) + 0.5, np.float64)
+    p, w = rng.random(ROWS) * 5 + 0.1, weights(weighted, rng)
+    if name.startswith("error"):  # shares count as often as they say
+        y, p = rng.random(ROWS), rng.normal(size=ROWS)
+    rows = xgboost.DMatrix(np.zeros((ROWS, 1)), label=y, weight=w, base_margin=p)
+    more = BY_XGBOOST[name]
+    objective = "reg:pseudohubererror" if name == "mphe" else "reg:squarederror"
+    empty = xgboost.train({"objective": objective, "eval_metric": name, "nthread": 1, **more}, rows, 0)
+
+    assert metric_of(name, DEFAULTS | more)(y, p[None], w) == pytest.approx(
+        float(empty.eval(rows).split(":")[1]), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["auc", "aucpr"])
+def test_areas_of_many_classes(name: str, weighted: bool) -> None:
+    """Each class against the rest, averaged as in xgboost; NaN if one is not there."""
+    rng = np.random.default_rng(8)
+    y, m, w = rng.integers(0, 3, ROWS).astype(float), rng.normal(size=(ROWS, 3)), weights(weighted, rng)
+    rows = xgboost.DMatrix(np.zeros((ROWS, 1)), label=y, weight=w, base_margin=m)
+    params = {"objective": "multi:softprob", "num_class": 3, "eval_metric": name, "nthread": 1}
+    theirs = float(xgboost.train(params, rows, 0).eval(rows).split(":")[1])
+
+    assert METRICS[name](y, softmax(m.T), w) == pytest.approx(theirs, rel=1e-5)
+    assert np.isnan(METRICS[name](y % 2, softmax(m.T), w))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("tweedie-nloglik", "needs a number that is at least 1 and at most 1.999 after @, as in tweedie-nloglik@1.5"),
+        ("tweedie-nloglik@2", "at most 1.999"),
+        ("error@", "needs a number after @, as in error@0.7"),
+        ("error@half", "needs a number after @"),
+        ("rmse@2", "takes no number after @; write rmse"),
+        ("quantile@0.3", "takes no number after @"),
+        ("nothing@1", "is not known"),
+    ],
+)
+def test_refused_names(name: str, message: str) -> None:
+    """What stands after the @ is a number, where there is something to say."""
+    with pytest.raises(SettingsError, match=message):
+        check_metrics([name], "reg:squarederror")
+
+
 def test_every_metric_is_compared() -> None:
     """None is left out above, and every objective has one of them by default."""
-    assert set(METRICS) == {*BINARY, *NUMBERS, *CLASSES}
+    assert set(METRICS) == {*BINARY, *NUMBERS, *CLASSES, *(name.partition("@")[0] for name in BY_XGBOOST)}
     for name, objective in OBJECTIVES.items():
         check_metrics([objective.default_metric], name)
-        check_metrics([objective_of(name, 2).default_metric], name)
+        check_metrics([objective_of(name, 2, DEFAULTS).default_metric], name)
 
 
 @pytest.mark.parametrize("name", ["logloss", "mlogloss", "poisson-nloglik"])
@@ -166,10 +231,10 @@ def test_area_of_precision(rows: list[tuple[bool, int, int]]) -> None:
     assert found == pytest.approx(area, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if name not in AREAS])
+@pytest.mark.parametrize("name", ["tweedie-nloglik@1.5", *sorted(set(METRICS) - {*AREAS, "tweedie-nloglik"})])
 def test_no_weight_no_mean(name: str) -> None:
     """Rows that all weigh nothing have no mean."""
-    assert np.isnan(METRICS[name](np.zeros(2), np.full((2, 2), 0.5), np.zeros(2)))
+    assert np.isnan(metric_of(name, DEFAULTS)(np.zeros(2), np.full((2, 2), 0.5), np.zeros(2)))
 
 
 def test_area_grows_and_losses_fall() -> None:
@@ -187,13 +252,13 @@ def brier(y_true: Floats, y_pred: Floats, sample_weight: Floats | None = None) -
 
 def test_a_function_of_ones_own() -> None:
     """It is named after itself, gets weights where there are some, and less of it is better."""
-    named = named_metrics(["auc", brier])
+    named = named_metrics(["auc", brier], DEFAULTS)
     assert list(named) == ["auc", "brier"]
     y, p, w = np.array([0.0, 1.0]), np.array([[0.5, 0.75]]), np.array([1.0, 3.0])
     assert named["brier"](y, p) == (0.25 + 0.0625) / 2
     assert named["brier"](y, p, w) == (0.25 + 3 * 0.0625) / 4
     assert named["brier"].is_better(0.1, 0.2)
-    columns = named_metrics([lambda y_true, y_pred: y_pred.shape[1]])["<lambda>"]
+    columns = named_metrics([lambda y_true, y_pred: y_pred.shape[1]], DEFAULTS)["<lambda>"]
     assert columns(y, np.full((3, 2), 1 / 3)) == 3.0
 
 
@@ -201,7 +266,7 @@ def test_a_function_of_ones_own() -> None:
 def test_what_goes_wrong_in_a_function_stays_here(function: Callable[..., object]) -> None:
     """The message says what a metric is; others hear only that something here could not be used."""
     with pytest.raises(DataError, match=r"the metric <lambda> takes \(y_true, y_pred\)") as caught:
-        named_metrics([function])["<lambda>"](np.zeros(2), np.zeros((1, 2)))
+        named_metrics([function], DEFAULTS)["<lambda>"](np.zeros(2), np.zeros((1, 2)))
     assert "7 yes" not in public_reason(caught.value)
 
 
@@ -217,7 +282,6 @@ def test_names_tell_metrics_apart() -> None:
         ("rsme", "reg:squarederror", "eval_metric='rsme' is not known; it is one of logloss, error, auc, aucpr, rmse"),
         ("mlogloss", "binary:logistic", "eval_metric='mlogloss' does not go with objective='binary:logistic'"),
         ("rmse", "multi:softprob", "eval_metric='rmse' does not go with objective='multi:softprob'"),
-        ("auc", "multi:softprob", "eval_metric='auc' does not go with"),
         ("auc", "reg:squarederror", "eval_metric='auc' does not go with"),
         ("logloss", "count:poisson", "eval_metric='logloss' does not go with"),
     ],
@@ -226,3 +290,11 @@ def test_refused_metrics(name: str, objective: str, message: str) -> None:
     """Unknown metrics, and those that mean nothing for the objective, are refused by name."""
     with pytest.raises(UserError, match=message):
         check_metrics([name], objective)
+
+
+def test_tweedie_of_counts_is_the_limit() -> None:
+    """At a power of 1 XGBoost divides by 0; here its limit is taken, without what does not hang on predictions."""
+    y, p, w = np.array([0.0, 1, 3]), np.array([[0.5, 2.0, 2.5]]), np.ones(3)
+    near = metric_of(f"tweedie-nloglik@{1 + 2**-20!r}", DEFAULTS)(y, p, w) - float(np.mean(y)) * 2**20
+
+    assert metric_of("tweedie-nloglik@1", DEFAULTS)(y, p, w) == pytest.approx(near, rel=1e-4)

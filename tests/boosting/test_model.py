@@ -24,9 +24,8 @@ from mpfedxgb import FedXGBClassifier, FedXGBRegressor, PartialModel, join
 from mpfedxgb.api.models import SUFFIX, load_models, to_booster
 from mpfedxgb.boosting.join import Joined
 from mpfedxgb.boosting.model import FORMAT, VERSION, WITHOUT_DIGEST, Feature, content_digest
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import RULES, TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names, to_xgboost_json
-from mpfedxgb.boosting.xgboost_rules import RULES
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS

@@ -12,8 +12,10 @@ import pytest
 import xgboost
 
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.objectives import CUSTOM, NAMED, OBJECTIVES, sigmoid, softmax
+from mpfedxgb.boosting.objectives import CUSTOM, NAMED, OBJECTIVES, objective_of
+from mpfedxgb.boosting.objectives.classes import sigmoid, softmax
 from mpfedxgb.errors import DataError, UserError, public_reason
+from support.xgboost_versions import IS_3_4
 
 ROWS = 12
 CLASSES = 3
@@ -22,19 +24,24 @@ CLASSES = 3
 def labels(objective: str, seed: int = 0) -> Floats:
     """Return labels that go with an objective, all classes among them."""
     rng = np.random.default_rng(seed)
-    if objective == "binary:logistic":
-        return np.array([0, 1] * (ROWS // 2), np.float64)
-    if objective == "multi:softprob":
+    if objective.startswith("binary:"):
+        return np.array([0, 1, 1] * (ROWS // 3), np.float64)
+    if objective == "reg:logistic":
+        return rng.random(ROWS)
+    if objective in ("reg:gamma", "reg:squaredlogerror"):
+        return rng.gamma(1.0, size=ROWS) * 3
+    if objective.startswith("multi:"):
         return np.array([0, 1, 2, 2] * (ROWS // 4), np.float64)
-    if objective == "count:poisson":
+    if objective in ("count:poisson", "reg:tweedie"):
         return np.arange(ROWS, dtype=np.float64) % 5
     return rng.normal(size=ROWS) * 10
 
 
 def margins(objective: str, seed: int = 1) -> Floats:
     """Return margins (trees, rows)."""
-    trees = CLASSES if objective == "multi:softprob" else 1
-    return np.random.default_rng(seed).normal(size=(trees, ROWS))
+    trees = CLASSES if objective.startswith("multi:") else 1
+    found = np.random.default_rng(seed).normal(size=(trees, ROWS))
+    return np.abs(found) - 0.5 if objective == "reg:squaredlogerror" else found
 
 
 LOSSES: dict[str, Callable[[Floats, Floats], Floats]] = {
@@ -43,7 +50,28 @@ LOSSES: dict[str, Callable[[Floats, Floats], Floats]] = {
     "count:poisson": lambda y, m: np.exp(m[0]) - y * m[0],
     "reg:pseudohubererror": lambda y, m: np.sqrt(1 + (m[0] - y) ** 2) - 1,
     "multi:softprob": lambda y, m: np.logaddexp.reduce(m, axis=0) - m[y.astype(int), np.arange(ROWS)],
+    "reg:gamma": lambda y, m: y * np.exp(-m[0]) + m[0],
+    "reg:tweedie": lambda y, m: 2 * y * np.exp(-m[0] / 2) + 2 * np.exp(m[0] / 2),
+    "reg:squaredlogerror": lambda y, m: (np.log1p(m[0]) - np.log1p(y)) ** 2 / 2,
 }
+LOSSES |= {
+    "binary:logitraw": LOSSES["binary:logistic"],
+    "reg:logistic": LOSSES["binary:logistic"],
+    "multi:softmax": LOSSES["multi:softprob"],
+    "binary:hinge": lambda y, m: np.maximum(1 - (2 * y - 1) * m[0], 0),
+    "reg:absoluteerror": lambda y, m: np.abs(m[0] - y),
+    "reg:quantileerror": lambda y, m: np.abs(m[0] - y) / 2,
+}
+SMOOTH = [name for name in LOSSES if name not in ("binary:hinge", "reg:absoluteerror", "reg:quantileerror")]
+"""Those whose g and h are derivatives; the others are followed at a distance, or along their slope."""
+
+IN_3_2 = [name for name in LOSSES if IS_3_4 or name not in ("reg:absoluteerror", "reg:quantileerror")]
+"""What the installed xgboost computes as 3.4 does; tests/lossless/test_recorded_models.py has the others."""
+
+VALUES = {"huber_slope": 2.5, "tweedie_variance_power": 1.3, "quantile_alpha": 0.3}
+WITH_PARAMETER = {"reg:pseudohubererror": "huber_slope", "reg:tweedie": "tweedie_variance_power"} | (
+    {"reg:quantileerror": "quantile_alpha"} if IS_3_4 else {}
+)
 OBJECTIVE = pytest.mark.parametrize("objective", LOSSES)
 
 
@@ -52,9 +80,9 @@ def test_every_objective_is_compared() -> None:
     assert set(LOSSES) == set(NAMED)
 
 
-@OBJECTIVE
+@pytest.mark.parametrize("objective", SMOOTH)
 def test_gradients_are_derivatives(objective: str) -> None:
-    """The slope of the loss is g, its curvature h (twice that for softmax, as XGBoost has it)."""
+    """The slope of the loss is g, its curvature h, not below its least (twice that for softmax, as XGBoost has it)."""
     y, m, loss, step = labels(objective), margins(objective), LOSSES[objective], 1e-4
     g, h = OBJECTIVES[objective].gradients(y, m)
 
@@ -64,22 +92,26 @@ def test_gradients_are_derivatives(objective: str) -> None:
         up, here, down = (loss(y, m + s * e) for s in (1, 0, -1))
         np.testing.assert_allclose(g[k], (up - down) / (2 * step), atol=1e-6)
         curvature = (up - 2 * here + down) / step**2
-        np.testing.assert_allclose(h[k], curvature * (2 if objective == "multi:softprob" else 1), atol=1e-5, rtol=1e-5)
+        if objective == "reg:squaredlogerror":
+            curvature = np.maximum(curvature, 1e-6)
+        twice = 2 if objective.startswith("multi:") else 1
+        np.testing.assert_allclose(h[k], curvature * twice, atol=1e-5, rtol=1e-5)
 
 
 def parameters(objective: str, **more: Any) -> dict[str, Any]:
     """Return xgboost's parameters for an objective."""
-    classes = {"num_class": CLASSES} if objective == "multi:softprob" else {}
+    classes: dict[str, Any] = {"num_class": CLASSES} if objective.startswith("multi:") else {}
+    classes |= {"quantile_alpha": 0.5} if objective == "reg:quantileerror" else {}
     steps = {"max_delta_step": 0} if objective == "count:poisson" else {}
     return {"objective": objective, "tree_method": "hist", "nthread": 1, **classes, **steps, **more}
 
 
-def xgboost_gradients(objective: str, y: Floats, m: Floats) -> tuple[Floats, Floats]:
+def xgboost_gradients(objective: str, y: Floats, m: Floats, **more: Any) -> tuple[Floats, Floats]:
     """Return what xgboost computes: a tree with a leaf per row has -g / h for weights and h for cover."""
     data = xgboost.DMatrix(np.arange(ROWS, dtype=np.float64)[:, None], y)
     data.set_base_margin(m.T if len(m) > 1 else m[0])
     options = {"max_depth": 0, "eta": 1, "lambda": 0, "min_child_weight": 0}
-    booster = xgboost.train(parameters(objective, **options), data, 1)
+    booster = xgboost.train(parameters(objective, **options, **more), data, 1)
     trees = json.loads(booster.save_raw("json").decode())["learner"]["gradient_booster"]["model"]["trees"]
     places = booster.predict(data, pred_leaf=True).astype(int).reshape(ROWS, -1).T
     assert all(len(set(place.tolist())) == ROWS for place in places), "every row needs a leaf of its own"
@@ -88,7 +120,7 @@ def xgboost_gradients(objective: str, y: Floats, m: Floats) -> tuple[Floats, Flo
     return -w * h, h
 
 
-@OBJECTIVE
+@pytest.mark.parametrize("objective", [name for name in IN_3_2 if name != "binary:hinge"])
 def test_gradients_are_xgboosts(objective: str) -> None:
     """The same g and h as xgboost, row by row, to float32."""
     y, m = labels(objective), margins(objective)
@@ -98,7 +130,36 @@ def test_gradients_are_xgboosts(objective: str) -> None:
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-5, atol=1e-6)
 
 
-@OBJECTIVE
+@pytest.mark.parametrize("objective", ["binary:hinge", "reg:squaredlogerror"])
+@pytest.mark.parametrize("y", [0.0, 1.0])
+@pytest.mark.parametrize("margin", [-3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 1e6])
+def test_floors_are_xgboosts(margin: float, y: float, objective: str) -> None:
+    """The least hessian, and where logarithms end; row by row, of trees of one leaf."""
+    data = xgboost.DMatrix(np.zeros((1, 1)), np.array([y]), base_margin=np.array([margin]))
+    options = {"max_depth": 1, "eta": 1, "lambda": 0, "min_child_weight": 0}
+    booster = xgboost.train(parameters(objective, **options), data, 1)
+    (tree,) = json.loads(booster.save_raw("json").decode())["learner"]["gradient_booster"]["model"]["trees"]
+    g, h = OBJECTIVES[objective].gradients(np.array([y]), np.array([[margin]]))
+
+    assert h.item() == pytest.approx(tree["sum_hessian"][0], rel=1e-6)
+    assert -g.item() / h.item() == pytest.approx(tree["base_weights"][0], rel=1e-6)
+
+
+@pytest.mark.parametrize(("objective", "parameter"), WITH_PARAMETER.items())
+@pytest.mark.parametrize("value", [1.1, 1.8, 0.3])
+def test_parameters_of_objectives_are_xgboosts(objective: str, parameter: str, value: float) -> None:
+    """Other values of what a loss depends on: gradients, start, and what the model file says."""
+    value = value % 1 if parameter == "quantile_alpha" else value if value > 1 else 1.0
+    y, m = labels(objective), margins(objective)
+    loss = objective_of(objective, 1, VALUES | {parameter: value})
+    more = {parameter: value}
+    ours, theirs = loss.gradients(y, m), xgboost_gradients(objective, y, m, **more)
+
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", IN_3_2)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_unset_base_score_is_xgboosts(objective: str, weighted: bool) -> None:
     """Boosting starts where xgboost starts, with and without weights."""
@@ -108,8 +169,8 @@ def test_unset_base_score_is_xgboosts(objective: str, weighted: bool) -> None:
     weight = np.random.default_rng(2).random(ROWS) + 0.1 if weighted else None
     ours = OBJECTIVES[objective].base_margin(y, weight, None, len(margins(objective)))
 
-    if objective != "multi:softprob":
-        ours = OBJECTIVES[objective].transform(ours[:, None])[:, 0]
+    if not objective.startswith("multi:"):
+        ours = OBJECTIVES[objective].link.to_score(ours)
     np.testing.assert_allclose(ours, xgboost_base_score(objective, y, weight), rtol=2e-6, atol=2e-7)
 
 
@@ -126,12 +187,10 @@ def test_given_base_score(objective: str) -> None:
     margin = OBJECTIVES[objective].base_margin(labels(objective), None, 0.3, len(margins(objective)))
 
     assert len(margin) == len(margins(objective))
-    if objective == "multi:softprob":
+    if objective.startswith("multi:"):
         assert margin.tolist() == [float(np.float32(0.3))] * CLASSES
     else:
-        np.testing.assert_allclose(
-            OBJECTIVES[objective].transform(margin[:, None])[:, 0], float(np.float32(0.3)), rtol=1e-7
-        )
+        np.testing.assert_allclose(OBJECTIVES[objective].link.to_score(margin), float(np.float32(0.3)), rtol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +201,9 @@ def test_given_base_score(objective: str) -> None:
         ("binary:logistic", -0.5, "base_score=-0.5 is not a probability"),
         ("count:poisson", 0.0, "base_score=0.0 is not a positive mean"),
         ("count:poisson", -1.0, "base_score=-1.0 is not a positive mean"),
+        ("reg:logistic", 1.0, "base_score=1.0 is not a probability"),
+        ("reg:gamma", 0.0, "base_score=0.0 is not a positive mean"),
+        ("reg:tweedie", 0.0, "base_score=0.0 is not a positive mean"),
     ],
 )
 def test_impossible_base_scores(objective: str, score: float, message: str) -> None:
@@ -222,8 +284,10 @@ def test_means_beyond_float64_are_infinite() -> None:
 def test_predictions(objective: str) -> None:
     """Probabilities, means, or the margins themselves; for a custom loss the margins."""
     m = margins(objective)
-    expected = {"binary:logistic": 1 / (1 + np.exp(-m)), "count:poisson": np.exp(m)}
-    if objective == "multi:softprob":
+    expected = dict.fromkeys(["binary:logistic", "binary:logitraw", "reg:logistic"], 1 / (1 + np.exp(-m)))
+    expected |= dict.fromkeys(["count:poisson", "reg:gamma", "reg:tweedie"], np.exp(m))
+    expected["binary:hinge"] = (m > 0).astype(float)
+    if objective.startswith("multi:"):
         expected[objective] = np.exp(m) / np.exp(m).sum(axis=0)
 
     np.testing.assert_allclose(OBJECTIVES[objective].transform(m), expected.get(objective, m), rtol=1e-12)
@@ -277,3 +341,47 @@ def test_public_bounds_are_reached_and_never_exceeded(objective: str) -> None:
         assert np.rint(np.ldexp(h.max(), policy.f_h)) == policy.h_cap
         if policy.f_g is not None:
             assert np.rint(np.ldexp(np.abs(g).max(), policy.f_g)) == policy.g_cap
+
+
+def test_averages_are_over_weights() -> None:
+    """The scale of absolute and quantile error is an average over rows: a weight of 3 is three rows."""
+    for name in ("reg:absoluteerror", "reg:quantileerror"):
+        loss, y, m = OBJECTIVES[name], labels(name), margins(name)
+        weight = np.array([0.0, 1, 2, 3] * (ROWS // 4))
+        whole = [np.repeat(part, weight.astype(int), axis=-1) for part in (y, m)]
+        g, h = loss.gradients(y, m, weight)
+        of_repeated = loss.gradients(*whole)
+
+        for ours, repeated in zip((g, h), of_repeated, strict=True):
+            np.testing.assert_allclose(np.repeat(ours / np.maximum(weight, 1), weight.astype(int), axis=-1), repeated)
+        assert not g[:, weight == 0].any()
+
+
+def test_nothing_left_to_fit() -> None:
+    """Without a residual the slope is 0; the hessian of absolute error is 1 then, that of quantiles 0, as in 3.4."""
+    y = np.ones(3)
+    for name, h in (("reg:absoluteerror", 1.0), ("reg:quantileerror", 0.0)):
+        found = OBJECTIVES[name].gradients(y, y[None], np.array([1.0, 2.0, 1.0]))
+        assert not found[0].any()
+        assert (found[1] == h * np.array([1.0, 2.0, 1.0])).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "weighted", "alpha", "start"),
+    [
+        (4, False, 0.25, 0.25),
+        (4, False, 0.2, 0.0),
+        (5, False, 0.7, 3.2),
+        (10, False, 1.0, 9.0),
+        (10, True, 0.3, 2.0),
+        (97, True, 0.25, 24.0),
+        (8, True, 0.0, 0.0),
+        (8, True, 1.0, 7.0),
+    ],
+)
+def test_quantiles_start_where_3_4_starts(rows: int, weighted: bool, alpha: float, start: float) -> None:
+    """As read off models of XGBoost 3.4.1: with weights the next label, without them between two."""
+    loss = objective_of("reg:quantileerror", 1, VALUES | {"quantile_alpha": alpha})
+    found = loss.base_margin(np.arange(rows, dtype=np.float64), np.ones(rows) if weighted else None, None, 1)
+
+    assert found.item() == pytest.approx(start, rel=1e-6, abs=1e-7)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.scales import round_hessians
-from mpfedxgb.boosting.xgboost_rules import (
+from mpfedxgb.boosting.params import (
     RULES,
     UNNAMED,
+    TrainParams,
     checks_sides,
     gradients_that_count,
     least_hessian,
     tells_zero_hessians,
 )
+from mpfedxgb.boosting.scales import round_hessians
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.modes.none.labels import plain_train

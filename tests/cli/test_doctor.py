@@ -23,6 +23,8 @@ from mpfedxgb.federation import doctor
 from mpfedxgb.federation.scoring import RowsPerDay
 from mpfedxgb.transport import certificates
 from mpfedxgb.transport.certificates import Authority
+from mpfedxgb.transport.tls.messages import message
+from mpfedxgb.transport.tls.rendezvous import WIRE_VERSION
 from support.commands import Shell
 
 
@@ -113,7 +115,7 @@ def listening(fed: Path, role: str, number: int, wants: str = "ca.crt") -> Itera
                 return
             try:
                 with context.wrap_socket(plain, server_side=True) as secured:
-                    secured.sendall(b"hello")
+                    secured.sendall(message({"wire": WIRE_VERSION}))
                     secured.recv(1)
             except OSError:
                 plain.close()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 
 from mpfedxgb.boosting import Labels, TrainData
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.config import SessionSettings, link_of
+from mpfedxgb.config import TUNING, SessionSettings, Tuning, link_of
 from mpfedxgb.costs.forecast import Forecast, assumed_owners, forecast
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.errors import UserError
@@ -128,10 +127,8 @@ def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.i
     def program(party: Party, data: TrainData | None) -> Any:
         return secure_train(party, params, data)
 
-    with _in_chunks(name):
-        run = run_locally(
-            program, participants, private, settings_of(name), observers=[Owners(), *[Observer()] * participants]
-        )
+    observers = [Owners(), *[Observer()] * participants]
+    run = run_locally(program, participants, private, settings_of(name), observers=observers)
     columns = tuple(len(Candidates(bin_table(t, params.max_bin))) for t in tables)
     return run, TableSizes(rows, later, columns), owners
 
@@ -139,23 +136,14 @@ def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.i
 def settings_of(name: str) -> SessionSettings:
     """Return the settings of a shape's session."""
     link, topology = link_of(SHAPES[name].get("link", "local")), SHAPES[name].get("topology", "star")
-    return SessionSettings(parameters=SHAPES[name]["params"].to_json(), link=link, topology=topology)
-
-
-@contextmanager
-def _in_chunks(name: str) -> Iterator[None]:
-    """Let a sealed training work on so many rows at a time as its shape says."""
-    with pytest.MonkeyPatch.context() as patch:
-        if "chunk" in SHAPES[name]:
-            patch.setattr("mpfedxgb.modes.sealed.gradients.CHUNK", SHAPES[name]["chunk"])
-        yield
+    tuning = Tuning(gradient_rows=SHAPES[name].get("chunk", TUNING.gradient_rows))
+    return SessionSettings(parameters=SHAPES[name]["params"].to_json(), link=link, topology=topology, tuning=tuning)
 
 
 def forecast_of(name: str, owners: Sequence[npt.NDArray[np.int64]] | None = None) -> Forecast:
     """Return the forecast of a shape."""
     run, sizes, _ = trained(name)
-    with _in_chunks(name):
-        return forecast(SHAPES[name]["params"], sizes, run.roster, settings_of(name), owners)
+    return forecast(SHAPES[name]["params"], sizes, run.roster, settings_of(name), owners)
 
 
 def plain(counts: Counts) -> dict[str, Any]:
@@ -274,7 +262,7 @@ def test_as_text_and_as_numbers() -> None:
     told = forecast(BASE, TableSizes(100_000, 0, (40, 30)), Roster(("bank", "telecom")))
     page, numbers = str(replace(told, seconds=100.0)), json.loads(json.dumps(told.to_dict()))
 
-    assert all(word in page for word in ("bank", "telecom", "coordinator", "100.0 s", "MB", "leaf membership"))
+    assert all(word in page for word in ("bank", "telecom", "coordinator", "1 min 40 s", "MB", "leaf membership"))
     assert numbers["rounds"] == told.rounds
     assert numbers["bytes_sent"] == {name: counts.bytes_sent for name, counts in told.roles.items()}
     assert numbers["candidate_columns"] == {"bank": 40, "telecom": 30}

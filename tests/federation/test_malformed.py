@@ -28,10 +28,10 @@ from mpfedxgb.party.local import run_role
 from mpfedxgb.protocols import multiply, reveal, share
 from mpfedxgb.ring import VECTOR, RingArray, kernels
 from mpfedxgb.transport import Frame, Kind, MemoryHub, Transport, decode, encode
-from mpfedxgb.transport.tls.calls import message
 from mpfedxgb.transport.tls.identity import ALPN
+from mpfedxgb.transport.tls.messages import message
+from mpfedxgb.transport.tls.pieces import HEADER, PART, ROOM
 from mpfedxgb.transport.tls.rendezvous import Introduction
-from mpfedxgb.transport.tls.stream import HEADER, PART, ROOM
 from patience import patience, slowdown
 from support.by_hand import by_hand
 from support.commands import Shell

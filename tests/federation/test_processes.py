@@ -34,7 +34,7 @@ from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import shake_hands
 from mpfedxgb.transport import Kind, Transport, encode
-from mpfedxgb.transport.tls import Endpoints, connect
+from mpfedxgb.transport.tls import connect
 from mpfedxgb.transport.tls.identity import Identity
 from patience import patience
 from support.commands import Shell
@@ -475,10 +475,7 @@ def test_who_came_in_time_is_kept(tmp_path: Path, nursery: Nursery) -> None:
         settings = RoleSettings.from_toml(made.trial.settings(2))
         authority, certificate, key = (made.home(2) / name for name in ("ca.crt", "telecom.crt", "telecom.key"))
         identity = Identity.load("telecom", authority, certificate, key)
-        endpoints = Endpoints(("coordinator", "bank", "telecom"), {0: str(settings.network.coordinator)})
-        transport = connect(
-            2, endpoints, identity, "trial", patience(WAIT), 1 << 20, 1 << 20, patience(WAIT), peers=[0]
-        )
+        transport = connect(settings.connection_settings(patience(WAIT), 1 << 20), identity, peers=[0])
         try:
             began = made.log(0).count("coordinator waits for bank: it has not called")
             end = time.monotonic() + patience(WAIT)

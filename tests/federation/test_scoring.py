@@ -23,7 +23,7 @@ import mpfedxgb
 from contracts.transport_contract import Call
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import TUNING, SessionSettings, Tuning
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import (
     DataError,
@@ -129,6 +129,7 @@ def session(
     expected: type[BaseException] | None = None,
     max_frame_bytes: int = 1 << 30,
     quota: RowsPerDay | None = None,
+    tuning: Tuning = TUNING,
 ) -> Iterator[Session]:
     """Run a session; the auxiliaries hold all people unless `served` says otherwise; telecom may have a quota."""
     kernels.warm_up()
@@ -142,7 +143,7 @@ def session(
     recorder = Recorder()
     hub = MemoryHub(ROSTER.links(), 1 << 28, recorder)
     most = patience(WAIT) if deadline is None else deadline
-    settings = SessionSettings("scores", deadline=most, max_frame_bytes=max_frame_bytes)
+    settings = SessionSettings("scores", deadline=most, max_frame_bytes=max_frame_bytes, tuning=tuning)
 
     def run(role: int) -> Outcome[Any]:
         program, arguments = (programs or {}).get(role), (services[role - 1],) if role else ()
@@ -254,11 +255,10 @@ def test_batches_from_several_threads() -> None:
             np.testing.assert_allclose(call.result(), running.by_hand(rows), rtol=0, atol=1e-7)
 
 
-def test_rows_beyond_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_beyond_a_chunk() -> None:
     """A batch that does not fit one message of the joint prediction comes in several."""
-    monkeypatch.setattr("mpfedxgb.tree.predict.CHUNK_ELEMENTS", 64)
     rows = list(range(90))
-    with session() as running:
+    with session(tuning=Tuning(leaf_elements=64)) as running:
         np.testing.assert_allclose(running.score(rows), running.by_hand(rows), rtol=0, atol=1e-7)
 
 

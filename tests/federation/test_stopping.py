@@ -27,8 +27,9 @@ from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.transport.memory import MemoryHub
 from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.tls.pieces import Pieces
 from mpfedxgb.transport.tls.rendezvous import Introduction, Rendezvous, Waiting
-from mpfedxgb.transport.tls.stream import PeerStream, Pieces
+from mpfedxgb.transport.tls.stream import PeerStream
 from mpfedxgb.transport.tls.transport import TlsTransport
 from patience import patience
 from support.pki import Authority

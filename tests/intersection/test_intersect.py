@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mpfedxgb.config import TOPOLOGIES, SessionSettings
+from mpfedxgb.config import TOPOLOGIES, SessionSettings, Tuning
 from mpfedxgb.errors import DataError, FrameError, PeerFailedError, PeerFinishedError, PeerTimeoutError, UserError
-from mpfedxgb.intersection import intersect as module
 from mpfedxgb.intersection.dictionary import Shape
 from mpfedxgb.intersection.group import Edwards25519, agree_on_pads, pass_keys_on
 from mpfedxgb.intersection.intersect import Marks, intersect
@@ -28,9 +28,9 @@ NAMES = ("bank", "telecom", "retail", "clinic", "city")
 GROUP = Edwards25519(1)
 
 
-def patient() -> SessionSettings:
+def patient(**tuning: Any) -> SessionSettings:
     """Return settings whose deadline only a hang reaches, by the load of this moment."""
-    return SessionSettings(deadline=patience(30.0))
+    return SessionSettings(deadline=patience(30.0), tuning=Tuning(**tuning))
 
 
 def program(party: Party, ids: Sequence[str], least: int = 1, meddle: Callable[[Party], None] | None = None) -> Any:
@@ -43,9 +43,10 @@ def program(party: Party, ids: Sequence[str], least: int = 1, meddle: Callable[[
     return intersect(party, "training", ids, GROUP, agreed, least)
 
 
-def found(lists: Sequence[Sequence[str]], least: int = 1) -> list[list[str]]:
+def found(lists: Sequence[Sequence[str]], least: int = 1, **tuning: Any) -> list[list[str]]:
     """Return what each participant finds to be in common, in its own order."""
-    run = run_locally(program, Roster(NAMES[: len(lists)]), [((),), *((ids, least) for ids in lists)], patient())
+    private = [((),), *((ids, least) for ids in lists)]
+    run = run_locally(program, Roster(NAMES[: len(lists)]), private, patient(**tuning))
     assert len({tuple(ledger) for ledger in run.ledgers[1:]}) == 1
     marks: list[Marks] = run.results[1:]
     return [[one for one, mark in zip(ids, its, strict=True) if mark] for ids, its in zip(lists, marks, strict=True)]
@@ -64,21 +65,19 @@ def test_what_sets_say(participants: int, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("beat", [0.0, 1.0])
 @pytest.mark.parametrize("participants", [2, 3])
-def test_more_than_one_message(participants: int, beat: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_one_message(participants: int, beat: float) -> None:
     """Lists of several messages and very different lengths, either longer; P_1 may say often that it is there."""
-    monkeypatch.setattr(module, "CHUNK", 16)
-    monkeypatch.setattr(module, "_BEAT", beat)
     few, many = [str(i) for i in range(40, 60)], [str(i) for i in range(90)]
     for lists in ([few] + [many] * (participants - 1), [many] + [few] * (participants - 1)):
-        assert found(lists) == [few] * participants
+        assert found(lists, aligned_ids=16, sign_of_life=beat) == [few] * participants
 
 
-def test_promised_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_promised_costs() -> None:
     """Rounds and bytes are those of the docstrings; after the handshake the coordinator gets one key of each."""
-    monkeypatch.setattr(module, "CHUNK", 4)
     lists = [[str(i) for i in range(10)], [str(i) for i in range(3, 12)], [str(i) for i in range(5, 30)]]
     recorder = Recorder()
-    run = run_locally(program, Roster(NAMES[:3]), [((),), *((ids,) for ids in lists)], patient(), recorder)
+    settings = patient(aligned_ids=4)
+    run = run_locally(program, Roster(NAMES[:3]), [((),), *((ids,) for ids in lists)], settings, recorder)
     common = 5
     for meter in run.meters[1:]:
         assert meter.total("align training").rounds == 4 + 3
@@ -112,16 +111,15 @@ def test_one_auxiliary_needs_no_key() -> None:
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_no_key_passes_the_active_participant(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_passes_the_active_participant(topology: str) -> None:
     """It gets the dictionaries, so it must not be able to put keys of its own in the place of others.
 
     In a star the coordinator passes them on, who gets no dictionary; in a mesh auxiliaries exchange them.
     """
-    monkeypatch.setattr(module, "CHUNK", 2)
-    mesh = SessionSettings(deadline=patience(30.0), topology=topology)
+    settings = replace(patient(aligned_ids=2), topology=topology)
     lists = [["a", "b", "c", "d"], ["b", "c", "d"], ["e", "d", "b"], ["b", "x", "d"]]
     recorder = Recorder()
-    run = run_locally(program, Roster(NAMES[:4]), [((),), *((ids,) for ids in lists)], mesh, recorder)
+    run = run_locally(program, Roster(NAMES[:4]), [((),), *((ids,) for ids in lists)], settings, recorder)
     marks: list[Marks] = run.results[1:]
     for ids, its in zip(lists, marks, strict=True):
         assert {one for one, mark in zip(ids, its, strict=True) if mark} == {"b", "d"}

@@ -40,7 +40,7 @@ def test_a_table_that_differs_is_written_anew(run: Run) -> None:
     """Not one of its rows can say something else, and none can be missing."""
     (part,) = (part for part in GENERATED if part.name == run)
     page = (ROOT / part.path).read_text(encoding="utf-8")
-    for row in part.lines():
+    for row in list(part.lines())[2:]:  # without its head, which other tables have too
         assert page.count(f"{row}\n")
         assert part.put_into(page.replace(f"{row}\n", "| `a name` | nobody | something else |\n")) == page
         assert part.put_into(page.replace(f"{row}\n", "")) == page

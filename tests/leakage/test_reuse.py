@@ -6,14 +6,14 @@ Everybody but one pools what it received in all of these runs, its own streams b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pytest
 
 from mpfedxgb.boosting import PartialModel, TrainData, TrainResult
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import TUNING, SessionSettings, Tuning
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.party import party as party_module
 from mpfedxgb.party.entries import Entry
@@ -22,10 +22,9 @@ from mpfedxgb.ring import Ring, RingArray
 from mpfedxgb.ring.prg import Source, Stream, digest
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.training import secure_train
-from mpfedxgb.tree import predict
 from support.reuse import BYTES, WORDS, Inbox, reused
 from support.sealed_trainings import RESUMED, Memory, sealed_of
-from support.small_scorings import in_chunks, serve
+from support.small_scorings import serve
 from support.small_trainings import training_of
 from support.streams import Spoilt, all_but
 from support.views import Recorder, written_out
@@ -84,22 +83,15 @@ def runs(participants: int, honest: int, streams: MakeSource | None = None) -> R
     return Runs(participants, inboxes, all_but(honest) if streams is None else streams)
 
 
-def multiply_marks_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Score few rows as many: marks are multiplied in rounds, and not with the weights at once."""
-    monkeypatch.setattr(predict, "DIRECT_BYTES", 0)
-
-
 @pytest.mark.parametrize(("participants", "honest"), HONEST)
-def test_no_mask_hides_two_values(monkeypatch: pytest.MonkeyPatch, participants: int, honest: int) -> None:
+def test_no_mask_hides_two_values(participants: int, honest: int) -> None:
     """Two attempts at a training, another training, and three batches of the same rows in two sessions, in chunks."""
-    in_chunks(monkeypatch, 1)
     everything = runs(participants, honest)
     parts = everything.train(FIRST)
     everything.train(AGAIN)
     everything.train(OTHER, "classes")
-    everything.score(SCORES, parts, 2)
-    multiply_marks_first(monkeypatch)
-    everything.score(MORE, parts, 1)
+    everything.score(replace(SCORES, tuning=Tuning(leaf_elements=1)), parts, 2)
+    everything.score(replace(MORE, tuning=Tuning(leaf_elements=1, direct_bytes=0)), parts, 1)
 
     assert everything.found() == []
     assert len(everything.inboxes[0].tags) > 4
@@ -203,18 +195,18 @@ SCORING_STEPS += [(2, "leaf sums"), (2, "reveal")]
 @pytest.mark.parametrize(("honest", "step"), SCORING_STEPS)
 def test_masks_of_one_scoring_in_the_next_are_found(monkeypatch: pytest.MonkeyPatch, honest: int, step: str) -> None:
     """Negative control: in two sessions, or in two batches of a session, one kind of step has the same masks."""
-    if step == "and":
-        multiply_marks_first(monkeypatch)
+    few = Tuning(direct_bytes=0) if step == "and" else TUNING  # marks are multiplied in rounds, not with the weights
+    one, other = (replace(settings, tuning=few) for settings in (SCORES, MORE))
     monkeypatch.setattr(party_module, "turn", lambda step, participants: ACTIVE)  # so P_2 draws all that is dealt
     sessions = runs(2, honest, spoilt(honest, f"predict/{step}", by_label))
-    sessions.score(SCORES, trained(), 1)
+    sessions.score(one, trained(), 1)
     assert found(sessions) == []
 
-    sessions.score(MORE, trained(), 1)
+    sessions.score(other, trained(), 1)
     assert any("scoring scores" in place and "scoring more scores" in place for place in found(sessions))
 
     batches = runs(2, honest, spoilt(honest, f"predict/{step}", one_for_all))
-    batches.score(SCORES, trained(), 2)
+    batches.score(one, trained(), 2)
     assert any(step in place for place in found(batches)) == (step != "share of")
 
 

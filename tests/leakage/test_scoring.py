@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import SessionSettings, Tuning
 from mpfedxgb.errors import UserError
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.entries import Entry
@@ -20,7 +20,7 @@ from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport.frame import Frame, Kind
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_views_alike
 from support.received import operation, p_outside_ledger
-from support.small_scorings import KINDS, Run, Scoring, in_chunks, of_everyone, serve
+from support.small_scorings import KINDS, Run, Scoring, of_everyone, serve
 from support.small_trainings import models, training_of
 from support.streams import Spoilt, own_randomness_fixed, sound
 from support.views import Coalition, Recorder, coalitions, written_out
@@ -91,11 +91,10 @@ def test_of_single_leaves_nothing_is_sent(participants: int) -> None:
 @PARTICIPANTS
 @pytest.mark.parametrize("elements", [1, 1 << 12])
 @pytest.mark.parametrize("kind", ["all rows alike", "three classes, one of single leaves", "shared weights", "sealed"])
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, kind: str, elements: int, participants: int) -> None:
+def test_chunks_change_nothing(kind: str, elements: int, participants: int) -> None:
     """Eight rows at a time, or more: the same ledger, other masks for every chunk, all uniform."""
-    in_chunks(monkeypatch, elements)
     scoring, recorder = KINDS[kind](participants), Recorder()
-    run = scoring.run(8, recorder)
+    run = scoring.run(8, recorder, tuning=Tuning(leaf_elements=elements))
     p_values = p_outside_ledger(recorder, participants)
     reveals = [f for f in recorder.links[2, ACTIVE] if operation(f) == f"reveal {Entry.PREDICTION}"]
 

@@ -15,9 +15,9 @@ import pytest
 from support.small_trainings import Training, training_of
 
 DIGESTS = {
-    "strict, log-loss, early stopping": "ca4b6a0394f7c2dc21415c8b9473d326ff93bdd3188bff38f925b0f575dc32f5",
-    "strict, softmax": "8390c2f015297c3bfafc3cdb0c7da6715b0cb96cba09826c9e9380be0db6bc74",
-    "paper, squared error": "b2ce605462062d5f057ff7ebf43e1296fbaaf74c31f0685129ed96ac5bb55752",
+    "strict, log-loss, early stopping": "177aa413fc4fbce44a1e3ba6dd7fb2a53d039feec9944dd21052a40f49a23755",
+    "strict, softmax": "f9c49f540fcdcad5109a76a0c21813c21b37313505386561fa985600aaac195b",
+    "paper, squared error": "b634f01dd3ee76ffc1e9facd2330090d842de24bb6fc58b546b784aa5963f129",
 }
 
 

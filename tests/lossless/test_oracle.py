@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
+from mpfedxgb.boosting.objectives import NAMED
 from plain_boosting import plain_trees
 from support.property_tests import examples
-from support.small_problems import Problem, small_problem
+from support.small_problems import Problem, problem_for, small_problem
 
 KINDS = ("binary", "regression", "counts", "classes")
 
@@ -111,6 +112,22 @@ def test_constant_columns_make_single_leaves(options: dict[str, Any]) -> None:
     assert [len(tree) for tree in join(model.partial_models_).trees] == [1, 1]
     if "subsample" not in options:
         assert np.allclose(model.predict_proba(flat)[:, 1], problem.y.mean(), atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", NAMED)
+@examples(3)
+@given(
+    seed=st.integers(0, 10**6),
+    weighted=st.booleans(),
+    reg_lambda=st.sampled_from([0.0, 1.0]),
+    min_child_weight=st.sampled_from([0.0, 1.0]),
+    security=st.sampled_from(["strict", "none"]),
+    subsample=st.sampled_from([0.7, 1.0]),
+)
+def test_every_objective_is_exact(objective: str, seed: int, weighted: bool, **params: Any) -> None:
+    """Each by the protocols and in the clear, with and without weights, samples and lambda."""
+    problem = problem_for(objective, seed, rows=60, weighted=weighted)
+    assert_lossless(problem, objective=objective, n_estimators=2, random_state=seed, **params)
 
 
 def test_custom_objective_is_exact() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from mpfedxgb.api.estimators import FedXGBClassifier
 from mpfedxgb.boosting.join import JoinedTree, join
-from mpfedxgb.boosting.objectives import sigmoid
+from mpfedxgb.boosting.objectives.classes import sigmoid
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
 

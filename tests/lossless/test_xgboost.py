@@ -15,11 +15,12 @@ import parity
 from experiments.data import ADULT_COLUMNS, ADULT_WORDS
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.boosting.join import JoinedSplit
+from mpfedxgb.errors import UserError
 from mpfedxgb.testing.comparison import LIGHT_ROOT, NO_HESSIAN
 from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from mpfedxgb.tree import Leaf
 from support.data_sets import data_or_sample, whole_data
-from support.small_problems import small_problem
+from support.small_problems import problem_for, small_problem
 from support.xgboost_versions import IS_3_4
 
 LEAF = 1e-5
@@ -73,6 +74,44 @@ def test_pseudo_huber_error(seed: int, weighted: bool) -> None:
     np.testing.assert_allclose(booster.predict(data), model.predict(problem.tables), rtol=1e-5, atol=1e-5)
     content = json.loads(booster.save_raw("json"))["learner"]["objective"]
     assert content == {"name": "reg:pseudohubererror", "pseudo_huber_param": {"huber_slope": "1"}}
+
+
+OBJECTIVES: dict[str, dict[str, Any]] = {
+    "binary:logitraw": {},
+    "binary:hinge": {},
+    "multi:softmax": {},
+    "reg:logistic": {},
+    "reg:squaredlogerror": {},
+    "reg:gamma": {},
+    "reg:tweedie": {"tweedie_variance_power": 1.2},
+    "reg:pseudohubererror": {"huber_slope": 2.5},
+    "reg:absoluteerror": {},
+    "reg:quantileerror": {"quantile_alpha": 0.8},
+}
+"""Objectives besides the usual ones, and their parameters."""
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_other_objectives(objective: str, weighted: bool) -> None:
+    """The same trees where xgboost has the same algorithm; exported, it predicts the same in any case."""
+    problem = problem_for(objective, 60, rows=400, weighted=weighted)
+    y = problem.y
+    params: dict[str, Any] = {"n_estimators": 3, "max_depth": 4, "max_bin": 10, "security": "none"}
+    model: Any = (FedXGBRegressor if problem.kind == "regression" else FedXGBClassifier)(
+        objective=objective, **params, **OBJECTIVES[objective]
+    )
+    model.fit(problem.tables, y, sample_weight=problem.weight)
+    if model.partial_models_[0].params.loss.averages and not IS_3_4:
+        with pytest.raises(UserError, match="install xgboost 3"):
+            compare_with_xgboost(model, problem.whole, y, problem.weight)
+    else:
+        assert_same(compare_with_xgboost(model, problem.whole, y, problem.weight), compared=1)
+
+    booster = model.to_xgboost()
+    data = xgboost.DMatrix(problem.whole[booster.feature_names], enable_categorical=True)
+    ours = model.decision_function(problem.tables) if objective == "binary:logitraw" else model.predict(problem.tables)
+    np.testing.assert_allclose(booster.predict(data), ours, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["binary", "regression"])

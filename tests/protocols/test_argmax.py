@@ -69,7 +69,7 @@ def play(participants: int, ring: Ring, tables: list[tuple[Integers, Integers]],
             A, B = secrets[i : i + 2]
             tag = public_secret(party, VECTOR, np.arange(A.shape[-1])).broadcast_to(A.shape)
             best = argmax(party, fractions(A, B, tag), stages)
-            results += [best.tag, best.numerator, best.denominator]
+            results += [best.tag, best.value[0], best.value[1]]
         return results
 
     operands = [Operand(ring, values) for table in tables for values in table]
@@ -183,7 +183,7 @@ def test_invalid_candidates_do_not_win(participants: int, seed: int, n: int, pai
         tag = public_secret(party, VECTOR, np.arange(n)).broadcast_to((20, n))
         field = Fractions(stack(secrets[:2]), tag, 20, to_shares(party, secrets[2]))
         best = argmax(party, field, stages)
-        return [best.tag, best.numerator, best.denominator, winning_tags(party, field, stages)]
+        return [best.tag, best.value[0], best.value[1], winning_tags(party, field, stages)]
 
     found = evaluate(participants, [Operand(wide(2), A), Operand(wide(2), B), operand(BIT, valid)], compute).values
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpfedxgb.config import Tuning
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import Party
-from mpfedxgb.protocols import BitField, Secret, Shares, bits_to_ring, rows, to_shares
+from mpfedxgb.protocols import BitField, Secret, Shares, bits_to_ring, to_shares
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, wide
 from support.evaluation import DRAWN, SEEDS, Integers, Operand, evaluate, integers, operand, same
 
@@ -86,15 +87,15 @@ def test_rows_of_any_shape(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("block", [1, 1000])
-def test_rows_in_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+def test_rows_in_blocks(block: int) -> None:
     """Where blocks are small, the numbers are the same, and so is what is dealt: 8 bytes a bit."""
     packed = random_bits(6, 11, 8)
-    monkeypatch.setattr(rows, "DEALT_BYTES", block)
 
     evaluation = evaluate(
         3,
         [Operand(PACKED, packed)],
         lambda party, xs: bits_to_ring(party, to_shares(party, xs[0]), COEFFICIENTS, VECTOR),
+        tuning=Tuning(dealt_bytes=block),
     )
 
     for found, field in zip(evaluation.values, COEFFICIENTS, strict=True):

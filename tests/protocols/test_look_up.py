@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpfedxgb.config import Tuning
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import Party
-from mpfedxgb.protocols import Secret, Shares, look_up, rows, to_shares
+from mpfedxgb.protocols import Secret, Shares, look_up, to_shares
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring
 from mpfedxgb.ring.kernels import U64
 from support.evaluation import DRAWN, SEEDS, Integers, Operand, evaluate, integers, operand, same
@@ -79,17 +80,17 @@ def test_places_of_any_shape(shape: tuple[int, ...]) -> None:
     same(looked_up(2, Ring(7), index, table, 20), PACKED, octets(table, index, 20))
 
 
-def test_rows_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_in_blocks() -> None:
     """Where blocks are small, the coordinator sends each by itself, and the entries are the same."""
     rng = np.random.default_rng(4)
     table, index = random_table(rng, 8, 33), integers(rng.integers(0, 256, 23))
     messages = {}
     for block in (1 << 20, 5 * 32, 1):
-        monkeypatch.setattr(rows, "DEALT_BYTES", block)
         evaluation = evaluate(
             3,
             [Operand(Ring(8), index)],
             lambda party, xs: [look_up(party, to_shares(party, xs[0]), table, 33)],
+            tuning=Tuning(dealt_bytes=block),
         )
         same(evaluation.values[0], PACKED, octets(table, index, 33))
         assert evaluation.costs[0].dealer_bytes == 23 * 32

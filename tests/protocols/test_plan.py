@@ -132,7 +132,7 @@ def test_a_plan_is_the_one_found_straightforwardly(seed: int) -> None:
     nodes, candidates, bits = (
         int(rng.integers(1, 20)),
         int(rng.integers(2, 4 ** rng.integers(1, 6))),
-        rng.choice(WIDTHS),
+        int(rng.choice(WIDTHS)),
     )
     participants, topology = int(rng.integers(2, 7)), str(rng.choice(["star", "mesh"]))
     link = Link(float(rng.choice([0, 0.3, 20.0])), float(rng.choice([50, 1000, 40000])))

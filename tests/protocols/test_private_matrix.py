@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpfedxgb.config import TUNING, Tuning
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import Party
 from mpfedxgb.protocols import (
@@ -23,7 +24,6 @@ from mpfedxgb.protocols import (
     masked_by,
     matrices_times,
     publish_matrix,
-    row_blocks,
 )
 from mpfedxgb.protocols.row_blocks import Tile
 from mpfedxgb.protocols.storage import Storage
@@ -60,7 +60,11 @@ def published(party: Party, owner: int, bits: Bits, keep: bool = False) -> Priva
 
 
 def products(
-    participants: int, matrices: Sequence[tuple[int, Bits]], vectors: Sequence[Operand], keep: bool = False
+    participants: int,
+    matrices: Sequence[tuple[int, Bits]],
+    vectors: Sequence[Operand],
+    keep: bool = False,
+    tuning: Tuning = TUNING,
 ) -> Evaluation:
     """Publish the matrices of (owner, bits), then multiply all of them with each block of vectors.
 
@@ -74,7 +78,7 @@ def products(
         with party.phase("multiply"):
             return [matrices_times(party, ready, x) for x in rows]
 
-    return evaluate(participants, [], compute)
+    return evaluate(participants, [], compute, tuning=tuning)
 
 
 def variously_masked(party: Party, x: Operand) -> list[RowVectors]:
@@ -107,17 +111,13 @@ def test_products_are_those_of_integers(participants: int, seed: int, columns: i
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize(("tile_bytes", "tile_rows"), [(1, 30), (8 * 30 * 5, 64), (8 * 8 * 6, 8), (1, 7), (1 << 20, 9)])
 @pytest.mark.parametrize("owner", [1, 2, 3])
-def test_tiles_change_nothing(
-    owner: int, tile_bytes: int, tile_rows: int, keep: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tiles_change_nothing(owner: int, tile_bytes: int, tile_rows: int, keep: bool) -> None:
     """A matrix of many tiles, the last ones smaller, gives the same products, whether or not A is kept."""
-    monkeypatch.setattr(row_blocks, "TILE_BYTES", tile_bytes)
-    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", tile_rows)
     rng = np.random.default_rng(owner)
     matrices = [(owner, some_bits(rng, 17, 30)), (1, some_bits(rng, 1, 30))]
     vectors = [Operand(VECTOR, residues(rng, VECTOR, (count, 30))) for count in (1, 3)]
 
-    evaluation = products(3, matrices, vectors, keep)
+    evaluation = products(3, matrices, vectors, keep, Tuning(block_rows=tile_rows, tile_bytes=tile_bytes))
 
     check(evaluation, matrices, vectors)
     rows = min(30, tile_rows)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mpfedxgb.config import TOPOLOGIES, SessionSettings
+from mpfedxgb.config import TOPOLOGIES, SessionSettings, Tuning
 from mpfedxgb.party import ACTIVE, Party, Roster, run_locally
 from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.party.meter import Counts
@@ -22,7 +22,6 @@ from mpfedxgb.protocols import (
     mask_rows,
     open_bit,
     round_off,
-    rows,
     share,
 )
 from mpfedxgb.ring import VECTOR, RingArray
@@ -48,12 +47,9 @@ def program(party: Party, count: int) -> Counts:
 @pytest.mark.parametrize("count", [0, 1, 23])
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 @pytest.mark.parametrize("participants", [2, 3, 5])
-def test_a_rehearsal_costs_what_the_run_costs(
-    monkeypatch: pytest.MonkeyPatch, participants: int, topology: str, count: int
-) -> None:
+def test_a_rehearsal_costs_what_the_run_costs(participants: int, topology: str, count: int) -> None:
     """Rounds, hops, comparisons and bytes of all roles, where what is dealt takes several messages, or none."""
-    monkeypatch.setattr(rows, "DEALT_BYTES", 5 * 256)
-    settings = SessionSettings(topology=topology, deadline=patience(60.0))
+    settings = SessionSettings(topology=topology, deadline=patience(60.0), tuning=Tuning(dealt_bytes=5 * 256))
     run = run_locally(program, participants, [(count,)] * (participants + 1), settings)
     roster = Roster.numbered(participants)
 

@@ -24,11 +24,9 @@ OWNER = 2
 sizes = st.tuples(st.integers(0, 12), st.integers(0, 50))
 
 
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make blocks of 8 rows, and tiles of 4 columns."""
-    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 8)
-    monkeypatch.setattr(row_blocks, "TILE_BYTES", 1)
+def layout_of(columns: int, rows: int) -> RowLayout:
+    """Return a layout in blocks of 8 rows, and tiles of 4 columns."""
+    return RowLayout(columns, rows, block_rows=8, tile_bytes=1)
 
 
 def some_bits(columns: int, rows: int) -> npt.NDArray[np.uint8]:
@@ -56,7 +54,7 @@ def whole_mask(layout: RowLayout) -> U64:
 @given(sizes)
 def test_tiles_cover_a_matrix_once_in_the_order_of_its_stream(size: tuple[int, int]) -> None:
     """No entry is left out or comes twice, and each tile starts where the one before it ends."""
-    layout = RowLayout(*size)
+    layout = layout_of(*size)
     seen, place = np.zeros(size, int), 0
     for tile in layout.all_tiles():
         assert tile.start == place
@@ -71,7 +69,7 @@ def test_tiles_cover_a_matrix_once_in_the_order_of_its_stream(size: tuple[int, i
 @given(sizes, st.randoms(use_true_random=False))
 def test_every_block_of_a_mask_is_expanded_by_itself(size: tuple[int, int], order: random.Random) -> None:
     """Blocks of A in any order are the blocks of the whole A."""
-    layout = RowLayout(*size)
+    layout = layout_of(*size)
     wanted, blocks = whole_mask(layout), list(range(layout.blocks))
     order.shuffle(blocks)
 
@@ -93,7 +91,7 @@ def test_row_work_of_all_roles_is_that_of_whole_matrices(
     Wherever E is, and on any number of threads.
     """
     with TemporaryDirectory() as folder, Storage(Resources(jobs, limit, Path(folder))) as storage:
-        storage.expect(1, {1: RowLayout(3, 5), OWNER: RowLayout(*size)}, {1: 0})
+        storage.expect(1, {1: layout_of(3, 5), OWNER: layout_of(*size)}, {1: 0})
         owner, other, coordinator = LocalRows(Storage(Resources(jobs))), LocalRows(storage), LocalRows()
         check_row_work(owner, other, coordinator, size, extra, keep)
         for rows in (owner, other, coordinator):
@@ -104,7 +102,7 @@ def check_row_work(
     owner: LocalRows, other: LocalRows, coordinator: LocalRows, size: tuple[int, int], extra: int, keep: bool
 ) -> None:
     """Publish a matrix and compare all that is computed of it."""
-    layout, bits, mask = RowLayout(*size), some_bits(*size), Stream(KEY)
+    layout, bits, mask = layout_of(*size), some_bits(*size), Stream(KEY)
     A, x, y = whole_mask(layout), some_vectors(size[1]), some_vectors(size[1])[::-1]
     owner.own(OWNER, layout, BitMatrix(bits), mask)
     other.receive(OWNER, layout)
@@ -124,7 +122,7 @@ def check_row_work(
 def test_nothing_is_left_after_the_end() -> None:
     """A closed place has let go of its matrices."""
     rows = LocalRows()
-    rows.receive(OWNER, RowLayout(1, 1))
+    rows.receive(OWNER, layout_of(1, 1))
     rows.close()
 
     with pytest.raises(KeyError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpfedxgb.config import Tuning
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party import COORDINATOR, Party
 from mpfedxgb.protocols import (
@@ -18,7 +20,6 @@ from mpfedxgb.protocols import (
     Sides,
     mask_rows,
     public_secret,
-    rows,
     share_each,
     split_rows,
     to_shares,
@@ -51,7 +52,7 @@ def share_bits(party: Party, owners: Sequence[int], bits: Bits) -> Secret:
     return share_each(party, owners, PACKED, packed.shape[1:], mine)
 
 
-def split(participants: int, bits: Bits, x: Operand, threads: int = 1) -> Evaluation:
+def split(participants: int, bits: Bits, x: Operand, threads: int = 1, **settings: Any) -> Evaluation:
     """Split vectors under an owner's mask and under a joint one; the participants own the nodes' bits in turn."""
     owners = [1 + i % participants for i in range(len(bits))]
 
@@ -60,7 +61,7 @@ def split(participants: int, bits: Bits, x: Operand, threads: int = 1) -> Evalua
         masked = secrets[0], secrets[2]  # the third operand is masked by all
         return [split_rows(party, q, x, Threads(threads)).both for x in masked]
 
-    return evaluate(participants, [x, x, x], compute)
+    return evaluate(participants, [x, x, x], compute, **settings)
 
 
 def check(evaluation: Evaluation, bits: Bits, x: Operand) -> None:
@@ -93,14 +94,11 @@ def test_sides_are_those_of_integers(
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("block", [8, 16, 24, 64, 1 << 15])
 @pytest.mark.parametrize("shape", [(4, 2, 9), (3, 1, 50), (5, 2, 16), (1, 3, 17)])
-def test_blocks_change_nothing(
-    block: int, shape: tuple[int, int, int], threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_change_nothing(block: int, shape: tuple[int, int, int], threads: int) -> None:
     """Blocks of several nodes and of some rows of one, on any threads, give the same sides, for the same bytes."""
-    monkeypatch.setattr(rows, "BLOCK", block)
     rng = np.random.default_rng(block)
     bits, x = rng.integers(0, 2, (shape[0], shape[2])).astype(np.uint8), Operand(VECTOR, residues(rng, VECTOR, shape))
-    evaluation = split(3, bits, x, threads)
+    evaluation = split(3, bits, x, threads, tuning=Tuning(split_elements=block))
 
     check(evaluation, bits, x)
     packed, opened = shape[0] * -(-shape[2] // 8), 8 * x.values.size

@@ -6,9 +6,11 @@ import json
 
 import pytest
 
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.party import Ledger, Meter, Roster
+from mpfedxgb.party import Ledger, LocalRun, Meter, Roster
 from mpfedxgb.report.record import RunRecord, record_run
+from support.reports import model
 
 ROSTER = Roster(("bank", "telecom", "shop"), coordinator="dealer")
 
@@ -38,19 +40,29 @@ def meters() -> list[Meter]:
     return [dealer, bank, telecom, shop]
 
 
+def counted(meters: list[Meter], ledger: Ledger) -> LocalRun[None]:
+    """Return a run that left these counts."""
+    return LocalRun(ROSTER, [], meters, [ledger])
+
+
 @pytest.fixture
 def record() -> RunRecord:
     """Return the record of a run that was counted by hand."""
     ledger = Ledger()
     ledger.record("own split", "bank", 7)
     ledger.record("tree shape", "participants", 21)
-    return record_run("train", {"max_depth": 3}, 1.25, 4, SessionSettings(), ROSTER, meters(), ledger, 1_500_000_000)
+    return record_run("train", model(count=4), counted(meters(), ledger), SessionSettings(), 1.25, 1_500_000_000)
 
 
 def test_figures(record: RunRecord) -> None:
     """Rounds, dealer bytes and products are the active participant's; bytes are each role's own."""
     plain = record.to_dict()
-    assert (plain["kind"], plain["trees"], plain["seconds"], plain["params"]) == ("train", 4, 1.25, {"max_depth": 3})
+    assert (plain["kind"], plain["trees"], plain["seconds"], plain["params"]) == (
+        "train",
+        4,
+        1.25,
+        TrainParams(n_estimators=4).to_dict(),
+    )
     assert record.rounds == plain["rounds"] == 13
     assert record.dealer_bytes == plain["dealer_bytes"] == 3_000_000
     assert (plain["products"], plain["comparisons"]) == (7, 5)
@@ -99,9 +111,9 @@ def test_page(record: RunRecord) -> None:
 
 def test_tournaments_are_summed_up() -> None:
     """The page has one line for all of them, however many there are; the record has each."""
-    counted = meters()
-    counted[1].plans |= {f"{nodes} x 91": f"plan {nodes}" for nodes in (2, 1, 16, 8)}
-    record = record_run("train", {}, 0.1, 1, SessionSettings(), ROSTER, counted, Ledger(), 0)
+    planned = meters()
+    planned[1].plans |= {f"{nodes} x 91": f"plan {nodes}" for nodes in (2, 1, 16, 8)}
+    record = record_run("train", model(), counted(planned, Ledger()), SessionSettings(), 0.1, 0)
     assert len(record.to_dict()["plans"]) == 4
     (line,) = (line for line in str(record).splitlines() if "tournaments" in line)
     assert line.startswith("tournaments of 1 x 91 to 16 x 91 nodes x candidates, planned for a star, ")
@@ -111,7 +123,7 @@ def test_tournaments_are_summed_up() -> None:
 def test_a_seed_is_announced() -> None:
     """A repeatable run is insecure, and the page says so right below the summary."""
     settings = SessionSettings(insecure_seed=0)
-    record = record_run("predict", {}, 0.1, 1, settings, ROSTER, meters(), Ledger(), 0)
+    record = record_run("predict", model(), counted(meters(), Ledger()), settings, 0.1, 0)
     assert record.insecure_seed
     assert record.to_dict()["insecure_seed"] is True
     assert str(record).splitlines()[1].startswith("INSECURE: ")
@@ -120,5 +132,5 @@ def test_a_seed_is_announced() -> None:
 def test_the_seed_itself_is_not_in_the_record() -> None:
     """Whoever reads the record of a demonstration does not get its masks."""
     settings = SessionSettings(insecure_seed=987654321)
-    record = record_run("train", {}, 0.1, 1, settings, ROSTER, meters(), Ledger(), 0)
+    record = record_run("train", model(), counted(meters(), Ledger()), settings, 0.1, 0)
     assert "987654321" not in record.to_json() + str(record) + repr(record)

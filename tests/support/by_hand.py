@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from contracts.transport_contract import LONG, ROOM
-from mpfedxgb.transport.tls.calls import Steps, message, read_message
 from mpfedxgb.transport.tls.identity import ALPN
+from mpfedxgb.transport.tls.messages import Steps, message, read_message
 from mpfedxgb.transport.tls.rendezvous import Introduction
 from support.loopback import Loopback
 

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,8 +16,10 @@ import mpfedxgb
 from contracts.transport_contract import LONG, ROOM, Call, Link
 from mpfedxgb.testing.trial import hold_ports
 from mpfedxgb.transport import Transport
-from mpfedxgb.transport.tls import Endpoints, TlsTransport, connect
+from mpfedxgb.transport.tls import TlsTransport, connect
 from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.transport import Address
+from mpfedxgb.transport.transports import ConnectionSettings
 from patience import patience
 from support.pki import Authority
 
@@ -67,24 +69,29 @@ class Loopback:
             self.identities[name] = self.authority.identity(name)
         return self.identities[name]
 
-    def endpoints(self, role: int) -> Endpoints:
-        """Return where everybody is."""
-        addresses = {place: f"127.0.0.1:{port}" for place, port in enumerate(self.ports)}
-        return Endpoints(self.names, addresses, addresses.get(role))
-
-    def connect(self, role: int, **changes: Any) -> TlsTransport:
+    def connect(
+        self,
+        role: int,
+        identity: Identity | None = None,
+        peers: Sequence[int] | None = None,
+        stays: Callable[[], bool] | None = None,
+        **changes: Any,
+    ) -> TlsTransport:
         """Connect a role."""
+        addresses = {place: Address("127.0.0.1", port) for place, port in enumerate(self.ports)}
         settings: dict[str, Any] = {
-            "endpoints": self.endpoints(role),
-            "identity": self.identity(self.names[role]) if "identity" not in changes else None,
+            "names": self.names,
             "federation": "test",
+            "listen": addresses.get(role),
+            "addresses": addresses,
             "timeout": patience(LONG),
             "capacity": ROOM,
             "max_block": ROOM,
             "silence": LONG,
             **changes,
         }
-        return connect(role, **settings)
+        identity = identity or self.identity(self.names[role])
+        return connect(ConnectionSettings(role, credentials=None, **settings), identity, peers, stays)
 
     def wait_for_port(self, role: int = 0) -> None:
         """Wait until the coordinator, or another role, listens."""

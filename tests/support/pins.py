@@ -29,14 +29,13 @@ from mpfedxgb.boosting import PartialModel, TrainData, TrainResult
 from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
-from mpfedxgb.config import TOPOLOGIES, SessionSettings
+from mpfedxgb.config import TOPOLOGIES, SessionSettings, Tuning
 from mpfedxgb.data.ids import IdRule, Ids
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.alignment import Terms, Tools, alignment_path
 from mpfedxgb.federation.programs import run_aligning, run_coordinator
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.intersection import intersect as intersection
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.modes.none.labels import plain_train
 from mpfedxgb.party import LocalRun, Party, Roster, run_locally
@@ -150,10 +149,10 @@ def align(topology: str) -> Recorded:
         return run_aligning(party, Terms(IdRule(), 5, tuple(LISTS)), lists, Tools(Edwards25519(1)))
 
     private = [({what: ids_of(people[m]) for what, people in LISTS.items()},) for m in range(PARTICIPANTS)]
+    settings = replace(settings_of(topology), tuning=Tuning(aligned_ids=16))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "urandom", seeded_by_thread(("coordinator", *Roster.numbered(PARTICIPANTS).participants)))
-        patch.setattr(intersection, "CHUNK", 16)
-        run = run_locally(program, PARTICIPANTS, [({},), *private], settings_of(topology), recorder)
+        run = run_locally(program, PARTICIPANTS, [({},), *private], settings, recorder)
     for m, found in enumerate(run.results[1:]):
         for what, lists in LISTS.items():
             common = set(lists[0]).intersection(*lists[1:])

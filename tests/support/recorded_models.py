@@ -75,8 +75,8 @@ class Recorded:
         """Return the model that the federation trains, its columns dealt to two participants in turns."""
         options: dict[str, Any] = self.params | params
         model: Model
-        if self.objective in ("binary:logistic", "multi:softprob"):
-            model = FedXGBClassifier(**options)
+        if self.objective.startswith(("binary:", "multi:")):
+            model = FedXGBClassifier(objective=self.objective, **options)
         else:
             model = FedXGBRegressor(objective=LOSSES.get(self.objective, self.objective), **options)
         table = self.table

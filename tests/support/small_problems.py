@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,3 +69,17 @@ def _labels(rng: np.random.Generator, signal: npt.NDArray[np.float64], kind: str
     else:
         return np.asarray(1000.0 * noisy)
     return labels
+
+
+def problem_for(objective: str, seed: int, rows: int = 120, participants: int = 3, weighted: bool = False) -> Problem:
+    """Return a problem whose labels an objective takes."""
+    kind = {"binary": "binary", "multi": "classes", "count": "counts"}.get(objective.partition(":")[0], "regression")
+    problem = small_problem(seed, kind, rows, participants, weighted)
+    y = problem.y
+    if objective == "reg:logistic":
+        y = (1 / (1 + np.exp(-y / 1000))).round(3)
+    elif objective == "reg:pseudohubererror":
+        y = y / 500
+    elif objective in ("reg:squaredlogerror", "reg:gamma", "reg:tweedie"):
+        y = np.exp(np.clip(y / 2000, -5, 5)) * (1.0 if objective == "reg:gamma" else np.arange(rows) % 3)
+    return replace(problem, y=y)

@@ -5,17 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import cycle
-from pkgutil import walk_packages
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
-from mpfedxgb import tree
 from mpfedxgb.boosting import PartialModel
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import TUNING, SessionSettings, Tuning
 from mpfedxgb.data import Table
 from mpfedxgb.federation.scoring import Service, score_batches, take_rows
 from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
@@ -119,7 +115,9 @@ class Scoring:
         table = Table.read(self.columns[participant - 1][:, None], f"P{participant}", ["x"])
         return Scorer(views, table, self.shared, self.takes_all)
 
-    def run(self, seed: int, tap: Tap | None = None, make_source: MakeSource | None = None) -> Run:
+    def run(
+        self, seed: int, tap: Tap | None = None, make_source: MakeSource | None = None, tuning: Tuning = TUNING
+    ) -> Run:
         """Score, every role as a thread; hold the predictions against walking the trees."""
 
         def program(party: Party, scorer: Scorer | None) -> Margins:
@@ -127,7 +125,8 @@ class Scoring:
 
         private: list[list[Scorer | None]] = [[None]]
         private += [[self.scorer(m)] for m in range(1, self.participants + 1)]
-        done = run_locally(program, self.participants, private, SessionSettings(insecure_seed=seed), tap, make_source)
+        settings = SessionSettings(insecure_seed=seed, tuning=tuning)
+        done = run_locally(program, self.participants, private, settings, tap, make_source)
         np.testing.assert_array_equal(done.results[ACTIVE], self.walk(), strict=True)
         return done
 
@@ -183,16 +182,6 @@ KINDS: dict[str, Callable[[int], Scoring]] = {
     "sealed": lambda M: Scoring([*of_everyone(M), *[LEAF] * TREES], columns_of(M), shared=True, takes_all=True),
 }
 """Every way to score that has a part in the protocol; where secrets are all alike, the least leak would show."""
-
-
-def in_chunks(monkeypatch: pytest.MonkeyPatch, elements: int) -> None:
-    """Cut scorings into chunks of so many rows times leaves, in whichever module that is settled."""
-    names = [module.name for module in walk_packages(tree.__path__, f"{tree.__name__}.")]
-    modules = [import_module(name) for name in names]
-    found = [module for module in modules if hasattr(module, "CHUNK_ELEMENTS")]
-    assert found, "no module has CHUNK_ELEMENTS: say here what it is called now"
-    for module in found:
-        monkeypatch.setattr(module, "CHUNK_ELEMENTS", elements)
 
 
 def serve(

@@ -109,6 +109,11 @@ KINDS: dict[str, Callable[[Training, Floats], Training]] = {
     ),
     "counts": lambda t, s: replace(t, params=_as(t, objective="count:poisson"), labels=Labels(np.floor(abs(s)))),
     "pseudo-Huber": lambda t, s: replace(t, params=_as(t, objective="reg:pseudohubererror"), labels=Labels(s)),
+    "gamma": lambda t, s: replace(t, params=_as(t, objective="reg:gamma"), labels=Labels(np.exp(s))),
+    "hinge": lambda t, s: replace(t, params=_as(t, objective="binary:hinge")),
+    "quantile": lambda t, s: replace(
+        t, params=_as(t, objective="reg:quantileerror", quantile_alpha=0.8), labels=Labels(s)
+    ),
     "custom": lambda t, s: replace(
         t, params=_as(t, objective="custom"), labels=Labels(s, custom=_squared_loss, base_score=0.5)
     ),

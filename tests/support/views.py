@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from mpfedxgb.config import SessionSettings
+from mpfedxgb.config import SessionSettings, Tuning
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.party import party as party_module
-from mpfedxgb.protocols import Bit, Secret, Shares, opening, rows, share, share_bit
+from mpfedxgb.protocols import Bit, Secret, Shares, opening, share, share_bit
 from mpfedxgb.ring import BIT, PACKED, Ring, RingArray
 from mpfedxgb.ring.ring import Shape
 from mpfedxgb.transport.frame import Frame, Kind, decode
@@ -317,11 +317,10 @@ def _run(
         inputs.append([Inputs(randomness.batch, case.given, {name: x[runs] for name, x in mine.items()})])
     recorder = Recorder()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "DEALT_BYTES", 1 << 40)
-        patch.setattr(rows, "BLOCK", 1 << 40)  # the whole batch is in front of every draw, rows are not cut
-        patch.setattr(opening, "HOP_SECONDS", 1e9)  # nor are openings
+        patch.setattr(opening, "HOP_SECONDS", 1e9)  # openings are not cut
         patch.setattr(party_module, "turn", lambda step, participants: way.corrected)
-        settings = SessionSettings(topology=way.topology)
+        whole = Tuning(dealt_bytes=1 << 40, split_elements=1 << 40)  # the whole batch is in front of every draw
+        settings = SessionSettings(topology=way.topology, tuning=whole)
         run = run_locally(case.program, participants, inputs, settings, recorder, randomness.source)
     return run, recorder
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mpfedxgb.errors import FrameError
 from mpfedxgb.transport.frame import Kind, decode, encode
-from mpfedxgb.transport.tls.stream import HEADER, PIECE_BYTES, Pieces
+from mpfedxgb.transport.tls.pieces import HEADER, PIECE_BYTES, Pieces
 
 STREAMS = 1000
 WINDOW, MOST = 1 << 16, 1 << 19

@@ -116,7 +116,8 @@ def run_ranks(ranks: int, name: str, topology: str = "star") -> list[dict[str, A
     if MPIEXEC is None:
         pytest.skip("there is no mpiexec")
     start = PRELUDE.format(source=str(Path(mpfedxgb.__file__).parent))
-    start += f"import runpy; sys.argv[0] = {str(PROGRAMS)!r}; runpy.run_path({str(PROGRAMS)!r}, run_name='__main__')"
+    start += f"import runpy; sys.path.insert(0, {str(PROGRAMS.parents[1])!r}); sys.argv[0] = {str(PROGRAMS)!r}; "
+    start += f"runpy.run_path({str(PROGRAMS)!r}, run_name='__main__')"
     command = [MPIEXEC, "-n", str(ranks), sys.executable, "-c", start, name, topology]
     done = subprocess.run(command, capture_output=True, text=True, timeout=patience(120), check=False)  # noqa: S603 # ours
     assert done.returncode == 0, done.stderr

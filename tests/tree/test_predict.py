@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpfedxgb.config import SessionSettings, Tuning
 from mpfedxgb.data import Table
 from mpfedxgb.party import ACTIVE, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.party.entries import Entry
@@ -24,7 +25,7 @@ Margins = npt.NDArray[np.int64] | None
 
 
 def score(
-    trees: list[WholeTree], tables: list[Table], classes: int = 1, rounds: int | None = None
+    trees: list[WholeTree], tables: list[Table], classes: int = 1, rounds: int | None = None, **tuning: int
 ) -> LocalRun[Margins]:
     """Score the tables by everybody's views of the trees."""
     private: list[list[Scorer | None]] = [[None]]
@@ -33,7 +34,7 @@ def score(
     def program(party: Party, scorer: Scorer | None) -> Margins:
         return secure_predict(party, classes, scorer, rounds if party.is_active else None)
 
-    return run_locally(program, len(tables), private)
+    return run_locally(program, len(tables), private, SessionSettings(tuning=Tuning(**tuning)))
 
 
 def walk_all(trees: list[WholeTree], tables: list[Table], classes: int = 1) -> npt.NDArray[np.int64]:
@@ -103,13 +104,11 @@ def test_some_rounds_only(rounds: int | None) -> None:
 
 @pytest.mark.parametrize(("direct", "rounds"), [(0, 4), (1 << 30, 2)])
 @pytest.mark.parametrize("rows", [1, 8, 9, 31, 40])
-def test_rows_in_chunks(monkeypatch: pytest.MonkeyPatch, rows: int, direct: int, rounds: int) -> None:
+def test_rows_in_chunks(rows: int, direct: int, rounds: int) -> None:
     """Chunks of eight rows give the same as one chunk, with rounds for the products of marks or without."""
-    monkeypatch.setattr(predict, "CHUNK_ELEMENTS", 1)
-    monkeypatch.setattr(predict, "DIRECT_BYTES", direct)
     rng = np.random.default_rng(rows)
     trees, tables = [random_tree(rng, [1, 2, 3], 3) for _ in range(2)], random_tables(rng, 3, rows)
-    run = score(trees, tables)
+    run = score(trees, tables, leaf_elements=1, direct_bytes=direct)
 
     np.testing.assert_array_equal(run.results[ACTIVE], walk_all(trees, tables), strict=True)
     assert run.meters[ACTIVE].total("predict").rounds == 1 + -(-rows // 8) * rounds
@@ -117,17 +116,16 @@ def test_rows_in_chunks(monkeypatch: pytest.MonkeyPatch, rows: int, direct: int,
 
 @pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("owners", [1, 2, 3, 4, 5])
-def test_rounds_and_hops(owners: int, few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_and_hops(owners: int, few: bool) -> None:
     """As the docstrings say: 3 to prepare; then 2 for few rows, and for many ceil(log2 K) more, for K owners."""
     for function, said in ((predict.prepare, PREPARING), (predict.predict_prepared, PREDICTING)):
         assert said in " ".join((function.__doc__ or "").split())
-    monkeypatch.setattr(predict, "DIRECT_BYTES", 1 << 30 if few else 0)
     rng = np.random.default_rng(1)
     path: list[tuple[int, Split] | Leaf] = []
     for m in range(1, owners + 1):  # everyone splits once, on one path
         path += [(m, Split("number", 0.5, None, False, False, 2 * m - 1, 2 * m)), Leaf(m)]
     trees, tables = [WholeTree((*path, Leaf(99)))], random_tables(rng, 5, 24)
-    run = score(trees, tables)
+    run = score(trees, tables, direct_bytes=1 << 30 if few else 0)
 
     np.testing.assert_array_equal(run.results[ACTIVE], walk_all(trees, tables))
     products = 0 if few else math.ceil(math.log2(owners))
@@ -147,14 +145,14 @@ PREDICTING = (
 
 
 @pytest.mark.parametrize("direct", [0, 1 << 30])
-def test_more_products_than_a_message_has_room_for(monkeypatch: pytest.MonkeyPatch, direct: int) -> None:
+def test_more_products_than_a_message_has_room_for(direct: int) -> None:
     """Many classes, with trees of all sets of owners: what is dealt goes in several messages."""
-    monkeypatch.setattr(predict, "DIRECT_BYTES", direct)
     rng = np.random.default_rng(9)
     sets = [[m for m in (1, 2, 3) if i >> (m - 1) & 1] for i in range(8)]
     trees, tables = [random_tree(rng, sets[i // 37 % 8], 2) for i in range(37 * 8)], random_tables(rng, 3, 10)
 
-    np.testing.assert_array_equal(score(trees, tables, 37).results[ACTIVE], walk_all(trees, tables, 37), strict=True)
+    found = score(trees, tables, 37, direct_bytes=direct).results[ACTIVE]
+    np.testing.assert_array_equal(found, walk_all(trees, tables, 37), strict=True)
 
 
 @pytest.mark.parametrize("classes", [1, 2])

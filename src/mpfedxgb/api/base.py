@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mpfedxgb.api.models import free_name, load_models, predict_margins, save_models, summary, to_booster, write_report
+from mpfedxgb.api.models import load_models, predict_margins, roster_of, save_models, summary, to_booster, write_report
 from mpfedxgb.api.settings import (
     check_start,
     explaining_names,
@@ -24,6 +23,7 @@ from mpfedxgb.api.settings import (
     read_metrics,
     read_patience,
     sample_key,
+    train_params,
 )
 from mpfedxgb.api.tables import (
     Participants,
@@ -40,7 +40,7 @@ from mpfedxgb.api.tables import (
     row_order,
     warn_of_identifiers,
 )
-from mpfedxgb.api.training import TrainingJob, check_same_start, forecast_tables, go_on, train_here
+from mpfedxgb.api.training import TrainingJob, check_same_start, forecast_tables, go_on, read_start, train_here
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks
 from mpfedxgb.boosting.join import column_importance, feature_importance, join
@@ -54,18 +54,29 @@ from mpfedxgb.costs.forecast import Forecast
 from mpfedxgb.data.table import Table, is_arrow
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.modes.facts import facts_of
-from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord
-
-Evaluation = tuple[dict[str, Table], Floats, Floats | None]
-"""An evaluation set, checked: everybody's table, labels, weights."""
 
 Start = Sequence[PartialModel] | None
 """All participants' parts of the model that a training goes on from."""
 
-FitInput = tuple[dict[str, Table], Floats, TrainParams, Floats | None, list[Evaluation]]
-"""What `fit` was given, checked: everybody's table, labels, parameters, weights, evaluation sets."""
+
+class Evaluation(NamedTuple):
+    """An evaluation set, checked; everybody's table by name."""
+
+    tables: dict[str, Table]
+    y: Floats
+    weight: Floats | None
+
+
+class FitInput(NamedTuple):
+    """What `fit` was given, checked; everybody's table by name."""
+
+    tables: dict[str, Table]
+    y: Floats
+    params: TrainParams
+    weight: Floats | None
+    evaluation: list[Evaluation]
 
 
 class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no types
@@ -88,6 +99,9 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         min_child_weight: float = 1.0,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
+        huber_slope: float = 1.0,
+        tweedie_variance_power: float = 1.5,
+        quantile_alpha: float = 0.5,
         base_score: float | None = None,
         eval_metric: str | OwnMetric | Sequence[str | OwnMetric] | None = None,
         early_stopping_rounds: int | None = None,
@@ -121,6 +135,9 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.min_child_weight = min_child_weight
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
+        self.huber_slope = huber_slope
+        self.tweedie_variance_power = tweedie_variance_power
+        self.quantile_alpha = quantile_alpha
         self.base_score = base_score
         self.eval_metric = eval_metric
         self.early_stopping_rounds = early_stopping_rounds
@@ -192,10 +209,57 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             topology=self.topology,
         )
 
+    @explaining_names
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        sample_weight_eval_set: Any = None,
+        xgb_model: Any = None,
+    ) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : table of shape (rows, columns), or list or dict of one table per participant, the active one first
+            Without `id`, row i of every table is about the same person; arrays have no index that could say otherwise.
+        y : array of shape (rows,)
+            A classifier takes labels of any type with two or more distinct values, a regressor finite numbers. A Series
+            has to have the index of X, or the ids as its index; an array or list is in the order of X.
+        sample_weight : array of shape (rows,) or None
+        eval_set : list of (X, y) or None
+            Evaluation rows that ride along; X in the same form as for training. With security="sealed" they are none of
+            the training rows, for their margins are told round by round.
+        sample_weight_eval_set : list of arrays or None
+        xgb_model : fitted estimator, folder that save_model wrote, list of all participants' parts, or None
+            A model to go on from: its trees come first, n_estimators new rounds follow. Classes, columns and
+            categories are its own.
+        """
+        with all_or_nothing(self):
+            start = read_start(xgb_model)
+            self._fit(self._read(X, y, sample_weight, eval_set, sample_weight_eval_set, start), start)
+            return self
+
     def _read(
         self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start = None
     ) -> FitInput:
         """Return what `fit` takes, checked."""
+        tables, order = self._tables(X, reset=True)
+        rows, labels = next(iter(tables.values())).rows, order.put(y, "y")
+        weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
+        known, objective, classes = self._read_labels(labels, rows, weight, start)
+        params = train_params(self, objective, classes, weight is not None)
+        evaluation = self._evaluation(eval_set, sample_weight_eval_set, (tables, order))
+        return FitInput(tables, known, params, weight, evaluation)
+
+    def _read_labels(self, y: Any, rows: int, weight: Floats | None, start: Start) -> tuple[Floats, str, int]:
+        """Return the labels of a training as numbers, the name of its objective, and the number of classes."""
+        raise NotImplementedError
+
+    def _encode(self, y: Any, rows: int, name: str) -> Floats:
+        """Return the labels of evaluation rows as numbers, those of the training."""
         raise NotImplementedError
 
     def forecast(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Forecast:
@@ -205,27 +269,14 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         an estimate from half a second of measuring. The estimator stays as it was; with security="none" it is told
         what "strict" costs.
         """
-        before = dict(vars(self))
-        try:
-            tables, _, params, _, evaluation = self._read(X, y, sample_weight, eval_set, None)
-        finally:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-        params = params.as_protected()
-        later = sum(next(iter(e[0].values())).rows for e in evaluation)
-        roster = Roster(tuple(tables), coordinator=free_name(tables))
-        return forecast_tables(tables, later, params, roster, self._settings(params))
+        given = copy(self)._read(X, y, sample_weight, eval_set, None)
+        params = given.params.as_protected()
+        later = sum(len(e.y) for e in given.evaluation)
+        return forecast_tables(given.tables, later, params, roster_of(given.tables), self._settings(params))
 
-    def _fit(
-        self,
-        tables: dict[str, Table],
-        y: Floats,
-        params: TrainParams,
-        weight: Floats | None,
-        evaluation: list[Evaluation],
-        start: Start = None,
-    ) -> None:
+    def _fit(self, given: FitInput, start: Start) -> None:
         """Train on checked input, from a model if there is one, and keep everything a fitted estimator has."""
+        tables, y, params, weight, evaluation = given
         new_rounds = params.n_estimators
         if start is not None:
             check_same_start(start[0], params, y, weight, self.base_score)
@@ -236,23 +287,15 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         key = sample_key(self.random_state)
         check_start(params, y, weight, self.base_score)
         warn_of_identifiers(tables)
-        matched = [match_tables(f"eval_set[{i}]", e[0], tables) for i, e in enumerate(evaluation)]
-        roster = Roster(tuple(tables), coordinator=free_name(tables))
-        job = partial(
-            TrainingJob,
-            params,
-            roster,
-            self._settings(params),
-            resources=Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool),
-            client=self.client,
-            continues=start is not None,
-        )
+        matched = [match_tables(f"eval_set[{i}]", e.tables, tables) for i, e in enumerate(evaluation)]
+        resources = Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool)
+        roster, settings = roster_of(tables), self._settings(params)
         with watch(self.verbosity or 0, new_rounds, shows_forecast=start is None) as bar:
             labels = Labels(
                 y=y,
                 weight=weight,
-                eval_y=[e[1] for e in evaluation],
-                eval_weight=[e[2] for e in evaluation],
+                eval_y=[e.y for e in evaluation],
+                eval_weight=[e.weight for e in evaluation],
                 eval_metrics=metrics,
                 early_stopping_rounds=patience,
                 base_score=self.base_score,
@@ -264,7 +307,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
                 TrainData(table, [known[name] for known in matched], labels if i == 0 else None, key, parts[i])
                 for i, (name, table) in enumerate(tables.items())
             ]
-            results, self.run_ = train_here(job(data=data), bar)
+            job = TrainingJob(params, roster, settings, data, resources, self.client, start is not None)
+            results, self.run_ = train_here(job, bar)
         self.partial_models_ = [result.model for result in results]
         self.cut_points_ = {
             name: {c.name: r.candidates.bins.edges[j] for j, c in enumerate(table.columns) if not c.is_categorical}
@@ -273,9 +317,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.evals_result_ = results[0].metrics
         self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score
 
-    def _evaluation(
-        self, eval_set: Any, weights: Any, training: Rows, encode: Callable[[Any, int, str], Floats]
-    ) -> list[Evaluation]:
+    def _evaluation(self, eval_set: Any, weights: Any, training: Rows) -> list[Evaluation]:
         """Return checked evaluation sets of the participants of a training on these rows."""
         if eval_set is None:
             return []
@@ -297,7 +339,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             given = None if weights is None else order.put(weights[i], of_weights)
             weight = read_row_weights(given, rows, of_weights)
             name = f"y of eval_set[{i}]"
-            checked.append((tables, encode(order.put(y, name), rows, name), weight))
+            checked.append(Evaluation(tables, self._encode(order.put(y, name), rows, name), weight))
         return checked
 
     def _as_predicted(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
@@ -367,7 +409,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         columns = getattr(self, "_columns_", None)
         if columns is not None:
             return column_importance(self.partial_models_, columns)
-        return {name: _shares(own) for name, own in counts.items()}
+        return {name: own / (own.sum() or 1.0) for name, own in counts.items()}
 
     def feature_importance(self, kind: str = "weight") -> dict[str, pd.Series[float]]:
         """Return what each participant may know of the importance of its own features.
@@ -488,9 +530,3 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
-
-
-def _shares(counts: pd.Series[float]) -> pd.Series[float]:
-    total = counts.sum()
-    fractions: pd.Series[float] = counts / total if total else counts
-    return fractions

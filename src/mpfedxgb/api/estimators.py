@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 
-from mpfedxgb.api.base import FederatedModel, FitInput, Start, all_or_nothing
-from mpfedxgb.api.settings import check_parameters, explaining_names, train_params
-from mpfedxgb.api.tables import read_classes, read_labels, read_row_weights
-from mpfedxgb.api.training import read_start
+from mpfedxgb.api.base import FederatedModel, FitInput, Start
+from mpfedxgb.api.settings import check_parameters
+from mpfedxgb.api.tables import read_classes, read_labels
 from mpfedxgb.boosting.active import check_labels_present, class_name, encode_classes, read_numbers
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Objective, Origin
@@ -54,6 +53,12 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         Share of rows in a boosting round. The active participant draws in private.
     colsample_bytree : float, default 1.0
         Share of columns in a tree. Every owner draws among its own, at least one, in private.
+    huber_slope : float, default 1.0
+        Where reg:pseudohubererror turns from a square to a line.
+    tweedie_variance_power : float, default 1.5
+        The variance of reg:tweedie grows with this power of the mean: 1 as of counts, near 2 as of gamma.
+    quantile_alpha : float, default 0.5
+        Which quantile reg:quantileerror predicts.
     base_score : float or None
         The prediction to start from: a probability, a mean or a margin, as the objective has it. None: derived from the
         labels, by the active participant alone.
@@ -115,58 +120,20 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         What the training cost and revealed.
     """
 
-    @explaining_names
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        eval_set: Any = None,
-        sample_weight_eval_set: Any = None,
-        xgb_model: Any = None,
-    ) -> Self:
-        """Train.
+    def _fit(self, given: FitInput, start: Start) -> None:
+        super()._fit(given, start)
+        self.partial_models_[0] = replace(self.partial_models_[0], classes=self._class_names())
 
-        Parameters
-        ----------
-        X : table of shape (rows, columns), or list or dict of one table per participant, the active one first
-            Without `id`, row i of every table is about the same person; arrays have no index that could say otherwise.
-        y : array of shape (rows,)
-            Labels of any type with two or more distinct values. A Series has to have the index of X, or the ids as its
-            index; an array or list is in the order of X.
-        sample_weight : array of shape (rows,) or None
-        eval_set : list of (X, y) or None
-            Evaluation rows that ride along; X in the same form as for training. With security="sealed" they are none of
-            the training rows, for their margins are told round by round.
-        sample_weight_eval_set : list of arrays or None
-        xgb_model : fitted estimator, folder that save_model wrote, list of all participants' parts, or None
-            A model to go on from: its trees come first, n_estimators new rounds follow. Classes, columns and
-            categories are its own.
-        """
-        with all_or_nothing(self):
-            start = read_start(xgb_model)
-            self._fit(*self._read(X, y, sample_weight, eval_set, sample_weight_eval_set, start), start)
-            self.partial_models_[0] = replace(self.partial_models_[0], classes=self._class_names())
-            return self
-
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start = None
-    ) -> FitInput:
-        tables, order = self._tables(X, reset=True)
-        rows = next(iter(tables.values())).rows
-        labels = order.put(y, "y")
-        weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
+    def _read_labels(self, y: Any, rows: int, weight: Floats | None, start: Start) -> tuple[Floats, str, int]:
         if start is None:
-            self.classes_, places = np.unique(read_classes(labels, rows), return_inverse=True)
+            self.classes_, places = np.unique(read_classes(y, rows), return_inverse=True)
             _refuse_one_class(self.classes_, places, weight)
             codes = places.astype(np.float64)
         else:
             self._loaded(start[0])
-            codes = self._encode(labels, rows, "y")
-        objective = check_parameters(self, partial(self._objective, len(self.classes_)))
-        params = train_params(self, objective, len(self.classes_), weight is not None)
-        evaluation = self._evaluation(eval_set, sample_weight_eval_set, (tables, order), self._encode)
-        return tables, codes, params, weight, evaluation
+            codes = self._encode(y, rows, "y")
+        classes = len(self.classes_)
+        return codes, check_parameters(self, partial(self._objective, classes)), classes
 
     def _objective(self, classes: int) -> str:
         fitting = for_classes(classes).name
@@ -178,9 +145,6 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
             return CUSTOM.name
         if self.objective in [name for name, objective in OBJECTIVES.items() if objective.takes_classes(classes)]:
             return str(self.objective)
-        if OTHER_NAMES.get(str(self.objective)) == fitting:
-            ours = f"it is called {fitting} here: predict gives classes, predict_proba probabilities"
-            raise SettingsError(f"objective={self.objective!r} is not known; {ours}, decision_function margins")
         remedy = f"use {fitting!r} or None" + (", or a callable" if classes == 2 else "")
         raise objective_error(self.objective, f"does not go with {classes} classes", remedy)
 
@@ -225,37 +189,18 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
 class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # scikit-learn ships no types
     """Federated XGBoost for numbers and counts.
 
-    Parameters and attributes as in `FedXGBClassifier`; `objective` is "reg:squarederror" (default), another
-    loss of docs/parameters.md that is not for classes, or a callable (y, margin) -> (g, h).
+    Parameters and attributes as in `FedXGBClassifier`; labels are finite numbers, 0 or more for counts; `objective` is
+    "reg:squarederror" (default), another loss of docs/parameters.md that is not for classes, or a callable
+    (y, margin) -> (g, h).
     """
 
-    @explaining_names
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        eval_set: Any = None,
-        sample_weight_eval_set: Any = None,
-        xgb_model: Any = None,
-    ) -> Self:
-        """Train; see `FedXGBClassifier.fit`. Labels are finite numbers, 0 or more for counts."""
-        with all_or_nothing(self):
-            start = read_start(xgb_model)
-            self._fit(*self._read(X, y, sample_weight, eval_set, sample_weight_eval_set), start)
-            return self
+    def _read_labels(self, y: Any, rows: int, weight: Floats | None, start: Start) -> tuple[Floats, str, int]:
+        loss = check_parameters(self, self._loss)
+        labels = read_numbers(read_labels(y, rows), loss, Origin("y"), starts=self.base_score is None)
+        return labels, loss.name, 1
 
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start = None
-    ) -> FitInput:
-        tables, order = self._tables(X, reset=True)
-        loss, rows = check_parameters(self, self._loss), next(iter(tables.values())).rows
-        labels = read_numbers(read_labels(order.put(y, "y"), rows), loss, Origin("y"), starts=self.base_score is None)
-        weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
-        params = train_params(self, loss.name, 1, weight is not None)
-        encode = partial(_evaluation_labels, loss)
-        evaluation = self._evaluation(eval_set, sample_weight_eval_set, (tables, order), encode)
-        return tables, labels, params, weight, evaluation
+    def _encode(self, y: Any, rows: int, name: str) -> Floats:
+        return read_numbers(read_labels(y, rows, name), self._loss(), Origin(name), starts=False)
 
     def _loss(self) -> Objective:
         if callable(self.objective):
@@ -287,7 +232,3 @@ def _refuse_one_class(classes: npt.NDArray[Any], codes: npt.NDArray[Any], weight
         raise DataError(f"y has only one class, {classes[0]!r}; a classifier needs two or more classes")
     if weight is not None and len(np.unique(codes[weight > 0])) < 2:
         raise DataError("y has only one class among the rows of positive weight; a classifier needs two or more")
-
-
-def _evaluation_labels(loss: Objective, y: Any, rows: int, name: str) -> Floats:
-    return read_numbers(read_labels(y, rows, name), loss, Origin(name), starts=False)

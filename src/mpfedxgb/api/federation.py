@@ -43,12 +43,7 @@ class Federation:
         """Return the role that a settings file describes; raises SettingsError naming key, value and remedy."""
         return cls(RoleSettings.from_toml(path), client)
 
-    def align(
-        self,
-        table: Any = None,
-        evaluation: Any = None,
-        n_jobs: int | None = None,
-    ) -> dict[str, pd.Index[Any]]:
+    def align(self, table: Any = None, evaluation: Any = None, n_jobs: int | None = None) -> dict[str, pd.Index[Any]]:
         """Find the rows that all participants have, without showing the others; trainings of the session take these.
 
         Needs align = true in [data] at all participants, who call this together, and the extra mpfedxgb[align].
@@ -101,7 +96,7 @@ class Federation:
         Trained
             This participant's part of the model, also written to [role] model.
         """
-        settings = self._with_label(label)
+        settings = self.settings if label is None else self.settings.with_label(label)
         rows, others = self._both(settings, table, evaluation)
         return role.train(settings, rows, others, restart, callback=callback, client=self.client)
 
@@ -163,6 +158,3 @@ class Federation:
         if not isinstance(table, pd.DataFrame):
             raise DataError(f"the table is a {type(table).__name__}; give a DataFrame with an id column")
         return arrange_rows(settings, with_kinds_of(settings, table, known), purpose, known)
-
-    def _with_label(self, label: str | None) -> RoleSettings:
-        return self.settings if label is None else self.settings.with_label(label)

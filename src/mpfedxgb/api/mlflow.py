@@ -10,10 +10,11 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import mpfedxgb
-from mpfedxgb.api.models import SUFFIX
+from mpfedxgb.api.models import SUFFIX, part_of
 from mpfedxgb.boosting.metrics import first_judged
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.errors import SettingsError, UserError
@@ -42,7 +43,9 @@ def log_training(trained: Any, participant: str | None = None) -> str:
     part = _part(trained, participant)
     record = _record(trained, part)
     with _run(mlflow) as run:
-        mlflow.set_tags({f"mpfedxgb.{key}": value for key, value in _tags(part).items()})
+        role = "active" if part.is_active else "auxiliary"
+        tags = {"version": mpfedxgb.__version__, "training": part.training, "participant": part.name, "role": role}
+        mlflow.set_tags({f"mpfedxgb.{key}": value for key, value in tags.items()})
         mlflow.log_params(part.params.to_dict())
         mlflow.log_metrics({key: record[key] for key in ("seconds", "rounds", "bytes_sent")})
         if part.is_active:
@@ -67,15 +70,7 @@ def _part(trained: Any, participant: str | None) -> PartialModel:
     parts = [trained.model] if isinstance(trained, Trained) else getattr(trained, "partial_models_", [])
     if not parts or not hasattr(trained, "meter" if isinstance(trained, Trained) else "run_"):
         raise SettingsError(f"a {type(trained).__name__} without a training cannot be logged; fit first")
-    names = [part.name for part in parts]
-    if participant is not None and participant not in names:
-        raise SettingsError(f"participant={participant!r} has no part here; it is one of {', '.join(names)}")
-    return parts[0 if participant is None else names.index(participant)]
-
-
-def _tags(part: PartialModel) -> dict[str, str]:
-    role = "active" if part.is_active else "auxiliary"
-    return {"version": mpfedxgb.__version__, "training": part.training, "participant": part.name, "role": role}
+    return part_of(parts, participant)
 
 
 def _record(trained: Any, part: PartialModel) -> dict[str, Any]:
@@ -92,7 +87,7 @@ def _record(trained: Any, part: PartialModel) -> dict[str, Any]:
         "rounds": spent.rounds,
         "bytes_sent": spent.bytes_sent,
         "counts": spent.to_dict(),
-        "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in ledger],
+        "ledger": [asdict(r) for r in ledger],
     }
 
 

@@ -1,13 +1,10 @@
-"""Models of a whole simulated federation: score, export, save and load all participants' parts.
-
-The report of a simulated federation: a page for one participant, and the summary that notebooks show.
-"""
+"""Models of a whole simulated federation: score, export, save, load and report all participants' parts."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -79,8 +76,8 @@ def predict_margins(
     """Score tables with all participants' models in this process; return margins (trees per round, rows) and record."""
     active = models[0]
     names = active.participants
-    roster = Roster(names, coordinator=free_name(names))
-    matched = [_matched(model, tables[model.name]) for model in models]
+    roster = roster_of(names)
+    matched = [match_model(tables[model.name], model) for model in models]
     rounds = None if active.best_iteration is None else active.best_iteration + 1
 
     started = time.perf_counter()
@@ -94,21 +91,10 @@ def predict_margins(
     assert sums is not None
     assert active.base_margin is not None
     margins = decode_fixed(sums, active.weight_bits) + np.array(active.base_margin)[:, None]
-    record = record_run(
-        "predict",
-        active.params.to_dict(),
-        seconds,
-        len(active.trees),
-        settings,
-        roster,
-        run.meters,
-        run.ledgers[0],
-        memory.peak,
-    )
-    return margins, record
+    return margins, record_run("predict", active, run, settings, seconds, memory.peak)
 
 
-def _matched(model: PartialModel, table: Table) -> Table:
+def match_model(table: Table, model: PartialModel) -> Table:
     """Return a participant's columns as its model knows them."""
     known = {f.name: f.categories for f in model.features if f.categories is not None}
     return table.match([f.name for f in model.features], known)
@@ -129,6 +115,14 @@ def _predict_jointly(
 
     scorers = [m.scorer(table) for m, table in zip(models, tables, strict=True)]
     return run_locally(program, roster, [(None,), *((scorer,) for scorer in scorers)], settings)
+
+
+def part_of(parts: Sequence[PartialModel], participant: str | None) -> PartialModel:
+    """Return the part of one participant, the active one if none is named."""
+    named = {part.name: part for part in parts}
+    if participant is not None and participant not in named:
+        raise SettingsError(f"participant={participant!r} has no part here; it is one of {', '.join(named)}")
+    return parts[0] if participant is None else named[participant]
 
 
 def to_booster(whole: Joined, codes: bool = False) -> Any:
@@ -152,18 +146,16 @@ def to_booster(whole: Joined, codes: bool = False) -> Any:
 
 def save_models(models: Sequence[PartialModel], folder: Path) -> list[Path]:
     """Write one file per participant into a folder and return their paths; parts of other participants are refused."""
-    refuse_other_parts(folder, [model.name for model in models])
+    names = [model.name for model in models]
+    refuse_other_parts(folder, names)
+    paths = part_paths(folder, names)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write models to {folder}: {error.strerror}; give a folder") from None
-    paths = part_paths(folder, [model.name for model in models])
-    try:
         with ExitStack() as all_written:  # they get their names once all of them are there, so that parts never mix
             for model, path in zip(models, paths, strict=True):
                 all_written.enter_context(new_file(path)).write(model.to_json().encode())
     except OSError as error:
-        raise UserError(f"cannot write models to {folder}: {error.strerror}") from None
+        raise UserError(f"cannot write models to {folder}: {error.strerror}; give a folder") from None
     return paths
 
 
@@ -201,9 +193,9 @@ def _file_name(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
 
 
-def free_name(taken: Container[str]) -> str:
-    """Return a name for the coordinator that no participant has."""
-    name = "coordinator"
-    while name in taken:
-        name = f"the {name}"
-    return name
+def roster_of(participants: Iterable[str]) -> Roster:
+    """Return the roster of a simulation, whose coordinator has a name that no participant has."""
+    names, coordinator = tuple(participants), "coordinator"
+    while coordinator in names:
+        coordinator = f"the {coordinator}"
+    return Roster(names, coordinator=coordinator)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from mpfedxgb.api.models import part_of
 from mpfedxgb.boosting.join import feature_importance
 from mpfedxgb.boosting.metrics import first_judged
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.errors import SettingsError, UserError
-from mpfedxgb.report.html.pictures import places, sides
-from mpfedxgb.report.trees import condition
+from mpfedxgb.report.html.pictures import places
+from mpfedxgb.report.trees import condition, sides
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, Leaf, Node, Split
 
@@ -102,7 +102,7 @@ def plot_tree(model: Any, tree_idx: int = 0, ax: Any = None, *, participant: str
     -------
     matplotlib Axes
     """
-    part = _part(_parts(model), participant)
+    part = part_of(_parts(model), participant)
     if not 0 <= tree_idx < len(part.trees):
         raise SettingsError(f"tree_idx={tree_idx!r} is none of the model's {len(part.trees)} trees; count from 0")
     tree = part.trees[tree_idx]
@@ -119,10 +119,8 @@ def plot_tree(model: Any, tree_idx: int = 0, ax: Any = None, *, participant: str
         colour = _LEAF if isinstance(node, Leaf) else _OTHERS if isinstance(node, Dummy) else _OWN
         box = {"boxstyle": "round", "facecolor": colour, "edgecolor": "#444444"}
         ax.text(x, y, _words(part, node), ha="center", va="center", fontsize="small", bbox=box, zorder=3)
-    ax.set_xlim(-0.7, leaves - 0.3)
-    ax.set_ylim(0.5 - depth, 0.5)
+    ax.set(xlim=(-0.7, leaves - 0.3), ylim=(0.5 - depth, 0.5), title=f"Tree {tree_idx} as {part.name} knows it")
     ax.set_axis_off()
-    ax.set_title(f"Tree {tree_idx} as {part.name} knows it")
     return ax
 
 
@@ -141,7 +139,8 @@ def plot_metrics(model: Any, metric: str | None = None, ax: Any = None, *, title
     -------
     matplotlib Axes
     """
-    part, told = _judged(model)
+    part, told = _parts(model)[0], getattr(model, "evals_result_", None)
+    told = getattr(model, "metrics", {}) if told is None else told
     curves = {f"{on} {name}": v for on, found in told.items() for name, v in found.items() if metric in (None, name)}
     if not curves:
         names = sorted({name for found in told.values() for name in found})
@@ -168,9 +167,7 @@ def _axes(ax: Any, size: tuple[float, float] | None = None) -> Any:
 
 
 def _named(ax: Any, title: str, xlabel: str, ylabel: str, grid: bool) -> Any:
-    ax.set_title(title)
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel(ylabel)
+    ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
     ax.grid(grid)
     ax.set_axisbelow(True)
     return ax
@@ -183,19 +180,6 @@ def _parts(model: Any) -> list[PartialModel]:
     if not parts:
         raise SettingsError(f"a {type(model).__name__} cannot be plotted; give a fitted estimator or a partial model")
     return list(parts)
-
-
-def _part(parts: Sequence[PartialModel], participant: str | None) -> PartialModel:
-    names = [part.name for part in parts]
-    if participant is not None and participant not in names:
-        raise SettingsError(f"participant={participant!r} has no part here; it is one of {', '.join(names)}")
-    return parts[0 if participant is None else names.index(participant)]
-
-
-def _judged(model: Any) -> tuple[PartialModel, Mapping[str, Mapping[str, Sequence[float]]]]:
-    """Return the active participant's part and its metrics."""
-    told = getattr(model, "evals_result_", None)
-    return _parts(model)[0], getattr(model, "metrics", {}) if told is None else told
 
 
 def _words(part: PartialModel, node: Node) -> str:

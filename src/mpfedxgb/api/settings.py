@@ -1,7 +1,4 @@
-"""What a user set on an estimator, checked before anything runs: parameters of the training, how progress is judged.
-
-XGBoost's keyword arguments of estimators and `fit`: taken if they change nothing, else answered with a remedy.
-"""
+"""What a user set on an estimator, checked before anything runs; XGBoost's keyword arguments, taken or answered."""
 
 from __future__ import annotations
 

@@ -1,17 +1,15 @@
 """What a user passes as X: one table to cut vertically, or one table per participant; checked before anything runs.
 
-Which row is whose: tables, labels and weights are put together by an id column, or refused if they disagree.
+Tables, labels and weights are put together by an id column, or refused if they disagree. Without one, pandas' tables
+say by their index which row is which; two that say different things are not the same rows in the same order, and
+nothing is trained on them. Arrays and lists say nothing: their order is the caller's promise.
 
-pandas' tables say by their index which row is which; two that say different things are not the same rows in the same
-order, and nothing is trained on them. Arrays and lists say nothing: their order is the caller's promise.
-
-Evaluation rows that are training rows: a sealed training refuses them, as far as tables without ids can tell.
-
-The active participant gets the margins of evaluation rows round by round, and so their leaves. With an id column it is
-plain which rows are meant. Without one, two rows are taken for one if pandas' index has the same label for both and
-they are alike in all columns; where both tables only count their rows, labels say nothing. Whatever the labels, a table
-is refused if it is the training table once more, or if more than half of its rows are alike in all columns to a
-training row that is one of a kind. A repeated row may be somebody else's, so a few of them are nothing to stop for.
+A sealed training refuses evaluation rows that are training rows, as the active participant gets their margins round by
+round, and so their leaves. With an id column it is plain which rows are meant. Without one, two rows are taken for one
+if pandas' index has the same label for both and they are alike in all columns; where both tables only count their rows,
+labels say nothing. Whatever the labels, a table is refused if it is the training table once more, or if more than half
+of its rows are alike in all columns to a training row that is one of a kind. A repeated row may be somebody else's, so
+a few of them are nothing to stop for.
 """
 
 from __future__ import annotations
@@ -271,15 +269,11 @@ def cut(frame: pd.DataFrame, participants: Participants) -> dict[str, Table]:
     names = [str(name) for name in frame.columns]
     _refuse_repeated(names)
     groups = _groups(names, participants)
-    _refuse_left_out(names, groups)
-    return {owner: Table.of_places(frame, places, owner) for owner, places in groups.items()}
-
-
-def _refuse_left_out(names: list[str], groups: dict[str, list[int]]) -> None:
     taken = {place for places in groups.values() for place in places}
     left_out = [name for place, name in enumerate(names) if place not in taken]
     if left_out:
         raise DataError(f"participants leaves out columns of X: {_some(left_out)}; give them to somebody or drop them")
+    return {owner: Table.of_places(frame, places, owner) for owner, places in groups.items()}
 
 
 def _refuse_repeated(names: list[str]) -> None:
@@ -310,8 +304,7 @@ def _groups(names: list[str], participants: Participants) -> dict[str, list[int]
         return {str(owner): _places(names, columns) for owner, columns in participants.items()}
     if isinstance(participants, (int, np.integer)) and not isinstance(participants, bool):
         _check_count(int(participants))
-        sizes = [1.0 / int(participants)] * int(participants)
-        return _named(_by_fractions(len(names), sizes))
+        return _named(_by_fractions(len(names), [1.0 / int(participants)] * int(participants)))
     if isinstance(participants, (list, tuple, np.ndarray)):
         _check_count(len(participants))
         if all(isinstance(p, (int, float, np.number)) and not isinstance(p, bool) for p in participants):

@@ -1,8 +1,7 @@
 """One training in this process: every role as a thread or, with security="none", in the open.
 
-What a training on given tables will cost, before it runs: the tables are binned, and no more.
-
-`fit(..., xgb_model=...)`: a model whose trees come first, checked against what is trained now.
+Before it runs: what it will cost, for which tables are binned and no more; and the model to go on from, if there is
+one (`fit(..., xgb_model=...)`), whose trees come first, checked against what is trained now.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mpfedxgb.api.models import load_models
+from mpfedxgb.api.models import load_models, match_model
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.metrics import rounds_of
 from mpfedxgb.boosting.model import PartialModel
@@ -119,8 +118,7 @@ def check_same_start(active: PartialModel, params: TrainParams, y: Floats, weigh
 
 
 def _match(table: Table, part: PartialModel) -> Table:
-    known = {f.name: f.categories for f in part.features if f.categories is not None}
-    matched = table.match([f.name for f in part.features], known)
+    matched = match_model(table, part)
     for column in matched.columns:
         if column.categories is not None and (column.values >= len(column.categories)).any():
             told = f"{table.owner}: column {column.name!r} holds categories that xgb_model does not know"
@@ -201,8 +199,4 @@ def train_here(job: TrainingJob, observer: Observer) -> tuple[list[TrainResult],
     basis = limits.basis
     if not params.facts.runs_a_protocol and not job.continues:
         basis = strict_basis(params, settings, roster, results, sum(table.rows for table in job.data[0].evaluation))
-    trees, ledger = len(results[0].model.trees), run.ledgers[0]
-    record = record_run(
-        "train", params.to_dict(), seconds, trees, settings, roster, run.meters, ledger, memory.peak, basis
-    )
-    return results, record
+    return results, record_run("train", results[0].model, run, settings, seconds, memory.peak, basis)

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mpfedxgb.boosting import scales, xgboost_rules
+from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.callbacks import Callbacks, EvaluationState, RoundReport
 from mpfedxgb.boosting.metrics import OwnMetric, named_metrics
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import CustomObjective, Floats, Gradients, Objective, Origin, unchanged
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import TrainParams, gradients_that_count
 from mpfedxgb.boosting.sampling import Participant, row_sample
 from mpfedxgb.errors import DataError, UserError
 from mpfedxgb.ring.ring import decode_fixed, encode_fixed
@@ -167,7 +167,7 @@ class Active:
         self.best_iteration: int | None = None
         self._best = float("nan")
         self._gh: npt.NDArray[np.int64] = np.empty((k, 2, 0), np.int64)
-        self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric])
+        self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric], params.of_objectives)
 
     def _tell_few_digits(self) -> None:
         """Say so where margins are in the units of labels that are small beside the steps of leaf weights."""
@@ -217,16 +217,14 @@ class Active:
         At the finest scale, or at one that is chosen from the gradients inside the sample and those of all rows.
         """
         margins = decode_fixed(self.margins[:, : self.sizes.rows], WEIGHT_BITS)
-        g, h = self.loss.gradients(self.labels.y, margins)
-        if self.labels.weight is not None:
-            g, h = g * self.labels.weight, h * self.labels.weight
+        g, h = self.loss.gradients(self.labels.y, margins, self.labels.weight)
         every = g, h
         if self.params.subsample < 1:
             inside = row_sample(self.party, self.params.subsample, self.sizes.rows, self.sample_key, t)
             g, h = g * inside, h * inside
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
-        g = xgboost_rules.gradients_that_count(g, h)
+        g = gradients_that_count(g, h)
         if choose is not None:
             self.scale = choose(self, t, (g, h), every)
         else:

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Prediction, float32
 from mpfedxgb.boosting.objectives import OBJECTIVES
 from mpfedxgb.errors import DataError, SettingsError, UserError
+from mpfedxgb.schema.training import BY_NAME, OF_OBJECTIVES, Kind, number
 from mpfedxgb.tree.nodes import Leaf, Tree
+
+DEFAULTS = {name: BY_NAME[name].default for name in OF_OBJECTIVES}
+"""Of the parameters that some metrics take."""
 
 OwnMetric = Callable[..., Any]
 """Of labels and predictions, as scikit-learn's: metric(y_true, y_pred), with sample_weight= where rows have weights."""
@@ -34,12 +39,16 @@ NO_METRIC = (
 class Metric:
     """A function of labels (rows,), predictions (trees, rows) and weights (rows,), and what it judges.
 
-    `judges` is None for a function of one's own, which goes with everything.
+    `judges` is None for a function of one's own, which goes with everything. What the function takes besides is a
+    parameter of the training by its name, or a number within bounds that is written after @, as in error@0.7.
     """
 
     function: Callable[..., float]
-    judges: Prediction | None
+    judges: frozenset[Prediction] | None
     grows: bool = False
+    parameter: str = ""
+    at: Kind | None = None
+    needs_at: bool = False
 
     def __call__(self, y: Floats, p: Floats, weight: Floats | None = None) -> float:
         """Return the value of the metric; without weights all rows count alike."""
@@ -62,30 +71,52 @@ def logloss(y: Floats, p: Floats, weight: Floats) -> float:
     return _mean(-(y * np.log(q) + (1 - y) * np.log1p(-q)), weight)
 
 
-def error(y: Floats, p: Floats, weight: Floats) -> float:
-    """Return the share of rows on the wrong side of 0.5."""
-    return _mean((p[0] > 0.5) != (y > 0.5), weight)
+def error(y: Floats, p: Floats, weight: Floats, threshold: float = 0.5) -> float:
+    """Return the share of rows on the wrong side of a threshold."""
+    return _mean(np.where(p[0] > threshold, 1 - y, y), weight)
 
 
 def auc(y: Floats, p: Floats, weight: Floats) -> float:
-    """Return the area under the ROC curve; 0.5 for ties, NaN if only one class is there."""
-    tp, fp = _curve(y, p[0], weight)
-    if not (tp[-1] > 0 and fp[-1] > 0):
-        return float("nan")
+    """Return the area under the ROC curve; 0.5 for ties, NaN if a class is not there.
+
+    Of more than two classes each is held against the rest, and counts by its weight.
+    """
+    areas, shares = _areas(_roc_area, y, p, weight)
+    return float(areas[0] if len(areas) == 1 else np.average(areas, weights=shares))
+
+
+def aucpr(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the area under the curve of precision over recall; NaN if a class is not there.
+
+    Of more than two classes each is held against the rest, and all count alike, as in XGBoost.
+    """
+    areas, _ = _areas(_precision_area, y, p, weight)
+    return float(np.mean(areas))
+
+
+def _areas(
+    area: Callable[[Floats, Floats], float], y: Floats, p: Floats, weight: Floats
+) -> tuple[list[float], list[float]]:
+    """Return the area of the second of two classes, or those of more classes, and the weights of the classes."""
+    curves = [_curve(y == k, scores, weight) for k, scores in enumerate(p)] if len(p) > 1 else [_curve(y, p[0], weight)]
+    shares = [float(tp[-1]) for tp, _ in curves]
+    if not all(tp[-1] > 0 and fp[-1] > 0 for tp, fp in curves):
+        return [math.nan] * len(curves), [1.0] * len(curves)
+    return [area(tp, fp) for tp, fp in curves], shares
+
+
+def _roc_area(tp: Floats, fp: Floats) -> float:
     areas = np.diff(fp) * (tp[:-1] + tp[1:]) * 0.5
     return min(float(np.cumsum(areas)[-1] / (fp[-1] * tp[-1])), 1.0)  # rounding may have made more of it
 
 
-def aucpr(y: Floats, p: Floats, weight: Floats) -> float:
-    """Return the area under the curve of precision over recall; NaN if only one class is there.
+def _precision_area(tp: Floats, fp: Floats) -> float:
+    """Return the area under the curve of precision over recall.
 
     Between two thresholds false positives grow in step with true ones, as in XGBoost (Davis and Goadrich, 2006). With
     FP = s TP + c there, the precision at recall r is r / (a r + b), a = 1 + s, b = c / P, which is integrated in closed
     form; P is the weight of all positives.
     """
-    tp, fp = _curve(y, p[0], weight)
-    if not (tp[-1] > 0 and fp[-1] > 0):
-        return float("nan")
     grows = np.diff(tp) > 0  # elsewhere recall stands still
     slope = np.diff(fp)[grows] / np.diff(tp)[grows]
     a, b = 1 + slope, (fp[:-1][grows] - slope * tp[:-1][grows]) / tp[-1]
@@ -101,7 +132,7 @@ def _logs(values: Floats) -> Floats:
     return np.array([math.log(x) if x > 0 else math.nan for x in values.tolist()])
 
 
-def _curve(y: Floats, scores: Floats, weight: Floats) -> tuple[Floats, Floats]:
+def _curve(y: npt.NDArray[Any], scores: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Return the weights of true and false positives from the highest threshold to the lowest, after a 0 each.
 
     XGBoost has scores and weights in float32 and adds in double precision, row after row. So does this: early stopping
@@ -113,7 +144,7 @@ def _curve(y: Floats, scores: Floats, weight: Floats) -> tuple[Floats, Floats]:
     scores = float32(scores)
     order = np.argsort(-scores, kind="stable")
     ends = np.flatnonzero(np.r_[scores[order][1:] != scores[order][:-1], True])
-    tp, fp = (np.cumsum((rounded * part)[order])[ends] for part in (y > 0.5, y <= 0.5))
+    tp, fp = (np.cumsum((rounded * part)[order])[ends] for part in (y, 1.0 - y))
     return np.r_[0.0, tp], np.r_[0.0, fp]
 
 
@@ -127,9 +158,27 @@ def mae(y: Floats, p: Floats, weight: Floats) -> float:
     return _mean(np.abs(y - p[0]), weight)
 
 
-def mphe(y: Floats, p: Floats, weight: Floats) -> float:
-    """Return the mean pseudo-Huber error: about z^2 / 2 for small residuals z, |z| - 1 for large ones."""
-    return _mean(np.hypot(1, y - p[0]) - 1, weight)
+def mphe(y: Floats, p: Floats, weight: Floats, huber_slope: float) -> float:
+    """Return the mean pseudo-Huber error: about z^2 / 2 for small residuals z, slope |z| - slope^2 for large ones."""
+    return _mean(huber_slope**2 * (np.hypot(1, (y - p[0]) / huber_slope) - 1), weight)
+
+
+def rmsle(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the root of the mean squared difference of log(1 + label) and log(1 + prediction)."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # of predictions of -1 or less
+        return float(np.sqrt(_mean((np.log1p(y) - np.log1p(p[0])) ** 2, weight)))
+
+
+def mape(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the mean error as a share of the label; infinite where a label is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _mean(np.abs((y - p[0]) / y), weight)
+
+
+def quantile(y: Floats, p: Floats, weight: Floats, quantile_alpha: float) -> float:
+    """Return the mean pinball loss: alpha of what lies below the label, 1 - alpha of what lies above it."""
+    below = y - p[0]
+    return _mean(np.maximum(quantile_alpha * below, (quantile_alpha - 1) * below), weight)
 
 
 def mlogloss(y: Floats, p: Floats, weight: Floats) -> float:
@@ -149,31 +198,93 @@ def poisson_nloglik(y: Floats, p: Floats, weight: Floats) -> float:
     return _mean(of_labels + mean - y * np.log(mean), weight)
 
 
+def gamma_nloglik(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the mean negative log-likelihood of amounts, as of a gamma distribution of shape 1."""
+    mean = np.maximum(p[0], _SMALLEST_AMOUNT)
+    return _mean(y / mean + np.log(mean), weight)
+
+
+def gamma_deviance(y: Floats, p: Floats, weight: Floats) -> float:
+    """Return the mean deviance of a gamma distribution."""
+    with np.errstate(invalid="ignore"):  # of predictions below 0
+        label, mean = y + _SMALLEST_AMOUNT, p[0] + _SMALLEST_AMOUNT
+        return 2 * _mean(np.log(mean / label) + label / mean - 1, weight)
+
+
+def tweedie_nloglik(y: Floats, p: Floats, weight: Floats, power: float) -> float:
+    """Return what of the mean negative log-likelihood of Tweedie's distribution hangs on predictions."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # of predictions of 0 or less
+        if power == 1:
+            return _mean(p[0] - y * np.log(p[0]), weight)
+        return _mean(p[0] ** (2 - power) / (2 - power) - y * p[0] ** (1 - power) / (1 - power), weight)
+
+
+_SMALLEST_AMOUNT = 1e-6
+"""XGBoost adds this to amounts whose gamma deviance it computes, and takes no smaller mean for their likelihood."""
+
+_NUMBER = frozenset({Prediction.NUMBER})
+_PROBABILITY = frozenset({Prediction.PROBABILITY})
+_PROBABILITIES = frozenset({Prediction.PROBABILITIES})
+
 METRICS: dict[str, Metric] = {
-    "logloss": Metric(logloss, Prediction.PROBABILITY),
-    "error": Metric(error, Prediction.PROBABILITY),
-    "auc": Metric(auc, Prediction.PROBABILITY, grows=True),
-    "aucpr": Metric(aucpr, Prediction.PROBABILITY, grows=True),
-    "rmse": Metric(rmse, Prediction.NUMBER),
-    "mae": Metric(mae, Prediction.NUMBER),
-    "mphe": Metric(mphe, Prediction.NUMBER),
-    "mlogloss": Metric(mlogloss, Prediction.PROBABILITIES),
-    "merror": Metric(merror, Prediction.PROBABILITIES),
-    "poisson-nloglik": Metric(poisson_nloglik, Prediction.NUMBER),
+    "logloss": Metric(logloss, _PROBABILITY),
+    "error": Metric(error, _PROBABILITY, at=number()),
+    "auc": Metric(auc, _PROBABILITY | _PROBABILITIES, grows=True),
+    "aucpr": Metric(aucpr, _PROBABILITY | _PROBABILITIES, grows=True),
+    "rmse": Metric(rmse, _NUMBER),
+    "mae": Metric(mae, _NUMBER),
+    "mphe": Metric(mphe, _NUMBER, parameter="huber_slope"),
+    "rmsle": Metric(rmsle, _NUMBER),
+    "mape": Metric(mape, _NUMBER),
+    "quantile": Metric(quantile, _NUMBER, parameter="quantile_alpha"),
+    "mlogloss": Metric(mlogloss, _PROBABILITIES),
+    "merror": Metric(merror, _PROBABILITIES),
+    "poisson-nloglik": Metric(poisson_nloglik, _NUMBER),
+    "gamma-nloglik": Metric(gamma_nloglik, _NUMBER),
+    "gamma-deviance": Metric(gamma_deviance, _NUMBER),
+    "tweedie-nloglik": Metric(tweedie_nloglik, _NUMBER, at=BY_NAME["tweedie_variance_power"].kind, needs_at=True),
 }
 
 
-def named_metrics(given: Sequence[str | OwnMetric]) -> dict[str, Metric]:
+def metric_of(name: str, values: Mapping[str, Any]) -> Metric:
+    """Return a metric by its name, with what it takes of the training's parameters or after the @ of its name.
+
+    Raises SettingsError for names of no metric.
+    """
+    base, has_at, at = name.partition("@")
+    told = f"eval_metric={name!r}"
+    if base not in METRICS:
+        raise SettingsError(f"{told} is not known; it is one of {', '.join(METRICS)}")
+    metric = METRICS[base]
+    if metric.parameter:
+        metric = replace(metric, function=partial(metric.function, **{metric.parameter: values[metric.parameter]}))
+    if metric.at is None or not (has_at or metric.needs_at):
+        if has_at:
+            raise SettingsError(f"{told} takes no number after @; write {base}")
+        return metric
+    try:
+        number_at = float(at)
+    except ValueError:
+        number_at = math.nan
+    if metric.at.fault(number_at):
+        bounds = "" if metric.at.bounds == metric.at.words else f" that is {metric.at.bounds}"
+        raise SettingsError(f"{told} needs a number{bounds} after @, as in {base}@{1.5 if metric.needs_at else 0.7}")
+    function = metric.function
+    return replace(metric, function=lambda y, p, weight: function(y, p, weight, number_at))
+
+
+def named_metrics(given: Sequence[str | OwnMetric], values: Mapping[str, Any]) -> dict[str, Metric]:
     """Return metrics by name, in their order; a function of one's own is named after itself, and less of it is better.
 
-    Raises SettingsError where two have one name: their values could not be told apart.
+    `values` are those of the training's parameters, which some metrics take. Raises SettingsError where two have one
+    name: their values could not be told apart.
     """
     named: dict[str, Metric] = {}
     for one in given:
         name = one if isinstance(one, str) else getattr(one, "__name__", type(one).__name__)
         if name in named:
             raise SettingsError(f"eval_metric has two metrics called {name}; leave one out, or rename the function")
-        named[name] = METRICS[name] if isinstance(one, str) else Metric(partial(_own, name, one), None)
+        named[name] = metric_of(one, values) if isinstance(one, str) else Metric(partial(_own, name, one), None)
     return named
 
 
@@ -194,11 +305,10 @@ def check_metrics(given: Sequence[str | OwnMetric], objective: str) -> None:
     for name in given:
         if callable(name):
             continue
-        if name not in METRICS:
-            raise UserError(f"eval_metric={name!r} is not known; it is one of {', '.join(METRICS)}")
-        if METRICS[name].judges not in OBJECTIVES[objective].predicts:
+        judges = metric_of(name, DEFAULTS).judges
+        if judges is not None and not judges & OBJECTIVES[objective].predicts:
             raise UserError(f"eval_metric={name!r} does not go with objective={objective!r}")
-    named_metrics(given)
+    named_metrics(given, DEFAULTS)
 
 
 Range = tuple[int, int]

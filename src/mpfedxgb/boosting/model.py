@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mpfedxgb.atomic import write_file
-from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.xgboost_rules import UNNAMED
+from mpfedxgb.boosting.params import UNNAMED, TrainParams
 from mpfedxgb.data.binning import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import CheckpointError, UserError, is_full_disk

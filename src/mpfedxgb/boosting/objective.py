@@ -1,6 +1,6 @@
 """What an objective is: one frozen type that holds all that the rest of the project asks of a loss (section 3.2).
 
-The active participant alone computes gradients and starting margins. objectives.py has the losses themselves.
+The active participant alone computes gradients and starting margins. The folder objectives/ has the losses themselves.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from mpfedxgb.errors import DataError, UserError
 Floats = npt.NDArray[np.float64]
 Gradients = tuple[Floats, Floats]
 CustomObjective = Callable[[Floats, Floats], Any]
+Derivatives = Callable[..., Gradients]
+"""Of labels (rows,) and margins (trees, rows); where a loss `averages`, of row weights (rows,) or None besides."""
 
 
 class Prediction(Enum):
@@ -110,6 +112,11 @@ def float32(values: npt.NDArray[Any]) -> Floats:
         return np.asarray(values.astype(np.float32), np.float64)
 
 
+def as_text(value: float) -> str:
+    """Return a parameter of a loss as XGBoost's model files have it; float32 there."""
+    return f"{value:.9g}"
+
+
 def unchanged(margins: Floats) -> Floats:
     """Return the margins as they are."""
     return margins
@@ -135,12 +142,14 @@ class Objective:
     ----------
     name : str
         XGBoost's name.
-    gradients : callable (y, margins) -> (g, h)
-        Labels (rows,) and margins (trees, rows) to two arrays (trees, rows).
+    derivatives : callable (y, margins) -> (g, h)
+        Labels (rows,) and margins (trees, rows) to two arrays (trees, rows), without row weights.
     default_metric : str
         A name of `METRICS`.
+    averages : bool
+        Whether a row's g and h hang on all rows: `derivatives` then takes row weights, or None, for an average.
     block : str
-        Under which key XGBoost's model files keep the parameters of the loss.
+        Under which key XGBoost's model files keep the parameters of the loss; "" if it has none.
     block_parameters : mapping
         Those parameters, which `xgboost` also takes for training, beside num_class.
     classes : int or None
@@ -169,9 +178,10 @@ class Objective:
     """
 
     name: str
-    gradients: Callable[[Floats, Floats], Gradients]
+    derivatives: Derivatives
     default_metric: str
-    block: str
+    averages: bool = False
+    block: str = ""
     block_parameters: Mapping[str, str] = field(default_factory=dict)
     classes: int | None = 1
     predicts: frozenset[Prediction] = frozenset({Prediction.NUMBER})
@@ -198,6 +208,15 @@ class Objective:
         """Return the number of trees of a round: one, or one per class."""
         return num_class if self.classes is None else 1
 
+    def unweighted_gradients(self, y: Floats, margins: Floats, weight: Floats | None) -> Gradients:
+        """Return g and h, (trees, rows), that row weights have still to multiply."""
+        return self.derivatives(y, margins, weight) if self.averages else self.derivatives(y, margins)
+
+    def gradients(self, y: Floats, margins: Floats, weight: Floats | None = None) -> Gradients:
+        """Return g and h of labels (rows,) and margins (trees, rows), times row weights: (trees, rows)."""
+        g, h = self.unweighted_gradients(y, margins, weight)
+        return (g, h) if weight is None else (g * weight, h * weight)
+
     def base_margin(self, y: Floats, weight: Floats | None, base_score: float | None, num_class: int) -> Floats:
         """Return the margin that boosting starts from, per tree of a round, as XGBoost derives it from base_score."""
         if base_score is None:
@@ -223,7 +242,7 @@ class Objective:
         if not self.is_custom:
             return self
         assert function is not None
-        return replace(self, gradients=partial(_custom, function))
+        return replace(self, derivatives=partial(_custom, function))
 
 
 def _custom(function: CustomObjective, y: Floats, margins: Floats) -> Gradients:

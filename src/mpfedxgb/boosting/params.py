@@ -1,4 +1,13 @@
-"""Parameters of a training, frozen and public. Unknown or impossible values are refused here, before anything runs."""
+"""Parameters of a training, frozen and public. Unknown or impossible values are refused here, before anything runs.
+
+Below them the edge rules of one XGBoost release, by name: which sides may be split apart, and which leaves weigh
+nothing. The name stands in model files, in the parameters that all roles agree on and in what a checkpoint belongs to
+(ADR 0026). When a release changes a rule, its name changes here, and so does what these functions answer.
+
+Rules "3.4" (XGBoost's pull requests 12296 and 12322): a candidate is valid only if both sides have H > 0 and
+H >= min_child_weight; the others are void before candidates compete. A leaf weighs -G / (H + lambda), however light it
+is, and 0 only if none of its rows has a hessian.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +16,18 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from mpfedxgb.boosting.objective import Objective, ScalePolicy
+import numpy as np
+
+from mpfedxgb.boosting.objective import Floats, Objective, ScalePolicy
 from mpfedxgb.boosting.objectives import OBJECTIVES, objective_error, objective_of
-from mpfedxgb.boosting.xgboost_rules import RULES
 from mpfedxgb.errors import SettingsError, UnknownParameterError, raise_all
 from mpfedxgb.modes.facts import FACTS, Facts
-from mpfedxgb.schema.kinds import suggestion
-from mpfedxgb.schema.training import ALIASES, REFUSED, SHARED, wrong_values
+from mpfedxgb.schema.training import ALIASES, BY_NAME, OF_OBJECTIVES, REFUSED, SHARED, suggestion, wrong_values
+
+RULES, UNNAMED = BY_NAME["xgboost_rules"].kind.choices
+"""The rules that trainings follow, and those of model files and checkpoints that name none: there a root lighter than
+min_child_weight weighs 0, and a candidate with a side of no hessian competes by its other side and, if it is the best,
+leaves its node a leaf."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +46,9 @@ class TrainParams:
     min_child_weight: float = 1.0
     subsample: float = 1.0
     colsample_bytree: float = 1.0
+    huber_slope: float = 1.0
+    tweedie_variance_power: float = 1.5
+    quantile_alpha: float = 0.5
     weighted: bool = False
     first_layer_mask: bool = False
     may_stop_early: bool = False
@@ -51,6 +68,11 @@ class TrainParams:
         if self.objective not in tuple(OBJECTIVES):  # a file may hold anything, also what has no hash
             yield objective_error(self.objective, "is not known", f"it is one of {', '.join(OBJECTIVES)}")
         yield from wrong_values({name: getattr(self, name) for name in SHARED if name != "objective"})
+        for name, objective in OF_OBJECTIVES.items():
+            value = getattr(self, name)
+            if value != SHARED[name].default and self.objective != objective:
+                text = f"{name}={value!r} does not go with objective={self.objective!r}; it is for {objective}"
+                yield SettingsError(f"{text}: leave it out", "choice", name, value)
 
     def _wrong_in_mode(self) -> Iterator[SettingsError]:
         """Yield what the mode does not cover."""
@@ -86,7 +108,12 @@ class TrainParams:
     @property
     def loss(self) -> Objective:
         """All that is known of the objective."""
-        return objective_of(self.objective, self.num_class)
+        return objective_of(self.objective, self.num_class, self.of_objectives)
+
+    @property
+    def of_objectives(self) -> dict[str, Any]:
+        """The parameters that change one objective, or a metric."""
+        return {name: getattr(self, name) for name in OF_OBJECTIVES}
 
     @property
     def scale_policy(self) -> ScalePolicy:
@@ -123,3 +150,35 @@ def unknown_parameter(name: str, known: Collection[str]) -> UnknownParameterErro
     hint = f"it is called {ALIASES[name]} here" if ALIASES.get(name) in known else ""
     hint = hint or suggestion(name, known, "the parameters are")
     return UnknownParameterError(f"there is no parameter {name}; {hint}", "unknown", name)
+
+
+# The rules of an XGBoost release
+
+
+def checks_sides(params: TrainParams) -> bool:
+    """Return whether the sides of candidates have to be compared with a least hessian."""
+    return params.min_child_weight > 0 or tells_zero_hessians(params)
+
+
+def tells_zero_hessians(params: TrainParams) -> bool:
+    """Return whether h~ = 0 has to mean a hessian of 0, so that every other h is rounded to 1 or more.
+
+    That is so where a candidate with a side of no hessian could win, or divide by 0. Named losses have h = 0 only where
+    g = 0 too (row weights of 0, rows outside the sample): such a side leaves the other with all of G and H, so it
+    scores gamma~ >= 1 less than "no split" and needs no check. A custom loss may have h = 0 beside any g. With
+    min_child_weight > 0 the least hessian is 1 or more anyway.
+    """
+    return params.reg_lambda == 0 or (params.loss.is_custom and params.min_child_weight == 0)
+
+
+def least_hessian(params: TrainParams, min_child_weight: int) -> int:
+    """Return what H~ of both sides is compared with, given min_child_weight in the units of h~, rounded up."""
+    return max(1, min_child_weight) if tells_zero_hessians(params) else min_child_weight
+
+
+def gradients_that_count(g: Floats, h: Floats) -> Floats:
+    """Return g (trees, rows), 0 in trees none of whose rows has a hessian: their only leaf weighs nothing.
+
+    Asked of h before rounding: h~ = 0 may stand for 1e-16. Leaves of a split need no such question: H > 0 on its sides.
+    """
+    return np.where((h > 0).any(axis=1, keepdims=True), g, 0.0)

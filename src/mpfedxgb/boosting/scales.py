@@ -15,8 +15,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting import xgboost_rules
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import TrainParams, least_hessian, tells_zero_hessians
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring.ring import VECTOR, Ring, encode_fixed
 
@@ -175,7 +174,7 @@ def _gamma(params: TrainParams, f_g: int, f_h: int, cap: int) -> int:
 def scale(params: TrainParams, public: ScalePlan, rows: int, f_g: int, f_h: int) -> Scale:
     """Return the constants at given scales."""
     mcw = min(math.ceil(Fraction(params.min_child_weight) * Fraction(2) ** f_h), rows * public.h_cap + 1)
-    mcw = xgboost_rules.least_hessian(params, mcw)
+    mcw = least_hessian(params, mcw)
     return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.gam_cap), mcw)
 
 
@@ -189,7 +188,7 @@ def round_hessians(
 ) -> npt.NDArray[np.int64]:
     """Return h~; where 0 has to mean a hessian of 0, a smaller h than 1/2 becomes 1."""
     rounded = encode_fixed(h, f_h, h_cap)
-    return np.maximum(rounded, h > 0) if xgboost_rules.tells_zero_hessians(params) else rounded
+    return np.maximum(rounded, h > 0) if tells_zero_hessians(params) else rounded
 
 
 def constants_of(ring: Ring, scale: Scale) -> list[tuple[Ring, int]]:

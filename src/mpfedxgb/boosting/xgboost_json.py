@@ -101,7 +101,7 @@ def to_xgboost_json(model: Joined, reader: Version | None = OLDEST) -> str:
         },
         "objective": {
             "name": loss.exported_as or loss.name,
-            loss.block: loss.xgboost_parameters(model.params.num_class),
+            **({loss.block: loss.xgboost_parameters(model.params.num_class)} if loss.block else {}),
         },
     }
     # Names go out as they are: XGBoost's reader does not understand \uXXXX.

@@ -130,9 +130,7 @@ def _print_scores(
         console.print(f"On {len(y_test)} rows that were kept back: AUC {auc:.6f}, accuracy {right:.6f}")
         return
     theirs = parity.predict(X_test)
-    table = RichTable(title="Federated against xgboost on the joined table")
-    for column in ("", "federated", "xgboost"):
-        table.add_column(column)
+    table = RichTable("", "federated", "xgboost", title="Federated against xgboost on the joined table")
     table.add_row("test AUC", f"{roc_auc_score(y_test, scores):.6f}", f"{roc_auc_score(y_test, theirs):.6f}")
     ours, other = accuracy_score(y_test, scores > 0.5), accuracy_score(y_test, theirs > 0.5)
     table.add_row("test accuracy", f"{ours:.6f}", f"{other:.6f}")
@@ -142,9 +140,8 @@ def _print_scores(
 
 
 def _print_costs(console: Console, run: RunRecord) -> None:
-    table = RichTable(title=f"{run.seconds:.2f} s, {run.rounds} rounds ({run.rounds / run.trees:.0f} a tree)")
-    for column in ("role", "sent", "received"):
-        table.add_column(column)
+    title = f"{run.seconds:.2f} s, {run.rounds} rounds ({run.rounds / run.trees:.0f} a tree)"
+    table = RichTable("role", "sent", "received", title=title)
     for name, counts in run.roles.items():
         table.add_row(name, bytes_text(counts.bytes_sent), bytes_text(counts.bytes_received))
     console.print(table)
@@ -152,9 +149,7 @@ def _print_costs(console: Console, run: RunRecord) -> None:
 
 
 def _print_ledger(console: Console, entries: Iterable[tuple[str, str, int]]) -> None:
-    revealed = RichTable(title="What was revealed, to whom")
-    for column in ("value", "to", "count"):
-        revealed.add_column(column)
+    revealed = RichTable("value", "to", "count", title="What was revealed, to whom")
     for name, receiver, count in entries:
         revealed.add_row(name, receiver, str(count))
     console.print(revealed)

@@ -24,50 +24,57 @@ from mpfedxgb.errors import MpfedxgbError, StoppedError, own_reason
 from mpfedxgb.machine import version_of
 
 
-class Summary(NamedTuple):
-    """A line of the list of commands, and what somebody would type."""
+class Command(NamedTuple):
+    """Where a sub-command's function is, its line in the list of commands, and what somebody would type after it."""
 
+    home: str
     line: str
-    example: str
+    arguments: str
 
 
-SUMMARIES = {
-    "demo": Summary("Train four participants and compare with xgboost.", "mpfedxgb demo"),
-    "simulate": Summary(
+COMMANDS = {
+    "demo": Command("demo:demo", "Train four participants and compare with xgboost.", ""),
+    "simulate": Command(
+        "simulate:simulate",
         "Train a federation in this process, from a table to models.",
-        "mpfedxgb simulate table.csv --label target --participants 3 --holdout 0.2 --out models",
+        "table.csv --label target --participants 3 --holdout 0.2 --out models",
     ),
-    "predict": Summary(
+    "predict": Command(
+        "simulate:predict",
         "Score a table with the models of a simulation.",
-        "mpfedxgb predict models table.csv --drop target --out scores.csv",
+        "models table.csv --drop target --out scores.csv",
     ),
-    "show": Summary("Print each participant's partial trees.", "mpfedxgb show models"),
-    "importance": Summary(
-        "Tell how much columns matter, as a participant may know it.", "mpfedxgb importance models/P1.mpfedxgb.json"
+    "show": Command("simulate:show", "Print each participant's partial trees.", "models"),
+    "importance": Command(
+        "models:importance", "Tell how much columns matter, as a participant may know it.", "models/P1.mpfedxgb.json"
     ),
-    "init": Summary(
+    "init": Command(
+        "init:init",
         "Write a ready federation: settings, trial certificates, sample tables.",
-        "mpfedxgb init trial --participants bank,telecom",
+        "trial --participants bank,telecom",
     ),
-    "doctor": Summary("Check a role's settings, files and connections.", "mpfedxgb doctor bank.toml"),
-    "plan": Summary("Foretell what a training costs.", "mpfedxgb plan --rows 10000 --columns 28 --trees 10"),
-    "align": Summary("Find the rows that all participants have.", "mpfedxgb align bank.toml"),
-    "coordinator": Summary("Be the coordinator.", "mpfedxgb coordinator coordinator.toml"),
-    "participant": Summary(
-        "Be a participant: train, score, or answer scoring sessions.", "mpfedxgb participant bank.toml --train"
+    "doctor": Command("plan:doctor", "Check a role's settings, files and connections.", "bank.toml"),
+    "plan": Command("plan:plan", "Foretell what a training costs.", "--rows 10000 --columns 28 --trees 10"),
+    "align": Command("roles:align", "Find the rows that all participants have.", "bank.toml"),
+    "coordinator": Command("roles:coordinator", "Be the coordinator.", "coordinator.toml"),
+    "participant": Command(
+        "roles:participant", "Be a participant: train, score, or answer scoring sessions.", "bank.toml --train"
     ),
-    "mpi-run": Summary("Train over MPI, one rank for each role.", "mpfedxgb mpi-run trial"),
-    "record": Summary("Print what a role has done, and what was revealed to whom.", "mpfedxgb record bank.toml"),
-    "report": Summary("Write pages to look at: curves, trees, costs, what was revealed.", "mpfedxgb report models"),
-    "join": Summary(
-        "Join all participants' parts into the whole model.", "mpfedxgb join bank.json telecom.json --out whole.json"
+    "mpi-run": Command("roles:mpi_run", "Train over MPI, one rank for each role.", "trial"),
+    "record": Command("roles:record", "Print what a role has done, and what was revealed to whom.", "bank.toml"),
+    "report": Command("models:report", "Write pages to look at: curves, trees, costs, what was revealed.", "models"),
+    "join": Command(
+        "models:join", "Join all participants' parts into the whole model.", "bank.json telecom.json --out whole.json"
     ),
-    "export-xgboost": Summary(
-        "Join all parts into a model that xgboost loads.", "mpfedxgb export-xgboost models --out model.json"
+    "export-xgboost": Command(
+        "models:export_xgboost", "Join all parts into a model that xgboost loads.", "models --out model.json"
     ),
-    "reproduce": Summary("Repeat tables and figures of the paper.", "mpfedxgb reproduce table2 --out results"),
-    "exit-codes": Summary("List what a process may end with.", "mpfedxgb exit-codes"),
+    "reproduce": Command(
+        "reproduce:reproduce_command", "Repeat tables and figures of the paper.", "table2 --out results"
+    ),
+    "exit-codes": Command("exit_codes:exit_codes", "List what a process may end with.", ""),
 }
+"""Every sub-command; only what is called for is imported."""
 
 FIRST = ("demo", "simulate", "predict", "init", "participant")
 """Whose examples the help of the whole command shows."""
@@ -76,30 +83,8 @@ FIRST = ("demo", "simulate", "predict", "init", "participant")
 def examples(names: tuple[str, ...]) -> str:
     """Return examples as the end of a help text."""
     head = "Examples:" if len(names) > 1 else "Example:"
-    return "\n".join(["\b", head, *(f"  {SUMMARIES[name].example}" for name in names)])  # \b: lines stay
-
-
-COMMANDS = {
-    "demo": "demo:demo",
-    "simulate": "simulate:simulate",
-    "predict": "simulate:predict",
-    "show": "simulate:show",
-    "importance": "models:importance",
-    "init": "init:init",
-    "doctor": "plan:doctor",
-    "plan": "plan:plan",
-    "align": "roles:align",
-    "coordinator": "roles:coordinator",
-    "participant": "roles:participant",
-    "mpi-run": "roles:mpi_run",
-    "record": "roles:record",
-    "report": "models:report",
-    "join": "models:join",
-    "export-xgboost": "models:export_xgboost",
-    "reproduce": "reproduce:reproduce_command",
-    "exit-codes": "exit_codes:exit_codes",
-}
-"""Every sub-command with its module and function; only what is called for is imported."""
+    lines = (f"  mpfedxgb {name} {COMMANDS[name].arguments}".rstrip() for name in names)
+    return "\n".join(["\b", head, *lines])  # \b: lines stay
 
 
 def make_app(names: Sequence[str]) -> typer.Typer:
@@ -117,10 +102,10 @@ def make_app(names: Sequence[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_before)
-    for name, home in COMMANDS.items():
-        module, function = home.split(":")
+    for name, command in COMMANDS.items():
+        module, function = command.home.split(":")
         found = getattr(import_module(f"mpfedxgb.cli.{module}"), function) if name in names else _not_imported
-        app.command(name, help=_help_of(found), short_help=SUMMARIES[name].line, epilog=examples((name,)))(found)
+        app.command(name, help=_help_of(found), short_help=command.line, epilog=examples((name,)))(found)
     return app
 
 

@@ -95,10 +95,7 @@ _Models = Annotated[
 ]
 
 
-def join(
-    models: _Models,
-    out: Annotated[Path, typer.Option(help="JSON file for the whole model.")],
-) -> None:
+def join(models: _Models, out: Annotated[Path, typer.Option(help="JSON file for the whole model.")]) -> None:
     """Join the partial models of all participants into the whole model, as JSON to read: who splits on what, and where.
 
     Whoever has this file knows all participants' splits and thresholds, so all of them have to agree.
@@ -111,8 +108,7 @@ def join(
 
 
 def export_xgboost(
-    models: _Models,
-    out: Annotated[Path, typer.Option(help="File for the XGBoost model; its name ends in .json.")],
+    models: _Models, out: Annotated[Path, typer.Option(help="File for the XGBoost model; its name ends in .json.")]
 ) -> None:
     """Join the partial models of all participants into a model that the xgboost package loads and scores with.
 

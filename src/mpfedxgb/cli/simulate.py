@@ -21,7 +21,7 @@ from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import load_models, load_parts, predict_margins, refuse_other_parts
 from mpfedxgb.api.tables import cut_as_trained
 from mpfedxgb.atomic import write_file
-from mpfedxgb.boosting.metrics import METRICS
+from mpfedxgb.boosting.metrics import METRICS, named_metrics
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, for_classes
@@ -76,7 +76,8 @@ def _with_columns_of(X: pd.DataFrame, evaluate: pd.DataFrame, name: str) -> pd.D
 
 def score(model: FedXGBClassifier | FedXGBRegressor, judged: Judged, asked: list[str]) -> dict[str, float]:
     """Return by name the metrics that were asked for, that of the model's objective, and one more."""
-    default, X, y = model.partial_models_[0].params.loss.default_metric, judged.X, judged.y
+    params, X, y = model.partial_models_[0].params, judged.X, judged.y
+    default = params.loss.default_metric
     if isinstance(model, FedXGBRegressor):
         more = "mae" if default == "rmse" else "rmse"
         labels, predicted = y.to_numpy(np.float64), model.predict(X)[None]
@@ -86,8 +87,8 @@ def score(model: FedXGBClassifier | FedXGBRegressor, judged: Judged, asked: list
         labels, predicted = np.searchsorted(model.classes_, y).astype(np.float64), model.predict_proba(X).T
         more = "auc" if len(predicted) == 2 else "merror"
         predicted = predicted[1:] if len(predicted) == 2 else predicted
-    names = dict.fromkeys([*asked, default, more])
-    return {name: METRICS[name](labels, predicted, np.ones(len(y))) for name in names}
+    metrics = named_metrics(list(dict.fromkeys([*asked, default, more])), params.of_objectives)
+    return {name: metric(labels, predicted, np.ones(len(y))) for name, metric in metrics.items()}
 
 
 def listed(names: str) -> list[str]:
@@ -144,10 +145,7 @@ def simulate(
         str,
         typer.Option(help="A number, fractions of the columns such as 0.1,0.2,0.3,0.4, or a;b,c;d by column names."),
     ] = "2",
-    objective: Annotated[
-        str,
-        typer.Option(help=f"{', '.join(NAMED[:-1])} or {NAMED[-1]}; chosen by the label."),
-    ] = "",
+    objective: Annotated[str, typer.Option(help=f"{', '.join(NAMED[:-1])} or {NAMED[-1]}; chosen by the label.")] = "",
     evaluate: Annotated[
         Path | None, typer.Option(help="CSV or Parquet file with the same columns, to watch progress and score on.")
     ] = None,
@@ -171,6 +169,14 @@ def simulate(
     min_child_weight: Annotated[float, typer.Option(help="Least sum of hessians on either side of a split.")] = 1.0,
     subsample: Annotated[float, typer.Option(help="Share of rows in a boosting round.")] = 1.0,
     colsample_bytree: Annotated[float, typer.Option(help="Share of columns in a tree.")] = 1.0,
+    huber_slope: Annotated[float, typer.Option(help="Where reg:pseudohubererror turns from a square to a line.")] = 1.0,
+    tweedie_variance_power: Annotated[
+        float,
+        typer.Option(
+            help="The variance of reg:tweedie grows with this power of the mean: 1 as of counts, near 2 as of gamma."
+        ),
+    ] = 1.5,
+    quantile_alpha: Annotated[float, typer.Option(help="Which quantile reg:quantileerror predicts.")] = 0.5,
     early_stopping_rounds: Annotated[
         int | None, typer.Option(help="Boosting rounds without progress before stopping; needs rows to watch.")
     ] = None,
@@ -249,6 +255,9 @@ def simulate(
         min_child_weight=min_child_weight,
         subsample=subsample,
         colsample_bytree=colsample_bytree,
+        huber_slope=huber_slope,
+        tweedie_variance_power=tweedie_variance_power,
+        quantile_alpha=quantile_alpha,
         early_stopping_rounds=early_stopping_rounds,
         first_layer_mask=first_layer_mask,
         security=security,

@@ -34,18 +34,14 @@ def check_limits(here: Collection[int], params: TrainParams, sizes: TableSizes, 
 
 
 def check_simulation(
-    params: TrainParams,
-    sizes: TableSizes,
-    max_memory: int | None = None,
-    in_spool: bool = False,
-    of_categories: Sequence[int] | None = None,
+    params: TrainParams, sizes: TableSizes, in_spool: bool = False, of_categories: Sequence[int] | None = None
 ) -> None:
     """Raise NoRoomError if all roles together do not fit this process.
 
     `of_categories` is how many of each participant's candidate columns are of categories, if that is known.
     """
     need = partial(simulation_bytes, params, in_spool=in_spool)
-    _check_memory("a simulation", need, params, sizes, max_memory, of_categories)
+    _check_memory("a simulation", need, params, sizes, of_categories=of_categories)
 
 
 def check_role(
@@ -75,7 +71,7 @@ def _check_memory(
     need: Need,
     params: TrainParams,
     sizes: TableSizes,
-    max_memory: int | None,
+    max_memory: int | None = None,
     of_categories: Sequence[int] | None = None,
 ) -> None:
     most, needed = _most_memory(max_memory), need(sizes)
@@ -102,9 +98,8 @@ def _fewer_candidates(
 ) -> str:
     """Return remedies: which max_bin would do, with which candidate columns of numbers grow, and fewer categories."""
     fixed = of_categories or (0,) * len(sizes.columns)
-    count = sum(fixed)
-    which = f"({count} candidate columns are categories, which max_bin does not limit)"
-    group = f"group rare categories {which}, " if count else ""
+    which = f"({sum(fixed)} candidate columns are categories, which max_bin does not limit)"
+    group = f"group rare categories {which}, " if sum(fixed) else ""
     bins = params.max_bin
     while bins > 2:
         bins = bins * 3 // 4

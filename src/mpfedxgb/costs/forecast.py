@@ -8,7 +8,7 @@ proportion to their candidate columns, unless it is said whose they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -117,7 +117,7 @@ class Forecast:
             "security": self.params.security,
             "strict": None if self.strict is None else self.strict.to_dict(),
             "plans": self.plans,
-            "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in self.ledger],
+            "ledger": [asdict(r) for r in self.ledger],
         }
 
     def __str__(self) -> str:

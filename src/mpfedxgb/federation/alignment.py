@@ -1,12 +1,10 @@
-"""What an alignment leaves at a participant: a small file that says which of its rows all participants have.
-
-It holds a mark for every row, in the order of the ids, and a salted digest of all ids, by which a table that has
-changed since is noticed; no id. Values of other columns may change, and so may the order of the file.
-
-Who says what when participants find the rows that they have in common: agree on the terms, intersect, then keep.
+"""An alignment: participants agree on the terms, find the rows that they have in common, and keep which they are.
 
 The coordinator hears which kind of session it is. In a star of three or more participants it then passes the public
 keys of the auxiliaries' pads on; it hears no number of rows and no point that depends on an id.
+
+What stays at a participant is a file with a mark for every row, in the order of the ids, and a salted digest of all
+ids, by which a table that has changed since is noticed; no id. Other columns may change, and so may the rows' order.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ import numpy as np
 from mpfedxgb.atomic import write_file
 from mpfedxgb.data.ids import SALT_BYTES, IdRule, Ids
 from mpfedxgb.data.table import Column, Table
-from mpfedxgb.errors import CheckpointError, DataError, FrameError, HandshakeError, printable
+from mpfedxgb.errors import CheckpointError, DataError, FrameError, HandshakeError, as_checkpoint_error, printable
 from mpfedxgb.federation.rows import Rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.settings.toml import shown
@@ -33,7 +31,6 @@ from mpfedxgb.intersection.intersect import Marks, intersect
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.ring.kernels import U8
 from mpfedxgb.ring.prg import os_entropy
 from mpfedxgb.transport.frame import Array
 
@@ -59,11 +56,9 @@ def keep_alignment(settings: RoleSettings, lists: Mapping[str, Ids], found: Mapp
             "marks": base64.b64encode(np.packbits(marks).tobytes()).decode(),
         }
     path = alignment_path(settings)
-    try:
+    with as_checkpoint_error(f"cannot write {path}"):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_file(path, json.dumps({"format": _FORMAT, **_belongs_to(settings), "tables": tables}, indent=1) + "\n")
-    except OSError as error:
-        raise CheckpointError(f"cannot write {path}: {error.strerror}") from None
 
 
 def rows_in_common(settings: RoleSettings, tables: Mapping[str, Rows]) -> dict[str, Rows] | None:
@@ -123,16 +118,16 @@ def _belongs_to(settings: RoleSettings) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    with as_checkpoint_error(f"cannot read {path}"):
+        content = path.read_bytes()
     try:
-        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        kept: dict[str, Any] = json.loads(content)
         if kept["format"] != _FORMAT:
             raise ValueError("another format")
         for one in kept["tables"].values():
             size = len(base64.b64decode(one["marks"], validate=True))
             if size != -(-one["rows"] // 8) or len(bytes.fromhex(one["salt"])) < SALT_BYTES:
                 raise ValueError("marks of another length")
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise CheckpointError(f"{path} is damaged; {_AGAIN}") from None
     return kept
@@ -227,22 +222,15 @@ def _compare(party: Party, peer: int, arrays: tuple[Array, ...], terms: Terms) -
 
 
 def find_all_common(party: Party, lists: Mapping[str, Ids], terms: Terms, tools: Tools) -> dict[str, Marks]:
-    """Return which ids of each table all participants have."""
+    """Return which ids of each table all participants have (see `intersect`)."""
     pads = agree_on_pads(party, tools.group, len(lists))
-    return {
-        what: _find_common(party, what, ids, agreed, terms, tools)
-        for (what, ids), agreed in zip(lists.items(), pads, strict=True)
-    }
-
-
-def _find_common(party: Party, what: str, ids: Ids, agreed: U8 | None, terms: Terms, tools: Tools) -> Marks:
-    """Return which ids of one table all participants have (see `intersect`)."""
-    name = NAMES[what]
-    most = 2 * len(ids) if tools.max_rows is None else tools.max_rows
-    marks = intersect(party, name, ids.keys, tools.group, agreed, terms.min_rows, most)
-    party.observer.on_milestone({})
-    _log.info("%s: %d of %d %s rows are in common", party.name, marks.sum(), len(ids), name)
-    return marks
+    found = {}
+    for (what, ids), agreed in zip(lists.items(), pads, strict=True):
+        name, most = NAMES[what], 2 * len(ids) if tools.max_rows is None else tools.max_rows
+        marks = found[what] = intersect(party, name, ids.keys, tools.group, agreed, terms.min_rows, most)
+        party.observer.on_milestone({})
+        _log.info("%s: %d of %d %s rows are in common", party.name, marks.sum(), len(ids), name)
+    return found
 
 
 def let_all_keep(party: Party) -> None:

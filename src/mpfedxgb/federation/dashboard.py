@@ -1,16 +1,14 @@
-"""The live view of a role: its own page, for its own people, while it trains or serves.
+"""What a role may know, from its own files, and its live view: a page for its own people while it trains or serves.
 
-It shows what `overview` reads from the role's files, and the last lines of its log; it can change nothing. The port is
-bound before anything else happens, so that one that is taken ends the role before a session begins. From then on a
-thread of its own answers, and ends with the role; whatever fails there, the role goes on.
+`overview` reads settings, record, model and checkpoints. It sends and writes nothing, so that another process of the
+same organisation can make a report while the role runs.
+
+The page shows that, and the last lines of the role's log; it can change nothing. The port is bound before anything else
+happens, so that one that is taken ends the role before a session begins. From then on a thread of its own answers, and
+ends with the role; whatever fails there, the role goes on.
 
 Whoever has the link may look: it carries a random token, without which every request is refused alike. So the link is
 shown on a terminal only; where the output goes elsewhere, it is in a file that only its owner can read.
-
-What a role of a federation may know, from its own files: settings, record, model and checkpoints.
-
-Nothing is sent and nothing is written, so a report can be made while the role runs, by the role itself or by another
-process of the same organisation.
 """
 
 from __future__ import annotations

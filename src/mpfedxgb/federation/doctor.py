@@ -13,7 +13,7 @@ import platform
 import shutil
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,12 +98,7 @@ def examine(path: Path, timeout: float = TIMEOUT) -> Iterator[Finding]:
     yield from _limits(settings)
     yield from _folders(settings)
     yield from _workers(settings, timeout)
-    identity = None
-    for finding in _certificate(settings):
-        if isinstance(finding, Finding):
-            yield finding
-        else:
-            identity = finding
+    identity = yield from _certificate(settings)
     yield from _port(settings)
     yield from _peers(settings, identity, timeout)
     yield from _versions()
@@ -307,14 +302,14 @@ def _folders(settings: RoleSettings) -> Iterator[Finding]:
             yield _problem("output", f"{key}: {path} cannot be written; give a file in a folder of this role's own")
 
 
-def _certificate(settings: RoleSettings) -> Iterator[Finding | Identity]:
-    """Yield what there is to say about the certificate, and the identity if it can be used."""
+def _certificate(settings: RoleSettings) -> Generator[Finding, None, Identity | None]:
+    """Yield what there is to say about the certificate; return the identity if it can be used."""
     if settings.tls is None:
         yield _ok("certificate", f"none is needed over {settings.network.transport}")
-        return
+        return None
     from mpfedxgb.transport.tls.identity import Identity
 
-    tls = settings.tls
+    tls, usable = settings.tls, None
     try:
         identity = Identity.of(settings.role.name, tls.credentials())
         identity.check_usage(listens=settings.network.listen is not None, dials=bool(settings.peers()))
@@ -324,7 +319,7 @@ def _certificate(settings: RoleSettings) -> Iterator[Finding | Identity]:
         days = (identity.expires - dt.datetime.now(dt.UTC)).days
         text = f"{tls.certificate.name} is for {identity.name}, fits its key and authority, valid for {days} more days"
         yield _ok("certificate", text) if days >= SOON_DAYS else _warning("certificate", f"{text}; renew it soon")
-        yield identity
+        usable = identity
     if os.name == "posix" and tls.key.exists():
         mode = stat.S_IMODE(tls.key.stat().st_mode)
         if mode & 0o077:
@@ -332,6 +327,7 @@ def _certificate(settings: RoleSettings) -> Iterator[Finding | Identity]:
             yield _warning("key", f"{tls.key} is open to {who} (mode {mode:o}); chmod 600 keeps it to yourself")
         else:
             yield _ok("key", f"{tls.key.name} is readable by its owner only (mode {mode:o})")
+    return usable
 
 
 def _port(settings: RoleSettings) -> Iterator[Finding]:
@@ -363,7 +359,7 @@ def _peers(settings: RoleSettings, identity: Identity | None, timeout: float) ->
         finding = _reach(name, address, timeout)
         if finding.level is Severity.OK and identity is not None:
             try:
-                probe(identity, str(address), name, timeout)
+                probe(identity, address, name, timeout)
             except FederationError as error:
                 finding = _problem("peers", error)
             else:

@@ -34,7 +34,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError, WorkersError
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.federation.settings.sections import Data
-from mpfedxgb.schema.kinds import suggestion
+from mpfedxgb.schema.training import suggestion
 from mpfedxgb.workers.cluster import Cluster
 
 

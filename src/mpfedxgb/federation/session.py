@@ -48,6 +48,7 @@ from mpfedxgb.errors import (
     PeerFinishedError,
     PeerTimeoutError,
     StoppedError,
+    as_checkpoint_error,
     may_stop_in,
     own_reason,
 )
@@ -89,22 +90,19 @@ class SessionFolder:
         if self._attempt is None:
             self._begun += 1
             return self._begun
-        try:
-            last = int(self._attempt.read_text()) if self._attempt.is_file() else 0
+        with as_checkpoint_error(f"cannot write {self._attempt}"):
+            try:
+                last = int(self._attempt.read_text()) if self._attempt.is_file() else 0
+            except ValueError:
+                raise CheckpointError(f"{self._attempt} is damaged; remove it") from None
             write_file(self._attempt, f"{last + 1}\n")
-        except ValueError:
-            raise CheckpointError(f"{self._attempt} is damaged; remove it") from None
-        except OSError as error:
-            raise CheckpointError(f"cannot write {self._attempt}: {error.strerror}") from None
         return last + 1
 
 
 def state_folder(settings: RoleSettings) -> Path:
     """Return the folder in which this role keeps its state, made for its owner only if it is not there."""
-    try:
+    with as_checkpoint_error(f"cannot make the folder {settings.role.state}"):
         settings.role.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise CheckpointError(f"cannot make the folder {settings.role.state}: {error.strerror}") from None
     return settings.role.state
 
 
@@ -277,7 +275,8 @@ def locked_state(settings: RoleSettings) -> Iterator[None]:
         If another process holds it, which is named, or this one by another call; nothing is changed then.
     """
     path = state_folder(settings) / _NAME
-    file = _open(path)
+    with as_checkpoint_error(f"cannot open the lock {path}"):
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
     try:
         _lock(file, path, settings.role.name)
         with suppress(OSError):  # who holds it is for people only, and the disk may be full
@@ -286,13 +285,6 @@ def locked_state(settings: RoleSettings) -> Iterator[None]:
         yield
     finally:
         os.close(file)
-
-
-def _open(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
-    except OSError as error:
-        raise CheckpointError(f"cannot open the lock {path}: {error.strerror}") from None
 
 
 def _lock(file: int, path: Path, name: str) -> None:

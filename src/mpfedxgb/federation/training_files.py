@@ -17,7 +17,7 @@ from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.data.table import Table
-from mpfedxgb.errors import CheckpointError
+from mpfedxgb.errors import as_checkpoint_error
 from mpfedxgb.training.checkpoint import Checkpoints
 
 _NAME = "finished.json"
@@ -87,10 +87,8 @@ class Finished:
 
     def note(self, model: Path) -> None:
         """Write the note, once the model is there."""
-        try:
+        with as_checkpoint_error(f"cannot write {self._path}"):
             write_file(self._path, json.dumps({"belongs_to": self._belongs_to, "model": _digest(model)}) + "\n")
-        except OSError as error:
-            raise CheckpointError(f"cannot write {self._path}: {error.strerror}") from None
 
     def is_noted(self, model: Path) -> bool:
         """Return whether the file is the model of this very training, and everybody has theirs or can get it."""
@@ -102,10 +100,8 @@ class Finished:
 
     def forget(self) -> None:
         """Remove the note: some round is made again."""
-        try:
+        with as_checkpoint_error(f"cannot remove {self._path}"):
             self._path.unlink(missing_ok=True)
-        except OSError as error:
-            raise CheckpointError(f"cannot remove {self._path}: {error.strerror}") from None
 
 
 def _digest(model: Path) -> str:

@@ -27,12 +27,6 @@ from mpfedxgb.ring.kernels import U8, U64
 from mpfedxgb.ring.prg import os_entropy, shuffled
 from mpfedxgb.transport.frame import Form, check_form
 
-CHUNK = 8192
-"""Ids in one message: both sides compute while the other's next ones are on their way, and none waits for long."""
-
-_BEAT = 1 / 3
-"""Of a deadline: how often P_1 says that it is still there."""
-
 _ROWS = ("rows to align", 0, MOST_ROWS)
 _SIZE: Form = (np.int64, (1,))
 
@@ -59,8 +53,8 @@ def intersect(
     3. Each auxiliary sends its dictionary: mask plus share for every id that it has.
     4. P_1 adds up. It tells each auxiliary the tags of the common ids, which only that one understands, sorted.
 
-    Rounds: 4, and 1 per CHUNK ids of P_1. Sent: 8 bytes, 32 per id of P_1 and 16 per column of its dictionary by each
-    auxiliary; by P_1 to each 48 bytes, 32 per id, 16 per common id, and 8 each third of a deadline.
+    Rounds: 4, and 1 per `aligned_ids` of P_1. Sent: 8 bytes, 32 per id of P_1 and 16 per column of its dictionary by
+    each auxiliary; by P_1 to each 48 bytes, 32 per id, 16 per common id, and 8 each third of a deadline.
     Reveals: ROWS_BEFORE, of P_1 to all and of each auxiliary to P_1; ROWS_IN_COMMON to all participants. Where they are
     fewer than `least`, ROWS_IN_COMMON to P_1 alone, and to the others that they are so few, or none. A list that is
     shorter itself, or longer than this participant bears, is refused before anything that depends on an id is sent.
@@ -148,7 +142,8 @@ def _have_evaluated(mine: _Mine, sizes: dict[int, int]) -> tuple[U64, dict[int, 
 
     The next ids go out before the last come back.
     """
-    party, group, chunks = mine.party, mine.group, _chunks(len(mine.ids))
+    party, group = mine.party, mine.group
+    chunks = _chunks(party, len(mine.ids))
     _step(party, "points", len(chunks) + 1, 2 * len(chunks) + 1)
     scalar = group.scalar()
     back = group.inverse(scalar)
@@ -166,13 +161,13 @@ def _have_evaluated(mine: _Mine, sizes: dict[int, int]) -> tuple[U64, dict[int, 
                 masks, tags[m][coming] = mine.oracles.masks(some, points)
                 sums[coming] ^= masks
         mine.done(steps, len(chunks) + 1)
-    _wait_for_others(party, len(chunks), {m: len(_chunks(size)) for m, size in sizes.items()})
+    _wait_for_others(party, len(chunks), {m: len(_chunks(party, size)) for m, size in sizes.items()})
     return sums, tags
 
 
 def _wait_for_others(party: Party, done: int, chunks: dict[int, int]) -> None:
     """Hear from auxiliaries with longer lists that they are at work, and tell all of them, until the last is done."""
-    told, pause = time.monotonic(), _BEAT * party.settings.deadline
+    told, pause = time.monotonic(), party.settings.tuning.sign_of_life * party.settings.deadline
     for i in range(done, max(chunks.values())):
         for m in (m for m, count in chunks.items() if i < count):
             party.receive_bytes(m, (np.uint8, (0, POINT_BYTES)))
@@ -185,7 +180,7 @@ def _wait_for_others(party: Party, done: int, chunks: dict[int, int]) -> None:
 def _evaluate(mine: _Mine, asked: int) -> tuple[U64, U8]:
     """Return masks and tags of this auxiliary's own ids, having evaluated P_1's in between, as they came (2)."""
     party, group = mine.party, mine.group
-    theirs, own = _chunks(asked), _chunks(len(mine.ids))
+    theirs, own = _chunks(party, asked), _chunks(party, len(mine.ids))
     _step(party, "points", len(theirs) + 1, 2 * len(theirs) + 1)
     key, active = group.scalar(), party.roster.name(ACTIVE)
     values = np.zeros((len(mine.ids), 2), np.uint64)
@@ -228,7 +223,7 @@ def _add_dictionaries(mine: _Mine, sizes: dict[int, int], sums: U64) -> None:
     for m, size in sizes.items():
         shape = Shape.of(size)
         (tables,) = mine.party.receive_bytes(m, (np.uint64, shape.array))
-        for chunk in _chunks(len(mine.ids)):
+        for chunk in _chunks(mine.party, len(mine.ids)):
             places = Places.read(mine.oracles.places(mine.ids[chunk], shape), shape)
             sums[chunk] ^= look_up(tables, places)
 
@@ -279,8 +274,9 @@ def _note_sizes(party: Party) -> None:
     party.record(Entry.ROWS_BEFORE, ACTIVE, len(party.others))
 
 
-def _chunks(size: int) -> list[slice]:
-    return [slice(at, min(size, at + CHUNK)) for at in range(0, size, CHUNK)]
+def _chunks(party: Party, size: int) -> list[slice]:
+    step = party.settings.tuning.aligned_ids
+    return [slice(at, min(size, at + step)) for at in range(0, size, step)]
 
 
 def _refuse_few(what: str, count: int, least: int) -> None:

@@ -84,13 +84,7 @@ class Communicator:
         meter: Meter,
         first_wait: float = 0.0,
     ) -> None:
-        self.transport, self.roster, self.role, self.settings, self.meter = (
-            transport,
-            roster,
-            role,
-            settings,
-            meter,
-        )
+        self.transport, self.roster, self.role, self.settings, self.meter = (transport, roster, role, settings, meter)
         # In one process frames are handed over as they are, but where somebody watches their bytes.
         self._memory = transport if isinstance(transport, MemoryTransport) and transport.takes_frames else None
         self.step = 0

@@ -25,6 +25,7 @@ from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import Ring, Shape
 from mpfedxgb.transport.frame import Kind, frame_bytes
+from mpfedxgb.transport.memory import MemoryHub
 
 T = TypeVar("T")
 Numbers = npt.NDArray[np.int64]
@@ -175,7 +176,7 @@ class CountingCommunicator(Communicator):
     """Counts messages instead of sending them; what comes next was put there before."""
 
     def __init__(self, roster: Roster, role: int, settings: SessionSettings) -> None:
-        super().__init__(_NoTransport(), roster, role, settings, Meter())
+        super().__init__(MemoryHub([], 0).end(role), roster, role, settings, Meter())  # connected with nobody
         self.coming: Array | None = None
         self.rows: Array = np.zeros((0, 0), np.int64)
 
@@ -204,19 +205,6 @@ class CountingCommunicator(Communicator):
 
     def _sizes(self, arrays: Sequence[Array]) -> tuple[int, int]:
         return sum(a.nbytes for a in arrays), frame_bytes(self.label, [(a.shape, a.nbytes) for a in arrays])
-
-
-class _NoTransport:
-    """What carries nothing (see Transport)."""
-
-    def send(self, peer: int, block: bytes, timeout: float) -> None:
-        raise AssertionError("nothing is sent in a dry run")
-
-    def receive(self, peer: int, timeout: float) -> bytes:
-        raise AssertionError("nothing is received in a dry run")
-
-    def close(self) -> None:
-        """Close nothing."""
 
 
 class _NoKeys(Keyring):

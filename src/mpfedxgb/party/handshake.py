@@ -7,9 +7,8 @@
    the highest number of an attempt that anyone has reached, the smallest limit of a frame, and for what link its own
    settings say to plan - and passes this and all nonces on.
 
-After this the coordinator receives announcements only.
-
-How large the sizes may be that roles tell each other: looked at before anybody takes memory for them.
+After this the coordinator receives announcements only. Sizes that roles tell each other later are held against limits
+(`check_told`) before anybody takes memory for them.
 """
 
 from __future__ import annotations
@@ -193,7 +192,7 @@ def _check(comm: Communicator, peer: int, theirs: bytes) -> dict[str, Any]:
     try:
         greeting: dict[str, Any] = dict(json.loads(theirs))
     except (ValueError, TypeError, RecursionError):
-        raise HandshakeError(f"{name} sent a greeting that cannot be read") from None
+        raise _unreadable(name) from None
     mine = json.loads(_greeting(comm, b""))
     for key in _MUST_AGREE:
         if greeting.get(key) != mine[key]:
@@ -210,8 +209,8 @@ def _check(comm: Communicator, peer: int, theirs: bytes) -> dict[str, Any]:
             "install versions of mpfedxgb that have one in common"
         )
     limit = greeting.get("max_frame_bytes")
-    if not _is_attempt(attempt) or not _is_limit(limit) or not _is_hex(commitment, COMMITMENT_BYTES):
-        raise HandshakeError(f"{name} sent a greeting that cannot be read")
+    if not _is_number(attempt, 1) or not _is_number(limit, SMALLEST_FRAME) or not _is_hex(commitment, COMMITMENT_BYTES):
+        raise _unreadable(name)
     return greeting
 
 
@@ -262,7 +261,7 @@ def _read_agreement(comm: Communicator, blob: bytes) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError, SettingsError):
         raise HandshakeError(f"{name} sent an agreement that cannot be read") from None
     mine = comm.settings
-    sound = protocol in PROTOCOLS and _is_attempt(attempt) and _is_limit(limit)
+    sound = protocol in PROTOCOLS and _is_number(attempt, 1) and _is_number(limit, SMALLEST_FRAME)
     if not sound or attempt < mine.attempt or limit > mine.max_frame_bytes:
         raise HandshakeError(
             f"{name} settled on a protocol, an attempt or a frame that {comm.roster.name(comm.role)} never had"
@@ -274,7 +273,7 @@ def _receive_greeting(comm: Communicator, peer: int) -> tuple[dict[str, Any], by
     """Return a peer's greeting, checked, and what came with it."""
     arrays, alien = comm.receive_greeting(peer)
     if len(arrays) != 2:
-        raise HandshakeError(f"{comm.roster.name(peer)} sent a greeting that cannot be read")
+        raise _unreadable(comm.roster.name(peer))
     greeting = _check(comm, peer, arrays[0].tobytes())  # which names what differs, if something does
     if alien is not None:
         raise alien
@@ -284,7 +283,7 @@ def _receive_greeting(comm: Communicator, peer: int) -> tuple[dict[str, Any], by
 def _receive(comm: Communicator, peer: int, count: int) -> list[bytes]:
     arrays = comm.receive(peer, Kind.HELLO)
     if len(arrays) != count:
-        raise HandshakeError(f"{comm.roster.name(peer)} sent a greeting that cannot be read")
+        raise _unreadable(comm.roster.name(peer))
     return [array.tobytes() for array in arrays]
 
 
@@ -296,12 +295,12 @@ def _pieces(comm: Communicator, blob: bytes, length: int) -> list[bytes]:
     return [blob[i : i + length] for i in range(0, len(blob), length)]
 
 
-def _is_attempt(number: Any) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and 1 <= number < 1 << 62
+def _unreadable(name: str) -> HandshakeError:
+    return HandshakeError(f"{name} sent a greeting that cannot be read")
 
 
-def _is_limit(number: Any) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and SMALLEST_FRAME <= number < 1 << 62
+def _is_number(value: Any, least: int) -> bool:
+    return type(value) is int and least <= value < 1 << 62
 
 
 def _is_hex(text: Any, length: int) -> bool:

@@ -162,10 +162,7 @@ def _current_core() -> int | None:
 
 
 def _wait_for_all(
-    threads: list[threading.Thread],
-    outcomes: dict[int, Outcome[T]],
-    changed: threading.Condition,
-    grace: float,
+    threads: list[threading.Thread], outcomes: dict[int, Outcome[T]], changed: threading.Condition, grace: float
 ) -> None:
     """Wait until all roles have ended; after the first failure, not longer than `grace` seconds."""
     end = float("inf")
@@ -199,8 +196,7 @@ def run_locally(
     """Run all roles as threads (see `run_roles`); raise the first error that any of them met."""
     outcomes = run_roles(program, roster, private, settings, tap, make_source, one_core, observers)
     failed = sorted(
-        (o for o in outcomes if o.error is not None),
-        key=lambda o: (isinstance(o.error, PeerFailedError), o.ended),
+        (o for o in outcomes if o.error is not None), key=lambda o: (isinstance(o.error, PeerFailedError), o.ended)
     )
     if failed:
         error = failed[0].error

@@ -48,43 +48,26 @@ class Observer:
         """
 
 
+def _tell_each(name: str) -> Any:
+    """Return a method of `Observers` that calls the one of this name of each of them."""
+
+    def tell(self: Observers, *what: Any) -> None:
+        for one in self.each:
+            getattr(one, name)(*what)
+
+    return tell
+
+
 class Observers(Observer):
     """Several observers, each told in turn; where one raises, those after it hear nothing."""
 
     def __init__(self, *observers: Observer | None) -> None:
-        self._each = [one for one in observers if one is not None]
+        self.each = [one for one in observers if one is not None]
 
-    def on_start(self, stop: Stop) -> None:
-        """Tell each (see Observer)."""
-        for one in self._each:
-            one.on_start(stop)
-
-    def on_meeting(self, party: Party) -> None:
-        """Tell each (see Observer)."""
-        for one in self._each:
-            one.on_meeting(party)
-
-    def on_sizes(self, party: Party, params: Any, sizes: Any) -> None:
-        """Tell each (see Observer)."""
-        for one in self._each:
-            one.on_sizes(party, params, sizes)
-
-    def on_progress(self, what: str) -> None:
-        """Tell each (see Observer)."""
-        for one in self._each:
-            one.on_progress(what)
-
-    def on_steps(self, what: str, done: int, of: int) -> None:
-        """Tell each (see Observer)."""
-        for one in self._each:
-            one.on_steps(what, done, of)
-
-    def on_reveal(self, name: str, value: Any) -> None:
-        """Tell each (see Observer)."""
-        for one in self._each:
-            one.on_reveal(name, value)
-
-    def on_milestone(self, more: Mapping[str, Any]) -> None:
-        """Tell each (see Observer)."""
-        for one in self._each:
-            one.on_milestone(more)
+    on_start = _tell_each("on_start")
+    on_meeting = _tell_each("on_meeting")
+    on_sizes = _tell_each("on_sizes")
+    on_progress = _tell_each("on_progress")
+    on_steps = _tell_each("on_steps")
+    on_reveal = _tell_each("on_reveal")
+    on_milestone = _tell_each("on_milestone")

@@ -7,9 +7,10 @@ against nobody, and where a group has no other, nobody's -1 / 1 goes on in its p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 
@@ -39,16 +40,6 @@ class Fractions:
     tag: Secret
     bits: int | None = None
     valid: Shares | None = None
-
-    @property
-    def numerator(self) -> Secret:
-        """A, of shape (..., n)."""
-        return self.value[0]
-
-    @property
-    def denominator(self) -> Secret:
-        """B, of shape (..., n)."""
-        return self.value[1]
 
 
 def fractions(numerator: Secret, denominator: Secret, tag: Secret) -> Fractions:
@@ -119,8 +110,8 @@ class _Play:
         value, tag, valid = candidates.value, candidates.tag, candidates.valid
         size = min(stage.size, tag.shape[-1])
         self.party = party
-        self.value, self.tag = _grouped(value, size), _grouped(tag, size)
-        self.valid = None if valid is None else _grouped_shares(valid, size)
+        self.value, self.tag = _grouped(value, size, concatenate), _grouped(tag, size, concatenate)
+        self.valid = None if valid is None else _grouped(valid, size, concatenate_shares)
         self.shape = self.tag.shape[:-1]
         bits = value.ring.bits if candidates.bits is None else candidates.bits
         self.layout = Layout(
@@ -286,22 +277,19 @@ class _Play:
         return RingArray.from_words(x.ring, start.shape, out)
 
 
-def _grouped(x: Secret, size: int) -> Secret:
+T = TypeVar("T", Secret, Shares)
+
+
+def _grouped(x: T, size: int, join: Callable[[list[T]], T]) -> T:
     """Return (..., n) as (..., groups, size), the last group filled with copies of the last candidate.
 
     A copy ties with its original, so it never wins against it.
     """
-    missing = -x.shape[-1] % size
+    missing: int = -x.shape[-1] % size
     if missing:
-        x = concatenate([x, *[x[..., -1:]] * missing])
-    return x.reshape(*x.shape[:-1], x.shape[-1] // size, size)
-
-
-def _grouped_shares(x: Shares, size: int) -> Shares:
-    """Return shares (..., n) as (..., groups, size), filled up alike."""
-    missing = -x.shape[-1] % size
-    if missing:
-        x = concatenate_shares([x, *[x[..., -1:]] * missing])
+        filled = [x]
+        filled.extend([x[..., -1:]] * missing)
+        x = join(filled)
     return x.reshape(*x.shape[:-1], x.shape[-1] // size, size)
 
 

@@ -3,10 +3,8 @@
 An opened bit is a masked secret over {0, 1}: m_b = b ^ rho. In a ring, b = m_b + (1 - 2 m_b) rho is affine in rho, so a
 product of bits and one value is a public combination of products of rho's and the value's mask.
 
-Shared bits become numbers in a ring: opened under mask bits that are dealt in both.
-
-Bits dealt in two domains: Rotaru, Wood, "MArBled Circuits: Mixing Arithmetic and Boolean Circuits with Active Security"
-(INDOCRYPT 2019), whose daBits they are.
+Shared bits become numbers in a ring when they are opened under mask bits that are dealt in both domains: Rotaru, Wood,
+"MArBled Circuits: Mixing Arithmetic and Boolean Circuits with Active Security" (INDOCRYPT 2019), whose daBits they are.
 """
 
 from __future__ import annotations
@@ -291,9 +289,7 @@ def _numbers(party: Party, bits: Secret, layout: _Layout) -> list[Shares]:
     ring, used, shape = layout.ring, len(layout.places), bits.shape[:-1]
     rows, count = prod(shape), len(layout.starts) - 1
     flat, out = bits.reshape(rows, bits.shape[-1]), np.empty((rows, count), np.uint64)
-    for block in party.one_per_cost_class(
-        row_slices(rows, used * ring.element_bytes), lambda some: some.stop - some.start
-    ):
+    for block in row_slices(party, rows, used * ring.element_bytes):
         masks = _deal_mask_bits(party, flat[block], layout)
         if not party.is_symbolic:
             opened, own = np.ascontiguousarray(flat.masked[block].data, np.uint8), masks.words().reshape(masks.shape)

@@ -11,14 +11,11 @@ polynomial of more variables takes no more rounds.
 One-hot tables: Ishai, Kushilevitz, Meldgaard, Orlandi, Paskin-Cherniavsky, "On the Power of Correlated Randomness in
 Secure Computation" (TCC 2013).
 
-Sums of products of masked bits, on planes: one round for polynomials of any degree.
-
-A masked bit is b = m ^ rho. Of a product of bits, expanded over subsets of masks, the public bits are known and the
-products of masks are dealt, so a polynomial of opened bits is a local combination of dealt bits (ABY2.0's products of
-many factors, over bits: Patra, Schneider, Suresh, Yalame, USENIX Security 2021).
-
-With rows c_S, at first the shares of the product of masks over S, the step c_S ^= m_v & c_{S - v}, taken for one
-variable after the other, leaves the shares of the product of bits over S.
+Polynomials of any degree take one round. A masked bit is b = m ^ rho. Of a product of bits, expanded over subsets of
+masks, the public bits are known and the products of masks are dealt, so a polynomial of opened bits is a local
+combination of dealt bits (ABY2.0's products of many factors, over bits: Patra, Schneider, Suresh, Yalame, USENIX
+Security 2021). With rows c_S, at first the shares of the product of masks over S, the step c_S ^= m_v & c_{S - v},
+taken for one variable after the other, leaves the shares of the product of bits over S.
 """
 
 from __future__ import annotations

@@ -3,12 +3,11 @@
 This is the only module in which the participants' shares meet. What is opened here carries a fresh mask, or one that
 the caller has put there; values that mean something go through `reveal`.
 
-The way of an opening is over P_1; from everyone to everyone; or in pieces, of which each participant adds up one.
-
-In a star an opening goes to P_1 and back. In a mesh a small one takes one hop. A large one is cut, as in the
-reduce-scatter and all-gather of Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
-MPICH" (IJHPCA 2005): one more hop, and nobody sends more than twice its size. Which one it is follows from public
-sizes (`in_pieces`), so all participants choose alike.
+In a star an opening goes to P_1 and back. In a mesh a small one goes from everyone to everyone, in one hop. A large one
+is cut in pieces, of which each participant adds up one, as in the reduce-scatter and all-gather of Thakur,
+Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH" (IJHPCA 2005): one more hop, and
+nobody sends more than twice its size. Which one it is follows from public sizes (`in_pieces`), so all participants
+choose alike.
 
 MUL and everything that is a sum of products take one opened element per result. A product of masked factors is prod
 (m_i - lam_i). Expanded over subsets of masks, the term of no mask is public, those of one mask are local, and only
@@ -183,10 +182,7 @@ def follow_openings(party: Party, openings: Sequence[Opening]) -> None:
 
 
 def open_shares(
-    party: Party,
-    parts: Sequence[RingArray],
-    clips: Sequence[Clip | None] | None = None,
-    what: str = "",
+    party: Party, parts: Sequence[RingArray], clips: Sequence[Clip | None] | None = None, what: str = ""
 ) -> list[RingArray]:
     """Return the sums of what the participants hold, to all participants; hidden at the coordinator.
 

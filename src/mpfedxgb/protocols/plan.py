@@ -1,9 +1,8 @@
 """How a tournament is played: the cheapest stages for a link, by dynamic programming over public sizes.
 
 Where thousands of candidates meet, bytes decide: pairs, compared on bits. Where a dozen is left, rounds do: all at
-once, compared on bytes. All roles plan from the same numbers, and so alike.
-
-One stage of a tournament on paper: what is drawn, dealt and opened for it, in which rings and shapes.
+once, compared on bytes. All roles plan from the same numbers, and so alike. A stage is laid out on paper first
+(`Layout`): what is drawn, dealt and opened for it, in which rings and shapes.
 """
 
 from __future__ import annotations

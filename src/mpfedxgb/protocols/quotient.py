@@ -1,26 +1,18 @@
-"""Division of secrets: exact, by Newton's method, and by a power of two.
+"""Division of secrets: exact, by Newton's method, and by a power of two; and from a ring to a wider one (`lift`).
 
-Long division compares all multiples of the denominator at once. The quotient is found digit by digit, from the top. For
-a digit of w bits at place p, the remainder R is compared with k 2^p d for all k = 1 .. 2^w - 1; what is compared is a
-linear combination of masked secrets, so it is there without a message. Who fits is a thermometer code, b_1 >= b_2 >=
-..., of the digit q. Its i-th bit is the parity of floor(q / 2^i), the number of multiples of 2^i among the k that fit:
-the bits of the digit are sums of shared bits, and only they are opened and multiplied with d.
+Long division (`quotient`) compares all multiples of the denominator at once, and finds floor(n / d) digit by digit from
+the top, in 4 rounds a digit. For a digit of w bits at place p, the remainder R is compared with k 2^p d for all
+k = 1 .. 2^w - 1; what is compared is a linear combination of masked secrets, so it is there without a message. Who fits
+is a thermometer code, b_1 >= b_2 >= ..., of the digit q. Its i-th bit is the parity of floor(q / 2^i), the number of
+multiples of 2^i among the k that fit: the bits of the digit are sums of shared bits, and only they are opened and
+multiplied with d.
 
-The result is floor(n / d) itself, in 4 rounds a digit; the paper's division by Newton's method (`divide`, Appendix B)
-gives an approximation in fixed point, and takes a starting value and iterations.
+Newton's reciprocal (`divide`, the paper's DIV of Appendix B) approximates in fixed point, from a public bound and in
+some iterations, for comparison with the division-free way.
 
-DIV: Newton's reciprocal on fixed-point secrets (Appendix B), for comparison with the division-free way.
-
-It approximates, from a public bound and in so many iterations, as the paper has it. The exact quotient of two integers
-is `quotient`.
-
-Division of secrets by a power of two: rounded down, rounded off, or cut in two, exactly.
-
-All three need to know whether the low bits of the masked value are less than those of the mask: subtracting them
-borrows 1 from the bits above. Catrina, de Hoogh, "Improved Primitives for Secure Multiparty Integer Computation"
-(SCN 2010), compare a masked value and its mask alike.
-
-From the vector ring to a wide ring, without a comparison.
+By a power of two, secrets are rounded down, rounded off, or cut in two, exactly. All three need to know whether the low
+bits of the masked value are less than those of the mask: subtracting them borrows 1 from the bits above. Catrina, de
+Hoogh, "Improved Primitives for Secure Multiparty Integer Computation" (SCN 2010), compare both alike.
 """
 
 from __future__ import annotations

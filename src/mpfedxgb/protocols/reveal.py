@@ -57,25 +57,18 @@ def _collect(party: Party, part: RingArray, to: int) -> RingArray:
     spec = (part.ring, part.shape)
     straight = party.topology == MESH or to == ACTIVE
     party.count(rounds=1, hops=1 if straight else 2)
-    if straight:
-        if party.role != to:
-            party.send([to], [part])
-            return RingArray.hidden(*spec)
+    adder = to if straight else ACTIVE
+    if party.role == adder:
         for m in party.peers:
-            part = part + party.receive(m, [spec])[0]
-        return part
-    if party.is_active:
-        total = part
-        for m in party.others:
             if m != to:
-                (theirs,) = party.receive(m, [spec])
-                total = total + theirs
-        party.send([to], [total])
-        return RingArray.hidden(*spec)
-    if party.role == to:
-        (rest,) = party.receive(ACTIVE, [spec])
-        return part + rest
-    party.send([ACTIVE], [part])
+                part = part + party.receive(m, [spec])[0]
+        if party.role == to:
+            return part
+        party.send([to], [part])
+    elif party.role == to:
+        return part + party.receive(adder, [spec])[0]
+    else:
+        party.send([adder], [part])
     return RingArray.hidden(*spec)
 
 

@@ -1,6 +1,6 @@
 """Where the row blocks of a role's matrices live, and the row work that is done there, block by block.
 
-A matrix lies in blocks of BLOCK_ROWS rows, and a block column by column (`RowLayout`). E is sent, A is expanded and a
+A matrix lies in blocks of `block_rows` rows, and a block column by column (`RowLayout`). E is sent, A is expanded and a
 file is written in this one order, so that the place of a block in the stream of A, or in a file, follows from its
 number: every block of every matrix can be expanded and multiplied by itself, by whoever has it. A block travels in
 tiles of whole columns of it.
@@ -27,6 +27,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mpfedxgb.config import TUNING
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.kernels import U64, Threads
@@ -34,12 +35,6 @@ from mpfedxgb.ring.prg import Source
 from mpfedxgb.ring.ring import VECTOR
 
 Bits = npt.NDArray[np.uint8]
-
-BLOCK_ROWS = 1 << 12
-"""Rows of a block: sixteen vectors of so many rows take half of a core's second-level cache."""
-
-TILE_BYTES = 1 << 22
-"""Size of the tiles in which a block is expanded, sent and kept in memory."""
 
 WORD = VECTOR.element_bytes
 
@@ -90,15 +85,20 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """How a matrix of so many columns and rows lies: block of rows by block of rows, each of them column by column."""
+    """How a matrix of so many columns and rows lies: block of rows by block of rows, each of them column by column.
+
+    How large blocks and tiles are (see Tuning) stands here in plain numbers, as workers are sent them.
+    """
 
     columns: int
     rows: int
+    block_rows: int = TUNING.block_rows
+    tile_bytes: int = TUNING.tile_bytes
 
     @property
     def blocks(self) -> int:
         """Number of blocks; the last one may be shorter than the others."""
-        return -(-self.rows // BLOCK_ROWS) if self.columns else 0
+        return -(-self.rows // self.block_rows) if self.columns else 0
 
     @property
     def octets(self) -> int:
@@ -111,8 +111,8 @@ class RowLayout:
 
     def rows_of(self, block: int, count: int = 1) -> slice:
         """Return the rows of a block, or of several that follow each other."""
-        first = block * BLOCK_ROWS
-        return slice(first, min(self.rows, first + count * BLOCK_ROWS))
+        first = block * self.block_rows
+        return slice(first, min(self.rows, first + count * self.block_rows))
 
     def runs(self, count: int) -> list[slice]:
         """Return the rows of all blocks, in runs of so many blocks."""
@@ -122,7 +122,7 @@ class RowLayout:
         """Return the tiles of a block, in order."""
         rows = self.rows_of(block)
         count = rows.stop - rows.start
-        width = max(4, TILE_BYTES // (WORD * max(1, min(self.rows, BLOCK_ROWS))))
+        width = max(4, self.tile_bytes // (WORD * max(1, min(self.rows, self.block_rows))))
         before = self.start(rows.start)
         return [
             Tile(block, slice(first, min(self.columns, first + width)), rows, before + WORD * count * first)

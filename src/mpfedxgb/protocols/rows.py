@@ -33,12 +33,6 @@ from mpfedxgb.ring.planes import octets_of
 from mpfedxgb.ring.ring import PACKED, Data, Ring, Shape
 from mpfedxgb.ring.row_kernels import columns_of, look_up_rows, one_hot_words
 
-BLOCK = 1 << 15
-"""Elements of a block: its arrays of 256 kB each stay in a core's cache. A multiple of 8, as rows are packed."""
-
-DEALT_BYTES = 1 << 20
-"""What is dealt at a time where much of it is used up row by row: so many bytes, and one message."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowVectors:
@@ -124,7 +118,9 @@ def splitting_rows(party: Party, bits: Secret, x: Secret, threads: Threads | Non
         work = _Follower(party, x)
     else:
         work = _Dealer(party, bits, x) if party.is_dealer else _Participant(party, bits, x)
-    blocks = party.one_per_cost_class(_blocks(x.shape), lambda block: _size(block[0], k, block[1]))
+    blocks = party.one_per_cost_class(
+        _blocks(x.shape, party.settings.tuning.split_elements), lambda block: _size(block[0], k, block[1])
+    )
     # Streams and messages have an order, so the caller draws and deals; what is made of a block is the threads' work.
     for _ in threads.ahead(work.split, work.drawn(blocks, threads)):
         pass
@@ -138,11 +134,11 @@ Drawn = tuple[Block, list[Data]]
 """A block, and the random numbers that it takes."""
 
 
-def _blocks(shape: Shape) -> Iterator[Block]:
-    """Yield nodes and rows of every block: several whole nodes, or some rows of one."""
+def _blocks(shape: Shape, elements: int) -> Iterator[Block]:
+    """Yield nodes and rows of every block of so many elements: several whole nodes, or some rows of one."""
     n, k, rows = shape
-    nodes = max(1, BLOCK // max(1, k * rows))
-    step = rows if nodes > 1 else max(8, BLOCK // max(1, k) // 8 * 8)
+    nodes = max(1, elements // max(1, k * rows))
+    step = rows if nodes > 1 else max(8, elements // max(1, k) // 8 * 8)
     for node in range(0, n, nodes):
         for row in range(0, rows, max(1, step)):
             yield slice(node, min(n, node + nodes)), slice(row, min(rows, row + step))
@@ -152,10 +148,11 @@ def _size(nodes: slice, k: int, rows: slice) -> Shape:
     return nodes.stop - nodes.start, k, rows.stop - rows.start
 
 
-def row_slices(rows: int, row_bytes: int) -> Iterator[slice]:
-    """Yield rows for as many of which so many bytes each are dealt at a time."""
-    step = max(1, DEALT_BYTES // max(1, row_bytes))
-    yield from (slice(first, min(rows, first + step)) for first in range(0, rows, step))
+def row_slices(party: Party, rows: int, row_bytes: int) -> Iterator[slice]:
+    """Yield slices of rows whose dealt bytes stay below `dealt_bytes`, in a dry run one of each length."""
+    step = max(1, party.settings.tuning.dealt_bytes // max(1, row_bytes))
+    slices = (slice(first, min(rows, first + step)) for first in range(0, rows, step))
+    return party.one_per_cost_class(slices, lambda some: some.stop - some.start)
 
 
 def rows_in_turns(rows: int, step: int, party: Party) -> Iterator[slice]:
@@ -343,7 +340,7 @@ def _entries(party: Party, index: Secret, columns: U64) -> Shares:
     party.step("look up: tables")
     rows, entries, octets = prod(index.shape), 1 << index.ring.bits, octets_of(len(columns))
     flat, out = index.reshape(rows), np.empty(rows, np.uint64)
-    for block in party.one_per_cost_class(row_slices(rows, octets_of(entries)), lambda some: some.stop - some.start):
+    for block in row_slices(party, rows, octets_of(entries)):
         one_hot = _deal_one_hot(party, flat[block])
         if not party.is_symbolic:
             shifts = flat.masked[block].words().reshape(-1)

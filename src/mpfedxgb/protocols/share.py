@@ -186,7 +186,8 @@ def publish_matrix(
     """
     step = f"matrix of {party.roster.name(owner)}"
     party.step(step)
-    layout, source = RowLayout(columns, rows), party.source_of(owner, "A")
+    tuning, source = party.settings.tuning, party.source_of(owner, "A")
+    layout = RowLayout(columns, rows, tuning.block_rows, tuning.tile_bytes)
     held = LocalRows() if held is None else held
     own: Iterator[U64] = iter(())
     if source is None:

@@ -1,9 +1,7 @@
-"""Where a process keeps E: in memory, or in a spool where that would take more than it may.
+"""Row work in this process: `RowBlocks` on threads, with E in memory, or in a spool where that would take too much.
 
 E is public among the participants, so that those who share a process share one of it: what comes a second time is
 compared and let go.
-
-Row work in this process: `RowBlocks` on threads, with E in memory or in a spool.
 """
 
 from __future__ import annotations
@@ -21,16 +19,7 @@ from mpfedxgb.data.spool import Spool, check_spool, tidy
 from mpfedxgb.errors import FrameError, NoRoomError
 from mpfedxgb.machine import give_back
 from mpfedxgb.party.roster import COORDINATOR
-from mpfedxgb.protocols.row_blocks import (
-    Bits,
-    Matrix,
-    RowLayout,
-    Tile,
-    combined,
-    difference,
-    expanded,
-    tiles_times,
-)
+from mpfedxgb.protocols.row_blocks import Bits, Matrix, RowLayout, Tile, combined, difference, expanded, tiles_times
 from mpfedxgb.ring.kernels import U64, Threads
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.units import bytes_text

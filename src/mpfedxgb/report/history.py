@@ -8,16 +8,16 @@ has the sum of its batches since its last line in a file beside them. What was w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mpfedxgb.atomic import MOST_BYTES, ChainedFiles, Found, chained, read_alone
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.errors import UserError
-from mpfedxgb.party.ledger import Ledger, Reveal
-from mpfedxgb.report.record import is_unjudged
+from mpfedxgb.party.ledger import Ledger
+from mpfedxgb.report.record import is_unjudged, reveals_table
 from mpfedxgb.units import bytes_text, counted
 
 UNCHAINED = "record.jsonl"
@@ -25,33 +25,15 @@ UNCHAINED = "record.jsonl"
 _MOST_TOLD = 5
 _STEM, _SUM = "record", ".sum"
 _LOST = "not ended: killed, or it runs"
+# fmt: off
 _ABOUT: dict[str, type | tuple[type, ...]] = {
-    "time": str,
-    "begun": str,
-    "version": str,
-    "federation": str,
-    "session": str,
-    "role": str,
-    "attempt": int,
-    "kind": str,
-    "parameters": dict,
-    "labels": str,
-    "metrics": dict,
-    "forecast": dict,
-    "seconds": (int, float),
-    "rounds": int,
-    "bytes_sent": int,
-    "batches": int,
-    "rows_asked": int,
-    "batches_not_found": int,
-    "summed": bool,
-    "peak_memory": int,
-    "phases": dict,
-    "how": str,
-    "why": str,
-    "ledger": list,
+    "time": str, "begun": str, "version": str, "federation": str, "session": str, "role": str, "attempt": int,
+    "kind": str, "parameters": dict, "labels": str, "metrics": dict, "forecast": dict, "seconds": (int, float),
+    "rounds": int, "bytes_sent": int, "batches": int, "rows_asked": int, "batches_not_found": int, "summed": bool,
+    "peak_memory": int, "phases": dict, "how": str, "why": str, "ledger": list,
 }
 """What a line may say of its attempt; a later line of the same attempt replaces what an earlier one said."""
+# fmt: on
 
 
 @dataclass(slots=True)
@@ -78,7 +60,12 @@ class Attempt:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, the ledger as in every other report."""
-        return {"entry": self.entry, **self.content, "ended": self.has_ended, "ledger": _entries(self.ledger)}
+        return {
+            "entry": self.entry,
+            **self.content,
+            "ended": self.has_ended,
+            "ledger": [asdict(r) for r in self.ledger],
+        }
 
     def head(self) -> str:
         """Return one line about the attempt."""
@@ -186,7 +173,7 @@ class History:
                 "seconds": self._sum("seconds"),
                 "rounds": self._sum("rounds"),
                 "bytes_sent": self._sum("bytes_sent"),
-                "ledger": _entries(self.total),
+                "ledger": [asdict(r) for r in self.total],
             },
             "damaged_lines": list(self.damaged),
             "problems": list(self.problems),
@@ -289,14 +276,7 @@ def _batches(told: Mapping[str, Any]) -> str:
     return f"{told['batches']} batches of {told.get('rows_asked', 0)} rows in all{without}"
 
 
-def _entries(ledger: Iterable[Reveal]) -> list[dict[str, Any]]:
-    return [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in ledger]
-
-
 def _table(ledger: Ledger) -> Sequence[str]:
     if not len(ledger):
         return ["  nothing was revealed"]
-    return [
-        f"  {'revealed':48}{'to':16}{'values':>10}",
-        *(f"  {r.name:48}{r.receiver:16}{r.count:>10}" for r in ledger),
-    ]
+    return [f"  {line}" for line in reveals_table("revealed", ledger)]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mpfedxgb.boosting.metrics import NO_METRIC
+from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.costs.forecast import Basis, Forecast, cached_forecast
 from mpfedxgb.modes.facts import facts_of
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.ledger import Ledger, Reveal
-from mpfedxgb.party.meter import Counts, Meter
-from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
+from mpfedxgb.party.ledger import Reveal
+from mpfedxgb.party.local import LocalRun
+from mpfedxgb.party.meter import Counts
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.units import bytes_text
 
 
@@ -97,7 +99,7 @@ class RunRecord:
             "setup_bytes_sent": {name: c.bytes_sent for name, c in self.setup.items()},
             "roles": {name: c.to_dict() for name, c in self.roles.items()},
             "phases": {name: c.to_dict() for name, c in self.phases.items()},
-            "ledger": [{"name": r.name, "receiver": r.receiver, "count": r.count} for r in self.ledger],
+            "ledger": [asdict(r) for r in self.ledger],
         }
 
     def to_json(self) -> str:
@@ -127,7 +129,7 @@ class RunRecord:
             link = f"a {self.topology}, {self.link.latency:g} ms, {self.link.bandwidth:g} Mbit/s"
             which = " to ".join(dict.fromkeys([sizes[0], sizes[-1]]))
             lines += ["", f"tournaments of {which} nodes x candidates, planned for {link}: each is in plans"]
-        return "\n".join([*lines, "", *_reveals("revealed", self.ledger)])
+        return "\n".join([*lines, "", *reveals_table("revealed", self.ledger)])
 
     def _unprotected(self) -> list[str]:
         """Return that nothing was protected, and what the same training would cost and reveal if all was."""
@@ -142,7 +144,7 @@ class RunRecord:
             f"{bytes_text(told.dealer_bytes)} from the coordinator:",
             *_traffic(told.roles),
             "",
-            *_reveals("would be revealed", told.ledger),
+            *reveals_table("would be revealed", told.ledger),
         ]
         return lines
 
@@ -169,7 +171,7 @@ def _traffic(roles: Mapping[str, Counts]) -> list[str]:
     ]
 
 
-def _reveals(title: str, ledger: Sequence[Reveal]) -> list[str]:
+def reveals_table(title: str, ledger: Iterable[Reveal]) -> list[str]:
     """Return a table of reveals."""
     rows = [f"{r.name:48}{r.receiver:16}{r.count:>10}" for r in ledger]
     return [f"{title:48}{'to':16}{'values':>10}", *rows]
@@ -177,27 +179,25 @@ def _reveals(title: str, ledger: Sequence[Reveal]) -> list[str]:
 
 def record_run(
     kind: str,
-    params: dict[str, Any],
-    seconds: float,
-    trees: int,
+    model: PartialModel,
+    run: LocalRun[Any],
     settings: SessionSettings,
-    roster: Roster,
-    meters: Sequence[Meter],
-    ledger: Ledger,
+    seconds: float,
     peak_memory: int,
     basis: Basis | None = None,
 ) -> RunRecord:
-    """Return the record of a run from the roles' meters, the coordinator's first, and their common ledger."""
+    """Return the record of a run from the active participant's model, the roles' meters and their common ledger."""
+    roster, meters = run.roster, run.meters
     return RunRecord(
         kind=kind,
-        params=params,
+        params=model.params.to_dict(),
         seconds=seconds,
-        trees=trees,
+        trees=len(model.trees),
         insecure_seed=settings.insecure_seed is not None,
         roles={roster.name(role): meters[role].total() for role in roster.roles},
         setup={roster.name(role): meters[role].total("setup") for role in roster.roles},
         phases=dict(meters[ACTIVE].phases),
-        ledger=tuple(ledger),
+        ledger=tuple(run.ledgers[COORDINATOR]),
         coordinator=roster.name(COORDINATOR),
         active=roster.name(ACTIVE),
         link=settings.link,

@@ -33,12 +33,16 @@ def _lines(model: PartialModel, tree: Tree, number: int, depth: int) -> Iterator
         return
     if isinstance(node, Dummy):
         yield f"{indent}{number}: Dummy (split of {model.participants[node.owner - 1]})"
-        left, right = node.left, node.right
     else:
         yield f"{indent}{number}: {condition(model, node)}"
-        left, right = (node.right, node.left) if node.flipped else (node.left, node.right)
-    yield from _lines(model, tree, left, depth + 1)
-    yield from _lines(model, tree, right, depth + 1)
+    for child in sides(node):
+        yield from _lines(model, tree, child, depth + 1)
+
+
+def sides(node: Split | Dummy) -> tuple[int, int]:
+    """Return the children: of an own split first the side on which the condition holds."""
+    flipped = isinstance(node, Split) and node.flipped
+    return (node.right, node.left) if flipped else (node.left, node.right)
 
 
 def condition(model: PartialModel, node: Split) -> str:

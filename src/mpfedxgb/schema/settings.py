@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpfedxgb.schema.kinds import (
+from mpfedxgb.schema.training import (
     ADDRESS,
+    BY_NAME,
     FLAG,
     LINK,
     NAME,
     NAMES,
     PATH,
+    REFUSED,
     REQUIRED,
+    SHARED,
     TABLE,
     TEXT,
     TEXT_OR_TEXTS,
@@ -23,7 +26,6 @@ from mpfedxgb.schema.kinds import (
     integer,
     number,
 )
-from mpfedxgb.schema.training import BY_NAME, REFUSED, SHARED
 
 ALL = frozenset({"coordinator", "active", "auxiliary"})
 PARTICIPANTS = frozenset({"active", "auxiliary"})

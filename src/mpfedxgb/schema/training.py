@@ -1,15 +1,150 @@
-"""The parameters of a training, and those of XGBoost that are refused. To add one, add its entry, use it, test it."""
+"""The parameters of a training, and those of XGBoost that are refused. To add one, add its entry, use it, test it.
+
+Before them what values may be, and what is wrong with one: the words in which parameters and settings keys are
+declared.
+"""
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 from mpfedxgb.errors import SettingsError
-from mpfedxgb.schema.kinds import ANYTHING, FLAG, Declared, Fault, Kind, choice, integer, number
+
+LARGEST = (1 << 63) - 1
+"""No integer is larger than this one, nor smaller than its opposite."""
+
+
+class _Required:
+    """Marks what has no default."""
+
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED = _Required()
+
+
+class Fault(NamedTuple):
+    """What is wrong with a value: a word for programs; for people the rest of a sentence, and what to do."""
+
+    code: str
+    problem: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of values: its name, its Python type, and what messages ask for.
+
+    A module above checks what a kind leaves open: names, addresses, paths, links, objectives, metrics.
+    """
+
+    name: str
+    python: str
+    words: str
+    types: tuple[type, ...] = (str,)
+    low: float = -math.inf
+    high: float = math.inf
+    above: bool = False
+    choices: tuple[str, ...] = ()
+
+    @property
+    def bounds(self) -> str:
+        """What values have to be, in words."""
+        if self.name == "integer" and self.low > -LARGEST:
+            return (
+                f"an integer of {self.low:,} or more"
+                if self.high == LARGEST
+                else f"an integer from {self.low:,} to {self.high:,}"
+            )
+        if self.name == "number" and self.low > -math.inf:
+            least = f"{'above' if self.above else 'at least'} {self.low:,.12g}"
+            return least if self.high == math.inf else f"{least} and at most {self.high:,.12g}"
+        return f"one of {', '.join(self.choices)}" if self.choices else self.words
+
+    def fault(self, value: Any) -> Fault | None:
+        """Return what is wrong with a value, if anything; True is no number, here as in a settings file."""
+        if self.choices:
+            fits = isinstance(value, str) and value in self.choices
+            return None if fits else Fault("choice", "is not known", f"it is {self.bounds}")
+        if not isinstance(value, self.types) or (isinstance(value, bool) and self.types[0] in (int, float)):
+            asked = self.bounds if self.name == "integer" else self.words
+            bounds = f" that is {self.bounds}" if self.name == "number" and self.bounds != self.words else ""
+            return Fault("type", f"is not {self.words}", f"give {asked}{bounds}")
+        if isinstance(value, (int, float)) and not self._holds(value):
+            return Fault("range", "is out of range", f"it is {self.bounds}")
+        return None
+
+    def _holds(self, number: float) -> bool:
+        return math.isfinite(number) and self.low <= number <= self.high and not (self.above and number == self.low)
+
+
+def integer(low: int = -LARGEST, high: int = LARGEST) -> Kind:
+    """Return the integers within bounds."""
+    return Kind("integer", "int", "an integer", (int,), low, high)
+
+
+def number(low: float = -math.inf, high: float = math.inf, *, above: bool = False) -> Kind:
+    """Return the finite numbers within bounds; `above` leaves the lower bound itself out."""
+    return Kind("number", "float", "a number", (int, float), low, high, above)
+
+
+def choice(*choices: str) -> Kind:
+    """Return one of a few words."""
+    return Kind("choice", "str", "a word in quotes", choices=choices)
+
+
+FLAG = Kind("flag", "bool", "true or false, without quotes", (bool,))
+TEXT = Kind("text", "str", "a text in quotes")
+TEXTS = Kind("texts", "tuple[str, ...]", 'a list of texts such as ["a", "b"]', (list,))
+TEXT_OR_TEXTS = Kind("text or texts", "tuple[str, ...]", "a text or a list of texts", (str, list))
+VARIABLE = Kind("variable", "str", "the name of an environment variable")
+PATH = Kind("path", "Path", "a path in quotes")
+NAME = Kind("name", "str", "a name in quotes")
+NAMES = Kind("names", "tuple[str, ...]", 'a list of names such as ["a", "b"]', (list,))
+ADDRESS = Kind("address", "Address", 'an address such as "host:7701"')
+LINK = Kind("link", "Link", "a link in quotes")
+TABLE = Kind("table", "Mapping[str, Address]", "a table", (dict,))
+ANYTHING = Kind("anything", "Any", "a value", (object,))
+"""The module that uses it checks it: an objective, a metric, tables, a folder, a size of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What parameters and settings keys have in common."""
+
+    name: str
+    kind: Kind
+    default: Any
+    help: str
+    """A phrase for one line: help of an option, comment of a template."""
+    more: str = field(default="", kw_only=True)
+    """What pages and docstrings add, in sentences."""
+    annotation: str = field(default="", kw_only=True)
+    """The type in Python, if the kind does not say it."""
+
+    @property
+    def python(self) -> str:
+        """The type of the value in Python."""
+        optional = " | None" if self.default is None else ""
+        return self.annotation or f"{self.kind.python}{optional}"
+
+    def fault(self, value: Any) -> Fault | None:
+        """Return what is wrong with a value, if anything; None is one if it is the default."""
+        return None if value is None and self.default is None else self.kind.fault(value)
+
+
+def suggestion(word: object, known: Collection[str], otherwise: str) -> str:
+    """Return what was probably meant, or else the list of what there is."""
+    close = difflib.get_close_matches(str(word)[:100].lower(), known, 1)
+    some = ", ".join(list(known)[:30]) + (", ..." if len(known) > 30 else "")
+    return f"did you mean {close[0]}?" if close else f"{otherwise} {some}"
+
 
 MODES = ("strict", "sealed", "paper", "none")
 """What is revealed (docs/what-each-party-sees.md): rows that share a leaf, to the active participant; nothing of any
@@ -30,7 +165,7 @@ class Parameter(Declared):
 
     `shared` ones are known to all roles, in TrainParams, [training] and the handshake; `estimator` says whether
     classifier and regressor have it, `xgboost` whether XGBoost has, `offered` whether `mpfedxgb simulate` does, as
-    `option` if not by its name, and `accepts` what pages say of the type.
+    `option` if not by its name, `accepts` what pages say of the type, and `objective` the only one that it changes.
     """
 
     shared: bool = False
@@ -43,6 +178,7 @@ class Parameter(Declared):
     modes: tuple[InMode, ...] = ()
     xgboost: bool = False
     accepts: str = ""
+    objective: str = ""
 
     def fault_in(self, value: Any, mode: str) -> Fault | None:
         """Return what of a value does not go with a mode; `remedy` says what to do, or to take "strict"."""
@@ -94,6 +230,13 @@ PARAMETERS = (
     _of_all("colsample_bytree", _SHARE, 1.0, "share of columns in a tree",
         more="Every owner draws among its own, at least one, in private.",
         modes=(InMode("paper", number(1.0, 1.0), "set it to 1: the paper's algorithm takes all columns"),)),
+    _of_all("huber_slope", _POSITIVE, 1.0, "where reg:pseudohubererror turns from a square to a line",
+        objective="reg:pseudohubererror"),
+    _of_all("tweedie_variance_power", number(1.0, 1.999), 1.5,
+        "the variance of reg:tweedie grows with this power of the mean: 1 as of counts, near 2 as of gamma",
+        objective="reg:tweedie"),
+    _of_all("quantile_alpha", number(0.0, 1.0), 0.5, "which quantile reg:quantileerror predicts",
+        objective="reg:quantileerror"),
     _of_xgboost("base_score", number(), None,
         "the prediction to start from: a probability, a mean or a margin, as the objective has it",
         more="None: derived from the labels, by the active participant alone."),
@@ -162,6 +305,9 @@ PARAMETERS = (
 
 BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
 SHARED = {parameter.name: parameter for parameter in PARAMETERS if parameter.shared}
+OF_OBJECTIVES = {parameter.name: parameter.objective for parameter in PARAMETERS if parameter.objective}
+"""Parameters that change one objective, by name."""
+
 ALIASES = {alias: parameter.name for parameter in PARAMETERS for alias in parameter.aliases}
 """Other names that XGBoost and its relatives have for parameters, and ours."""
 

@@ -1,6 +1,6 @@
 """Two models side by side, node by node: where they part, and whether rounding or an older `xgboost` explains it.
 
-The rules that trainings here follow are named in boosting/xgboost_rules.py; what an older `xgboost` decides otherwise
+The rules that trainings here follow are named in boosting/params.py; what an older `xgboost` decides otherwise
 is named here.
 """
 
@@ -18,8 +18,7 @@ import pandas as pd
 
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree
 from mpfedxgb.boosting.objective import Floats, Objective
-from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.xgboost_rules import RULES, tells_zero_hessians
+from mpfedxgb.boosting.params import RULES, TrainParams, tells_zero_hessians
 from mpfedxgb.data.table import FLOAT32_MAX
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.testing.rounding import (

@@ -17,6 +17,7 @@ from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.xgboost_json import feature_names
 from mpfedxgb.data.table import is_text
+from mpfedxgb.errors import UserError
 from mpfedxgb.testing.comparison import Comparison, Edges, has_older_rules
 
 
@@ -82,14 +83,18 @@ def compare_with_xgboost(
     if weight is not None:
         data.set_weight(weight)
     loss = joined.params.loss.with_function(model.objective if callable(model.objective) else None)
+    if loss.averages and has_older_rules(xgboost.__version__):
+        raise UserError(
+            f"xgboost {xgboost.__version__} has another algorithm for {loss.name}, which replaces leaf weights; the "
+            "trees follow XGBoost 3.4: install xgboost 3.4 or newer, which needs Python 3.12, to compare"
+        )
     y64 = labels.astype(np.float64)
 
     seen: list[Floats] = []  # the margins of a custom objective, round by round
 
     def gradients(margins: Any, _: Any) -> Any:
         seen.append(margins.astype(np.float64)[None])
-        parts = loss.gradients(y64, margins.astype(np.float64)[None])
-        return [part[0] if weight is None else part[0] * weight for part in parts]  # xgboost leaves weights to it
+        return [part[0] for part in loss.gradients(y64, margins.astype(np.float64)[None], weight)]
 
     rounds = len(joined.trees) // joined.params.trees_per_round
     booster = xgboost.train(_parameters(model, joined), data, rounds, obj=gradients if loss.is_custom else None)

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting import scales, xgboost_rules
+from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objective import Floats, Objective, unchanged
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.objectives.classes import sigmoid
+from mpfedxgb.boosting.params import TrainParams, gradients_that_count
 from mpfedxgb.modes.sealed.gradients import encode_labels, plain_gradients, sealed_rules
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
@@ -91,8 +92,8 @@ def integer_gradients(
     params: TrainParams, loss: Objective, y: Floats, weight: Floats | None, margins: Floats
 ) -> RoundedGradients:
     """Return g and h as the federation has them at margins (trees, rows): the integers of the round, exactly."""
-    g, h = (part * (1.0 if weight is None else weight) for part in loss.gradients(y, margins))
-    g = xgboost_rules.gradients_that_count(g, h)
+    g, h = loss.gradients(y, margins, weight)
+    g = gradients_that_count(g, h)
     reg_lambda, gamma = params.reg_lambda, max(params.gamma, scales.SMALLEST_GAMMA)
     off_g, off_h = _DOUBLE * np.abs(g), np.zeros_like(h)
     if not params.facts.is_exact:  # one scale for all rounds, and leaf weights that are only near the exact ones
@@ -146,7 +147,7 @@ def float32_gradients(
     params: TrainParams, loss: Objective, y: Floats, weight: Floats | None, margins: Floats, error: Floats
 ) -> RoundedGradients:
     """Return g and h as XGBoost has them at margins (trees, rows) that may be off by `error`, and how near that is."""
-    g, h = loss.gradients(y, margins)
+    g, h = loss.unweighted_gradients(y, margins, weight)
     w = np.ones(len(y)) if weight is None else weight
     # One's own loss is computed in double precision there too; the labels of others are float32, classes exactly so.
     label = np.zeros(len(y)) if loss.is_custom or loss.has_classes else FLOAT32 * np.abs(y)
@@ -156,13 +157,17 @@ def float32_gradients(
         squares = float(np.square(margins - y).max())
     if not loss.is_custom:  # differences of margins, from each other or from labels, are float32
         error = error + FLOAT32 * np.abs(margins) + label * is_of_residuals
-    moved_g, moved_h = (w * moved for moved in _moved(loss, y, margins, error, g, h))
-    g, h = xgboost_rules.gradients_that_count(g * w, h * w), h * w
+    moved_g, moved_h = (w * moved for moved in _moved(loss, y, weight, margins, error, (g, h)))
+    if loss.averages:  # a difference of tanh from a number is known to float32's epsilon of the largest
+        moved_g = moved_g + w * FLOAT32 * np.abs(g).max()
+    g, h = gradients_that_count(g * w, h * w), h * w
     # 1 - p is known to the epsilon of 1 for rows whose class it is; p (1 - p) to that of p for all. Of several classes
     # p takes a sum and a division besides, twice as much, and h is 2 p (1 - p).
     steps = min(2, len(margins))
     from_one = w * (g < 0) if loss.has_classes else np.zeros_like(g)
     probability = np.abs(g) + from_one if loss.has_classes else np.zeros_like(g)
+    if loss.transform is sigmoid and not loss.has_classes and not loss.is_custom:
+        probability = w * loss.transform(margins)
     float_g, float_h = 2 * np.abs(g) + steps * from_one, 2 * h + steps**2 * probability
     error_g = moved_g + w * label * (not is_of_residuals) + FLOAT32 * float_g + _SMALLEST_FLOAT32
     error_h = moved_h + FLOAT32 * float_h + _SMALLEST_FLOAT32 * (h > 0)
@@ -179,10 +184,13 @@ def float32_gradients(
     )
 
 
-def _moved(loss: Objective, y: Floats, margins: Floats, error: Floats, g: Floats, h: Floats) -> tuple[Floats, Floats]:
+def _moved(
+    loss: Objective, y: Floats, weight: Floats | None, margins: Floats, error: Floats, unmoved: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
     """Return how far g and h move with the margins."""
+    g, h = unmoved
     if len(margins) > 1:  # of several classes, one may move up and the others down
         most = error.max(axis=0)
         return h * most, 2 * h * most
-    ways = [loss.gradients(y, margins + sign * error) for sign in (-1, 1)]
+    ways = [loss.unweighted_gradients(y, margins + sign * error, weight) for sign in (-1, 1)]
     return np.max([np.abs(way[0] - g) for way in ways], axis=0), np.max([np.abs(way[1] - h) for way in ways], axis=0)

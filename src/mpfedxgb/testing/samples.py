@@ -82,63 +82,44 @@ class _People:
 Columns = dict[str, object]
 
 
-def _bank(p: _People) -> Columns:
-    return {
+_TRADES: dict[str, Callable[[_People], Columns]] = {
+    "bank": lambda p: {
         "age": p.scaled(p.age, 46, 14, 0.1, least=18),
         "income": p.scaled(p.means, 41_000, 14_000, 1.2, least=9_000),
         "account_years": p.scaled(p.age, 9, 5),
         "card_balance": p.with_gaps(p.scaled(-p.thrift, 1_500, 900, 1.2, 2)),
         "employment": p.named(p.means, ["unemployed", "part-time", "self-employed", "employed"]),
-    }
-
-
-def _telecom(p: _People) -> Columns:
-    return {
+    },
+    "telecom": lambda p: {
         "contract_months": p.scaled(p.age, 30, 18),
         "late_bills": p.counted(-p.thrift, 1.2),
         "calls_per_week": p.scaled(p.habit, 24, 10),
         "data_gb": p.with_gaps(p.scaled(-p.age, 14, 8, 0.7, 1)),
         "tariff": p.named(p.means, ["prepaid", "basic", "family", "premium"]),
-    }
-
-
-def _retail(p: _People) -> Columns:
-    return {
+    },
+    "retail": lambda p: {
         "visits_per_month": p.counted(p.habit, 3.0),
         "basket_value": p.scaled(p.means, 38, 15, 0.8, 2),
         "returns_per_year": p.counted(-p.thrift, 2.0),
         "discount_share": p.with_gaps(p.scaled(-p.habit, 0.3, 0.12, 0.8, 3)),
         "loyalty_card": p.named(p.thrift, ["bronze", "silver", "gold"]),
-    }
-
-
-def _insurer(p: _People) -> Columns:
-    return {
+    },
+    "insurer": lambda p: {
         "policies": p.counted(p.thrift, 2.0),
         "claims_in_5_years": p.counted(-p.thrift, 0.9),
         "premium": p.with_gaps(p.scaled(p.means, 640, 220, 0.8, 2)),
         "vehicle_age": p.scaled(-p.means, 8, 4),
         "vehicle": p.named(p.habit, ["small car", "large car", "motorbike"]),
-    }
-
-
-def _energy(p: _People) -> Columns:
-    return {
+    },
+    "energy": lambda p: {
         "kwh_per_year": p.scaled(p.means, 3_100, 900),
         "arrears_days": p.counted(-p.thrift, 6.0),
         "meter_readings": p.counted(p.thrift, 3.0),
         "night_share": p.with_gaps(p.scaled(p.habit, 0.3, 0.1, 0.8, 3)),
         "heating": p.named(p.means, ["electric", "gas", "heat pump"]),
-    }
-
-
-_TRADES: dict[str, Callable[[_People], Columns]] = {
-    "bank": _bank,
-    "telecom": _telecom,
-    "retail": _retail,
-    "insurer": _insurer,
-    "energy": _energy,
+    },
 }
+"""What an organisation of a trade knows of people."""
 
 
 def sample_tables(participants: Sequence[str]) -> dict[str, dict[str, pd.DataFrame]]:

@@ -54,7 +54,7 @@ import numpy.typing as npt
 from mpfedxgb.atomic import HEX, append_to_file, chain_start, chained, cut_file, trying, whole_lines, write_file
 from mpfedxgb.boosting.callbacks import EvaluationState, State
 from mpfedxgb.boosting.model import PartialModel, tree_from_json, tree_to_json
-from mpfedxgb.boosting.xgboost_rules import UNNAMED
+from mpfedxgb.boosting.params import UNNAMED
 from mpfedxgb.errors import CheckpointError
 
 MAGIC = b"mpfedxgb checkpoints 2\n"

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from mpfedxgb.boosting import scales, xgboost_rules
+from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active
 from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.boosting.metrics import rounds_of
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import TrainParams, checks_sides
 from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.errors import UserError
@@ -54,7 +54,7 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
     rules = TreeRules(
         max_depth=params.max_depth,
         ring=wide(plan.limbs),
-        checks_children=xgboost_rules.checks_sides(params),
+        checks_children=checks_sides(params),
         no_split_first=scales.no_split_first(params),
         first_layer_mask=params.first_layer_mask,
         tosses_coins=mode.tosses_coins,

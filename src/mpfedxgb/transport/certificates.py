@@ -1,12 +1,10 @@
-"""Certificates for trials: an authority of one's own, and a certificate and private key for every role.
+"""Certificates: an authority for trials that makes them for every role, and a watch on the one that a role waits with.
 
 Real federations take certificates from an authority that all organisations trust; what roles check is the same: a chain
 to the federation's authority, valid dates, and the role's name as DNS name in the certificate. Keys are EC P-256.
 
-The certificate of a role that waits: warnings before it ends, and what comes after it was renewed.
-
-A role may wait for weeks. It knows when its certificate ends, and says so once a day from two weeks before. When it has
-ended no other role accepts it; the role waits on, and reads the files again and again until there is a new one.
+A role may wait for weeks. It says that its certificate ends once a day from two weeks before. Once it has ended no
+other role accepts it; the role waits on, and reads the files again and again until there is a new one.
 """
 
 from __future__ import annotations
@@ -80,12 +78,7 @@ class Authority:
         return cls(certificate, key)
 
     def issue(
-        self,
-        folder: Path,
-        role: str,
-        days: int = ROLE_DAYS,
-        passphrase: str | None = None,
-        overwrite: bool = False,
+        self, folder: Path, role: str, days: int = ROLE_DAYS, passphrase: str | None = None, overwrite: bool = False
     ) -> tuple[Path, Path]:
         """Write a new certificate and key for a role, and the authority's certificate, into a folder.
 

@@ -13,7 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-from mpfedxgb.transport.transport import STAR, Address, Transport
+from mpfedxgb.errors import SettingsError
+from mpfedxgb.transport.transport import NAME, STAR, Address, Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,17 @@ class ConnectionSettings:
     interim: InterimMessages | None = None
     topology: str = STAR
     again: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        if len(self.names) < 2 or len(set(self.names)) != len(self.names):
+            raise SettingsError(f"a federation has two or more roles of different names, not {list(self.names)}")
+        for name in self.names:
+            if not NAME.fullmatch(name):
+                raise SettingsError(
+                    f"{name!r} cannot stand in a certificate; "
+                    "a role's name has 1 to 63 of the characters a-z, 0-9 and -, and no - at its ends"
+                )
 
 
 def open_transport(name: str, settings: ConnectionSettings) -> Transport:

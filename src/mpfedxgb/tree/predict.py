@@ -30,12 +30,6 @@ from mpfedxgb.ring.array import RingArray, pack, unpack
 from mpfedxgb.ring.ring import PACKED, VECTOR
 from mpfedxgb.tree.nodes import Outline, Scorer, Used, outline
 
-CHUNK_ELEMENTS = 1 << 19
-"""Rows times leaves of one batch: its arrays of 4 MB each stay in the cache."""
-
-DIRECT_BYTES = 1 << 18
-"""Up to so many dealt bytes a chunk, all owners' marks and the weights are multiplied at once, without a round."""
-
 _AT_ONCE = 16
 """Products of one step, for which two arrays each are dealt; a message has room for 64."""
 
@@ -131,12 +125,13 @@ def predict_rows(
 
     `weights` lists the leaves of the used trees in the order of their nodes. Reveals: `name` to the active participant.
     """
-    step = max(8, CHUNK_ELEMENTS // _count_leaves(used) // 8 * 8)
+    tuning = party.settings.tuning
+    step = max(8, tuning.leaf_elements // _count_leaves(used) // 8 * 8)
     sums = []
     for first in range(0, rows, step):
         chunk = slice(first, min(rows, first + step))
         marks = _share_marks(party, scorer, used, chunk)
-        if len(marks) > 1 and _direct_bytes(used, chunk) > DIRECT_BYTES:
+        if len(marks) > 1 and _direct_bytes(used, chunk) > tuning.direct_bytes:
             marks = [_all_of(party, marks)]  # Eq. 13
         part = _sum_weights(party, used, marks, weights, classes, chunk.stop - chunk.start)  # Eq. 13-14
         sums.append(reveal(party, part, ACTIVE, name))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -108,11 +108,16 @@ class WorkerRows:
     def published(self, owner: int) -> Iterator[U64]:
         """Yield E of the own matrix (see RowBlocks), some runs ahead: workers compute it, one run each at a time."""
         held = self._held[owner]
-        columns, rows = held.layout.columns, held.layout.rows
         at_once = max(1, len(set(self._worker_of.values())))
 
         def masked(runs: Sequence[int]) -> tuple[Callable[..., Any], list[Any]]:
-            return tasks.masked_bins, [held.ranges, columns, rows, self._runs[runs[0]], held.key, held.kept[runs[0]]]
+            return tasks.masked_bins, [
+                held.ranges,
+                astuple(held.layout),
+                self._runs[runs[0]],
+                held.key,
+                held.kept[runs[0]],
+            ]
 
         for first in range(0, len(self._runs), at_once):
             some = range(first, min(len(self._runs), first + at_once))
@@ -150,7 +155,6 @@ class WorkerRows:
     def times(self, owner: int, added: Sequence[U64], taken: Sequence[U64] = ()) -> U64:
         """Return the product with a matrix (see RowBlocks): each worker adds up over its own rows."""
         held = self._held[owner]
-        columns, rows = held.layout.columns, held.layout.rows
 
         def product(runs: Sequence[int]) -> tuple[Callable[..., Any], list[Any]]:
             there = [self._runs[run] for run in runs]
@@ -159,10 +163,10 @@ class WorkerRows:
             if held.ranges:
                 return tasks.times_bins, [held.ranges, kept, _Sent(vectors)]
             if held.build is not None:
-                return tasks.times_tiles, [columns, rows, there, kept, _Sent(vectors)]
-            return tasks.times_stream, [columns, rows, there, held.key, _Sent(vectors)]
+                return tasks.times_tiles, [astuple(held.layout), there, kept, _Sent(vectors)]
+            return tasks.times_stream, [astuple(held.layout), there, held.key, _Sent(vectors)]
 
-        out = np.zeros((len(added[0]), columns), np.uint64)
+        out = np.zeros((len(added[0]), held.layout.columns), np.uint64)
         for part in self._done_by_runs(held, product, range(len(self._runs)), together=True).values():
             out += part
         return out

@@ -26,6 +26,9 @@ from mpfedxgb.ring.prg import Stream
 Run = tuple[int, int]
 """Consecutive blocks: the first one, and how many."""
 
+Size = tuple[int, int, int, int]
+"""The numbers of a `RowLayout`."""
+
 Ranges = tuple[Any, ...]
 """The arrays of `BinRanges`."""
 
@@ -90,9 +93,9 @@ def column_bits(ranges: Ranges, index: int, codes: Sequence[Codes]) -> list[Bits
     return [np.ascontiguousarray(own.bits(some, slice(index, index + 1))[0]) for some in codes]
 
 
-def masked_bins(ranges: Ranges, columns: int, rows: int, run: Run, key: bytes, codes: Codes) -> list[U64]:
+def masked_bins(ranges: Ranges, size: Size, run: Run, key: bytes, codes: Codes) -> list[U64]:
     """Return E = B - A over a run of own rows, in tiles; A is expanded from where the run begins in its stream."""
-    own, layout, out = BinRanges(*ranges), RowLayout(columns, rows), []
+    own, layout, out = BinRanges(*ranges), RowLayout(*size), []
     before = layout.rows_of(*run).start
     for tiles in _tiles(layout, run):
         here = slice(tiles[0].rows.start - before, tiles[0].rows.stop - before)
@@ -101,11 +104,9 @@ def masked_bins(ranges: Ranges, columns: int, rows: int, run: Run, key: bytes, c
     return out
 
 
-def times_tiles(
-    columns: int, rows: int, runs: Sequence[Run], kept: Sequence[Sequence[U64]], vectors: Sequence[U64]
-) -> U64:
+def times_tiles(size: Size, runs: Sequence[Run], kept: Sequence[Sequence[U64]], vectors: Sequence[U64]) -> U64:
     """Return the sum over runs: vectors (V, rows of the run) times the tiles of E that are kept here."""
-    layout, out = RowLayout(columns, rows), np.zeros((len(vectors[0]), columns), np.uint64)
+    layout, out = RowLayout(*size), np.zeros((len(vectors[0]), size[0]), np.uint64)
     for run, values, there in zip(runs, kept, vectors, strict=True):
         left = iter(values)
         for tiles, some in _blocks(layout, run, there):
@@ -113,9 +114,9 @@ def times_tiles(
     return out
 
 
-def times_stream(columns: int, rows: int, runs: Sequence[Run], key: bytes, vectors: Sequence[U64]) -> U64:
+def times_stream(size: Size, runs: Sequence[Run], key: bytes, vectors: Sequence[U64]) -> U64:
     """Return the sum over runs: vectors (V, rows of the run) times A, expanded from where each block begins."""
-    layout, out = RowLayout(columns, rows), np.zeros((len(vectors[0]), columns), np.uint64)
+    layout, out = RowLayout(*size), np.zeros((len(vectors[0]), size[0]), np.uint64)
     for run, there in zip(runs, vectors, strict=True):
         for tiles, some in _blocks(layout, run, there):
             out += tiles_times(tiles, expanded(Stream(key), tiles), some)

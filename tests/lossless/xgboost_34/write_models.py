@@ -56,6 +56,18 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any], str, int]] = {
     ),
     "counts": ("counts", "count:poisson", {}, "", 3),
     "outliers": ("numbers", "reg:pseudohubererror", {"min_child_weight": 0.0, "base_score": 0.5}, "", 3),
+    "shares": ("shares", "reg:logistic", {"min_child_weight": 0.2}, "", 2),
+    "classes, raw margins": ("binary", "binary:logitraw", {}, "", 2),
+    "classes, hinge": ("binary", "binary:hinge", {}, "", 2),
+    "several classes, likeliest": ("several", "multi:softmax", {"min_child_weight": 0.2}, "", 2),
+    "logarithms": ("counts", "reg:squaredlogerror", {}, "", 2),
+    "amounts": ("weighted amounts", "reg:gamma", {}, "", 2),
+    "claims": ("counts", "reg:tweedie", {"tweedie_variance_power": 1.2}, "", 2),
+    "outliers, slope": ("weighted numbers", "reg:pseudohubererror", {"huber_slope": 2.5, "base_score": 0.5}, "", 2),
+    "absolute error": ("numbers", "reg:absoluteerror", {}, "", 2),
+    "absolute error, row weights": ("weighted numbers", "reg:absoluteerror", {}, "", 2),
+    "quantile": ("numbers", "reg:quantileerror", {"quantile_alpha": 0.8}, "", 2),
+    "quantile, row weights": ("weighted numbers", "reg:quantileerror", {"quantile_alpha": 0.3}, "", 2),
     "custom, heavy sides": ("numbers", "huber", {"min_child_weight": 1.0}, "", 2),
     "custom, sides of no hessian": ("numbers", "huber", {"min_child_weight": 0.0}, NO_HESSIAN, 4),
     "custom, sides of no hessian, no lambda": ("numbers", "huber", {"min_child_weight": 0.0, "reg_lambda": 0.0}, "", 2),
@@ -83,6 +95,10 @@ def labels_of(rng: np.random.Generator, table: pd.DataFrame, kind: str) -> Any:
         return (signal > signal.median()).astype(int)
     if kind == "several":
         return pd.Series(np.digitize(signal, signal.quantile([0.4, 0.75])))
+    if kind == "shares":
+        return (1 / (1 + np.exp(-signal))).round(2)
+    if kind.endswith("amounts"):
+        return np.exp(np.clip(signal, -2, 2)).round(3)
     if kind == "counts":
         return pd.Series(rng.poisson(np.exp(np.clip(signal, -2, 2))))
     return (3 * signal).round(2)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.config import TOPOLOGIES, SessionSettings
-from mpfedxgb.modes.sealed import gradients
+from mpfedxgb.config import TOPOLOGIES, SessionSettings, Tuning
 from mpfedxgb.modes.sealed.gradients import (
     END_HESSIAN,
     GradientRows,
@@ -151,11 +150,10 @@ def test_the_docstring_says_so() -> None:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_chunks_of_rows_are_worked_on_one_after_the_other(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
+def test_chunks_of_rows_are_worked_on_one_after_the_other(objective: str) -> None:
     """The same integers, for the rounds of each chunk, the last and shorter one's too."""
     some = problem(5, objective, "sample", 37)
-    monkeypatch.setattr(gradients, "CHUNK", 16)
-    found = some.evaluated()
+    found = some.evaluated(tuning=Tuning(gradient_rows=16))
     np.testing.assert_array_equal(found.values[0].astype(np.int64), some.expected)
     assert {cost.rounds for cost in found.costs[1:]} == {3 * ROUNDS[objective]}
 
@@ -181,12 +179,9 @@ def program(party: Party, some: Problem) -> Counts:
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 @pytest.mark.parametrize("gate", GATES)
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_a_rehearsal_costs_what_the_run_costs(
-    monkeypatch: pytest.MonkeyPatch, objective: str, gate: str, topology: str
-) -> None:
+def test_a_rehearsal_costs_what_the_run_costs(objective: str, gate: str, topology: str) -> None:
     """Rounds and bytes of all roles, in chunks of rows of two sizes, of which it goes through some."""
-    monkeypatch.setattr(gradients, "CHUNK", 8)
-    settings = SessionSettings(topology=topology, deadline=patience(60.0))
+    settings = SessionSettings(topology=topology, deadline=patience(60.0), tuning=Tuning(gradient_rows=8))
     some = problem(3, objective, gate, 8 * 7 + 3)
     run = run_locally(program, 3, [(some,)] * 4, settings)
     for role, cost in enumerate(run.results):

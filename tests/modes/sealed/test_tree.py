@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb import reference
-from mpfedxgb.config import TOPOLOGIES, SessionSettings
-from mpfedxgb.modes.sealed import tree as leaves
+from mpfedxgb.config import TOPOLOGIES, SessionSettings, Tuning
 from mpfedxgb.modes.sealed.tree import Division, secure_leaf_weights, sum_of_leaves
 from mpfedxgb.party import Counts, Party, Roster, run_locally
 from mpfedxgb.party.dry_run import DryRunParty
@@ -118,7 +117,7 @@ def program(party: Party, members: Any, weights: Any) -> tuple[Counts, Shares]:
     return party.meter.total("sum"), shares
 
 
-@pytest.mark.parametrize("chunk", [None, 48])
+@pytest.mark.parametrize("tuning", [Tuning(), Tuning(leaf_elements=48)], ids=["whole", "chunks"])
 @examples(5)
 @given(
     seed=st.integers(0, 10**6),
@@ -126,24 +125,21 @@ def program(party: Party, members: Any, weights: Any) -> tuple[Counts, Shares]:
     rows=st.sampled_from([1, 7, 8, 100]),
     topology=st.sampled_from(TOPOLOGIES),
 )
-def test_rows_get_the_weight_of_their_leaf(chunk: int | None, seed: int, count: int, rows: int, topology: str) -> None:
+def test_rows_get_the_weight_of_their_leaf(tuning: Tuning, seed: int, count: int, rows: int, topology: str) -> None:
     """In chunks of eight rows or more as in one; for 16 bytes dealt per row and leaf, without a word said.
 
     A rehearsal, which has no content, counts the same.
     """
     members = members_of(seed, count, rows)
     weights = np.random.default_rng(seed).integers(-(1 << 60), 1 << 60, count)
-    settings = SessionSettings(topology=topology, deadline=patience(60.0))
-    with pytest.MonkeyPatch.context() as patch:
-        if chunk is not None:
-            patch.setattr(leaves, "_CHUNK", chunk)
-        run = run_locally(program, 3, [(members, weights)] * 4, settings)
-        total = np.sum([shares.part.decode().astype(object) for _, shares in run.results[1:]], axis=0)
-        assert [(int(x) + (1 << 63)) % (1 << 64) - (1 << 63) for x in total] == weights[members.argmax(axis=0)].tolist()
-        for role, (cost, _) in enumerate(run.results):
-            party = DryRunParty(Roster.numbered(3), role, settings, {}, lambda name, shape: np.zeros(shape, np.int64))
-            rehearsed, _ = program(party, members, weights)
-            assert replace(rehearsed, seconds=0.0) == replace(cost, seconds=0.0)
+    settings = SessionSettings(topology=topology, deadline=patience(60.0), tuning=tuning)
+    run = run_locally(program, 3, [(members, weights)] * 4, settings)
+    total = np.sum([shares.part.decode().astype(object) for _, shares in run.results[1:]], axis=0)
+    assert [(int(x) + (1 << 63)) % (1 << 64) - (1 << 63) for x in total] == weights[members.argmax(axis=0)].tolist()
+    for role, (cost, _) in enumerate(run.results):
+        party = DryRunParty(Roster.numbered(3), role, settings, {}, lambda name, shape: np.zeros(shape, np.int64))
+        rehearsed, _ = program(party, members, weights)
+        assert replace(rehearsed, seconds=0.0) == replace(cost, seconds=0.0)
     assert {(cost.rounds, cost.bytes_sent) for cost, _ in run.results[1:]} == {(0, 0)}
     dealt = sum(run.results[0][0].payload_sent.values())
     assert dealt == 16 * rows * count

@@ -18,6 +18,7 @@ from mpfedxgb.errors import HandshakeError, PeerTimeoutError, SecretError, Setti
 from mpfedxgb.transport.tls import identity as identity_module
 from mpfedxgb.transport.tls.calls import probe
 from mpfedxgb.transport.tls.identity import ALPN, OLD_ALPN, Identity
+from mpfedxgb.transport.transport import Address
 from support.by_hand import by_hand
 from support.loopback import Loopback, loopback
 from support.pki import PASSPHRASE, Authority, Pair, unchecked
@@ -280,8 +281,7 @@ def listening(
 
 def test_a_probe_finds_what_is_wrong(federation: Loopback, tmp_path: Path) -> None:
     """Nobody there, somebody else there, a certificate not accepted on either side, and all well."""
-    bank, port = federation.identity("bank"), federation.ports[0]
-    address = f"127.0.0.1:{port}"
+    bank, address = federation.identity("bank"), Address("127.0.0.1", federation.ports[0])
     with pytest.raises(PeerTimeoutError, match=f"coordinator at {address} cannot be reached: Connection refused"):
         probe(bank, address, "coordinator", LONG)
     coordinator = federation.call(0)
@@ -302,7 +302,7 @@ def test_a_probe_of_something_else(federation: Loopback) -> None:
     """A port that speaks no TLS, or says nothing at all."""
     bank = federation.identity("bank")
     with socket.create_server(("127.0.0.1", 0)) as port:
-        address = f"127.0.0.1:{port.getsockname()[1]}"
+        address = Address("127.0.0.1", port.getsockname()[1])
         with pytest.raises(PeerTimeoutError, match=r"did not answer for 0\.2 seconds"):
             probe(bank, address, "coordinator", 0.2)
 

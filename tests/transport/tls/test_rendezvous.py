@@ -23,11 +23,12 @@ from mpfedxgb.errors import (
     SettingsError,
     UserError,
 )
-from mpfedxgb.transport.tls import Endpoints, rendezvous
-from mpfedxgb.transport.tls.calls import Server
+from mpfedxgb.transport.tls import rendezvous
 from mpfedxgb.transport.tls.identity import Identity
 from mpfedxgb.transport.tls.rendezvous import Introduction, Refusal, Rendezvous
+from mpfedxgb.transport.tls.server import Server
 from mpfedxgb.transport.tls.stream import PeerStream
+from mpfedxgb.transport.transport import Address, parse_address
 from support.by_hand import ByHand, by_hand
 from support.loopback import NAMES, Loopback, loopback, with_names
 from support.pki import Authority, unchecked
@@ -113,7 +114,7 @@ def test_certificates_of_those_who_are_called(federation: Loopback, tmp_path: Pa
         "wildcard": lambda: authority.issue("*", "*.coordinator"),
     }[kind]()
     meeting = Rendezvous(0, Introduction("coordinator", "test", ROOM), federation.names, [1])
-    address = f"127.0.0.1:{federation.ports[0]}"
+    address = Address("127.0.0.1", federation.ports[0])
     impostor = Server(meeting, address, unchecked("coordinator", authority.file, pair), ROOM, LONG)
     try:
         with pytest.raises(HandshakeError, match=rf"certificate of coordinator at .* not accepted: ({words}).*; check"):
@@ -143,9 +144,9 @@ def test_another_topology(federation: Loopback, caplog: pytest.LogCaptureFixture
 def test_a_mesh_needs_somebody_to_listen(federation: Loopback) -> None:
     """Of four, telecom is dialled by retail: without an address of its own it is refused at once."""
     four = with_names(federation, NAMES)
-    endpoints = Endpoints(NAMES, dict(enumerate(["127.0.0.1:1"] * 2)), None)
+    addresses = dict.fromkeys(range(2), Address("127.0.0.1", 1))
     with pytest.raises(SettingsError, match="telecom has to listen, but has nothing to listen on"):
-        four.connect(2, endpoints=endpoints, topology="mesh")
+        four.connect(2, listen=None, addresses=addresses, topology="mesh")
 
 
 @pytest.mark.usefixtures("coordinator")
@@ -324,7 +325,7 @@ def test_a_federation_that_has_begun_lets_nobody_in(federation: Loopback) -> Non
 @contextmanager
 def door(federation: Loopback, meeting: Rendezvous) -> Iterator[None]:
     """Let a meeting's callers in; whoever waits for them has not looked yet."""
-    opened = Server(meeting, f"127.0.0.1:{federation.ports[0]}", federation.identity("coordinator"), ROOM, LONG)
+    opened = Server(meeting, Address("127.0.0.1", federation.ports[0]), federation.identity("coordinator"), ROOM, LONG)
     try:
         yield
     finally:
@@ -449,36 +450,47 @@ def test_the_port_is_taken(federation: Loopback) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "words"),
+    ("names", "words"),
     [
-        ({"names": ("a",)}, "two or more roles"),
-        ({"names": ("a", "b", "a")}, "different names"),
-        ({"names": ("coordinator", "Bank")}, "'Bank' cannot stand in a certificate"),
-        ({"names": ("coordinator", "-bank")}, "cannot stand in a certificate"),
-        ({"addresses": {0: "localhost"}}, "'localhost' is not an address: write host:port"),
-        ({"addresses": {0: "localhost:0"}}, "the port after the last colon is a number"),
-        ({"addresses": {0: "localhost:65536"}}, "the port after the last colon is a number"),
-        ({"addresses": {0: ":7001"}}, "write host:port"),
-        ({"listen": "localhost:x"}, "'localhost:x' is not an address"),
+        (("a",), "two or more roles"),
+        (("a", "b", "a"), "different names"),
+        (("coordinator", "Bank"), "'Bank' cannot stand in a certificate"),
+        (("coordinator", "-bank"), "cannot stand in a certificate"),
     ],
 )
-def test_endpoints_that_cannot_work(what: dict[str, Any], words: str) -> None:
-    """They are refused by name, with an example."""
+def test_names_that_cannot_work(federation: Loopback, names: tuple[str, ...], words: str) -> None:
+    """They are refused by name."""
     with pytest.raises(SettingsError, match=words):
-        Endpoints(**{"names": ("coordinator", "bank"), **what})
+        federation.connect(0, names=names)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("localhost", "write host:port"),
+        ("localhost:0", "the port after the last colon is a number"),
+        ("localhost:65536", "the port after the last colon is a number"),
+        (":7001", "write host:port"),
+        ("localhost:x", "the port after the last colon is a number"),
+    ],
+)
+def test_addresses_that_cannot_work(address: str, words: str) -> None:
+    """They are refused, with an example."""
+    with pytest.raises(ValueError, match=words):
+        parse_address(address)
 
 
 def test_settings_that_do_not_fit_together(federation: Loopback) -> None:
     """No address to dial, nothing to listen on, somebody else's certificate, an address of another machine."""
-    names, bank = federation.names, federation.identity("bank")
+    bank = federation.identity("bank")
     with pytest.raises(SettingsError, match="there is no address for coordinator"):
-        federation.connect(1, endpoints=Endpoints(names, {}, f"127.0.0.1:{federation.ports[1]}"))
+        federation.connect(1, addresses={})
     with pytest.raises(SettingsError, match="coordinator has to listen"):
-        federation.connect(0, endpoints=Endpoints(names))
+        federation.connect(0, listen=None)
     with pytest.raises(SettingsError, match="identity is of 'bank', but role 0 is 'coordinator'"):
         federation.connect(0, identity=bank)
     with pytest.raises(UserError, match=r"cannot listen on 192\.0\.2\.1:7001: Cannot assign requested address"):
-        federation.connect(0, endpoints=Endpoints(names, {}, "192.0.2.1:7001"))
+        federation.connect(0, listen=Address("192.0.2.1", 7001))
 
 
 @pytest.mark.parametrize(

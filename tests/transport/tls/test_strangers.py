@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from contracts.transport_contract import LONG, ROOM, Call
-from mpfedxgb.transport.tls import calls
-from mpfedxgb.transport.tls.calls import message
+from mpfedxgb.transport.tls import messages, server
+from mpfedxgb.transport.tls.messages import message
+from mpfedxgb.transport.tls.pieces import HEADER, LAST, PART, PIECE_BYTES
 from mpfedxgb.transport.tls.rendezvous import Introduction, Rendezvous
-from mpfedxgb.transport.tls.stream import HEADER, LAST, PART, PIECE_BYTES
 from patience import patience
 from support.by_hand import by_hand
 from support.loopback import Loopback, run_program
@@ -48,10 +48,10 @@ def noise_inside(federation: Loopback) -> None:
         bytes(100),
         os.urandom(1000),
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + os.urandom(1000),
-        calls._MESSAGE.pack(b"MPF2", (1 << 32) - 1) + bytes(1000),
-        calls._MESSAGE.pack(b"MPF2", len(deep)) + deep,
-        calls._MESSAGE.pack(b"MPF2", 4) + b"null",
-        calls._MESSAGE.pack(b"MPF2", 2) + b"\xff\xfe",
+        messages._MESSAGE.pack(b"MPF2", (1 << 32) - 1) + bytes(1000),
+        messages._MESSAGE.pack(b"MPF2", len(deep)) + deep,
+        messages._MESSAGE.pack(b"MPF2", 4) + b"null",
+        messages._MESSAGE.pack(b"MPF2", 2) + b"\xff\xfe",
     )
     for content in contents * 2:
         with by_hand(federation) as one:
@@ -84,7 +84,7 @@ def test_a_role_that_says_nothing_of_itself(federation: Loopback) -> None:
 @pytest.mark.usefixtures("coordinator")
 def test_who_is_too_slow_is_hung_up_on(federation: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the handshake, in it, and before the introduction; drop by drop does not help."""
-    monkeypatch.setattr(calls, "_HANDSHAKE", 0.5)
+    monkeypatch.setattr(server, "HANDSHAKE", 0.5)
     with contextlib.ExitStack() as stack:
         address = ("127.0.0.1", federation.ports[0])
         idle, half = (stack.enter_context(socket.create_connection(address, LONG)) for _ in range(2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mpfedxgb.errors import FrameError
-from mpfedxgb.transport.tls.stream import ASK, FINISHED, HEADER, LAST, OVERHEAD, PART, PIECE_BYTES, ROOM, Pieces
+from mpfedxgb.transport.tls.pieces import ASK, FINISHED, HEADER, LAST, OVERHEAD, PART, PIECE_BYTES, ROOM, Pieces
 
 WINDOW, MOST = 10_000, 3 * PIECE_BYTES
 

@@ -19,7 +19,8 @@ from contracts.transport_contract import LONG, SHORT, Call, Link, TransportContr
 from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError
 from mpfedxgb.transport import Transport
 from mpfedxgb.transport.certificates import Authority as TrialAuthority
-from mpfedxgb.transport.tls import Endpoints, TlsTransport
+from mpfedxgb.transport.tls import TlsTransport
+from mpfedxgb.transport.transport import Address
 from patience import patience
 from relay import FAULTS, Fault, Relay
 from support.loopback import Loopback, loopback, run_program
@@ -157,12 +158,15 @@ def test_the_smaller_capacity_counts(federation: Loopback) -> None:
 
 BANK = """
 from mpfedxgb.transport.certificates import Authority as TrialAuthority
-from mpfedxgb.transport.tls import Endpoints, connect
+from mpfedxgb.transport.tls import connect
 from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.transport import parse_address
+from mpfedxgb.transport.transports import ConnectionSettings
 role, silence, name, ca, certificate, key, here, there = sys.argv[1:]
 identity = Identity.load(name, Path(ca), Path(certificate), Path(key))
-endpoints = Endpoints(("coordinator", "bank"), {0: there}, here)
-end = connect(int(role), endpoints, identity, "test", 20, 1 << 26, 1 << 26, float(silence))
+places, numbers = (parse_address(here), {0: parse_address(there)}), (20, 1 << 26, 1 << 26, float(silence))
+settings = ConnectionSettings(int(role), ("coordinator", "bank"), "test", *places, None, *numbers)
+end = connect(settings, identity)
 end.send(1 - int(role), b"here", 20)
 print("connected", flush=True)
 while True:
@@ -262,9 +266,9 @@ def test_roles_may_allow_different_silences(two: Loopback) -> None:
 def test_an_idle_connection_survives_a_middlebox_that_forgets(two: Loopback) -> None:
     """It forgets after a second without a byte; roles ask every 0.2 seconds, and are still connected after three."""
     with Relay({0: two.ports[0]}, 0.0, forgets=patience(1.0)) as relay:
-        through = Endpoints(two.names, {0: f"127.0.0.1:{relay.ports[0]}"}, None)
+        through = {0: Address("127.0.0.1", relay.ports[0])}
         coordinator = two.call(0, silence=patience(0.6))
-        bank = two.connect(1, endpoints=through, silence=LONG)
+        bank = two.connect(1, listen=None, addresses=through, silence=LONG)
         end = coordinator.result()
         time.sleep(3 * patience(1.0))
         bank.send(0, b"still here", LONG)
@@ -288,14 +292,17 @@ ours = ("-admits", "dials-", "helps-")
 names = lambda: [t.name for t in threading.enumerate() if any(our in t.name for our in ours)]
 atexit.register(lambda: (waiting.join(10), print(names(), flush=True)))
 from mpfedxgb.transport.certificates import Authority as TrialAuthority
-from mpfedxgb.transport.tls import Endpoints, connect
+from mpfedxgb.transport.tls import connect
 from mpfedxgb.transport.tls.identity import Identity
+from mpfedxgb.transport.transport import parse_address
+from mpfedxgb.transport.transports import ConnectionSettings
 ca, certificate, key, here, there = sys.argv[1:]
 identity = Identity.load("bank", Path(ca), Path(certificate), Path(key))
-endpoints = Endpoints(("coordinator", "bank", "telecom"), {0: there}, here)
+places, roles = (parse_address(here), {0: parse_address(there)}), ("coordinator", "bank", "telecom")
+settings = ConnectionSettings(1, roles, "test", *places, None, 60, 1 << 20, 1 << 20, 60)
 def wait():
     try:
-        connect(1, endpoints, identity, "test", 60, 1 << 20, 1 << 20, 60)
+        connect(settings, identity)
     except Exception as error:
         print(error, flush=True)
 waiting = threading.Thread(target=wait, daemon=True)

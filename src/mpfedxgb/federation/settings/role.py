@@ -35,8 +35,8 @@ from mpfedxgb.federation.settings.sections import (
 )
 from mpfedxgb.federation.settings.toml import Section, check_values, read_toml, shorten
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.schema.kinds import suggestion
 from mpfedxgb.schema.settings import ALL, TABLES, TLS
+from mpfedxgb.schema.training import suggestion
 from mpfedxgb.transport.transport import NAME, Address
 from mpfedxgb.transport.transports import TRANSPORTS, ConnectionSettings
 

@@ -18,8 +18,8 @@ from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.settings.toml import Section, shown
 from mpfedxgb.modes.facts import check_runs_a_protocol
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.schema.kinds import ADDRESS, suggestion
 from mpfedxgb.schema.settings import Key, Table
+from mpfedxgb.schema.training import ADDRESS, suggestion
 from mpfedxgb.transport.transport import MESH, STAR, Address
 from mpfedxgb.transport.transports import TRANSPORTS, Credentials
 

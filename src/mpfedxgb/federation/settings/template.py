@@ -9,8 +9,8 @@ from typing import Any
 
 from mpfedxgb.modes.facts import STRICT
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
-from mpfedxgb.schema.kinds import REQUIRED
 from mpfedxgb.schema.settings import TABLES, Key, Table
+from mpfedxgb.schema.training import REQUIRED
 from mpfedxgb.transport.transport import MESH, STAR, Address
 
 ID, LABEL = "customer_id", "defaulted"

@@ -12,9 +12,9 @@ from typing import Any
 
 from mpfedxgb.config import link_of
 from mpfedxgb.errors import SettingsError
-from mpfedxgb.schema.kinds import NAME as NAME_KIND
-from mpfedxgb.schema.kinds import REQUIRED, TEXT, Kind, suggestion
 from mpfedxgb.schema.settings import Table
+from mpfedxgb.schema.training import NAME as NAME_KIND
+from mpfedxgb.schema.training import REQUIRED, TEXT, Kind, suggestion
 from mpfedxgb.transport.transport import NAME, parse_address
 
 LARGEST_FILE = 1 << 20

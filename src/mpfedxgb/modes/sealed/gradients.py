@@ -30,6 +30,7 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.scales import ScalePlan
+from mpfedxgb.config import TUNING
 from mpfedxgb.errors import DoesNotFitError, UserError
 from mpfedxgb.modes.mode import Working
 from mpfedxgb.modes.sealed.tree import Division
@@ -243,9 +244,6 @@ END_HESSIAN = 1
 COMPARED_IN = 2
 """Rounds of a comparison inside a rounding, on bits: a seventh of the bytes of one on bytes, for a round more."""
 
-CHUNK = 1 << 17
-"""Rows that are worked on at a time; what is dealt for them takes some 0.8 kB each."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradientRows:
@@ -275,8 +273,8 @@ def secure_gradients(party: Party, rows: GradientRows, rules: SealedRules) -> Sh
     7 bytes a row for squared error and 83 for log-loss, and 54 more where rows have weights, by each auxiliary.
     Reveals: nothing.
     """
-    count = rows.margins.shape[0]
-    parts = [_of_chunk(party, rows[some], rules) for some in rows_in_turns(count, CHUNK, party)]
+    count, step = rows.margins.shape[0], party.settings.tuning.gradient_rows
+    parts = [_of_chunk(party, rows[some], rules) for some in rows_in_turns(count, step, party)]
     if party.is_symbolic:
         return Shares(RingArray.hidden(VECTOR, (2, count)))
     return concatenate_shares(parts)
@@ -379,7 +377,8 @@ _PAIR = 16
 def working(role: int, params: TrainParams, sizes: TableSizes) -> Working:
     """Return the bytes of gradients and of the chunk that is worked on, and of margins, labels and weights."""
     form = params.loss.sealed
-    chunk = min(sizes.rows, CHUNK) if form is not None and form.is_logistic else 0  # a table is looked into
+    looks_up = form is not None and form.is_logistic
+    chunk = min(sizes.rows, TUNING.gradient_rows) if looks_up else 0
     secrets = sizes.all_rows + (2 if params.weighted else 1) * sizes.rows
     if role == COORDINATOR:  # it has masks alone
         looked_up = (_LOOKED_UP + _LOOKED_UP_EACH * len(sizes.columns)) * chunk

@@ -17,9 +17,6 @@ from mpfedxgb.ring.ring import VECTOR, Ring, wide
 from mpfedxgb.tree.grow import Grown
 from mpfedxgb.tree.level import Constants
 
-_CHUNK = 1 << 19
-"""Rows times leaves that are worked on at a time: arrays of 4 MB each stay in the cache."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
@@ -70,7 +67,7 @@ def sum_of_leaves(party: Party, grown: Grown, weights: Secret, rows: int) -> Sha
     Rounds: 0. Sent: nothing. Reveals: nothing.
     """
     members, leaves = grown.members, weights.shape[0]
-    step = max(8, _CHUNK // leaves // 8 * 8)
+    step = max(8, party.settings.tuning.leaf_elements // leaves // 8 * 8)
     values = weights.reshape(leaves, 1)
     parts = []
     for chunk in rows_in_turns(rows, step, party):

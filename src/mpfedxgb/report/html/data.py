@@ -84,11 +84,6 @@ class ReportData:
         return self.number == COORDINATOR
 
     @property
-    def is_simulated(self) -> bool:
-        """Whether all roles were threads of one process."""
-        return not self.federation
-
-    @property
     def spent_ever(self) -> Spent:
         """What everything that the role took part in has cost, scorings and failed attempts too."""
         return self.spent if self.history is None else cost_of(self.history.attempts)

@@ -7,7 +7,7 @@ somebody else something that comes, alone or with others', from the reader.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from mpfedxgb.party.entries import Entry, Source
 from mpfedxgb.party.ledger import Reveal
@@ -39,23 +39,16 @@ def split_by_side(data: ReportData) -> tuple[list[tuple[str, int]], list[tuple[s
     leaving: dict[str, list[Reveal]] = {}
     arriving = []
     for entry in data.ledger:
-        if _arrives(data, entry):
+        if entry.receiver == data.role or (entry.receiver == PARTICIPANTS and data.number != COORDINATOR):
             arriving.append((meaning_of(entry.name, data.mode.hides_rows), entry.count))
         if _comes_from(data, source_of(entry.name)) and entry.receiver != data.role:
             leaving.setdefault(entry.name, []).append(entry)
-    return [_left(data, name, entries) for name, entries in leaving.items()], arriving
-
-
-def _left(data: ReportData, name: str, entries: Sequence[Reveal]) -> tuple[str, int]:
-    """Return the sentence of an entry that went to several receivers, who all got the same."""
-    receivers = [_receiver(data, entry) for entry in entries]
-    return f"{meaning_of(name, data.mode.hides_rows)}: to {' and '.join(receivers)}", max(
-        entry.count for entry in entries
-    )
-
-
-def _arrives(data: ReportData, entry: Reveal) -> bool:
-    return entry.receiver == data.role or (entry.receiver == PARTICIPANTS and data.number != COORDINATOR)
+    left = []
+    for name, entries in leaving.items():  # one sentence for several receivers, who all got the same
+        receivers = ["the other participants" if e.receiver == PARTICIPANTS else e.receiver for e in entries]
+        sentence = f"{meaning_of(name, data.mode.hides_rows)}: to {' and '.join(receivers)}"
+        left.append((sentence, max(entry.count for entry in entries)))
+    return left, arriving
 
 
 def _comes_from(data: ReportData, source: Source) -> bool:
@@ -64,10 +57,6 @@ def _comes_from(data: ReportData, source: Source) -> bool:
     if source is Source.ACTIVE:
         return data.number == ACTIVE
     return source is not Source.AUXILIARIES or data.number != ACTIVE
-
-
-def _receiver(data: ReportData, entry: Reveal) -> str:
-    return "the other participants" if entry.receiver == PARTICIPANTS else entry.receiver
 
 
 def receivers_of(ledger: Iterable[Reveal]) -> dict[tuple[str, int], list[str]]:

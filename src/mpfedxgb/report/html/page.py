@@ -96,11 +96,7 @@ def environment() -> Environment:
     )
     for function in (units.count, units.counted, units.bytes_text, units.duration_text, units.short):
         made.filters[function.__name__] = function
-    made.globals |= {
-        "asset": _asset,
-        "NO_METRIC": NO_METRIC,
-        "Entry": Entry,
-    }
+    made.globals |= {"asset": _asset, "NO_METRIC": NO_METRIC, "Entry": Entry}
     return made
 
 
@@ -146,7 +142,7 @@ def scores(data: ReportData) -> list[Score]:
     last_rows = list(data.metrics.values())[-1] if data.metrics else {}
     found = []
     for name, values in last_rows.items():
-        judge = METRICS.get(name)
+        judge = METRICS.get(name.partition("@")[0])
         best = len(values) - 1
         for number, value in enumerate(values if judge else ()):
             assert judge is not None

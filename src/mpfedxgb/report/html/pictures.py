@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from mpfedxgb.report.trees import sides
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, Leaf, Node, Split, Tree
 from mpfedxgb.units import count, short, shortened, signed
@@ -253,12 +254,6 @@ def tree_outline(tree: Tree, names: Names, number: int = 0, answer: str = "") ->
         answers = ("yes", "no") if isinstance(node, Split) else ("", "")
         below = [tree_outline(tree, names, child, a) for child, a in zip(sides(node), answers, strict=True)]
     return Branch(node_words(node, names), answer, below)
-
-
-def sides(node: Split | Dummy) -> tuple[int, int]:
-    """Return the children: of an own split first the side on which the condition holds."""
-    flipped = isinstance(node, Split) and node.flipped
-    return (node.right, node.left) if flipped else (node.left, node.right)
 
 
 def condition(split: Split, names: Names) -> tuple[str, str]:

@@ -20,12 +20,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from mpfedxgb.errors import (
-    ExhaustedError,
-    SecretError,
-    SettingsError,
-    is_exhaustion,
-)
+from mpfedxgb.errors import ExhaustedError, SecretError, SettingsError, is_exhaustion
 from mpfedxgb.transport.certificates import READ_EVERY, now_utc
 from mpfedxgb.transport.transports import Credentials
 

@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from mpfedxgb.errors import FederationError, SettingsError, printable
+from mpfedxgb.errors import FederationError, printable
 from mpfedxgb.transport.tls.stream import PeerStream, log
-from mpfedxgb.transport.transport import NAME, STAR, parse_address
+from mpfedxgb.transport.transport import STAR
 from mpfedxgb.transport.transports import InterimMessages
 
 SAY_EVERY = 10.0
@@ -61,48 +61,6 @@ LOOK = 0.1
 """Seconds between two looks at what nobody tells of."""
 
 _MOST_WARNINGS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoints:
-    """Who is who, and where: names by role, the coordinator first; where those are found who listen.
-
-    Parameters
-    ----------
-    names : tuple of str
-        As in the certificates: lower-case letters, digits and hyphens.
-    addresses : mapping from role to "host:port"
-        Where to dial the roles that this one dials.
-    listen : str or None
-        The "host:port" that this role binds, if it listens.
-    """
-
-    names: tuple[str, ...]
-    addresses: Mapping[int, str] = field(default_factory=dict)
-    listen: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot work."""
-        if len(self.names) < 2 or len(set(self.names)) != len(self.names):
-            raise SettingsError(f"a federation has two or more roles of different names, not {list(self.names)}")
-        for name in self.names:
-            if not NAME.fullmatch(name):
-                raise SettingsError(
-                    f"{name!r} cannot stand in a certificate; "
-                    "a role's name has 1 to 63 of the characters a-z, 0-9 and -, and no - at its ends"
-                )
-        for address in (*self.addresses.values(), *([] if self.listen is None else [self.listen])):
-            try:
-                parse_address(address)
-            except ValueError as error:
-                raise SettingsError(f"{address!r} is not an address: {error}") from None
-
-    def address(self, role: int) -> str:
-        """Return where a role is dialled."""
-        try:
-            return self.addresses[role]
-        except KeyError:
-            raise SettingsError(f"there is no address for {self.names[role]}; give its host:port") from None
 
 
 @dataclass(frozen=True, slots=True)

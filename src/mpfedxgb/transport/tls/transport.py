@@ -21,14 +21,15 @@ from functools import partial
 
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
 from mpfedxgb.transport.certificates import READ_EVERY, ExpiryWatch
-from mpfedxgb.transport.tls.calls import Client, Server
+from mpfedxgb.transport.tls.calls import Client
 from mpfedxgb.transport.tls.identity import Identity
-from mpfedxgb.transport.tls.rendezvous import LOOK, Endpoints, Introduction, Rendezvous, Waiting
+from mpfedxgb.transport.tls.rendezvous import LOOK, Introduction, Rendezvous, Waiting
+from mpfedxgb.transport.tls.server import Server
 from mpfedxgb.transport.tls.stream import PeerStream, log
-from mpfedxgb.transport.transport import STAR, neighbours
+from mpfedxgb.transport.transport import neighbours
 from mpfedxgb.transport.transports import ConnectionSettings, InterimMessages
 
-__all__ = ["Endpoints", "TlsTransport", "connect", "open_transport"]
+__all__ = ["TlsTransport", "connect", "open_transport"]
 
 LINGER = 5.0
 """Seconds that closing waits for a peer that takes nothing of what was sent before."""
@@ -39,31 +40,13 @@ LAST_LINGER = 1.0
 
 def open_transport(settings: ConnectionSettings) -> TlsTransport:
     """Connect a role with its neighbours as its settings say (see transports.py)."""
-    endpoints = Endpoints(
-        settings.names,
-        {role: str(address) for role, address in settings.addresses.items()},
-        None if settings.listen is None else str(settings.listen),
-    )
-    timeout, end = settings.timeout, time.monotonic() + settings.timeout
+    end = time.monotonic() + settings.timeout
     while True:
         identity, watch = _identity(settings, end)
         try:
-            return connect(
-                settings.role,
-                endpoints,
-                identity,
-                settings.federation,
-                timeout,
-                settings.capacity,
-                settings.max_block,
-                silence=settings.silence,
-                stays=identity.is_current if settings.serves else None,
-                interim=settings.interim,
-                topology=settings.topology,
-                watch=watch,
-            )
+            return connect(settings, identity, stays=identity.is_current if settings.serves else None, watch=watch)
         except _Renewed:
-            settings, timeout = replace(settings, again=True), max(LOOK, end - time.monotonic())
+            settings = replace(settings, again=True, timeout=max(LOOK, end - time.monotonic()))
 
 
 def _identity(settings: ConnectionSettings, end: float) -> tuple[Identity, ExpiryWatch]:
@@ -94,48 +77,24 @@ class _Renewed(Exception):  # noqa: N818 # no error: the role connects anew
 
 
 def connect(
-    role: int,
-    endpoints: Endpoints,
+    settings: ConnectionSettings,
     identity: Identity,
-    federation: str,
-    timeout: float,
-    capacity: int,
-    max_block: int,
-    silence: float,
     peers: Sequence[int] | None = None,
     stays: Callable[[], bool] | None = None,
-    interim: InterimMessages | None = None,
-    topology: str = STAR,
     watch: ExpiryWatch | None = None,
 ) -> TlsTransport:
     """Connect a role with its neighbours.
 
     Parameters
     ----------
-    role : int
-        This role's number; 0 is the coordinator, 1 the active participant.
-    endpoints : Endpoints
-        Names and addresses.
+    settings : ConnectionSettings
+        Of this role.
     identity : Identity
         This role's certificate and key.
-    federation : str
-        Name of the federation; all roles must give the same.
-    timeout : float
-        Seconds to wait for everybody.
-    capacity : int
-        Bytes that may wait for a receiver; of two connected roles the smaller one counts.
-    max_block : int
-        Bytes of the largest block.
-    silence : float
-        Seconds without a sign of life after which a connection is lost.
     peers : sequence of int or None
         The roles to connect with; all neighbours if None.
     stays : callable or None
         Asked when the time is over whether to keep those who are there and wait on, for as long again; never if None.
-    interim : InterimMessages or None
-        What those who are there are told in the meantime; nothing if None.
-    topology : str
-        How participants are connected; all roles must give the same.
     watch : ExpiryWatch or None
         Looks after the certificate while this role waits.
 
@@ -148,20 +107,21 @@ def connect(
     UserError
         The port is taken, or the settings do not fit together.
     """
-    expected = neighbours(topology, role, len(endpoints.names)) if peers is None else list(peers)
-    if identity.name != endpoints.names[role]:
-        raise SettingsError(f"the identity is of {identity.name!r}, but role {role} is {endpoints.names[role]!r}")
-    me = Introduction(identity.name, federation, capacity, endpoints.names, topology)
-    transport = TlsTransport(role, Rendezvous(role, me, endpoints.names, expected))
+    role, names = settings.role, settings.names
+    expected = neighbours(settings.topology, role, len(names)) if peers is None else list(peers)
+    if identity.name != names[role]:
+        raise SettingsError(f"the identity is of {identity.name!r}, but role {role} is {names[role]!r}")
+    me = Introduction(identity.name, settings.federation, settings.capacity, names, settings.topology)
+    transport = TlsTransport(role, Rendezvous(role, me, names, expected))
     try:
-        end = math.inf if stays else time.monotonic() + timeout
-        transport._open(endpoints, identity, max_block, silence, end, watch)
-        transport._wait(timeout, stays, interim, watch)
+        end = math.inf if stays else time.monotonic() + settings.timeout
+        transport._open(settings, identity, end, watch)
+        transport._wait(settings, stays, watch)
     except _Renewed:  # without a word: who waits for this role finds it again
         transport.close()
         raise
     except BaseException as error:
-        transport._part(error, interim)
+        transport._part(error, settings.interim)
         raise
     return transport
 
@@ -176,38 +136,25 @@ class TlsTransport:
         self._closing = threading.Lock()
         _open.add(self)
 
-    def _open(
-        self,
-        endpoints: Endpoints,
-        identity: Identity,
-        max_block: int,
-        silence: float,
-        end: float,
-        watch: ExpiryWatch | None,
-    ) -> None:
+    def _open(self, settings: ConnectionSettings, identity: Identity, end: float, watch: ExpiryWatch | None) -> None:
         """Listen and dial, as this role has to; dialling ends at `end`."""
-        rendezvous = self._rendezvous
+        rendezvous, listen = self._rendezvous, settings.listen
         identity.check_usage(listens=bool(rendezvous.callers), dials=bool(rendezvous.called))
-        addresses = {peer: endpoints.address(peer) for peer in rendezvous.called}
-        if rendezvous.callers and endpoints.listen is None:
+        for peer in rendezvous.called:
+            if peer not in settings.addresses:
+                raise SettingsError(f"there is no address for {rendezvous.names[peer]}; give its host:port")
+        if rendezvous.callers and listen is None:
             raise SettingsError(f"{identity.name} has to listen, but has nothing to listen on; give its host:port")
         with self._closing:  # who closes meanwhile closes all of it
             if rendezvous.callers:
-                assert endpoints.listen is not None
-                self._server = Server(rendezvous, endpoints.listen, identity, max_block, silence)
-            for peer, address in addresses.items():
-                self._clients.append(Client(rendezvous, peer, address, identity, max_block, silence, end, watch))
+                assert listen is not None
+                self._server = Server(rendezvous, listen, identity, settings.max_block, settings.silence)
+            self._clients += [Client(rendezvous, peer, settings, identity, end, watch) for peer in rendezvous.called]
 
-    def _wait(
-        self,
-        timeout: float,
-        stays: Callable[[], bool] | None,
-        interim: InterimMessages | None,
-        watch: ExpiryWatch | None,
-    ) -> None:
+    def _wait(self, settings: ConnectionSettings, stays: Callable[[], bool] | None, watch: ExpiryWatch | None) -> None:
         """Wait until everybody is there, and say for whom; raise _Renewed if that takes another certificate."""
-        rendezvous, end = self._rendezvous, time.monotonic() + timeout
-        waiting = Waiting(rendezvous, interim, timeout)
+        rendezvous, timeout, end = self._rendezvous, settings.timeout, time.monotonic() + settings.timeout
+        waiting = Waiting(rendezvous, settings.interim, timeout)
         waiting.say()
         if watch is not None:
             watch.look()

@@ -1,0 +1,116 @@
+"""The losses that can be trained, in one table; docs/adding-an-objective.md shows how to add one.
+
+A family of losses is a file beside this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mpfedxgb.boosting.objective import Floats, Gradients, Objective, Prediction
+from mpfedxgb.boosting.objectives.classes import HINGE, LOGISTIC, LOGIT_RAW, SHARES, SOFTMAX, SOFTPROB, sigmoid
+from mpfedxgb.boosting.objectives.positive import GAMMA, POISSON, tweedie
+from mpfedxgb.boosting.objectives.residuals import ABSOLUTE, SQUARED, SQUARED_LOGS, pseudo_huber, quantile
+from mpfedxgb.errors import SettingsError
+from mpfedxgb.schema.training import BY_NAME, OF_OBJECTIVES
+
+
+def _zero(y: Floats, weight: Floats | None, num_class: int) -> Floats:
+    return np.zeros(1)
+
+
+def _no_function(y: Floats, margins: Floats) -> Gradients:
+    raise AssertionError("a custom objective computes gradients once it has its function")
+
+
+CUSTOM = Objective(
+    name="custom",
+    derivatives=_no_function,
+    default_metric="rmse",
+    block="reg_loss_param",
+    block_parameters={"scale_pos_weight": "1"},
+    predicts=frozenset({Prediction.NUMBER, Prediction.PROBABILITY}),
+    start=_zero,
+    exported_as="reg:squarederror",
+    is_custom=True,
+)
+
+# The margins of a classifier with a loss of its own are log-odds, as its predict_proba takes them.
+_CUSTOM_CLASSIFIER = replace(CUSTOM, default_metric="logloss", transform=sigmoid)
+
+_WITH_PARAMETER: dict[str, Callable[[Any], Objective]] = {
+    "huber_slope": pseudo_huber,
+    "tweedie_variance_power": tweedie,
+    "quantile_alpha": quantile,
+}
+"""The losses that depend on a parameter of the training."""
+
+OBJECTIVES: dict[str, Objective] = {
+    objective.name: objective
+    for objective in (
+        LOGISTIC,
+        LOGIT_RAW,
+        HINGE,
+        SOFTPROB,
+        SOFTMAX,
+        SQUARED,
+        SQUARED_LOGS,
+        ABSOLUTE,
+        SHARES,
+        POISSON,
+        GAMMA,
+        *(make(BY_NAME[parameter].default) for parameter, make in _WITH_PARAMETER.items()),
+        CUSTOM,
+    )
+}
+"""What "objective" may be, the default for two classes, for more, and for numbers before others; custom stands for a
+callable that the active participant keeps to itself."""
+
+FOR_NUMBERS = tuple(name for name, o in OBJECTIVES.items() if not o.has_classes and not o.is_custom)
+"""What a regressor may use, the default first."""
+
+NAMED = tuple(name for name, o in OBJECTIVES.items() if not o.is_custom)
+"""What a settings file or a command line may name."""
+
+PER_CLASS = tuple(name for name, o in OBJECTIVES.items() if o.classes is None)
+"""Those that need num_class, and grow a tree for each."""
+
+OTHER_NAMES = {"reg:linear": "reg:squarederror"}
+"""What XGBoost also calls these losses."""
+
+
+ONLY_IN_XGBOOST = (
+    "rank:map",
+    "rank:ndcg",
+    "rank:pairwise",
+    "reg:expectileerror",
+    "survival:aft",
+    "survival:cox",
+)
+"""XGBoost's objectives that have not been built here."""
+
+
+def objective_error(name: Any, does_not_fit: str, remedy: str) -> SettingsError:
+    """Return why an objective cannot be trained: not built here, not fitting, or not known at all."""
+    why = does_not_fit if name in (*NAMED, *OTHER_NAMES) else "is not known"
+    if name in ONLY_IN_XGBOOST:
+        why = "is one of XGBoost's that are not supported here"
+    return SettingsError(f"objective={name!r} {why}; {remedy}", "choice", "objective", name)
+
+
+def objective_of(name: str, num_class: int, values: Mapping[str, Any]) -> Objective:
+    """Return a known objective, as a training with so many classes and these values of parameters uses it."""
+    for parameter, only in OF_OBJECTIVES.items():
+        if only == name:
+            return _WITH_PARAMETER[parameter](values[parameter])
+    objective = OBJECTIVES[name]
+    return _CUSTOM_CLASSIFIER if objective.is_custom and num_class == 2 else objective
+
+
+def for_classes(count: int) -> Objective:
+    """Return the objective of choice for so many classes, two or more."""
+    return next(o for o in OBJECTIVES.values() if o.takes_classes(count))

@@ -1,0 +1,93 @@
+"""Losses of positive means, whose margins are logarithms: Poisson, gamma, Tweedie."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.boosting.objective import Floats, Gradients, LinkFunction, Objective, Origin, as_text, float32
+from mpfedxgb.errors import DataError
+
+
+def _exp(margins: Floats) -> Floats:
+    with np.errstate(over="ignore"):  # the caller refuses infinite gradients, in words
+        return np.exp(margins)
+
+
+def _log(scores: npt.NDArray[Any]) -> Floats:
+    means = float32(scores)
+    if means[0] <= 0:
+        raise DataError(f"base_score={scores[0]} is not a positive mean")
+    return np.log(means)
+
+
+_LINK = LinkFunction(_log, _exp)
+
+
+def _poisson(y: Floats, margins: Floats) -> Gradients:
+    mean = _exp(margins)
+    return mean - y, mean
+
+
+def _gamma(y: Floats, margins: Floats) -> Gradients:
+    ratio = y * _exp(-margins)
+    return 1 - ratio, ratio
+
+
+def _tweedie(power: float, y: Floats, margins: Floats) -> Gradients:
+    """Return what the deviance of a compound of Poisson and gamma has, but for a factor of 2."""
+    a, b = y * _exp((1 - power) * margins), _exp((2 - power) * margins)
+    return b - a, (2 - power) * b - (1 - power) * a
+
+
+def _not_negative(name: str, what: str, y: Floats, origin: Origin, starts: bool) -> None:
+    if (y < 0).any():
+        raise DataError(f"{origin.holds(float(y.min()), 'numbers below 0')}; {name} takes {what}, 0 or more")
+    if starts and not y.any():
+        raise DataError(f"{origin.name} is zero everywhere; {name} needs a positive mean or a base_score")
+
+
+def _above_0(y: Floats, origin: Origin, starts: bool) -> None:
+    if (y <= 0).any():
+        raise DataError(f"{origin.holds(float(y.min()), 'numbers of 0 or less')}; reg:gamma takes numbers above 0")
+
+
+POISSON = Objective(
+    name="count:poisson",
+    derivatives=_poisson,
+    default_metric="poisson-nloglik",
+    block="poisson_regression_param",
+    block_parameters={"max_delta_step": "0"},
+    transform=_exp,
+    link=_LINK,
+    check_labels=partial(_not_negative, "count:poisson", "counts"),
+)
+
+GAMMA = Objective(
+    name="reg:gamma",
+    derivatives=_gamma,
+    default_metric="gamma-deviance",
+    block="reg_loss_param",
+    block_parameters={"scale_pos_weight": "1"},
+    transform=_exp,
+    link=_LINK,
+    check_labels=_above_0,
+)
+
+
+def tweedie(tweedie_variance_power: float) -> Objective:
+    """Return the loss of sums of a random number of positive amounts, such as claims; many labels are 0."""
+    power = as_text(tweedie_variance_power)
+    return Objective(
+        name="reg:tweedie",
+        derivatives=partial(_tweedie, float(np.float32(tweedie_variance_power))),
+        default_metric=f"tweedie-nloglik@{power}",
+        block="tweedie_regression_param",
+        block_parameters={"tweedie_variance_power": power},
+        transform=_exp,
+        link=_LINK,
+        check_labels=partial(_not_negative, "reg:tweedie", "amounts"),
+    )
