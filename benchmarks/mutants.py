@@ -57,6 +57,7 @@ FURTHER_TESTS = {
     ],
     "training/train.py": ["training/test_train.py", "training/test_resume.py"],
     "boosting/objective.py": ["boosting/test_objectives.py"],
+    "boosting/objectives/__init__.py": ["boosting/test_objectives.py"],
     "boosting/objectives/classes.py": ["boosting/test_objectives.py"],
     "boosting/objectives/residuals.py": ["boosting/test_objectives.py"],
     "boosting/objectives/positive.py": ["boosting/test_objectives.py"],

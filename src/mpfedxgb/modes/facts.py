@@ -40,8 +40,9 @@ class Facts:
     `opens_comparisons`: signs of differences of gains are opened, and so are step sizes. `is_exact`: leaf weights are;
     otherwise they are near. `same_model_as` names the mode that gives the same model and takes the same coins.
 
-    `warning` stands above whatever a run or a model is shown in; `summary` ends a summary. `not_forecast` says why its
-    cost is not. `first_round_differs`: it costs less than the others. `covers_why` says why objectives are not covered.
+    `warning` stands above whatever a run or a model is shown in; `summary` ends a summary. `not_continued` says why no
+    training goes on from a model, and `not_forecast` why its cost is not forecast. `first_round_differs`: it costs less
+    than the others. `covers_why` says why objectives are not covered.
     `scales` is how an objective's g and h become integers, rows with weights or without; None for what is not covered.
     """
 
@@ -56,6 +57,7 @@ class Facts:
     same_model_as: str
     warning: str = ""
     summary: str = ""
+    not_continued: str = ""
     not_forecast: str = ""
     first_round_differs: bool = False
     covers_why: str = ""
@@ -78,6 +80,7 @@ SEALED = Facts(
     sums_only=True,
     same_model_as="sealed",
     summary="Sealed: nobody learned anything about a training row.",
+    not_continued="somebody would have to know its margins",
     first_round_differs=True,
     covers_why=", which computes gradients on secrets",
     scales=_sealed,

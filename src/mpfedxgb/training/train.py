@@ -80,8 +80,8 @@ def secure_train(
     """
     check_runs_a_protocol(params.facts, "a protocol")
     params.check_rules()
-    if continues and params.facts.hides_rows:
-        raise SettingsError("security='sealed' goes on from no model: somebody would have to know its margins")
+    if continues and params.facts.not_continued:
+        raise SettingsError(f"security={params.security!r} goes on from no model: {params.facts.not_continued}")
     setup = set_up(party, params, data, held)  # 2, 4
     state = state_of_model(party, setup) if continues else _first_state(party, setup, progress)
     trees, mark, done = list(state.trees), state.mark, state.rounds  # 3
