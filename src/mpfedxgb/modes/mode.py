@@ -55,18 +55,6 @@ class Working(NamedTuple):
     frame: int = 0
 
 
-def _no_state(party: Party, setup: Setup) -> object:
-    return None
-
-
-def _finds_strictly(setup: Setup) -> FindSplits:
-    return best_splits
-
-
-def _common_scale(setup: Setup) -> int:
-    return WEIGHT_BITS
-
-
 def _kept_by_active(party: Party, setup: Setup) -> EvaluationState | None:
     return None if setup.active is None else setup.active.evaluation()
 
@@ -74,14 +62,6 @@ def _kept_by_active(party: Party, setup: Setup) -> EvaluationState | None:
 def _resumed_by_active(party: Party, setup: Setup, evaluation: EvaluationState | None) -> None:
     if setup.active is not None and evaluation is not None:
         setup.active.resume(evaluation)
-
-
-def _all_trees(party: Party, setup: Setup, trees: list[Tree], rounds: int) -> list[Tree]:
-    return trees
-
-
-def _nothing_more(role: int, params: TrainParams, sizes: TableSizes) -> Working:
-    return Working()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -92,18 +72,19 @@ class Mode:
     `gradients` gives those of a round (Algorithm 1, line 6), and `find_splits` how a level's splits are found.
     `update` turns the grown trees of round t into kept trees and new margins (lines 7-11); t labels private draws.
     `leaf_scale_bits` is the scale of kept leaf weights as far as this role knows it. `kept` is what a checkpoint keeps
-    besides the trees, and `resumed` goes on from it. `trees_to_score` are those that the model keeps.
+    besides the trees, and `resumed` goes on from it. `trees_to_score` are those that the model keeps,
+    and `working` the bytes that a role takes beside row vectors.
     """
 
     facts: Facts
     tosses_coins: bool = True
     plan: Callable[[TrainParams, int], scales.ScalePlan] = scales.plan
-    begin: Callable[[Party, Setup], object] = _no_state
+    begin: Callable[[Party, Setup], object] = lambda party, setup: None
     gradients: Callable[[Party, Setup, int], RoundGradients]
-    find_splits: Callable[[Setup], FindSplits] = _finds_strictly
+    find_splits: Callable[[Setup], FindSplits] = lambda setup: best_splits
     update: Callable[[Party, Setup, Grown, int], list[Tree]]
-    leaf_scale_bits: Callable[[Setup], int] = _common_scale
+    leaf_scale_bits: Callable[[Setup], int] = lambda setup: WEIGHT_BITS
     kept: Callable[[Party, Setup], EvaluationState | None] = _kept_by_active
     resumed: Callable[[Party, Setup, EvaluationState | None], None] = _resumed_by_active
-    trees_to_score: Callable[[Party, Setup, list[Tree], int], list[Tree]] = _all_trees
-    working: Callable[[int, TrainParams, TableSizes], Working] = _nothing_more
+    trees_to_score: Callable[[Party, Setup, list[Tree], int], list[Tree]] = lambda party, setup, trees, rounds: trees
+    working: Callable[[int, TrainParams, TableSizes], Working] = lambda role, params, sizes: Working()
