@@ -12,11 +12,11 @@ import pytest
 from scipy import stats
 
 from mpfedxgb.boosting.active import Active
-from mpfedxgb.boosting.setup import ROOM
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.entries import Entry, Run, entries_in
 from mpfedxgb.party.roster import Keyring
 from mpfedxgb.protocols.reveal import NOBODY
+from mpfedxgb.training.setup import ROOM
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_uniform, p_views_alike

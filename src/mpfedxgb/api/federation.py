@@ -123,7 +123,7 @@ class Federation:
         """
         model = self.model()
         chosen = read_range(iteration_range, model)
-        if chosen[0] and model.params.is_paper:
+        if chosen[0] and model.params.facts.shares_leaf_weights:
             raise SettingsError(
                 f"iteration_range={iteration_range!r}: with security='paper' all participants hold shares of the leaf "
                 "weights, so the active one cannot leave the first rounds out; begin with 0"

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mpfedxgb.boosting.callbacks import State
-from mpfedxgb.boosting.checkpoint import read_kept
 from mpfedxgb.boosting.model import Feature, PartialModel
 from mpfedxgb.errors import CheckpointError, SettingsError
 from mpfedxgb.federation.record import read_record
@@ -18,6 +17,7 @@ from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.machine import versions
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.report.html.data import ReportData, cost_of
+from mpfedxgb.training.checkpoint import read_kept
 from mpfedxgb.tree.nodes import Tree
 
 TRAINING = "training"
@@ -82,7 +82,7 @@ def find_settings(path: Path) -> Path:
 
 def _is_of(model: PartialModel, kept: Sequence[Tree]) -> bool:
     """Return whether a model is of the training whose trees were kept; a sealed one has those up to the best round."""
-    best = model.params.is_sealed and model.params.may_stop_early
+    best = model.params.facts.sums_only and model.params.may_stop_early
     return tuple(kept[: len(model.trees)] if best else kept) == model.trees
 
 

@@ -18,12 +18,10 @@ import pandas as pd
 
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
-from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.parts import TrainData, TrainResult
 from mpfedxgb.boosting.sampling import forget_private_key, label_commitment, label_salt, private_key
-from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import TrainResult
 from mpfedxgb.data.files import write_table
 from mpfedxgb.data.table import Table, to_frame
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
@@ -67,6 +65,7 @@ from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.training.checkpoint import Checkpoints
 from mpfedxgb.workers.cluster import Cluster
 
 _AFTER_A_STOP = 5.0
@@ -342,7 +341,7 @@ def load_model(settings: RoleSettings) -> PartialModel:
     model = PartialModel.load(path)
     if model.name != settings.role.name:
         raise SettingsError(f"{path} is the part of {model.name}, not of {settings.role.name}; correct [role] model")
-    if model.params.is_unprotected:
+    if not model.params.facts.runs_a_protocol:
         raise SettingsError(
             f"{path} was made with security='none', by somebody who had all participants' tables; a federation does "
             "not serve it. Train with security='strict', which gives the same model"
