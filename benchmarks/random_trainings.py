@@ -130,7 +130,8 @@ def random_sealed_training(seed: int) -> Training:
     """
     drawn, rng = random_training(seed), np.random.default_rng([seed, 1])
     y, weight = drawn.y, drawn.weight
-    params = {k: v for k, v in drawn.params.items() if k not in ("objective", "leaf_epsilon", "eval_metric")}
+    of_losses = ("objective", "leaf_epsilon", "eval_metric", *(name for name, _ in _PARAMETERS.values()))
+    params = {k: v for k, v in drawn.params.items() if k not in of_losses}
     if drawn.has_classes:
         objective, y = "binary:logistic", (y > y.min()).astype(np.int64)
         y[:2] = 0, 1  # as in `random_training`, and these two count
