@@ -62,7 +62,7 @@ class PeerStream:
         """The peer's; set when nothing can arrive any more, well or badly, and the socket is closed."""
         self._socket, self._pieces, self._silence, self._tell_end = secured, pieces, silence, ended
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        self._waiters: list[threading.Lock] = []  # held ones, released when something has changed
         self._outbox: deque[Buffer] = deque([first] if first else [])
         self._closed = False  # by this side
         self._is_mute = False  # nothing that is written arrives any more
@@ -95,7 +95,7 @@ class PeerStream:
         pieces, size = self._pieces, len(block)
         if size > pieces.max_block:
             raise FrameError(f"a block of {size} bytes is larger than the {pieces.max_block} allowed")
-        with self._changed:
+        with self._lock:
             if not self._wait_until(lambda: self._end is not None or pieces.fits(size), timeout):
                 raise PeerTimeoutError(f"{self.name} took nothing for {timeout:g} seconds")
             if self._end is not None:
@@ -105,7 +105,7 @@ class PeerStream:
     def receive(self, timeout: float) -> bytes:
         """Return the next block (see Transport)."""
         pieces = self._pieces
-        with self._changed:
+        with self._lock:
             if not self._wait_until(lambda: bool(pieces.blocks) or self._end is not None, timeout):
                 raise PeerTimeoutError(f"{self.name} sent nothing for {timeout:g} seconds")
             if not pieces.blocks:
@@ -135,34 +135,52 @@ class PeerStream:
         return ready()
 
     def _poll_or_wait(self, seconds: float) -> None:
-        if self._polls:  # for whatever comes, of whomever
-            self._changed.wait(seconds)
-            return
-        self._polls = True
+        waiter = _held_lock() if self._polls else None  # another caller polls, for whatever comes
         try:
-            self._lock.release()
-            try:
+            self._unlock(waiter)
+            if waiter is None:
                 self._for_callers.poll(1000 * min(seconds, _LONGEST_POLL))
-            finally:
-                self._lock_again()
+            else:
+                waiter.acquire(timeout=min(seconds, _LONGEST_POLL))
         finally:
-            self._polls = False
-            self._changed.notify_all()  # another caller has to poll now
-        self._read()
+            self._lock_again(waiter)
+        if waiter is None:
+            self._read()
+
+    # A stop must find the lock as `with` left it: Condition.wait has places between its lock and its `try`.
 
     @in_one_go
-    def _lock_again(self) -> None:
+    def _unlock(self, waiter: threading.Lock | None) -> None:
+        if waiter is None:
+            self._polls = True
+        else:
+            self._waiters.append(waiter)
+        self._lock.release()
+
+    @in_one_go
+    def _lock_again(self, waiter: threading.Lock | None) -> None:
         self._lock.acquire()
+        if waiter is None:
+            self._polls = False
+            self._wake()  # another caller has to poll now
+        elif waiter in self._waiters:
+            self._waiters.remove(waiter)
+
+    @in_one_go
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            waiter.release()
+        self._waiters.clear()
 
     def close(self) -> None:
         """Say that nothing follows, after what was sent before, and end the waiting calls of this end."""
-        with self._changed:
+        with self._lock:
             if not self._closed:
                 self._closed = self._pieces.ignores = True
                 if self._end is None:
                     self._write(None, FINISHED)
                 self._ring()
-                self._changed.notify_all()
+                self._wake()
 
     def wait_until_ended(self, idle: float) -> None:
         """Wait for the peer to end as well, as long as something moves within `idle` seconds; then hang up."""
@@ -173,7 +191,7 @@ class PeerStream:
 
     def end(self, why: FederationError) -> None:
         """Note that nothing follows, and why; the first reason counts."""
-        with self._changed:
+        with self._lock:
             self._end_because(why)
 
     def _over(self) -> FederationError:
@@ -247,7 +265,7 @@ class PeerStream:
         elif pieces.asked and not self._outbox:  # what is queued is an answer as well
             pieces.asked = False
             self._write(None, ROOM)
-        self._changed.notify_all()
+        self._wake()
         return more and self._end is None
 
     def _end_because(self, why: FederationError) -> None:
@@ -255,7 +273,7 @@ class PeerStream:
             self._end = why
             self._outbox.clear()
             self._ring()
-            self._changed.notify_all()
+            self._wake()
 
     def _ring(self) -> None:
         with suppress(OSError):  # full: it rings already; or closed
@@ -266,7 +284,7 @@ class PeerStream:
     def _help(self) -> None:
         calls = -1
         while True:
-            with self._changed:
+            with self._lock:
                 if self._end is not None:
                     break
                 watched = not self._polls and self._calls == calls
@@ -278,7 +296,7 @@ class PeerStream:
                 if events:
                     poll.register(self._socket, events)
             ready = dict(poll.poll(1000 * (min(_TICK, seconds) if self._closed else seconds)))
-            with self._changed:
+            with self._lock:
                 self._sleeps = False
                 if self._ear.fileno() in ready and self.alive:  # where it has ended, callers have to hear it, too
                     self._ear.recv(64)
@@ -304,9 +322,9 @@ class PeerStream:
         return min(_LONGEST_POLL, max(0.001, min(due, self._heard + self._silence + 0.001) - now))
 
     def _hang_up(self) -> None:
-        with self._changed:
+        with self._lock:
             while self._polls:
-                self._changed.wait(_TICK)
+                self._poll_or_wait(_TICK)
             for one in (self._socket, self._ear, self._bell):
                 one.close()
         self._tell_end(self)
@@ -316,6 +334,12 @@ class PeerStream:
 def lost(name: str) -> PeerFinishedError:
     """Return the error of a connection that ended without a word."""
     return PeerFinishedError(f"the connection to {name} was lost")
+
+
+def _held_lock() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
 
 
 def _poll_of(*sockets: socket.socket | None) -> select.poll:

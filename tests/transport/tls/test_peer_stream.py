@@ -1,0 +1,105 @@
+"""One end of a connection: stopped anywhere, flooded, or closed while the peer does as it likes."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import pytest
+
+from contracts.transport_contract import LONG, ROOM, Call
+from mpfedxgb.errors import PeerTimeoutError, StoppedError, may_stop_in
+from mpfedxgb.transport.tls.pieces import Pieces
+from mpfedxgb.transport.tls.stream import PeerStream
+from support.loopback import Loopback, loopback
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
+    """Return whose certificates the ends use."""
+    with loopback(tmp_path_factory.mktemp("pki"), roles=2) as made:
+        yield made
+
+
+@pytest.fixture
+def connection(federation: Loopback) -> Iterator[tuple[PeerStream, ssl.SSLSocket]]:
+    """Return a coordinator's stream to the bank, and the bank's socket."""
+    plain = socket.socketpair()
+    here = federation.identity("coordinator").secure_call(plain[0])
+    there = federation.identity("bank").secure_answer(plain[1], "coordinator")
+    for one in (here, there):
+        one.settimeout(LONG)
+    answering = Call(here.do_handshake)
+    there.do_handshake()
+    answering.result()
+    stream = PeerStream(here, Pieces("bank", ROOM, ROOM), LONG)
+    try:
+        yield stream, there
+    finally:
+        there.close()
+        stream.close()
+        stream.wait_until_ended(LONG)
+
+
+@contextmanager
+def receiving(stream: PeerStream) -> Iterator[None]:
+    """Have another thread receive as well, so that either polls while the other one waits for it."""
+    over = threading.Event()
+
+    def receive() -> None:
+        while not over.is_set():
+            with suppress(PeerTimeoutError):
+                stream.receive(0.001)
+
+    caller = Call(receive)
+    try:
+        yield
+    finally:
+        over.set()
+        caller.result()
+
+
+def stop(number: int, frame: FrameType | None) -> None:
+    """Stop the program if it may be stopped where it is, or try again soon."""
+    if may_stop_in(frame):
+        raise StoppedError
+    signal.setitimer(signal.ITIMER_REAL, 1e-4)
+
+
+def run_and_stop(program: Callable[[], None], seconds: float) -> None:
+    """Run a program again and again, and stop it after some seconds."""
+    with pytest.raises(StoppedError):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        while True:
+            program()
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_stop_anywhere_in_a_call_leaves_the_lock_free(
+    connection: tuple[PeerStream, ssl.SSLSocket], others: bool
+) -> None:
+    """Nobody holds it then, nobody has released another one's; whether the call polls or waits for one that does."""
+    stream, _ = connection
+
+    def receive() -> None:
+        with suppress(PeerTimeoutError):
+            stream.receive(0.0)
+
+    before, seed = signal.signal(signal.SIGALRM, stop), random.Random(7)
+    try:
+        with receiving(stream) if others else suppress():
+            for _ in range(400):
+                run_and_stop(receive, seed.uniform(2e-5, 4e-4))
+                is_free = stream._lock.acquire(timeout=LONG / 4)
+                stream._lock.release()  # also if it is held by nobody: this test ends
+                assert is_free
+                assert others or not stream._polls
+    finally:
+        signal.signal(signal.SIGALRM, before)
