@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ def bad_identities(federation: Loopback, folder: Path) -> dict[str, Identity]:
             "two roles": authority.issue("bank", "telecom"),
             "upper case": authority.issue("BANK"),
             "wildcard": authority.issue("*"),
+            "X.400 address": authority.issue(raw_names=b"\x30\x08\xa3\x00\x82\x04bank"),
         }.items()
     }
 
@@ -72,6 +73,7 @@ def bad_identities(federation: Loopback, folder: Path) -> dict[str, Identity]:
         ("common name only", "coordinator refused bank: the certificate is for nobody"),
         ("two roles", "the certificate is for 'bank', 'telecom'; a certificate is for one role only"),
         ("upper case", "the certificate is for 'BANK', which is no role"),
+        ("X.400 address", "coordinator refused bank: the certificate is for nobody"),
         ("wildcard", r"the certificate is for '\*', which is no role"),
     ],
 )
@@ -181,6 +183,16 @@ def test_another_order_of_the_roles(federation: Loopback) -> None:
     words = "bank lists the roles as coordinator,telecom,bank, coordinator as coordinator,bank,telecom; give all"
     with pytest.raises(HandshakeError, match=words):
         other.connect(2, peers=[0])
+
+
+def test_a_port_that_fails_ends_the_waiting(federation: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the reason, instead of waiting for callers whom nobody admits."""
+    monkeypatch.setattr(Server, "_accept", lambda *_: 1 // 0)
+    coordinator = federation.call(0)
+    with suppress(AssertionError, ConnectionResetError):
+        federation.wait_for_port()
+    with pytest.raises(ZeroDivisionError):
+        coordinator.result()
 
 
 # Waiting together

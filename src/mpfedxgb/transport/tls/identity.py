@@ -192,7 +192,7 @@ def dns_names(certificate: x509.Certificate) -> list[str]:
     """Return the names that a certificate is for."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    except (x509.ExtensionNotFound, ValueError):
+    except Exception:  # none, or what OpenSSL reads and this library does not, such as names of other kinds
         return []
     return extension.value.get_values_for_type(x509.DNSName)
 

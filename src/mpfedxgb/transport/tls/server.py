@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from mpfedxgb.errors import ExhaustedError, FrameError, UserError, is_exhaustion
+from mpfedxgb.errors import ExhaustedError, UserError, is_exhaustion
 from mpfedxgb.transport.tls.identity import ALPN, Identity
 from mpfedxgb.transport.tls.messages import (
     HANDSHAKE,
@@ -118,6 +118,8 @@ class Server:
                         self._accept(key.data)
                 while self._callers and self._callers[0].until <= time.monotonic():
                     self._drop(self._callers[0])
+        except Exception as error:  # whatever it is, nobody is admitted any more
+            self._rendezvous.fail(error)
         finally:
             self._close_all()
 
@@ -159,7 +161,7 @@ class Server:
         except StopIteration:
             if caller in self._callers:  # it was told why not
                 self._drop(caller)
-        except (OSError, ValueError, FrameError) as error:
+        except Exception as error:  # whatever a caller brings about, the port stays open for others
             reason = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
             self._note(caller, reason)
             self._drop(caller)
