@@ -7,6 +7,7 @@ import signal
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
@@ -15,8 +16,10 @@ import pytest
 
 from contracts.transport_contract import LONG, ROOM, Call
 from mpfedxgb.errors import PeerTimeoutError, StoppedError, may_stop_in
-from mpfedxgb.transport.tls.pieces import Pieces
+from mpfedxgb.transport.tls.pieces import ASK, HEADER, Pieces
+from mpfedxgb.transport.tls.pieces import ROOM as NO_BLOCK
 from mpfedxgb.transport.tls.stream import PeerStream
+from patience import patience
 from support.loopback import Loopback, loopback
 
 
@@ -102,3 +105,47 @@ def test_a_stop_anywhere_in_a_call_leaves_the_lock_free(
                 assert others or not stream._polls
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def sending(there: ssl.SSLSocket, content: bytes, pause: float = 0.0) -> Iterator[None]:
+    """Have the bank send something again and again."""
+    over = threading.Event()
+
+    def send() -> None:
+        until = time.monotonic() + patience(6.0)
+        with suppress(OSError):
+            while not over.wait(pause) and time.monotonic() < until:
+                there.sendall(content)
+
+    caller = Call(send)
+    try:
+        yield
+    finally:
+        over.set()
+        caller.result()
+
+
+@pytest.mark.parametrize("kind", [NO_BLOCK, ASK])
+def test_closing_does_not_wait_for_a_peer_that_only_talks(
+    connection: tuple[PeerStream, ssl.SSLSocket], kind: int
+) -> None:
+    """Signs of life and questions take nothing of what was sent; a peer that ends with neither is hung up on."""
+    stream, there = connection
+    with sending(there, HEADER.pack(kind, 0, 0), 0.05):
+        began = time.monotonic()
+        stream.close()
+        stream.wait_until_ended(0.4)
+        assert time.monotonic() - began < patience(4.0)
+
+
+def test_a_flood_does_not_hold_up_a_deadline(connection: tuple[PeerStream, ssl.SSLSocket]) -> None:
+    """Pieces without end, of which no record is a whole number: nobody reads them all at once."""
+    stream, there = connection
+    piece = HEADER.pack(NO_BLOCK, 0, 0)
+    there.sendall(piece[:5])
+    with sending(there, piece[5:] + 12_602 * piece + piece[:5]):
+        began = time.monotonic()
+        with pytest.raises(PeerTimeoutError, match=r"sent nothing for 0\.2 seconds"):
+            stream.receive(0.2)
+        assert time.monotonic() - began < patience(4.0)

@@ -51,7 +51,7 @@ class Pieces:
         self.blocks: deque[bytes] = deque()
         self.finished = self.asked = self.ignores = False
         """Whether the peer has said that nothing follows, or wants an answer; whether its blocks are thrown away."""
-        self._sent = self._taken_there = 0  # of our blocks, and how much of that the peer's program has taken
+        self._sent = self.taken_there = 0  # of our blocks, and how much of that the peer's program has taken
         self._arrived = self._taken = self._told = 0  # of the peer's; taken by our program; of which the peer knows
         self._head = b""
         self._kind, self._left = ROOM, 0  # of the piece that is being read
@@ -62,7 +62,7 @@ class Pieces:
         """Return whether there is room for a block."""
         # What the receiver has taken without telling is at most the second bound: a block that alone exceeds the window
         # does not wait for a telling that is not due.
-        waiting = self._sent - self._taken_there
+        waiting = self._sent - self.taken_there
         return waiting + size + OVERHEAD <= self.window or waiting <= self.window // _TELL_AT
 
     def cut(self, block: bytes) -> list[Buffer]:
@@ -139,9 +139,9 @@ class Pieces:
         self.finished = kind == FINISHED
 
     def _note_room(self, taken: int) -> None:
-        if not self._taken_there <= taken <= self._sent:
+        if not self.taken_there <= taken <= self._sent:
             raise FrameError(f"{self.name} says that it has taken what was not sent")
-        self._taken_there = taken
+        self.taken_there = taken
 
     def _finish_block(self) -> None:
         block = b"".join(self._parts)  # one part is no copy

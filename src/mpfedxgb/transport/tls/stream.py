@@ -9,6 +9,7 @@ Nobody holds it while waiting.
 from __future__ import annotations
 
 import logging
+import math
 import select
 import socket
 import ssl
@@ -24,6 +25,9 @@ from mpfedxgb.transport.transports import ask_every
 
 _RECORD = 1 << 14
 """Bytes of the largest record of TLS, more than which is never read at a time."""
+
+_MOST_RECORDS = 64
+"""Read in one go, however many there are: a flood must not hold up deadlines and stops."""
 
 _TICK = 0.05
 """Seconds after which the helper looks whether a program that was just there still comes and goes."""
@@ -182,10 +186,19 @@ class PeerStream:
                 self._ring()
                 self._wake()
 
-    def wait_until_ended(self, idle: float) -> None:
-        """Wait for the peer to end as well, as long as something moves within `idle` seconds; then hang up."""
-        while not self.ended.wait(min(_TICK, idle)) and time.monotonic() - self._moved <= idle:
-            pass
+    def wait_until_ended(self, idle: float, until: float = math.inf) -> None:
+        """Wait for the peer to end as well; then hang up.
+
+        Not longer than `idle` seconds in which nothing that was sent is written or taken, nor than `until` on the
+        monotonic clock.
+        """
+        began, pause = time.monotonic(), 0.001
+        while not self.ended.is_set():
+            now = time.monotonic()
+            if now > min(until, max(began, self._moved) + idle):
+                break
+            time.sleep(pause)  # not on the event, whose lock a stop could leave held
+            pause = min(_TICK, 1.5 * pause)
         self.end(lost(self.name))
         self._thread.join(_LONGEST_POLL)
 
@@ -225,8 +238,9 @@ class PeerStream:
         except OSError:
             self._is_mute = True
             self._outbox.clear()
-            while self._read():  # what it said before it ended counts
-                pass
+            for _ in range(_MOST_RECORDS):  # what it said before it ended counts
+                if not self._read():
+                    break
             self._end_because(lost(self.name))
         except BaseException:  # interrupted: nobody knows how much was written
             self._end_because(lost(self.name))
@@ -234,22 +248,22 @@ class PeerStream:
 
     @in_one_go
     def _read(self) -> bool:
-        """Take in what has arrived, up to the end of a piece; return whether more may be there.
+        """Take in what has arrived, up to the end of a piece or a bound; return whether more may be there.
 
         Nothing that was decrypted stays with OpenSSL, where no poll would find it.
         """
         if self._end is not None:
             return False
-        pieces, secured, more = self._pieces, self._socket, True
+        pieces, secured, more, records = self._pieces, self._socket, True, 0
+        taken = pieces.taken_there
         try:
-            while more:
+            while (not pieces.is_between and records < _MOST_RECORDS) or not records or secured.pending() > 0:
                 data = secured.read(_RECORD)
                 if not data:
                     raise ConnectionError("it hung up")
-                self._heard = self._moved = time.monotonic()
+                records += 1
+                self._heard = time.monotonic()
                 pieces.accept(data)
-                more = not pieces.is_between or secured.pending() > 0
-            more = True
         except ssl.SSLWantReadError:
             more = False
         except FrameError as error:
@@ -260,9 +274,11 @@ class PeerStream:
         except BaseException:  # interrupted: what was read is lost
             self._end_because(lost(self.name))
             raise
+        if pieces.taken_there > taken:
+            self._moved = self._heard
         if pieces.finished:
             self._end_because(PeerFinishedError(f"{self.name} has closed its connection"))
-        elif pieces.asked and not self._outbox:  # what is queued is an answer as well
+        elif pieces.asked and not self._outbox and not self._closed:  # what is queued is an answer as well
             pieces.asked = False
             self._write(None, ROOM)
         self._wake()
