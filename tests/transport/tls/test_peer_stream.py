@@ -16,7 +16,7 @@ import pytest
 
 from contracts.transport_contract import LONG, ROOM, Call
 from mpfedxgb.errors import PeerTimeoutError, StoppedError, may_stop_in
-from mpfedxgb.transport.tls.pieces import ASK, HEADER, Pieces
+from mpfedxgb.transport.tls.pieces import ASK, HEADER, PIECE_BYTES, Pieces
 from mpfedxgb.transport.tls.pieces import ROOM as NO_BLOCK
 from mpfedxgb.transport.tls.stream import PeerStream
 from patience import patience
@@ -149,3 +149,24 @@ def test_a_flood_does_not_hold_up_a_deadline(connection: tuple[PeerStream, ssl.S
         with pytest.raises(PeerTimeoutError, match=r"sent nothing for 0\.2 seconds"):
             stream.receive(0.2)
         assert time.monotonic() - began < patience(4.0)
+
+
+def test_closing_waits_for_a_peer_that_reads_slowly(connection: tuple[PeerStream, ssl.SSLSocket]) -> None:
+    """As long as it takes a record now and then, everything arrives."""
+    stream, there = connection
+    stream.send(bytes(3 * PIECE_BYTES), LONG)
+
+    def read() -> int:
+        size = 0
+        with suppress(OSError):
+            while data := there.recv(1 << 14):
+                size += len(data)
+                time.sleep(patience(0.04))
+                if size == 3 * PIECE_BYTES + 4 * HEADER.size:
+                    there.close()
+        return size
+
+    reading = Call(read)
+    stream.close()
+    stream.wait_until_ended(patience(0.4))
+    assert reading.result() == 3 * PIECE_BYTES + 4 * HEADER.size

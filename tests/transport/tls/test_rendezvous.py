@@ -23,7 +23,7 @@ from mpfedxgb.errors import (
     SettingsError,
     UserError,
 )
-from mpfedxgb.transport.tls import rendezvous
+from mpfedxgb.transport.tls import TlsTransport, rendezvous, server
 from mpfedxgb.transport.tls.identity import Identity
 from mpfedxgb.transport.tls.rendezvous import Introduction, Refusal, Rendezvous
 from mpfedxgb.transport.tls.server import Server
@@ -423,6 +423,29 @@ def test_a_caller_that_hangs_up_before_it_is_answered(federation: Loopback) -> N
         again = federation.connect(1, peers=[0])
         assert meeting.missing() == [2]
         again.close()
+
+
+def test_who_joins_while_a_role_closes_is_closed_as_well(federation: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stream does not outlive the transport."""
+    joining, made = threading.Event(), list[PeerStream]()
+
+    def slow(*arguments: Any) -> PeerStream:
+        joining.set()
+        time.sleep(SHORT)
+        made.append(PeerStream(*arguments))
+        return made[0]
+
+    monkeypatch.setattr(server, "PeerStream", slow)
+    meeting = a_rendezvous(federation, 1, 2)
+    end = TlsTransport(0, meeting)
+    port = Address("127.0.0.1", federation.ports[0])
+    end._server = Server(meeting, port, federation.identity("coordinator"), ROOM, LONG)
+    with by_hand(federation) as bank:
+        bank.say(Introduction("bank", "test", ROOM).content())
+        assert joining.wait(LONG)
+        monkeypatch.setattr("mpfedxgb.transport.tls.transport.LINGER", SHORT)
+        end.close()
+    assert [stream.ended.is_set() for stream in made] == [True]
 
 
 # Waiting and mistakes

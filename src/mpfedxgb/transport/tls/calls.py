@@ -161,14 +161,15 @@ def dial(
     Raises like `probe`; also if nobody waits for it any more.
     """
     where, timeout = f"{peer} at {address}", max(0.0, until - time.monotonic())
-    said, opened = False, list[socket.socket]()  # the last one is the one in use
+    shaken, said, opened = False, False, list[socket.socket]()  # the last one is the one in use
 
     def steps() -> Steps[Result]:
-        nonlocal said
+        nonlocal shaken, said
         plain = yield from _connect(address, opened)
         secured = identity.secure_answer(plain, peer)
         opened.append(secured)
         yield from steps_of(secured.do_handshake)
+        shaken = True
         if secured.selected_alpn_protocol() == OLD_ALPN:
             raise HandshakeError(f"{where} {OLD_VERSION}")
         greeting = yield from read_message(secured)
@@ -189,7 +190,9 @@ def dial(
             raise PeerTimeoutError(f"{where} did not answer for {timeout:.3g} seconds") from None
         if isinstance(error, FrameError):
             raise HandshakeError(f"what answers at {address} is no role of mpfedxgb, or of another version") from None
-        if isinstance(error, ssl.SSLError) and error.reason in _NOT_ACCEPTED and not said:
+        # Only after the handshake has the peer proved who it is, and said what it thinks of the certificate; anybody on
+        # the way can send an alert before.
+        if isinstance(error, ssl.SSLError) and error.reason in _NOT_ACCEPTED and shaken and not said:
             raise HandshakeError(
                 f"{where} does not accept the certificate {identity.certificate_file} of {identity.name}: "
                 f"{_NOT_ACCEPTED[error.reason]}; {WHAT_TO_CHECK}"

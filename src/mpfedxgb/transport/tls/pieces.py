@@ -55,7 +55,7 @@ class Pieces:
         self._arrived = self._taken = self._told = 0  # of the peer's; taken by our program; of which the peer knows
         self._head = b""
         self._kind, self._left = ROOM, 0  # of the piece that is being read
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | bytearray] = []
         self._parts_bytes = 0
 
     def fits(self, size: int) -> bool:
@@ -116,11 +116,20 @@ class Pieces:
                 place += HEADER.size
             if self._left:
                 part = data[place : place + self._left]  # all of it is no copy
-                self._parts.append(part)
                 place += len(part)
                 self._left -= len(part)
+                self._keep(part)
             if not self._left and self._kind == LAST:
                 self._finish_block()
+
+    def _keep(self, part: bytes) -> None:
+        """Keep a part of a block, joined with those before it if it is small: each object takes some memory."""
+        if len(part) >= _JOINED or not self._left:
+            self._parts.append(part)
+        elif self._parts and isinstance(self._parts[-1], bytearray):
+            self._parts[-1] += part
+        else:
+            self._parts.append(bytearray(part))
 
     def _begin(self, kind: int, size: int, taken: int) -> None:
         self._note_room(taken)

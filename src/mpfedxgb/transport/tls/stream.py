@@ -24,7 +24,7 @@ from mpfedxgb.transport.tls.pieces import ASK, FINISHED, LAST, ROOM, Buffer, Pie
 from mpfedxgb.transport.transports import ask_every
 
 _RECORD = 1 << 14
-"""Bytes of the largest record of TLS, more than which is never read at a time."""
+"""Bytes of the largest record of TLS, more than which is never read or written at a time."""
 
 _MOST_RECORDS = 64
 """Read in one go, however many there are: a flood must not hold up deadlines and stops."""
@@ -227,9 +227,10 @@ class PeerStream:
         """Write as much of what is queued as the system takes."""
         try:
             while self._outbox:
-                written = self._socket.send(self._outbox[0])
-                if written < len(self._outbox[0]):
-                    self._outbox[0] = memoryview(self._outbox[0])[written:]
+                self._outbox[0] = buffer = memoryview(self._outbox[0])
+                written = self._socket.send(buffer[:_RECORD])  # the same ones again if they have to wait
+                if written < len(buffer):
+                    self._outbox[0] = buffer[written:]
                 else:
                     self._outbox.popleft()
                 self._moved = time.monotonic()

@@ -173,7 +173,7 @@ class TlsTransport:
 
     def _part(self, error: BaseException, interim: InterimMessages | None) -> None:
         """Tell those who are there why this role does not wait any longer, and close."""
-        self._rendezvous.over.set()
+        self._rendezvous.finish()
         try:
             for stream in list(self._rendezvous.streams.values()):
                 if interim is not None:
@@ -201,7 +201,7 @@ class TlsTransport:
         self._end(LINGER)
 
     def _end(self, linger: float, until: float = math.inf) -> None:
-        self._rendezvous.over.set()
+        self._rendezvous.finish()
         streams = list(self._rendezvous.streams.values())
         for stream in streams:
             stream.close()
