@@ -30,9 +30,9 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
         yield made
 
 
-@pytest.fixture
-def connection(federation: Loopback) -> Iterator[tuple[PeerStream, ssl.SSLSocket]]:
-    """Return a coordinator's stream to the bank, and the bank's socket."""
+@contextmanager
+def connected(federation: Loopback, silence: float) -> Iterator[tuple[PeerStream, ssl.SSLSocket]]:
+    """Give a coordinator's stream to the bank, and the bank's socket."""
     plain = socket.socketpair()
     here = federation.identity("coordinator").secure_call(plain[0])
     there = federation.identity("bank").secure_answer(plain[1], "coordinator")
@@ -41,13 +41,20 @@ def connection(federation: Loopback) -> Iterator[tuple[PeerStream, ssl.SSLSocket
     answering = Call(here.do_handshake)
     there.do_handshake()
     answering.result()
-    stream = PeerStream(here, Pieces("bank", ROOM, ROOM), LONG)
+    stream = PeerStream(here, Pieces("bank", ROOM, ROOM), silence)
     try:
         yield stream, there
     finally:
         there.close()
         stream.close()
         stream.wait_until_ended(LONG)
+
+
+@pytest.fixture
+def connection(federation: Loopback) -> Iterator[tuple[PeerStream, ssl.SSLSocket]]:
+    """Return both ends of a connection that nobody takes for lost."""
+    with connected(federation, LONG) as made:
+        yield made
 
 
 @contextmanager
@@ -170,3 +177,20 @@ def test_closing_waits_for_a_peer_that_reads_slowly(connection: tuple[PeerStream
     stream.close()
     stream.wait_until_ended(patience(0.4))
     assert reading.result() == 3 * PIECE_BYTES + 4 * HEADER.size
+
+
+def test_a_slow_connection_with_much_to_send_is_not_lost(federation: Loopback) -> None:
+    """Its questions overtake what has not begun, and a peer that has nothing else to say answers in time."""
+    with connected(federation, silence=patience(0.9)) as (stream, there):
+        for number in range(40):
+            stream.send(bytes([number]) * PIECE_BYTES, LONG)
+        pieces, until = Pieces("coordinator", ROOM, ROOM), time.monotonic() + patience(2.0)
+        while time.monotonic() < until:
+            pieces.accept(there.recv(1 << 14))
+            if pieces.asked:
+                pieces.asked = False
+                there.sendall(pieces.header(NO_BLOCK))
+            time.sleep(0.01)
+        assert stream.alive
+        assert 1 < len(pieces.blocks) < 40
+        assert all(pieces.take() == bytes([number]) * PIECE_BYTES for number in range(len(pieces.blocks)))

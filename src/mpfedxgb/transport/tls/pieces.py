@@ -158,3 +158,9 @@ class Pieces:
         if not self.ignores:
             self._arrived += len(block) + OVERHEAD
             self.blocks.append(block)
+
+
+def ask_before(piece: Buffer) -> bytes:
+    """Return a question that goes ahead of a piece, and so tells of no more than that was taken."""
+    _, _, taken = HEADER.unpack_from(piece)
+    return HEADER.pack(ASK, 0, taken)

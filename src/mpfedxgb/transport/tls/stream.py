@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError, in_one_go
-from mpfedxgb.transport.tls.pieces import ASK, FINISHED, LAST, ROOM, Buffer, Pieces
+from mpfedxgb.transport.tls.pieces import ASK, FINISHED, LAST, ROOM, Buffer, Pieces, ask_before
 from mpfedxgb.transport.transports import ask_every
 
 _RECORD = 1 << 14
@@ -67,7 +67,7 @@ class PeerStream:
         self._socket, self._pieces, self._silence, self._tell_end = secured, pieces, silence, ended
         self._lock = threading.Lock()
         self._waiters: list[threading.Lock] = []  # held ones, released when something has changed
-        self._outbox: deque[Buffer] = deque([first] if first else [])
+        self._outbox: deque[Buffer] = deque([memoryview(first)] if first else [])
         self._closed = False  # by this side
         self._is_mute = False  # nothing that is written arrives any more
         self._end: FederationError | None = None  # why nothing comes after the blocks that are there
@@ -217,10 +217,26 @@ class PeerStream:
     def _write(self, block: bytes | None, kind: int = LAST) -> None:
         if self._is_mute:
             return
-        self._outbox.extend([self._pieces.header(kind)] if block is None else self._pieces.cut(block))
+        if block is not None:
+            self._outbox.extend(self._pieces.cut(block))
+        elif kind == ASK:
+            self._ask_first()
+        else:
+            self._outbox.append(self._pieces.header(kind))
         self._flush()
         if self._outbox:
             self._ring()  # the helper goes on
+
+    def _ask_first(self) -> None:
+        """Queue a question ahead of the pieces that have not begun: its answer is due in time, however slow they are.
+
+        Views come first in the queue: what is partly written, or was begun; a piece that is not begins with bytes.
+        """
+        place = next((place for place, one in enumerate(self._outbox) if isinstance(one, bytes)), None)
+        if place is None:
+            self._outbox.append(self._pieces.header(ASK))
+        else:
+            self._outbox.insert(place, ask_before(self._outbox[place]))
 
     @in_one_go
     def _flush(self) -> None:
