@@ -448,6 +448,44 @@ def test_who_joins_while_a_role_closes_is_closed_as_well(federation: Loopback, m
     assert [stream.ended.is_set() for stream in made] == [True]
 
 
+# Addresses
+
+
+def test_a_name_with_addresses_that_are_of_no_use(federation: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither listening nor dialling fails for them, as long as another one does."""
+    port, stream = federation.ports[0], socket.SOCK_STREAM
+    found = [
+        (socket.AF_INET, stream, 0, "", ("192.0.2.1", port)),  # of another machine
+        (99, stream, 0, "", ("127.0.0.1", port)),  # of no family that there is
+        (socket.AF_INET, stream, 0, "", ("127.0.0.1", port)),
+    ]
+    resolve = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *_, **__: found if host == "everywhere" else resolve(host, *_, **__)
+    )
+    coordinator = federation.call(0, peers=[1], listen=Address("everywhere", port))
+    federation.wait_for_port()
+    del found[0]  # a call of it would end late
+    federation.connect(1, peers=[0], addresses={0: Address("everywhere", port)}).close()
+    coordinator.result().close()
+
+
+def test_ipv6(federation: Loopback) -> None:
+    """A role listens on an address of it, and another one dials that."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6) as free:
+            address = Address("::1", free.getsockname()[1])
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    coordinator = federation.call(0, peers=[1], listen=address)
+    bank = federation.connect(1, peers=[0], addresses={0: address})
+    bank.send(0, b"six", LONG)
+    end = coordinator.result()
+    assert end.receive(1, LONG) == b"six"
+    for one in (end, bank):
+        one.close()
+
+
 # Waiting and mistakes
 
 
