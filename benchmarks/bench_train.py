@@ -8,7 +8,7 @@ All roles are threads of this process, so seconds are those of all of them on th
 the first fit of the process, `seconds_warm` the best of R more; both are whole fits, binning included. Bytes per tree
 leave out the set-up, in which every owner publishes its masked candidate columns once; `setup_bytes_per_participant`
 has them. `peak_memory_mb` is the most anonymous memory of the process during the last fit; `forecast_memory_mb` is what
-the formula of `mpfedxgb.boosting.memory` says that the roles take of it, more than was there before. The calibration
+the formula of `mpfedxgb.training.memory` says that the roles take of it, more than was there before. The calibration
 kernel's time tells how quiet the machine is: compare times only where it is alike.
 """
 
@@ -26,10 +26,10 @@ import pandas as pd
 
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.boosting.join import JoinedTree, join
-from mpfedxgb.boosting.memory import goes_to_spool, training_bytes
 from mpfedxgb.config import TOPOLOGIES, Resources
 from mpfedxgb.machine import anonymous_memory
 from mpfedxgb.testing.parity import compare_with_xgboost
+from mpfedxgb.training.memory import goes_to_spool, training_bytes
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import Leaf
 from plain_table import scaled, table

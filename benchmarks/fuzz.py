@@ -124,7 +124,7 @@ def _compare(training: Training, outcome: Outcome) -> Outcome:
     parity = compare_with_xgboost(model, whole, training.labels, training.weight)
     if not parity.same_trees:
         difference = f"xgboost: {parity.difference}"
-    elif not (_sealed_values_agree(parity) if joined.params.is_sealed else values_agree(parity)):
+    elif not (_sealed_values_agree(parity) if joined.params.facts.hides_rows else values_agree(parity)):
         leaf, margin = f"{parity.max_leaf_difference:.1e}", f"{parity.max_margin_difference:.1e}"
         difference = f"xgboost: leaves differ by {leaf}, margins by {margin} of {parity.largest_margin:.3g}"
     return replace(
@@ -161,20 +161,20 @@ def _has_counterpart(training: Training) -> bool:
 
 def against_oracle(training: Training, model: Model, joined: Joined) -> str:
     """Return where a model is not the oracle's; nothing if it is."""
-    if joined.params.is_sealed:
+    if joined.params.facts.hides_rows:
         return _against_sealed_oracle(training, model, joined)
     expected = plain_trees(model, training.for_training, training.labels, training.weight, followed=joined.trees)
     epsilon = 0.0
-    if joined.params.is_paper:
+    if not joined.params.facts.is_exact:
         largest = 1.0 if training.has_classes else float(np.abs(training.labels - joined.base_margin[0]).max())
         epsilon = model.learning_rate * model.leaf_epsilon * largest * 2**WEIGHT_BITS + 2
     for number, (mine, theirs) in enumerate(zip(joined.trees, expected, strict=True)):
-        if not joined.params.is_paper and mine != theirs:
+        if joined.params.facts.is_exact and mine != theirs:
             place = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), "?")
             return f"oracle: tree {number} differs at node {place}"
-        if joined.params.is_paper and _splits(mine) != _splits(theirs):
+        if not joined.params.facts.is_exact and _splits(mine) != _splits(theirs):
             return f"oracle: the splits of tree {number} differ"
-        if joined.params.is_paper and np.abs(np.subtract(_leaves(mine), _leaves(theirs))).max() > epsilon:
+        if not joined.params.facts.is_exact and np.abs(np.subtract(_leaves(mine), _leaves(theirs))).max() > epsilon:
             return f"oracle: leaf weights of tree {number} are not within leaf_epsilon"
     return ""
 
@@ -243,7 +243,7 @@ def against_export(training: Training, model: Model, joined: Joined) -> str:
 def _against_evaluation(training: Training, model: Model, joined: Joined, margins: Any) -> str:
     """Return which metric of the best round is not that of joint scoring's margins, if one is not."""
     best = -1 if model.best_iteration_ is None else model.best_iteration_
-    if joined.params.is_sealed:
+    if joined.params.facts.hides_rows:
         return ""  # of every round, against the oracle
     codes = training.evaluation_labels
     codes = np.searchsorted(model.classes_, codes) if isinstance(model, FedXGBClassifier) else codes

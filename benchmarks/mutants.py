@@ -2,10 +2,11 @@
 
     python benchmarks/mutants.py [--sample N] [--seed S] [--only TEXT] [--timeout SECONDS] [--trust] [--list]
 
-One mutant is one change of one expression or statement in tree/, protocols/ or boosting/: a comparison, an operator, a
-number, a condition, a returned value, a call or a check left out. Each is written into a copy of the sources, and the
-test files of its module run against the copy until the first failure. A mutant that no test notices survives, and is
-printed; benchmarks/mutants.md judges survivors. Without --sample all mutants run, which takes hours.
+One mutant is one change of one expression or statement in tree/, protocols/, boosting/, modes/ or training/: a
+comparison, an operator, a number, a condition, a returned value, a call or a check left out. Each is written into a
+copy of the sources, and the test files of its module run against the copy until the first failure. A mutant that no
+test notices survives, and is printed; benchmarks/mutants.md judges survivors. Without --sample all mutants run, which
+takes hours.
 """
 
 from __future__ import annotations
@@ -29,20 +30,34 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path("src") / "mpfedxgb"
-ROOMS = ("tree", "protocols", "boosting")
+ROOMS = ("tree", "protocols", "boosting", "modes", "training")
 
 FURTHER_TESTS = {
     "tree/level.py": ["tree/test_gain.py", "tree/test_split.py", "tree/test_grow.py"],
-    "tree/paper.py": ["tree/paper/test_leaf_weight.py", "tree/paper/test_secure_argmax.py", "tree/paper/test_split.py"],
     "protocols/compare_bits.py": ["protocols/test_compare_bits.py", "protocols/test_argmax.py"],
     "protocols/opening.py": ["protocols/test_products.py", "protocols/test_plan.py"],
     "protocols/plan.py": ["protocols/test_argmax.py", "protocols/test_plan.py"],
     "protocols/storage.py": ["protocols/test_row_blocks.py", "protocols/test_private_matrix.py"],
-    "boosting/train.py": ["boosting/test_resume.py"],
-    "boosting/callbacks.py": ["boosting/test_checkpoint.py", "boosting/test_resume.py"],
-    "boosting/plain.py": ["api/test_unprotected.py"],
-    "boosting/sealed/state.py": ["boosting/sealed/test_round.py", "boosting/test_kept_shares.py"],
+    "boosting/callbacks.py": ["training/test_checkpoint.py", "training/test_resume.py"],
+    "boosting/parts.py": ["training/test_train.py"],
+    "modes/facts.py": ["api/test_unprotected.py", "federation/test_settings.py", "training/test_update.py"],
+    "modes/mode.py": ["training/test_update.py", "training/test_resume.py"],
+    "modes/choose.py": ["training/test_update.py"],
+    "modes/none/labels.py": ["modes/none/test_training.py", "api/test_unprotected.py"],
+    "modes/strict/labels.py": ["training/test_fit.py", "training/test_update.py"],
+    "modes/strict/tree.py": ["tree/test_leaf.py"],
+    "modes/sealed/labels.py": ["modes/sealed/test_round.py", "training/test_kept_shares.py"],
+    "modes/sealed/gradients.py": ["modes/sealed/test_labels.py", "modes/sealed/test_rules.py"],
+    "modes/paper/__init__.py": ["tree/test_grow.py", "training/test_setup.py"],
+    "modes/paper/labels.py": ["boosting/test_active.py", "boosting/test_scales.py", "modes/paper/test_training.py"],
+    "modes/paper/tree.py": [
+        "modes/paper/test_leaf_weight.py",
+        "modes/paper/test_secure_argmax.py",
+        "modes/paper/test_split.py",
+    ],
+    "training/train.py": ["training/test_train.py", "training/test_resume.py"],
     "boosting/objective.py": ["boosting/test_objectives.py"],
+    "boosting/objectives/__init__.py": ["boosting/test_objectives.py"],
     "boosting/objectives/classes.py": ["boosting/test_objectives.py"],
     "boosting/objectives/residuals.py": ["boosting/test_objectives.py"],
     "boosting/objectives/positive.py": ["boosting/test_objectives.py"],

@@ -19,6 +19,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import column_sample, row_sample
 from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.table import Table
+from mpfedxgb.modes.choose import mode_of
 from mpfedxgb.party.roster import Keyring
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.nodes import Leaf
@@ -50,7 +51,7 @@ class PlainBoosting:
         """
         params, rows = self.params, self.tables[0].rows
         rounds = params.n_estimators if followed is None else len(followed) // params.trees_per_round
-        plan = scales.plan(params, rows)
+        plan = mode_of(params).plan(params, rows)
         loss = params.loss.with_function(custom)
         base = loss.base_margin(y, weight, base_score, params.num_class)
         margins = np.repeat(encode_fixed(base, WEIGHT_BITS)[:, None], rows, axis=1)
@@ -63,10 +64,10 @@ class PlainBoosting:
                 inside = row_sample(self._party(1), params.subsample, rows, key, t)
                 g, h = g * inside, h * inside
             g = np.where((h > 0).any(axis=1, keepdims=True), g, 0)  # a tree without any hessian weighs nothing
-            if not params.is_paper:
+            if params.facts.is_exact:
                 scale = scales.choose_scale(params, plan, g, h, rows)
             elif t == 0:
-                scale = scales.choose_scale(params, plan, *every, rows)
+                scale = scales.choose_scale(params, plan, *every, rows, spare=1)
             g_int, h_int = encode_fixed(g, scale.f_g), scales.round_hessians(params, h, scale.f_h)
             allowed = self._allowed(key, t)
             for k in range(params.trees_per_round):
@@ -94,14 +95,14 @@ class PlainBoosting:
     ) -> JoinedTree:
         """Return a tree as `join` would list it, and add its leaf weights, or a followed tree's, to the margins."""
         params = self.params
-        lam = math.ldexp(scale.lam, -scale.f_h) if params.is_paper else params.reg_lambda
+        lam = math.ldexp(scale.lam, -scale.f_h) if not params.facts.is_exact else params.reg_lambda
 
         def leaf_of(node: reference.RefLeaf) -> Leaf:
             w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, params.learning_rate, WEIGHT_BITS)
             return Leaf(w, float(np.ldexp(float(node.H), -scale.f_h)))
 
         def gain_of(node: reference.RefSplit) -> float | None:
-            return None if params.is_paper else reference.gain(node, scale.f_g, scale.f_h, lam)
+            return None if not params.facts.is_exact else reference.gain(node, scale.f_g, scale.f_h, lam)
 
         tree = self.joined(root, leaf_of, gain_of)
         for number, (node, kept) in enumerate(zip(level_by_level(root), tree, strict=True)):

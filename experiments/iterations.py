@@ -14,20 +14,20 @@ from experiments.data import Labels, dataset1
 from experiments.output import INK, Result, Row
 from experiments.setting import SHARES, Setup
 from mpfedxgb.api.tables import cut
-from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Labels as PrivateLabels
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import secure_train
+from mpfedxgb.boosting.parts import TrainData
+from mpfedxgb.modes.paper.labels import leaf_rules, plan
+from mpfedxgb.modes.paper.tree import MU, steps_needed, steps_of
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.ring.array import RingArray
+from mpfedxgb.training.train import secure_train
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Leaf
-from mpfedxgb.tree.paper import MU, steps_needed, steps_of
 
 RATIO = 1e-14
 """a epsilon / b in the paper's worst case: 10^8 rows, all wrong, epsilon = 10^-6."""
@@ -62,7 +62,7 @@ def measure(X: pd.DataFrame, y: Labels, params: TrainParams, setup: Setup) -> tu
     paper, seen = _train(X, y, params)
     setup.on_progress("training with security=strict")
     strict, _ = _train(X, y, replace(params, security="strict"))
-    rules = scales.leaf_rules(params, scales.plan(params, len(y)), len(y), len(SHARES))
+    rules = leaf_rules(params, plan(params, len(y)), len(y), len(SHARES))
     rows = []
     for tree, perturbed in enumerate(seen):
         for number in (int(value) for value in perturbed.decode()):

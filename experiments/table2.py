@@ -9,6 +9,7 @@ import numpy as np
 
 from experiments.output import INK, Result, Row
 from experiments.setting import Setup
+from mpfedxgb.modes.paper.tree import Ints, argmax_by_division, secure_argmax
 from mpfedxgb.party.local import run_locally
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.party import Party
@@ -18,7 +19,6 @@ from mpfedxgb.protocols.secret import Secret
 from mpfedxgb.protocols.share import share
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import wide
-from mpfedxgb.tree.paper import Ints, argmax_by_division, secure_argmax
 
 Find = Callable[[Party, Secret], Ints]
 

@@ -110,8 +110,9 @@ def test_no_dependency_with_a_known_weakness() -> None:
     """The oldest versions that are allowed, and those between, do not have what was reported of older ones."""
     allowed = {r.name: r.specifier for r in requirements()}
     assert not allowed["h11"].contains("0.14.0"), "CVE-2025-43859"
-    server = [Requirement(text).name for text in PROJECT["optional-dependencies"]["dashboard"]]
-    assert "h11" in server
+    for extra in ("dashboard", "serve"):
+        server = [Requirement(text).name for text in PROJECT["optional-dependencies"][extra]]
+        assert "h11" in server
 
 
 class TestServices:

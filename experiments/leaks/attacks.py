@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from experiments.leaks.transcripts import Bracket, Brackets, Ints, Place, Rows, Words
 from mpfedxgb.data import Table
+from mpfedxgb.modes.paper.tree import MU
 from mpfedxgb.tree import Dummy, Leaf, Tree
 from mpfedxgb.tree.nodes import goes_first
-from mpfedxgb.tree.paper import MU
 
 Counts = dict[int, int]
 """Per candidate, a number of rows."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments.leaks.transcripts import RecordedTraining, write_truth
-from mpfedxgb.boosting import Labels, TrainData, TrainResult, secure_train
+from mpfedxgb.boosting import Labels, TrainData, TrainResult
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Table
@@ -23,6 +23,7 @@ from mpfedxgb.party.observer import Observer
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.kernels import U8
+from mpfedxgb.training import secure_train
 
 SUMS, FRACTIONS = "gain/gains", "gain/gains #3 fractions"
 """How the labels of two openings end: of left sums G_L, H_L, (nodes, 2, columns), and of A, B, (2, nodes, columns)."""

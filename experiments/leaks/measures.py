@@ -12,8 +12,8 @@ import pandas as pd
 
 from experiments.leaks import attacks
 from experiments.leaks.transcripts import Brackets, Floats, Ints, Place, RecordedTraining, Words, brackets
-from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objectives import OBJECTIVES
+from mpfedxgb.modes.paper.labels import leaf_rules, plan
 from mpfedxgb.party import ACTIVE
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.ring.array import unpack_data
@@ -86,14 +86,14 @@ def rows_left_of_thresholds(training: RecordedTraining) -> tuple[float, float]:
 def step_bits(training: RecordedTraining) -> int:
     """Return the bits of a step size, which follow from public numbers."""
     params, rows = replace(training.params, security="paper"), len(training.labels.y)
-    return scales.leaf_rules(params, scales.plan(params, rows), rows, len(training.tables)).step_bits
+    return leaf_rules(params, plan(params, rows), rows, len(training.tables)).step_bits
 
 
 def rows_of_leaves(training: RecordedTraining) -> tuple[float, float]:
     """Return the share of leaves whose number of rows an auxiliary knows exactly; by chance, all leaves are alike."""
     seen, n, one = training.transcripts[P_3], len(training.labels.y), 1 << BITS[training.params.objective]
     bits, masked = step_bits(training), iter(seen.masked_numbers)
-    steps = seen.values(Entry.STEP_SIZE) if training.params.is_paper else None
+    steps = seen.values(Entry.STEP_SIZE) if training.params.facts.opens_comparisons else None
     known, lucky = [], []
     for t, leaves in enumerate(laid_out(training, P_3).leaves):
         true = np.array([training.rows[t, leaf].sum() for leaf in leaves])
@@ -176,7 +176,7 @@ def labels_by_guess(training: RecordedTraining) -> tuple[float, float]:
 def candidates_of_splits(training: RecordedTraining, role: int) -> dict[Place, int]:
     """Return which candidate splits each node, to the eyes of one role."""
     nodes = [node for node in laid_out(training, role).nodes if node.children is not None]
-    if training.params.is_paper:
+    if training.params.facts.opens_comparisons:
         return {node.place: node.best for node in nodes}
     tags = training.transcripts[role].values(Entry.TREE_SHAPE)[::2]  # each followed by the owners alone
     read = attacks.candidates_from_tags(tags, [sum(mine) for mine in training.sizes])
@@ -195,13 +195,13 @@ def columns_of_splits(training: RecordedTraining) -> tuple[float, float]:
 def leaves_of_rows(training: RecordedTraining) -> list[Ints | None]:
     """Return, tree by tree, the leaf of every row, as P_1 knows it."""
     seen, rows = training.transcripts[ACTIVE], len(training.labels.y)
-    if training.params.is_sealed:
+    if training.params.facts.hides_rows:
         laid = laid_out(training, ACTIVE).leaves
         return [
             attacks.leaves_from_masked_margins(one, len(leaves))
             for one, leaves in zip(_masked(seen.masked_margins, "margins"), laid, strict=True)
         ]
-    if not training.params.is_paper:
+    if not training.params.facts.opens_comparisons:
         packed = seen.as_shown(Entry.LEAF_MEMBERSHIP)
         return [np.argmax(unpack_data(leaves.data, rows), axis=0) for leaves in packed]
     h = np.full(rows, 1 << BITS["reg:squarederror"])

@@ -46,7 +46,7 @@ def leaves_by_chosen_weights(training: RecordedTraining) -> tuple[float, float]:
     """
     bases, whole = _numbering(training)
     trees: Sequence[Tree] = training.models[0].trees
-    if not training.params.shares_weights:
+    if not training.params.facts.shares_leaf_weights:
         trees = _with_leaves(trees, lambda leaf, number: replace(leaf, weight=number), bases)
     read = _digits(training, sums_of(training, trees) % whole, bases)
     return _share_right(training, read), _largest_leaves(training)

@@ -18,18 +18,19 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting import Labels, PartialModel, TrainData, secure_train
+from mpfedxgb.boosting import Labels, PartialModel, TrainData
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table
+from mpfedxgb.modes.paper.tree import P_2
 from mpfedxgb.party import ACTIVE, COORDINATOR, run_locally
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.ring import RingArray, wide
+from mpfedxgb.training import secure_train
 from mpfedxgb.transport.frame import Frame, decode
 from mpfedxgb.tree import Dummy, Leaf, Split
 from mpfedxgb.tree.nodes import goes_first
-from mpfedxgb.tree.paper import P_2
 
 T = TypeVar("T")
 
@@ -150,8 +151,8 @@ def record(params: TrainParams, tables: Sequence[Table], labels: Labels, seed: i
     settings = SessionSettings(insecure_seed=seed, parameters=params.to_json())
     run = run_locally(secure_train, len(tables), private, settings, tap, one_core=True, observers=looking)
     results = [result for result in run.results if result is not None]
-    numbers, bits = ([], []) if params.is_paper else _masked(opened)
-    gradients, margins = _rows_of(opened, _GRADIENTS), _rows_of(opened, _MARGINS) if params.is_sealed else []
+    numbers, bits = ([], []) if params.facts.opens_comparisons else _masked(opened)
+    gradients, margins = _rows_of(opened, _GRADIENTS), _rows_of(opened, _MARGINS) if params.facts.hides_rows else []
     transcripts = [
         Transcript(m, log) if m == COORDINATOR else Transcript(m, log, numbers, bits, gradients, margins)
         for m, log in enumerate(one.log for one in looking)
@@ -250,8 +251,8 @@ def brackets(seen: Transcript, sizes: Sequence[int], params: TrainParams) -> Bra
 
     Of a strict transcript, which has no outcome, the masked answers and numbers stand in for what is missing.
     """
-    signs, numbers = _outcomes(seen, params.is_paper), _numbers(seen, params.is_paper)
-    shape = iter([] if params.is_paper else seen.values(Entry.TREE_SHAPE))
+    signs, numbers = _outcomes(seen, params.facts.opens_comparisons), _numbers(seen, params.facts.opens_comparisons)
+    shape = iter([] if params.facts.opens_comparisons else seen.values(Entry.TREE_SHAPE))
     out = Brackets([], [])
     for t in range(params.n_estimators):
         count, level, closed = 1, [0], []
@@ -261,7 +262,7 @@ def brackets(seen: Transcript, sizes: Sequence[int], params: TrainParams) -> Bra
             batch = [Bracket((t, node), []) for node in level]
             _play(batch, sizes, signs, numbers)
             out.nodes.extend(batch)
-            if params.is_paper:
+            if params.facts.opens_comparisons:
                 pays = [_next(signs) > 0 for _ in batch]
                 for _ in batch:
                     _next(numbers)
@@ -279,9 +280,9 @@ def brackets(seen: Transcript, sizes: Sequence[int], params: TrainParams) -> Bra
     return out
 
 
-def _outcomes(seen: Transcript, is_paper: bool) -> Iterator[int]:
+def _outcomes(seen: Transcript, opens_comparisons: bool) -> Iterator[int]:
     """Yield the signs of all fractions in order; of a strict transcript, masked bits as if they were signs."""
-    if not is_paper:
+    if not opens_comparisons:
         return iter([1 - 2 * bit for bit in seen.masked_bits])
     told = seen.values(Entry.COMPARISON)
     if seen.role == ACTIVE:
@@ -289,9 +290,9 @@ def _outcomes(seen: Transcript, is_paper: bool) -> Iterator[int]:
     return chain.from_iterable(array.ravel().tolist() for array in told)
 
 
-def _numbers(seen: Transcript, is_paper: bool) -> Iterator[int | None]:
+def _numbers(seen: Transcript, opens_comparisons: bool) -> Iterator[int | None]:
     """Yield what was restored at this role of all fractions in order; of a strict transcript, masked numbers."""
-    if not is_paper:
+    if not opens_comparisons:
         return iter(seen.masked_numbers)
     if seen.role not in (ACTIVE, P_2):  # nothing is restored at the others
         return repeat(None)

@@ -29,12 +29,16 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
+
+from mpfedxgb.errors import CheckpointError
+
+T = TypeVar("T")
 
 PRIVATE = 0o600
 """For everything that is nobody else's business: models, predictions, checkpoints, keys, records of a run."""
@@ -422,3 +426,13 @@ def _head(body: bytes) -> tuple[int, bytes] | None:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return (number, digest) if type(number) is int and _DIGEST.fullmatch(digest) else None
+
+
+def trying(action: Callable[[], T], what: str) -> T:
+    """Return what an action returns; an OSError becomes a CheckpointError that begins with `what`."""
+    try:
+        return action()
+    except OSError as error:
+        raise CheckpointError(
+            f"{what}: {error.strerror or type(error).__name__}; what was there before is unchanged"
+        ) from None

@@ -13,8 +13,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.costs.forecast import MOST_LEVELS
+from mpfedxgb.modes.facts import NONE
 from mpfedxgb.party.local import run_locally
-from mpfedxgb.report.record import NOTHING_PROTECTED, RunRecord
+from mpfedxgb.report.record import RunRecord
 from support.small_problems import small_problem
 from support.toy_tables import QUICK, halves, labels, people
 
@@ -81,7 +82,7 @@ def test_the_record_says_that_nothing_was_protected() -> None:
     model, strict = fit("none", "binary"), fit("strict", "binary")
     scored = model.prediction_run(people())
     for record in (model.run_, scored):
-        assert NOTHING_PROTECTED in str(record)
+        assert NONE.warning in str(record)
         content = json.loads(record.to_json())
         assert (content["protected"], content["params"]["security"], content["ledger"]) == (False, "none", [])
         assert content["rounds"] == 0

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from mpfedxgb.boosting import Labels, scales
+from mpfedxgb.boosting import Labels
 from mpfedxgb.boosting.active import Active
 from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.boosting.objective import Floats
@@ -19,6 +19,8 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import UserError
+from mpfedxgb.modes.choose import mode_of
+from mpfedxgb.modes.paper.labels import choose_scale
 from mpfedxgb.party import ACTIVE, Meter, Party, Roster
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.roster import Keyring
@@ -45,7 +47,7 @@ def active_of(labels: Labels | None = None, eval_rows: int = 0, key: str = "", *
     labels = Labels(Y, base_score=0.5) if labels is None else labels
     made = TrainParams(**{"n_estimators": 5, "max_depth": 2, "min_child_weight": 0.0, **params})
     sizes = TableSizes(len(labels.y), eval_rows, (1, 1))
-    return Active(party_of_its_own(), made, scales.plan(made, sizes.rows), labels, sizes, key)
+    return Active(party_of_its_own(), made, mode_of(made).plan(made, sizes.rows), labels, sizes, key)
 
 
 def grown_of(trees: list[list[list[int]]]) -> tuple[list[GrownTree], list[npt.NDArray[np.int64]]]:
@@ -94,7 +96,7 @@ def test_margins_start_the_same_for_every_row(params: dict[str, Any], labels: La
 def test_integers_are_rounded_gradients() -> None:
     """g~ = rint(g 2^f), h~ = rint(h 2^f), at scales of the active participant's own, or at those that all know."""
     known = active_of(security="paper")
-    known.integers(0)
+    known.integers(0, choose_scale)
     assert (known.scale.f_g, known.scale.f_h) == (known.plan.f_g, known.plan.f_h) == (24, 24)
     active = active_of()
     assert active.plan.f_g is None
@@ -172,28 +174,28 @@ PAPER: dict[str, Any] = {"objective": "reg:squarederror", "security": "paper", "
 def test_the_papers_scale_is_chosen_once() -> None:
     """The strict way chooses anew in every round; the paper's keeps the first, and refuses residuals that double."""
     y = np.array([0.0, 1, 2, 3, -4, 1, 1, 1])
-    for params, again in ((PAPER, False), ({"objective": "reg:squarederror"}, True)):
+    for params, choose in ((PAPER, choose_scale), ({"objective": "reg:squarederror"}, None)):
         active = active_of(Labels(y, base_score=0.0), **params)
-        active.integers(0)
+        active.integers(0, choose)
         first = active.scale
         active.margins[0] = np.rint(y * 0.875 * ONE).astype(np.int64)
-        active.integers(1)
-        assert (active.scale != first) == again
+        active.integers(1, choose)
+        assert (active.scale != first) == (choose is None)
         active.margins[0] = np.rint(y * 4 * ONE).astype(np.int64)
-        if again:
-            assert active.integers(2)[0, 0].any()
+        if choose is None:
+            assert active.integers(2, choose)[0, 0].any()
         else:
             with pytest.raises(UserError, match="a residual has more than doubled since the first round"):
-                active.integers(2)
+                active.integers(2, choose)
 
 
 def test_a_residual_may_double_in_the_papers_way() -> None:
     """The room that is left for it is a factor of two, wherever the largest label lies between powers of two."""
     for largest in (4.0, 5.0, 7.9):
         active = active_of(Labels(np.array([largest, 0, 0, 0]), base_score=0.0), **PAPER)
-        active.integers(0)
+        active.integers(0, choose_scale)
         active.margins[0] = round(-largest * ONE)
-        g = active.integers(1)[0, 0]
+        g = active.integers(1, choose_scale)[0, 0]
         assert decode_fixed(g, active.scale.f_g).tolist() == pytest.approx([-2 * largest, *[-largest] * 3])
 
 
@@ -203,8 +205,8 @@ def test_the_papers_scale_holds_rows_outside_the_first_sample() -> None:
     y = np.where(inside > 0, 1.0, 1000.0)
     active = active_of(Labels(y, base_score=0.0), key="k", subsample=0.5, **PAPER)
     whole = active_of(Labels(y, base_score=0.0), **PAPER)
-    active.integers(0)
-    whole.integers(0)
+    active.integers(0, choose_scale)
+    whole.integers(0, choose_scale)
     assert active.scale == whole.scale
 
 

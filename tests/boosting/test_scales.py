@@ -13,20 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.scales import (
-    SMALLEST_GAMMA,
-    ScalePlan,
-    bits_needed,
-    choose_scale,
-    leaf_rules,
-    plan,
-    scale,
-    weight_bits,
-)
+from mpfedxgb.boosting.scales import SMALLEST_GAMMA, ScalePlan, bits_needed, choose_scale, scale, weight_bits
 from mpfedxgb.errors import DoesNotFitError
+from mpfedxgb.modes.choose import mode_of
+from mpfedxgb.modes.paper.labels import leaf_rules
+from mpfedxgb.modes.paper.tree import SPARE_BITS
 from mpfedxgb.ring.ring import encode_fixed
-from mpfedxgb.tree.paper import SPARE_BITS
 from support.property_tests import examples
+
+
+def plan(params: TrainParams, rows: int) -> ScalePlan:
+    """Return the widths of a training, as its mode has them."""
+    return mode_of(params).plan(params, rows)
+
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "log-loss": {"objective": "binary:logistic"},

@@ -14,13 +14,13 @@ from mpfedxgb.boosting.params import (
     least_hessian,
     tells_zero_hessians,
 )
-from mpfedxgb.boosting.plain import plain_train
 from mpfedxgb.boosting.scales import round_hessians
-from mpfedxgb.boosting.train import secure_train
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import SettingsError
+from mpfedxgb.modes.none.labels import plain_train
 from mpfedxgb.party import Roster
 from mpfedxgb.party.observer import Observer
+from mpfedxgb.training.train import secure_train
 
 CASES: list[tuple[dict[str, object], bool, bool]] = [
     ({}, True, False),

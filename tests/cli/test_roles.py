@@ -53,6 +53,8 @@ def quiet(role: str, **log: object) -> Content:
         ("bank", ["participant", "--train", "--predict"], "say what to do: one of --train, --predict and --serve"),
         ("telecom", ["participant", "--serve", "--predict"], "say what to do: one of --train, --predict and --serve"),
         ("bank", ["participant", "--serve"], "bank is the active participant, which asks for scores: use --predict"),
+        ("bank", ["participant", "--train", "--http", "0"], "--http goes with --serve at the active participant"),
+        ("telecom", ["participant", "--serve", "--http", "0"], "--http goes with --serve at the active participant"),
         (
             "bank",
             ["participant", "--train", "--log-level", "loud"],

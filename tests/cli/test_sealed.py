@@ -110,7 +110,7 @@ def test_doctor_and_settings(shell: Shell, tmp_path: Path) -> None:
     folder = tmp_path / "fed"
     assert shell.run("init", folder, "--participants", "bank,telecom", "--security", "sealed") == 0
     for path in folder.glob("*/*.toml"):
-        assert RoleSettings.from_toml(path).training.is_sealed
+        assert RoleSettings.from_toml(path).training.facts.hides_rows
     settings = folder / "bank" / "bank.toml"
     (line,) = (line for line in settings.read_text().splitlines() if line.startswith("security"))
     assert '"sealed" shows nobody anything of a training row' in line

@@ -15,13 +15,13 @@ import pandas as pd
 import pytest
 
 from mpfedxgb import FedXGBRegressor
-from mpfedxgb.boosting.memory import BASE
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.config import Resources
 from mpfedxgb.costs import capacity
 from mpfedxgb.costs.capacity import check_limits, check_role, check_simulation
 from mpfedxgb.errors import NoRoomError, PeerFailedError, kind_of, public_reason
+from mpfedxgb.training.memory import BASE
 from mpfedxgb.tree.level import TableSizes
 
 PARAMS = TrainParams(max_depth=5, n_estimators=10)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
-from mpfedxgb.boosting import Labels, TrainData, secure_train
+from mpfedxgb.boosting import Labels, TrainData
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import TUNING, SessionSettings, Tuning, link_of
 from mpfedxgb.costs.forecast import Forecast, assumed_owners, forecast
@@ -26,6 +26,7 @@ from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.protocols.reveal import NOBODY
+from mpfedxgb.training import secure_train
 from mpfedxgb.tree.level import TableSizes
 
 BASE = TrainParams(n_estimators=3, max_depth=2, max_bin=8, min_child_weight=0.0)

@@ -35,7 +35,7 @@ from experiments.setting import Setup
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import UserError
-from mpfedxgb.tree.paper import MU
+from mpfedxgb.modes.paper.tree import MU
 from support.data_sets import whole_data
 
 QUIET = Setup(None, lambda text: None)

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mpfedxgb.boosting import memory
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.costs import capacity
 from mpfedxgb.errors import NoRoomError, PeerFailedError
@@ -16,6 +15,7 @@ from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.training import memory
 from mpfedxgb.tree.level import TableSizes
 from support.switchboard import Organisations
 from support.toy_tables import BANK, QUICK, TELECOM, labels, people

@@ -11,7 +11,6 @@ import pytest
 
 from federation.test_role import coordinate, estimator, organisations, train
 from mpfedxgb import join
-from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.errors import (
     CheckpointError,
@@ -25,6 +24,7 @@ from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.training_files import Finished
 from mpfedxgb.party import Party
 from mpfedxgb.party.entries import Entry
+from mpfedxgb.training.checkpoint import Checkpoints
 from support.switchboard import Organisations
 
 

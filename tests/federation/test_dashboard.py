@@ -22,8 +22,9 @@ import pytest
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation import dashboard
-from mpfedxgb.federation.dashboard import HEADERS, LINK, Dashboard, live_view, read_address
+from mpfedxgb.federation.dashboard import HEADERS, LINK, Dashboard, live_view
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.federation.web import is_loopback, read_address
 from mpfedxgb.report.history import Attempt, History
 from mpfedxgb.report.html.data import ReportData
 from mpfedxgb.report.html.page import Live
@@ -164,8 +165,8 @@ def test_other_machines_are_warned_of(
 ) -> None:
     """Where the address is none of loopback's."""
     hosts = ("127.0.0.1", "127.9.9.9", "::1", "localhost", "10.0.0.1", "0.0.0.0", "bank.example.org")  # noqa: S104 # not bound
-    assert [dashboard._is_loopback(host) for host in hosts] == [True, True, True, True, False, False, False]
-    monkeypatch.setattr(dashboard, "_is_loopback", lambda host: False)
+    assert [is_loopback(host) for host in hosts] == [True, True, True, True, False, False, False]
+    monkeypatch.setattr(dashboard, "is_loopback", lambda host: False)
     with caplog.at_level(logging.WARNING), live_view(settings, ANY_PORT):
         assert "can be reached from other machines, and nothing encrypts it" in caplog.text
 
@@ -177,15 +178,15 @@ def test_other_machines_are_warned_of(
 def test_addresses_that_are_none(text: str) -> None:
     """Each is refused by name."""
     with pytest.raises(SettingsError, match=f"--dashboard {re.escape(text)} is not understood"):
-        read_address(text)
+        read_address(text, "--dashboard")
 
 
 def test_addresses() -> None:
     """A port alone is loopback's."""
-    assert read_address("8801") == Address("127.0.0.1", 8801)
-    assert read_address("0") == ANY_PORT
-    assert read_address("[::1]:8801") == Address("::1", 8801)
-    assert read_address("10.1.2.3:80") == Address("10.1.2.3", 80)
+    assert read_address("8801", "--dashboard") == Address("127.0.0.1", 8801)
+    assert read_address("0", "--dashboard") == ANY_PORT
+    assert read_address("[::1]:8801", "--dashboard") == Address("::1", 8801)
+    assert read_address("10.1.2.3:80", "--dashboard") == Address("10.1.2.3", 80)
 
 
 def test_a_port_that_is_taken(
@@ -217,7 +218,8 @@ def test_without_the_packages(
 ) -> None:
     """The message names the extra."""
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "mpfedxgb.federation.dashboard")
+    for name in ("dashboard", "web"):
+        monkeypatch.delitem(sys.modules, f"mpfedxgb.federation.{name}")
     shell = Shell(monkeypatch, capsys)
     assert shell.run("coordinator", write(tmp_path, least("coordinator")), "--dashboard", "0") == ExitCode.USER
     assert "pip install 'mpfedxgb[dashboard]'" in shell.err

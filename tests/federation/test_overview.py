@@ -10,14 +10,14 @@ import pytest
 
 from federation.test_record import organisations, score_all, stop_after, train_all
 from mpfedxgb import Federation
-from mpfedxgb.boosting.checkpoint import ROUNDS
 from mpfedxgb.boosting.model import Feature
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import SettingsError
-from mpfedxgb.federation.dashboard import find_settings, overview
+from mpfedxgb.federation.overview import find_settings, overview
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.role import load_model
 from mpfedxgb.report.html import page_html
+from mpfedxgb.training.checkpoint import ROUNDS
 from support.commands import Shell
 from support.pages import parse
 from support.switchboard import Organisations

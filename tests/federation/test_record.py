@@ -15,7 +15,6 @@ import pytest
 
 from mpfedxgb.atomic import ChainedFiles, chained
 from mpfedxgb.boosting.callbacks import RoundReport
-from mpfedxgb.boosting.checkpoint import ROUNDS
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.federation import role as roles
@@ -25,6 +24,7 @@ from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.report.history import History, record_chain
+from mpfedxgb.training.checkpoint import ROUNDS
 from support.commands import Shell
 from support.role_processes import place
 from support.switchboard import Organisations

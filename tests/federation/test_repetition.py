@@ -15,7 +15,6 @@ import pytest
 
 from federation.test_role import coordinate, estimator, organisations, train
 from mpfedxgb import join
-from mpfedxgb.boosting.checkpoint import COMMON, ROUNDS, Checkpoints
 from mpfedxgb.boosting.sampling import label_commitment, label_salt
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
@@ -23,6 +22,7 @@ from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.observer import Observer
+from mpfedxgb.training.checkpoint import COMMON, ROUNDS, Checkpoints
 from mpfedxgb.transport.frame import Kind
 from support.switchboard import Organisations
 from support.views import Recorder

@@ -14,11 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.model import PartialModel
+from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.boosting.sampling import key_of_choices, label_commitment, label_salt
-from mpfedxgb.boosting.setup import TrainData
 from mpfedxgb.config import Resources
 from mpfedxgb.data.spool import Spool
 from mpfedxgb.federation.programs import Training, run_coordinator, run_training
@@ -32,6 +31,7 @@ from mpfedxgb.ring import kernels
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.testing.trial import Trial
+from mpfedxgb.training.checkpoint import Checkpoints
 from mpfedxgb.transport.memory import MemoryHub
 from patience import patience
 from support.truths import margins_kept, truths_of
@@ -133,7 +133,7 @@ def expected(trial: Trial) -> list[str]:
 @pytest.fixture
 def spools(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the sizes of the spools that are made."""
-    monkeypatch.setattr("mpfedxgb.boosting.memory._WORKING", 0)
+    monkeypatch.setattr("mpfedxgb.training.memory._WORKING", 0)
     made: list[int] = []
 
     class Noted(Spool):

@@ -205,7 +205,7 @@ def test_every_kind_of_model(kind: str, changes: dict[str, Any]) -> None:
         expected = running.by_hand(rows, None if best is None else (best + 1) * per_round)
         found = running.score(rows)
         assert found.shape == (per_round, 4)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 if parts[0].params.is_paper else 1e-7)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 if parts[0].params.facts.is_exact else 1e-5)
 
 
 def test_hops_of_a_batch_of_one_row() -> None:

@@ -22,7 +22,7 @@ from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.data.ids import Ids, sort_by_id
 from mpfedxgb.errors import UserError
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.dashboard import overview
+from mpfedxgb.federation.overview import overview
 from mpfedxgb.federation.programs import refuse_training_ids
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.role import load_model

@@ -520,6 +520,7 @@ KINDS = {
         **dict.fromkeys(("weighted", "first_layer_mask", "may_stop_early"), "flag"),
         **dict.fromkeys(("learning_rate", "reg_lambda", "gamma", "min_child_weight", "subsample"), "number"),
         **dict.fromkeys(("colsample_bytree", "leaf_epsilon"), "number"),
+        **dict.fromkeys(("huber_slope", "tweedie_variance_power", "quantile_alpha"), "number"),
     },
     "data": {
         **dict.fromkeys(("train", "evaluate", "predict", "predictions"), "path"),
@@ -539,6 +540,11 @@ KINDS = {
         "base_score": "number",
     },
     "scoring": {"max_rows_per_day": "integer"},
+    "serve": {
+        "token_file": "path",
+        **dict.fromkeys(("max_batch", "max_waiting", "max_body_mb"), "integer"),
+        **dict.fromkeys(("max_wait_ms", "timeout"), "number"),
+    },
     "limits": {"n_jobs": "threads", "max_memory": "text", "spool": "path"},
     "log": {"level": "choice", "file": "path", "json": "flag"},
 }

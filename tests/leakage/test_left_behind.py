@@ -21,10 +21,10 @@ import pytest
 from federation.test_record import PERSONS, score_all, stop_after, train_all
 from federation.test_sealed import evaluate, federation
 from mpfedxgb.boosting import PartialModel
-from mpfedxgb.boosting.sealed.state import Sealed
 from mpfedxgb.errors import StoppedError
 from mpfedxgb.federation import scoring
 from mpfedxgb.federation.role import model_path
+from mpfedxgb.modes.sealed.labels import Sealed
 from mpfedxgb.party import Party
 from mpfedxgb.ring.prg import Stream
 from mpfedxgb.tree import Leaf

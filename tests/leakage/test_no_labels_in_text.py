@@ -7,7 +7,7 @@ import pytest
 
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.objectives import CUSTOM, OBJECTIVES
-from mpfedxgb.boosting.setup import TrainData
+from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.data.binning import Bins
 from mpfedxgb.data.table import Column, Table
 from mpfedxgb.errors import UserError, public_reason

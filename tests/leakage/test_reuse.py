@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import pytest
 
-from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, secure_train
+from mpfedxgb.boosting import PartialModel, TrainData, TrainResult
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import TUNING, SessionSettings, Tuning
 from mpfedxgb.party import ACTIVE, Party, run_locally
@@ -21,6 +21,7 @@ from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring import Ring, RingArray
 from mpfedxgb.ring.prg import Source, Stream, digest
 from mpfedxgb.ring.ring import Shape
+from mpfedxgb.training import secure_train
 from support.reuse import BYTES, WORDS, Inbox, reused
 from support.sealed_trainings import RESUMED, Memory, sealed_of
 from support.small_scorings import serve

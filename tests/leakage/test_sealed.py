@@ -11,14 +11,14 @@ import numpy.typing as npt
 import pytest
 
 from mpfedxgb.boosting.scales import UNKNOWN, plan
-from mpfedxgb.boosting.sealed.gradients import SealedLabels, plain_gradients, sealed_rules
-from mpfedxgb.boosting.setup import ROOM
 from mpfedxgb.config import SessionSettings
+from mpfedxgb.modes.sealed.gradients import SealedLabels, plain_gradients, sealed_rules
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.entries import Entry, Run, entries_in
 from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.sigmoid import PLACES
+from mpfedxgb.training.setup import ROOM
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_uniform, p_views_alike

@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from mpfedxgb.boosting import TrainData, TrainResult, secure_train
+from mpfedxgb.boosting import TrainData, TrainResult
 from mpfedxgb.boosting.callbacks import NothingKept
-from mpfedxgb.boosting.checkpoint import Checkpoints, read_kept
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.sigmoid import PLACES
+from mpfedxgb.training import secure_train
+from mpfedxgb.training.checkpoint import Checkpoints, read_kept
 from mpfedxgb.tree import Leaf
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from support.chance import THRESHOLD, half_bytes, joint, p_uniform, p_views_alike

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from mpfedxgb.boosting.active import Active
-from mpfedxgb.boosting.setup import ROOM
+from mpfedxgb.boosting.active import Active, ChooseScale
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.entries import Entry, Run, entries_in
 from mpfedxgb.party.roster import Keyring
 from mpfedxgb.protocols.reveal import NOBODY
+from mpfedxgb.training.setup import ROOM
 from mpfedxgb.transport.frame import Frame, Kind
 from mpfedxgb.tree import Dummy, Leaf, Split
 from support.chance import THRESHOLD, Symbols, half_bytes, joint, p_uniform, p_views_alike
@@ -274,8 +274,8 @@ def test_gradients_are_in_no_frame(monkeypatch: pytest.MonkeyPatch, kind: str) -
     """The integers g and h that the active participant shares are sent by nobody as they are."""
     shared, recorder, original = [], Recorder(), Active.integers
 
-    def integers(active: Active, t: int) -> npt.NDArray[np.int64]:
-        shared.append(original(active, t))
+    def integers(active: Active, t: int, choose: ChooseScale | None = None) -> npt.NDArray[np.int64]:
+        shared.append(original(active, t, choose))
         return shared[-1]
 
     monkeypatch.setattr(Active, "integers", integers)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from mpfedxgb.boosting.callbacks import NothingKept
-from mpfedxgb.boosting.train import secure_train
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import DoesNotFitError, FrameError, MpfedxgbError, PeerFailedError
 from mpfedxgb.party import Outcome, Party, run_roles
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import check_numbers
+from mpfedxgb.training.train import secure_train
 from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import secure_predict
 from patience import patience

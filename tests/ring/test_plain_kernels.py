@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.data import Candidates, Table, bin_table
+from mpfedxgb.modes.none.tree import NEAR, PlainTable
 from mpfedxgb.ring import kernels
 from mpfedxgb.ring.plain_kernels import FEATURE, NOT_ALLOWED, part_rows, score_candidates, sum_bins
-from mpfedxgb.tree.plain import NEAR, PlainTable
 from support.property_tests import examples
 
 ROWS = 70

@@ -11,14 +11,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from contracts.transport_contract import Call
-from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, join, secure_train
+from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, join
 from mpfedxgb.boosting.callbacks import NothingKept, Progress, State
-from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import StoppedError
 from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Roster
 from mpfedxgb.party.local import run_role
 from mpfedxgb.party.roster import MakeSource
+from mpfedxgb.training import secure_train
+from mpfedxgb.training.checkpoint import Checkpoints
 from mpfedxgb.transport import MemoryHub
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf
@@ -160,7 +161,7 @@ def comparable(results: Sequence[TrainResult]) -> list[Any]:
     """
     parts = [result.model for result in results]
     judged = [[result.metrics, result.best_iteration] for result in results]
-    if not parts[0].params.shares_weights:
+    if not parts[0].params.facts.shares_leaf_weights:
         return [judged, [part.to_json() for part in parts]]
     return [judged, [_without_shares(part) for part in parts], join(parts).trees]
 

@@ -25,11 +25,9 @@ import pytest
 
 from mpfedxgb import FedXGBClassifier, errors
 from mpfedxgb.atomic import HEX
-from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, secure_train
+from mpfedxgb.boosting import PartialModel, TrainData, TrainResult
 from mpfedxgb.boosting.callbacks import State
-from mpfedxgb.boosting.checkpoint import ROUNDS, Checkpoints
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.plain import plain_train
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.config import TOPOLOGIES, SessionSettings, Tuning
 from mpfedxgb.data.ids import IdRule, Ids
@@ -39,10 +37,13 @@ from mpfedxgb.federation.programs import run_aligning, run_coordinator
 from mpfedxgb.federation.rows import SCORING, read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.intersection.group import Edwards25519
+from mpfedxgb.modes.none.labels import plain_train
 from mpfedxgb.party import LocalRun, Party, Roster, run_locally
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.report.history import record_chain
 from mpfedxgb.schema.settings import TABLES
+from mpfedxgb.training import secure_train
+from mpfedxgb.training.checkpoint import ROUNDS, Checkpoints
 from mpfedxgb.transport.frame import Frame, Kind
 from support.sealed_trainings import Memory
 from support.small_scorings import serve

@@ -33,6 +33,9 @@ _COMMON: Content = {
         "security": "strict",
         "binning": "quantile",
         "leaf_epsilon": 1e-6,
+        "huber_slope": 1.0,
+        "tweedie_variance_power": 1.5,
+        "quantile_alpha": 0.5,
         "xgboost_rules": "3.4",
     },
     "limits": {"n_jobs": 2, "max_memory": "1.5 GB", "spool": "spool"},
@@ -90,6 +93,16 @@ _LABEL: dict[str, Any] = {
 }
 
 
+_SERVE: dict[str, Any] = {
+    "token_file": "http.token",
+    "max_batch": 500,
+    "max_wait_ms": 5.0,
+    "max_waiting": 9000,
+    "max_body_mb": 2,
+    "timeout": 12.5,
+}
+
+
 def full(role: str) -> Content:
     """Return everything that a role's file may hold; [role], without which nothing works, comes last."""
     content = copy.deepcopy(_COMMON)
@@ -100,6 +113,7 @@ def full(role: str) -> Content:
     if role == "bank":
         content["data"]["predictions"] = "predictions.csv"
         content["label"] = copy.deepcopy(_LABEL)
+        content["serve"] = copy.deepcopy(_SERVE)
     if role == "telecom":
         content["scoring"] = {"max_rows_per_day": 5000}
     content["workers"] = {

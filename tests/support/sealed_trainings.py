@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting import TrainData, TrainResult, secure_train
+from mpfedxgb.boosting import TrainData, TrainResult
 from mpfedxgb.boosting.callbacks import Callbacks, NothingKept, Progress, RoundReport, State
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
@@ -20,6 +20,7 @@ from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.prg import digest
+from mpfedxgb.training import secure_train
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf, Tree
 from support.small_trainings import (

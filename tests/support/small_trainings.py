@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpfedxgb.boosting import Labels, PartialModel, TrainData, TrainResult, secure_train
+from mpfedxgb.boosting import Labels, PartialModel, TrainData, TrainResult
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings
@@ -19,6 +19,7 @@ from mpfedxgb.party import ACTIVE, LocalRun, run_locally
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.protocols.reveal import NOBODY
+from mpfedxgb.training import secure_train
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Leaf, Split, Tree
 from support.views import Recorder

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,12 @@ import numpy.typing as npt
 import pytest
 
 from mpfedxgb import reference
+from mpfedxgb.modes.paper.tree import FeatureIndex, best_splits, index_features
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.tree import GrownLeaf, GrownSplit, GrownTree, Round, TreeRules
 from mpfedxgb.tree.grow import grow
-from mpfedxgb.tree.level import FeatureIndex, Level
-from mpfedxgb.tree.paper import index_features
+from mpfedxgb.tree.level import Level
 from support.received import Steps
 from support.row_vectors import as_secret
 from support.small_trees import (
@@ -65,7 +66,7 @@ class Case:
             checks_children=self.mcw > 0,
             no_split_first=self.no_split_first,
             first_layer_mask=self.first_layer,
-            is_paper=self.is_paper,
+            tosses_coins=not self.is_paper,
             sums_in_leaves=self.is_paper,
         )
 
@@ -73,14 +74,13 @@ class Case:
 
         def program(party: Party) -> View:
             data, vectors = federation.publish(party), share_gradients(party, gh)
-            if self.is_paper:
-                data = replace(data, features=features_of(party, federation))
+            find = partial(best_splits, features=features_of(party, federation)) if self.is_paper else None
             permitted = None if allowed is None else share_allowed(party, federation, allowed)
             everyone = share_members(party, np.ones((len(gh), federation.sizes.all_rows), np.uint8))
             roots = Level([(k, 0) for k in range(len(gh))], everyone, as_secret(party, vectors), fresh=vectors)
             round_ = Round("0", constants(party, self.lam, self.gam, self.mcw), permitted)
             with party.phase("grow"):
-                grown = grow(party, data, roots, round_, rules)
+                grown = grow(party, data, roots, round_, rules, find)
             totals = None if grown.totals is None else opened(party, grown.totals)
             return View(grown.trees, opened(party, grown.members), totals, looking[party.role].heard)
 

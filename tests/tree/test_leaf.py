@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb import reference
+from mpfedxgb.modes.strict.tree import reveal_leaves
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.tree import Grown, GrownTree, TableSizes
-from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight, reveal_leaves, split_gain
+from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight, split_gain
 from support.property_tests import examples
 from support.small_trees import Bits, share_members
 

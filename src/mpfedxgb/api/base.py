@@ -48,11 +48,12 @@ from mpfedxgb.boosting.metrics import OwnMetric, limited_to, read_range
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.setup import TrainData
+from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.config import Link, Resources, SessionSettings, link_of
 from mpfedxgb.costs.forecast import Forecast
 from mpfedxgb.data.table import Table, is_arrow
 from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.modes.facts import facts_of
 from mpfedxgb.report.progress import watch
 from mpfedxgb.report.record import RunRecord
 
@@ -330,7 +331,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             if set(tables) != set(names):
                 told = f"eval_set[{i}] has tables of {', '.join(tables)}, X of {', '.join(names)}"
                 raise DataError(f"{told}; give one table for each of them")
-            if self.security == "sealed":
+            if facts_of(self.security).hides_rows:
                 known = match_tables(f"eval_set[{i}]", tables, names)
                 refuse_training_rows(f"eval_set[{i}]", training, (known, order))
             rows = next(iter(tables.values())).rows

@@ -15,7 +15,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.data.table import from_arrow, is_arrow
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.federation import role
-from mpfedxgb.federation.dashboard import overview
+from mpfedxgb.federation.overview import overview
 from mpfedxgb.federation.role import ScoringSession, Trained
 from mpfedxgb.federation.rows import Rows, arrange_rows, read_rows, with_kinds_of
 from mpfedxgb.federation.settings import RoleSettings
@@ -123,7 +123,7 @@ class Federation:
         """
         model = self.model()
         chosen = read_range(iteration_range, model)
-        if chosen[0] and model.params.is_paper:
+        if chosen[0] and model.params.facts.shares_leaf_weights:
             raise SettingsError(
                 f"iteration_range={iteration_range!r}: with security='paper' all participants hold shares of the leaf "
                 "weights, so the active one cannot leave the first rounds out; begin with 0"
@@ -142,6 +142,20 @@ class Federation:
             raise SettingsError(f"{self.settings.role.name} is no auxiliary participant; only those serve")
         model = self.model()
         role.serve_rows(self.settings, self._rows(self.settings, table, "predict", model), model, once)
+
+    def serve_http(self, address: str = "0") -> None:
+        """Answer requests for scores over HTTP, at the active participant, until stopped; auxiliaries call `serve`.
+
+        Parameters
+        ----------
+        address : str
+            [HOST:]PORT: on this machine only unless a host is given, which takes [serve] token_file; "0" for a free
+            port, which the log tells. Needs the extra mpfedxgb[serve].
+        """
+        from mpfedxgb.federation.serving.app import serve_http  # an extra, which few need
+        from mpfedxgb.federation.web import read_address
+
+        serve_http(self.settings, self.model(), read_address(address, "address"))
 
     def _both(self, settings: RoleSettings, table: Any, evaluation: Any) -> tuple[Rows, Rows | None]:
         rows = self._rows(settings, table, "train")

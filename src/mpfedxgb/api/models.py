@@ -16,12 +16,12 @@ from mpfedxgb.atomic import new_file, write_file
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.plain import plain_predict
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json, unreadable_categories
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.machine import PeakMemory, versions
+from mpfedxgb.modes.none.labels import plain_predict
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
@@ -82,7 +82,7 @@ def predict_margins(
 
     started = time.perf_counter()
     with PeakMemory() as memory:
-        if active.params.is_unprotected:
+        if not active.params.facts.runs_a_protocol:
             run = plain_predict(models, matched, rounds, roster)
         else:
             run = _predict_jointly(models, matched, rounds, roster, settings)

@@ -14,9 +14,9 @@ from mpfedxgb.boosting.active import LARGEST_LABEL
 from mpfedxgb.boosting.metrics import OwnMetric, check_metrics
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams, unknown_parameter
-from mpfedxgb.boosting.scales import plan
 from mpfedxgb.config import Resources, link_of
 from mpfedxgb.errors import DataError, SettingsError, UnknownParameterError, raise_all
+from mpfedxgb.modes.choose import mode_of
 from mpfedxgb.schema.training import ALIASES, BY_NAME, REFUSED, SHARED, wrong_values
 
 _T = TypeVar("_T")
@@ -132,7 +132,7 @@ def check_start(params: TrainParams, y: Floats, weight: Floats | None, base_scor
     base = params.loss.base_margin(y, weight, base_score, params.num_class)
     if np.abs(base).max() >= LARGEST_LABEL:
         raise DataError(f"base_score={base_score!r} is too large; rescale the labels so that it is below 2^29 (5e8)")
-    plan(params, len(y))
+    mode_of(params).plan(params, len(y))
 
 
 def plain(value: Any) -> Any:

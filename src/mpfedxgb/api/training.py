@@ -18,14 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mpfedxgb.api.models import load_models, match_model
 from mpfedxgb.boosting.join import join
-from mpfedxgb.boosting.memory import goes_to_spool
 from mpfedxgb.boosting.metrics import rounds_of
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.plain import plain_train
-from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import TrainResult, secure_train
+from mpfedxgb.boosting.parts import TrainData, TrainResult
 from mpfedxgb.config import Resources, SessionSettings
 from mpfedxgb.costs.capacity import check_simulation
 from mpfedxgb.costs.forecast import Basis, Forecast, forecast, strict_basis
@@ -34,6 +31,7 @@ from mpfedxgb.data.binning import Candidates, bin_table, count_of_categories
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.machine import PeakMemory
+from mpfedxgb.modes.none.labels import plain_train
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.party.observer import Observer, Observers
 from mpfedxgb.party.party import Party
@@ -41,6 +39,8 @@ from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.storage import LocalRows, Storage
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.ring import kernels
+from mpfedxgb.training.memory import goes_to_spool
+from mpfedxgb.training.train import secure_train
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
@@ -84,7 +84,7 @@ def go_on(
     """
     active = start[0]
     for security in (active.params, params):
-        if security.shares_weights:
+        if security.facts.shares_leaf_weights:
             raise SettingsError(
                 f"xgb_model does not go with security={security.security!r}, whose leaf weights nobody knows; train "
                 "anew, or use security='strict' for both"
@@ -187,7 +187,7 @@ def train_here(job: TrainingJob, observer: Observer) -> tuple[list[TrainResult],
     with Storage(job.resources, roster.roles) as storage, PeakMemory() as memory:
         kernels.warm_up()  # before the clock starts: the first training of a process would look slow
         started = time.perf_counter()
-        if params.is_unprotected:
+        if not params.facts.runs_a_protocol:
             run: LocalRun[TrainResult | None] = plain_train(params, roster, job.data, settings, observer)
         else:
             private = [(None,), *((mine,) for mine in job.data)]
@@ -197,6 +197,6 @@ def train_here(job: TrainingJob, observer: Observer) -> tuple[list[TrainResult],
         seconds = time.perf_counter() - started
     results = [result for result in run.results[1:] if result is not None]
     basis = limits.basis
-    if params.is_unprotected and not job.continues:
+    if not params.facts.runs_a_protocol and not job.continues:
         basis = strict_basis(params, settings, roster, results, sum(table.rows for table in job.data[0].evaluation))
     return results, record_run("train", results[0].model, run, settings, seconds, memory.peak, basis)

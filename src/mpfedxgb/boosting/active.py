@@ -8,7 +8,7 @@ Whoever calls has already made arrays of one value per row. `Origin` says what m
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.callbacks import Callbacks, EvaluationState, RoundReport
 from mpfedxgb.boosting.metrics import OwnMetric, named_metrics
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objective import CustomObjective, Floats, Objective, Origin, unchanged
+from mpfedxgb.boosting.objective import CustomObjective, Floats, Gradients, Objective, Origin, unchanged
 from mpfedxgb.boosting.params import TrainParams, gradients_that_count
 from mpfedxgb.boosting.sampling import Participant, row_sample
 from mpfedxgb.errors import DataError, UserError
@@ -138,6 +138,10 @@ class Labels:
         return f"Labels(rows={len(self.y)})"
 
 
+ChooseScale = Callable[["Active", int, Gradients, Gradients], scales.Scale]
+"""From the round and gradients, inside the sample and of all rows, to the scale of the round."""
+
+
 class Active:
     """The active participant between rounds: margins, gradients, weights, metrics, early stopping."""
 
@@ -167,7 +171,7 @@ class Active:
 
     def _tell_few_digits(self) -> None:
         """Say so where margins are in the units of labels that are small beside the steps of leaf weights."""
-        if self.params.is_sealed:  # there the steps are as fine as the labels ask for
+        if self.params.facts.hides_rows:  # there the steps are as fine as the labels ask for
             return
         in_units_of_labels = self.loss.transform is unchanged and not self.loss.is_custom
         if in_units_of_labels and 0 < np.abs(self.labels.y - self.base).max() < _SMALLEST_SPREAD:
@@ -191,8 +195,7 @@ class Active:
 
     def resume(self, evaluation: EvaluationState) -> None:
         """Go on from what was remembered."""
-        if not self.params.is_sealed:  # there the margins that are kept are shares, and none of this role's business
-            self.margins = evaluation.margins.copy()
+        self.margins = evaluation.margins.copy()
         self.metrics = evaluation.metrics
         self.best_iteration, self.scale = evaluation.best_iteration, scales.Scale(*evaluation.scale)
         self._best = float("nan") if evaluation.best_value is None else evaluation.best_value
@@ -208,8 +211,11 @@ class Active:
         self.margins = encode_fixed(self.base, WEIGHT_BITS)[:, None] + sums
         self._check_margins()
 
-    def integers(self, t: int) -> npt.NDArray[np.int64]:
-        """Return g~ and h~ of the round, (trees, 2, rows): the single rounding of the whole training."""
+    def integers(self, t: int, choose: ChooseScale | None = None) -> npt.NDArray[np.int64]:
+        """Return g~ and h~ of the round, (trees, 2, rows): the single rounding of the whole training.
+
+        At the finest scale, or at one that is chosen from the gradients inside the sample and those of all rows.
+        """
         margins = decode_fixed(self.margins[:, : self.sizes.rows], WEIGHT_BITS)
         g, h = self.loss.gradients(self.labels.y, margins, self.labels.weight)
         every = g, h
@@ -219,15 +225,10 @@ class Active:
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
         g = gradients_that_count(g, h)
-        if not self.params.is_paper:
+        if choose is not None:
+            self.scale = choose(self, t, (g, h), every)
+        else:
             self.scale = scales.choose_scale(self.params, self.plan, g, h, self.sizes.rows)
-        elif t == 0:  # it serves all trees, so rows count too that the first sample leaves out
-            self.scale = scales.choose_scale(self.params, self.plan, *every, self.sizes.rows)
-        elif np.abs(g).max() > np.ldexp(float(self.plan.g_cap), -self.scale.f_g):
-            raise UserError(
-                "a residual has more than doubled since the first round, for which security='paper' has no room; lower "
-                "learning_rate, or use security='strict'"
-            )
         g_int = encode_fixed(g, self.scale.f_g, self.plan.g_cap)
         h_int = scales.round_hessians(self.params, h, self.scale.f_h, self.plan.h_cap)
         if self.scale.lam == 0 and (h_int.sum(axis=1) < 1).any():

@@ -183,13 +183,15 @@ def column_importance(models: Sequence[PartialModel], columns: Sequence[str]) ->
                     counts[node.feature] += 1
                     gains[node.feature] += _gain(known)
     splits = np.array(list(counts.values()), np.float64)
-    worth = splits if models[0].params.shares_weights else np.array(list(gains.values())) / np.maximum(splits, 1)
+    worth = (
+        splits if models[0].params.facts.shares_leaf_weights else np.array(list(gains.values())) / np.maximum(splits, 1)
+    )
     total = worth.sum()
     return np.asarray(worth / total if total else worth)
 
 
 def _refuse_unknown(model: PartialModel, kind: str) -> None:
-    if model.params.shares_weights:
+    if model.params.facts.shares_leaf_weights:
         raise SettingsError(
             f"kind={kind!r} is not known to anybody with security={model.params.security!r}, where sums of gradients "
             "stay secret; use weight, the number of splits"

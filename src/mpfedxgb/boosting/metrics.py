@@ -325,7 +325,7 @@ def first_judged(model: PartialModel, values: int) -> int:
     Rounds of a model that was continued have none. A sealed model keeps the rounds up to the best only, and goes on
     from no other.
     """
-    return 0 if model.params.is_sealed else rounds_of(model) - values
+    return 0 if model.params.facts.sums_only else rounds_of(model) - values
 
 
 def read_range(iteration_range: Any, active: PartialModel) -> Range:
@@ -343,7 +343,7 @@ def read_range(iteration_range: Any, active: PartialModel) -> Range:
     if any(isinstance(n, bool) or not isinstance(n, numbers.Integral) for n in iteration_range):
         raise SettingsError(f"{told} does not hold two integers; give (begin, end)")
     begin, end = int(iteration_range[0]), int(iteration_range[1]) or used
-    if active.params.is_sealed and (begin, end) != (0, rounds):
+    if active.params.facts.sums_only and (begin, end) != (0, rounds):
         raise SettingsError(
             f"{told} does not go with security='sealed', which tells sums over all {rounds} trees only: the difference "
             "of two sums would give single trees away; leave it out"

@@ -164,7 +164,7 @@ class PartialModel:
         _require(len(set(names)) == len(names), "two participants have the same name")
         self._check_rounds()
         _require(
-            self.weight_bits == WEIGHT_BITS or (self.is_active and self.params.shares_weights),
+            self.weight_bits == WEIGHT_BITS or (self.is_active and self.params.facts.shares_leaf_weights),
             "the scale of leaf weights is the active participant's, where everyone holds shares of them",
         )
         _require(_WEIGHT_BITS[0] <= self.weight_bits <= _WEIGHT_BITS[1], "weight_bits is no scale of leaf weights")
@@ -203,7 +203,7 @@ class PartialModel:
             )
             following += 2
             _require(
-                node.gain is None or (self.is_active and not self.params.shares_weights),
+                node.gain is None or (self.is_active and not self.params.facts.shares_leaf_weights),
                 "gains belong to the active participant, and to nobody where leaf weights are shared",
             )
             if isinstance(node, Split):
@@ -216,7 +216,7 @@ class PartialModel:
         _require(following == len(tree), f"a tree of {len(tree)} nodes has children up to number {following - 1}")
 
     def _check_leaf(self, leaf: Leaf) -> None:
-        shared = self.params.shares_weights
+        shared = self.params.facts.shares_leaf_weights
         _require(
             (leaf.weight is not None) == (self.is_active and not shared),
             "leaf weights belong to the active participant, all of them",
@@ -228,7 +228,7 @@ class PartialModel:
 
     def scorer(self, table: Table) -> Scorer:
         """Return what the participant computes with when the rows of a table are scored."""
-        return Scorer(self.trees, table, self.params.shares_weights, self.params.is_sealed)
+        return Scorer(self.trees, table, self.params.facts.shares_leaf_weights, self.params.facts.sums_only)
 
     def save(self, path: Path) -> None:
         """Write the model to a file, whole or not at all."""

@@ -228,16 +228,9 @@ class Objective:
         p = self.transform(margins)
         return np.concatenate([1 - p, p]) if len(p) == 1 else p
 
-    def scale_policy(self, weighted: bool, security: str) -> ScalePolicy:
-        """Return how g and h are scaled; weights may be of any size, so in the clear nothing is bounded with them."""
-        if security == "sealed":
-            assert self.sealed is not None, "security='sealed' does not cover the objective"
-            return self.sealed.weighted_scale if weighted else self.sealed.scale
-        if weighted:
-            return PRIVATE
-        policy = self.paper_scale if security == "paper" else self.scale
-        assert policy is not None, "security='paper' does not cover the objective"
-        return policy
+    def scale_policy(self, weighted: bool) -> ScalePolicy:
+        """Return how g and h are scaled where P_1 has them in the clear; weights of any size leave nothing bounded."""
+        return PRIVATE if weighted else self.scale
 
     def xgboost_parameters(self, num_class: int) -> dict[str, str]:
         """Return the parameters of the loss as `xgboost` takes them, and keeps them in its model files."""

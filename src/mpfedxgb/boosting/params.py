@@ -19,34 +19,15 @@ from typing import Any
 import numpy as np
 
 from mpfedxgb.boosting.objective import Floats, Objective, ScalePolicy
-from mpfedxgb.boosting.objectives import IN_PAPER_MODE, IN_SEALED_MODE, OBJECTIVES, objective_error, objective_of
+from mpfedxgb.boosting.objectives import OBJECTIVES, objective_error, objective_of
 from mpfedxgb.errors import SettingsError, UnknownParameterError, raise_all
-from mpfedxgb.schema.training import (
-    ALIASES,
-    BY_NAME,
-    MODES,
-    OF_OBJECTIVES,
-    REFUSED,
-    SHARED,
-    suggestion,
-    wrong_values,
-)
-
-STRICT, SEALED, PAPER, UNPROTECTED = MODES
-
-FOR_WORK = (STRICT, SEALED)
-"""The modes for real tables; "paper" is there to be studied, and "none" computes in the clear."""
+from mpfedxgb.modes.facts import FACTS, Facts
+from mpfedxgb.schema.training import ALIASES, BY_NAME, OF_OBJECTIVES, REFUSED, SHARED, suggestion, wrong_values
 
 RULES, UNNAMED = BY_NAME["xgboost_rules"].kind.choices
 """The rules that trainings follow, and those of model files and checkpoints that name none: there a root lighter than
 min_child_weight weighs 0, and a candidate with a side of no hessian competes by its other side and, if it is the best,
 leaves its node a leaf."""
-
-
-def check_for_work(security: str, what: str) -> None:
-    """Raise SettingsError unless what the command line gives as --security is a mode for real tables."""
-    if security not in FOR_WORK:
-        raise SettingsError(f"--security {security} is not for {what}; it is one of {', '.join(FOR_WORK)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +76,10 @@ class TrainParams:
 
     def _wrong_in_mode(self) -> Iterator[SettingsError]:
         """Yield what the mode does not cover."""
-        covered = {PAPER: IN_PAPER_MODE, SEALED: IN_SEALED_MODE}.get(self.security)
-        if covered is not None and self.objective not in covered:
+        if self.facts.scales(self.loss, False) is None:
+            covered = [name for name, loss in OBJECTIVES.items() if self.facts.scales(loss, False) is not None]
             named = "a callable objective" if self.loss.is_custom else f"objective={self.objective!r}"
-            why = ", which computes gradients on secrets" if self.is_sealed else ""
+            why = self.facts.covers_why
             text = f"{named} is not covered by security={self.security!r}{why}; use {' or '.join(covered)}"
             yield SettingsError(f"{text}, or security='strict'", "mode", "objective", self.objective)
         for name, parameter in SHARED.items():
@@ -108,37 +89,13 @@ class TrainParams:
                 yield SettingsError(text, fault.code, name, value)
 
     @property
-    def is_paper(self) -> bool:
-        """Whether the paper's algorithms run as printed."""
-        return self.security == PAPER
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether nobody learns anything about a training row."""
-        return self.security == SEALED
-
-    @property
-    def shares_weights(self) -> bool:
-        """Whether every participant keeps shares of the leaf weights, which nobody knows."""
-        return self.is_paper or self.is_sealed
-
-    @property
-    def is_unprotected(self) -> bool:
-        """Whether everything is computed in the open."""
-        return self.security == UNPROTECTED
+    def facts(self) -> Facts:
+        """What is public about the mode."""
+        return FACTS[self.security]
 
     def as_protected(self) -> TrainParams:
         """Return the parameters that give the same model under secret sharing."""
-        return replace(self, security=STRICT) if self.is_unprotected else self
-
-    def check_protected(self, what: str = "a federation") -> None:
-        """Raise SettingsError if everything would be computed in the open, for which no federation is needed."""
-        if self.is_unprotected:
-            raise SettingsError(
-                f"security='none' protects nothing, so it is not for {what}: one process computes in the open, from "
-                "everybody's tables; use security='strict', or for experiments with tables that are in one place "
-                "mpfedxgb simulate --security none"
-            )
+        return replace(self, security=self.facts.same_model_as)
 
     def check_rules(self) -> None:
         """Raise SettingsError unless trees are to follow the rules that trainings here follow."""
@@ -161,7 +118,9 @@ class TrainParams:
     @property
     def scale_policy(self) -> ScalePolicy:
         """How g and h become integers."""
-        return self.loss.scale_policy(self.weighted, self.security)
+        policy = self.facts.scales(self.loss, self.weighted)
+        assert policy is not None, "the mode covers the objective"
+        return policy
 
     @property
     def trees_per_round(self) -> int:

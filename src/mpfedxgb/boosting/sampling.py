@@ -20,8 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.atomic import write_file
-from mpfedxgb.boosting.checkpoint import trying
+from mpfedxgb.atomic import trying, write_file
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.binning import Candidates

@@ -8,6 +8,7 @@ picks private powers of two, and the constants that depend on them are its secre
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,8 +18,6 @@ import numpy.typing as npt
 from mpfedxgb.boosting.params import TrainParams, least_hessian, tells_zero_hessians
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.ring.ring import VECTOR, Ring, encode_fixed
-from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.paper import SPARE_BITS, LeafRules, leaf_bits
 
 SMALLEST_GAMMA = 1e-6
 """XGBoost splits on gains above this, whatever gamma says."""
@@ -27,9 +26,7 @@ _LIMBS = (2, 3, 4)
 _G_ABOVE_H = range(10, 5, -1)
 """How many bits more than h g has in a ring of 256 bits, the best first. Of rare classes g is near the class's share p,
 beside 1 for the largest, where h is near p for all rows."""
-_SUM_BITS = 62
-_KEPT_BITS = 44
-"""Bits of a kept weight in the paper's way, for the largest there can be in regression."""
+SUM_BITS = 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +74,15 @@ def weight_bits(public: ScalePlan, rows: int) -> int:
     return (rows * public.h_cap + 1).bit_length() + 1
 
 
-def plan(params: TrainParams, rows: int) -> ScalePlan:
+Wider = Callable[[int, int, int, int], int]
+"""From rows, caps on g~ and h~, and lambda~ to the bits of whatever else is computed in the wide ring."""
+
+
+def plan(params: TrainParams, rows: int, wider: Wider = lambda *_: 0) -> ScalePlan:
     """Return the public widths of a training; raises DoesNotFitError for tables that no wide ring holds."""
     policy = params.scale_policy
     if policy.raised:
-        return _raised_as_far_as_fits(params, rows)
+        return _raised_as_far_as_fits(params, rows, wider)
     h_cap = policy.h_cap
     lam = _lambda_cap(params, rows, h_cap) if policy.f_h is None else _lambda(params, policy.f_h)
     if policy.g_cap is not None:
@@ -89,22 +90,22 @@ def plan(params: TrainParams, rows: int) -> ScalePlan:
         if policy.f_g is not None and policy.f_h is not None:
             gam = _gamma(params, policy.f_g, policy.f_h, gam)
         for limbs in _LIMBS:
-            if _fits(params, rows, policy.g_cap, h_cap, lam, gam, limbs):
+            if _fits(wider, rows, policy.g_cap, h_cap, lam, gam, limbs):
                 return ScalePlan(limbs, policy.g_cap, h_cap, lam, gam, policy.f_g, policy.f_h)
         raise _too_wide(params, rows)
     for limbs, enough in ((3, policy.g_bits), (4, min(24, policy.g_bits))):
-        shared = _shared_with_h(params, rows) if limbs == _LIMBS[-1] else None
+        shared = _shared_with_h(params, rows, wider) if limbs == _LIMBS[-1] else None
         if shared is not None:
             return shared
         bits = 0
-        while bits < policy.g_most and _fits(params, rows, 2 << bits, h_cap, lam, gain_cap(rows, 2 << bits), limbs):
+        while bits < policy.g_most and _fits(wider, rows, 2 << bits, h_cap, lam, gain_cap(rows, 2 << bits), limbs):
             bits += 1
         if bits >= enough:
             return ScalePlan(limbs, 1 << bits, h_cap, lam, gain_cap(rows, 1 << bits), None, policy.f_h)
     raise _too_wide(params, rows)
 
 
-def _shared_with_h(params: TrainParams, rows: int) -> ScalePlan | None:
+def _shared_with_h(params: TrainParams, rows: int, wider: Wider) -> ScalePlan | None:
     """Return widths of 256 bits that give h more bits than its cap; None if g would have too few.
 
     g could have up to 62 bits less those of the rows, far more than h; a bit of h takes the room of one and a half of
@@ -117,12 +118,12 @@ def _shared_with_h(params: TrainParams, rows: int) -> ScalePlan | None:
         lam = max(_lambda_cap(params, rows, h_cap), rows * h_cap >> 3)
         for more in _G_ABOVE_H:
             g_cap = h_cap << more
-            if _fits(params, rows, g_cap, h_cap, lam, gain_cap(rows, g_cap), _LIMBS[-1]):
+            if _fits(wider, rows, g_cap, h_cap, lam, gain_cap(rows, g_cap), _LIMBS[-1]):
                 return ScalePlan(_LIMBS[-1], g_cap, h_cap, lam, gain_cap(rows, g_cap), None, None)
     return None
 
 
-def _raised_as_far_as_fits(params: TrainParams, rows: int) -> ScalePlan:
+def _raised_as_far_as_fits(params: TrainParams, rows: int, wider: Wider) -> ScalePlan:
     """Return widths for caps that are raised alike (see ScalePolicy)."""
     policy = params.scale_policy
     assert policy.g_cap is not None
@@ -130,7 +131,7 @@ def _raised_as_far_as_fits(params: TrainParams, rows: int) -> ScalePlan:
         for more in range(policy.raised, enough - 1, -1):
             g_cap, h_cap = policy.g_cap << more, policy.h_cap << more
             lam, gam = _lambda_cap(params, rows, h_cap), gain_cap(rows, g_cap)
-            if _fits(params, rows, g_cap, h_cap, lam, gam, limbs):
+            if _fits(wider, rows, g_cap, h_cap, lam, gam, limbs):
                 return ScalePlan(limbs, g_cap, h_cap, lam, gam, None, None)
     raise _too_wide(params, rows)
 
@@ -148,54 +149,9 @@ def _too_wide(params: TrainParams, rows: int) -> DoesNotFitError:
     )
 
 
-def _fits(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, gam: int, limbs: int) -> bool:
-    return _width(params, rows, g_cap, h_cap, lam, gam) <= 64 * limbs and rows * g_cap < 1 << _SUM_BITS
-
-
-def _width(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int, gam: int) -> int:
-    """Return the width of everything that is computed in the wide ring."""
-    bits = bits_needed(rows, g_cap, h_cap, lam, gam)
-    if params.is_paper:
-        denominator = (rows * h_cap // 2 + lam + 1) ** 4  # H_L1 H_L2 H_R1 H_R2 of Eq. 7
-        bits = max(bits, denominator.bit_length() + 1, leaf_bits(_leaf_rules(params, rows, g_cap, h_cap, lam)))
-    return bits
-
-
-def leaf_rules(params: TrainParams, public: ScalePlan, rows: int, participants: int) -> LeafRules:
-    """Return the numbers of the descent to the leaf weights, in the paper's way."""
-    if 2 * public.lam_cap < participants:
-        raise DoesNotFitError(
-            f"reg_lambda={params.reg_lambda:g} is too small to hide anything among {participants} participants in "
-            "security='paper'; raise it"
-        )
-    rules = _leaf_rules(params, rows, public.g_cap, public.h_cap, public.lam_cap)
-    largest = min(rules.largest_weight, (rules.largest_sum << rules.f_h) // rules.lam + 1) << SPARE_BITS >> rules.shift
-    if Fraction(params.learning_rate) * largest >= 1 << _SUM_BITS:
-        raise DoesNotFitError(
-            f"with {rows} rows, reg_lambda={params.reg_lambda:g} and learning_rate={params.learning_rate:g} a leaf "
-            "weight may be beyond 2^30 in security='paper'; raise reg_lambda or lower the learning rate"
-        )
-    return rules
-
-
-def _leaf_rules(params: TrainParams, rows: int, g_cap: int, h_cap: int, lam: int) -> LeafRules:
-    f_g, f_h = params.scale_policy.f_g, params.scale_policy.f_h
-    assert f_h is not None, "the paper's algorithms know the scale of h"
-    if f_g is not None:
-        largest, epsilon, shift = rows * g_cap << f_h, params.leaf_epsilon * 2**f_g, f_g + SPARE_BITS - WEIGHT_BITS
-    else:  # h = 1, so no weight is larger than the largest g; at the scale chosen that is above g_cap / 4
-        largest, epsilon = g_cap, params.leaf_epsilon * g_cap / 4
-        shift = max(0, g_cap.bit_length() + SPARE_BITS - _KEPT_BITS)
-    return LeafRules(
-        f_h=f_h,
-        lam=lam,
-        largest_sum=rows * g_cap,
-        largest_weight=largest,
-        epsilon=epsilon,
-        step_bits=min(61, (rows * h_cap + 3 * lam).bit_length() + 8),
-        shift=shift,
-        learning_rate=params.learning_rate,
-    )
+def _fits(wider: Wider, rows: int, g_cap: int, h_cap: int, lam: int, gam: int, limbs: int) -> bool:
+    bits = max(bits_needed(rows, g_cap, h_cap, lam, gam), wider(rows, g_cap, h_cap, lam))
+    return bits <= 64 * limbs and rows * g_cap < 1 << SUM_BITS
 
 
 def gain_cap(rows: int, g_cap: int) -> int:
@@ -248,12 +204,17 @@ def public_scale(params: TrainParams, public: ScalePlan, rows: int) -> Scale | N
 
 
 def choose_scale(
-    params: TrainParams, public: ScalePlan, g: npt.NDArray[np.float64], h: npt.NDArray[np.float64], rows: int
+    params: TrainParams,
+    public: ScalePlan,
+    g: npt.NDArray[np.float64],
+    h: npt.NDArray[np.float64],
+    rows: int,
+    spare: int = 0,
 ) -> Scale:
-    """Return the finest scales under which this tree's g and h fit (the active participant's own choice)."""
-    f_g = public.f_g if public.f_g is not None else finest(float(np.abs(g).max(initial=0)), public.g_cap)
-    if params.is_paper and public.f_g is None:
-        f_g -= 1  # one scale serves all trees, so residuals may grow a little
+    """Return the finest scales under which this tree's g, `spare` bits larger, and h fit: P_1's own choice."""
+    f_g = public.f_g
+    if f_g is None:
+        f_g = finest(float(np.abs(g).max(initial=0)), public.g_cap) - spare
     f_h = public.f_h
     if f_h is None:
         f_h = finest(float(h.max(initial=0)), public.h_cap)

@@ -111,7 +111,7 @@ def to_xgboost_json(model: Joined, reader: Version | None = OLDEST) -> str:
 def _attributes(model: Joined) -> dict[str, str]:
     best = {} if model.best_iteration is None else {"best_iteration": str(model.best_iteration)}
     codes = category_codes(model)
-    open_ = {"security": model.params.security} if model.params.is_unprotected else {}
+    open_ = {} if model.params.facts.runs_a_protocol else {"security": model.params.security}
     return best | open_ | ({"categories": json.dumps(codes, ensure_ascii=False)} if codes else {})
 
 

@@ -18,9 +18,9 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from mpfedxgb.api.estimators import FedXGBClassifier
-from mpfedxgb.boosting.params import FOR_WORK, STRICT, check_for_work
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.table import Table
+from mpfedxgb.modes.facts import FOR_REAL_TABLES, STRICT, check_for_real_tables
 from mpfedxgb.report.record import RunRecord
 from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from mpfedxgb.testing.trial import Trial
@@ -42,9 +42,9 @@ def demo(
         str,
         typer.Option(
             help="strict, or sealed: nobody learns anything about a training row.",
-            autocompletion=lambda: list(FOR_WORK),
+            autocompletion=lambda: list(FOR_REAL_TABLES),
         ),
-    ] = STRICT,
+    ] = STRICT.name,
 ) -> None:
     r"""Train four participants and a coordinator, compare with xgboost on the joined table, and write the models.
 
@@ -59,7 +59,7 @@ def demo(
     mpfedxgb show demo-models            the trees that each of them has
     mpfedxgb simulate --help             next: the same with a table of your own
     """
-    check_for_work(security, "the demo")
+    check_for_real_tables(security, "the demo")
     console = Console(highlight=False)
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=0, stratify=y)

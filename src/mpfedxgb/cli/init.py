@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from mpfedxgb.atomic import PUBLIC, write_file
-from mpfedxgb.boosting.params import FOR_WORK, STRICT, check_for_work
 from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.sections import listens
 from mpfedxgb.federation.settings.template import Place, settings_text
+from mpfedxgb.modes.facts import FOR_REAL_TABLES, STRICT, check_for_real_tables
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.testing.samples import sample_tables
 from mpfedxgb.transport.certificates import AUTHORITY_DAYS, ROLE_DAYS, Authority
@@ -49,9 +49,9 @@ def init(
         str,
         typer.Option(
             help="What trainings may reveal: strict, or sealed: nobody learns anything about a training row.",
-            autocompletion=lambda: list(FOR_WORK),
+            autocompletion=lambda: list(FOR_REAL_TABLES),
         ),
-    ] = STRICT,
+    ] = STRICT.name,
     renew: Annotated[
         bool, typer.Option("--renew", help="Only replace the trial certificates in a folder that init wrote.")
     ] = False,
@@ -69,7 +69,7 @@ def init(
             )
     if topology not in TOPOLOGIES:
         raise SettingsError(f"--topology {topology} is not known; it is one of {', '.join(TOPOLOGIES)}")
-    check_for_work(security, "a federation that begins, whose [training] security can be changed later")
+    check_for_real_tables(security, "a federation that begins, whose [training] security can be changed later")
     places = _places(roster, host or [], ports, topology)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "is not empty" if folder.is_dir() else "is a file"

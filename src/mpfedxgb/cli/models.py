@@ -24,12 +24,11 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.xgboost_json import category_codes, feature_names, to_xgboost_json
 from mpfedxgb.cli.simulate import RECORD
 from mpfedxgb.errors import SettingsError, UserError
-from mpfedxgb.federation.dashboard import find_settings, overview
+from mpfedxgb.federation.overview import find_settings, overview
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.machine import versions
 from mpfedxgb.report.html import page_html
 from mpfedxgb.report.html.data import of_simulation
-from mpfedxgb.report.record import NOTHING_PROTECTED
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 
 
@@ -52,7 +51,7 @@ def importance(
 
 
 def _knows_gains(part: PartialModel) -> bool:
-    return part.is_active and not part.params.shares_weights
+    return part.is_active and not part.params.facts.shares_leaf_weights
 
 
 def _features(part: PartialModel) -> pd.DataFrame:
@@ -136,8 +135,8 @@ def _load(paths: Sequence[Path]) -> list[PartialModel]:
     parts: list[PartialModel] = []
     for path in paths:
         parts += load_parts(path) if path.is_dir() else [PartialModel.load(path)]
-    if any(part.params.is_unprotected for part in parts):
-        typer.echo(f"mpfedxgb: {NOTHING_PROTECTED}", err=True)
+    for warning in {p.params.facts.warning for p in parts if not p.params.facts.runs_a_protocol}:
+        typer.echo(f"mpfedxgb: {warning}", err=True)
     return parts
 
 

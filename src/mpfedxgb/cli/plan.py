@@ -17,7 +17,7 @@ import typer
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.boosting.objectives import FOR_NUMBERS
-from mpfedxgb.boosting.params import FOR_WORK, STRICT, TrainParams, check_for_work
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.cli.simulate import choose_objective, listed, parse_participants, read_labelled
 from mpfedxgb.config import SessionSettings, link_of
 from mpfedxgb.costs.capacity import check_limits, check_role, check_simulation
@@ -29,6 +29,7 @@ from mpfedxgb.errors import NoRoomError, SettingsError
 from mpfedxgb.federation.doctor import Finding, Severity, examine
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.modes.facts import FOR_REAL_TABLES, STRICT, check_for_real_tables
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.units import counted
@@ -122,9 +123,9 @@ def plan(
         str,
         typer.Option(
             help="strict, or sealed: nobody learns anything about a training row; what strict costs is told beside it.",
-            autocompletion=lambda: list(FOR_WORK),
+            autocompletion=lambda: list(FOR_REAL_TABLES),
         ),
-    ] = STRICT,
+    ] = STRICT.name,
     link: Annotated[str, typer.Option(help="What to plan for: local, lan, wan, or ms/Mbit/s as in 20/100.")] = "local",
     topology: Annotated[str, typer.Option(help="How participants are connected: star or mesh.")] = "star",
     as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as one JSON object.")] = False,
@@ -143,7 +144,7 @@ def plan(
     if settings is not None and table is not None:
         raise SettingsError("give a settings file or --table, not both")
     _refuse_idle_options(context, settings, table)
-    check_for_work(security, "a plan")
+    check_for_real_tables(security, "a plan")
     asked = Asked(rows, evaluation_rows, columns, candidates)
     params = TrainParams(
         objective=objective or ("multi:softprob" if classes > 2 else TrainParams().objective),

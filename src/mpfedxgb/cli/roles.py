@@ -146,8 +146,21 @@ def participant(
         bool, typer.Option("--predict", help="Score a file of rows, together with the others, and end.")
     ] = False,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Auxiliaries: stay, and answer the active participant's scoring sessions.")
+        bool,
+        typer.Option(
+            "--serve",
+            help="Stay: auxiliaries answer scoring sessions, the active participant requests for scores (--http).",
+        ),
     ] = False,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="[HOST:]PORT",
+            help="With --serve at the active participant: where it answers; on this machine only, unless a host is "
+            "given. 0: a free port.",
+        ),
+    ] = None,
     restart: Restart = False,
     dashboard: LiveView = None,
     json_logs: JsonLogs = False,
@@ -159,11 +172,18 @@ def participant(
     mine = read_settings(settings, json_logs, log_level)
     if mine.is_coordinator:
         raise SettingsError(f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}")
-    if serve and mine.is_active:
-        raise SettingsError(f"{mine.role.name} is the active participant, which asks for scores: use --predict")
+    if (http is not None) != (serve and mine.is_active):
+        raise SettingsError(
+            f"{mine.role.name} is the active participant, which asks for scores: use --predict, or add --http PORT to "
+            "--serve, to answer with scores over HTTP"
+            if serve and mine.is_active
+            else "--http goes with --serve at the active participant, which answers with scores; take it out"
+        )
     with last_line_in_the_log(), _live_view(mine, dashboard) as view:
         if train:
             train_from_files(mine, restart, view)
+        elif http is not None:
+            _serve_http(mine, http)
         elif mine.is_active:
             table = role.score_file(mine, role.load_model(mine))
             say_result(f"{len(table)} predictions are in {mine.file_of('predictions')}")
@@ -171,6 +191,15 @@ def participant(
             model = role.load_model(mine)
             role.serve_rows(mine, read_rows(mine, SCORING, model.features), model, once=predict)
             say_result(f"{mine.role.name}: the scoring session has ended; the predictions are {mine.roster.name(1)}'s")
+
+
+def _serve_http(mine: RoleSettings, where: str) -> None:
+    """Answer requests for scores until stopped, which is how this is meant to end."""
+    from mpfedxgb.federation.serving.app import serve_http  # an extra, which few need
+    from mpfedxgb.federation.web import read_address
+
+    serve_http(mine, role.load_model(mine), read_address(where, "--http"))
+    say_result(f"{mine.role.name}: no more requests are answered")
 
 
 def read_tables(mine: RoleSettings) -> tuple[Rows, Rows | None]:
@@ -220,9 +249,10 @@ def _live_view(mine: RoleSettings, where: str | None) -> Iterator[Dashboard | No
     if where is None:
         yield None
         return
-    from mpfedxgb.federation.dashboard import live_view, read_address  # an extra, which few need
+    from mpfedxgb.federation.dashboard import live_view  # an extra, which few need
+    from mpfedxgb.federation.web import read_address
 
-    with live_view(mine, read_address(where)) as view:
+    with live_view(mine, read_address(where, "--dashboard")) as view:
         yield view
 
 

@@ -25,12 +25,11 @@ from mpfedxgb.boosting.metrics import METRICS, named_metrics
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, for_classes
-from mpfedxgb.boosting.params import UNPROTECTED
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.data.files import read_table, write_table
 from mpfedxgb.errors import DataError, SettingsError
-from mpfedxgb.report.record import NOTHING_PROTECTED
+from mpfedxgb.modes.facts import facts_of
 from mpfedxgb.report.trees import model_text
 
 Rows = tuple[pd.DataFrame, "pd.Series[Any]"]
@@ -240,8 +239,8 @@ def simulate(
         raise SettingsError("--early-stopping-rounds needs rows to watch; name a file (--evaluate) or --holdout 0.2")
     objective, why = choose_objective(rows[1], objective)
     metrics = listed(eval_metric)
-    if security == UNPROTECTED:
-        typer.echo(f"mpfedxgb: {NOTHING_PROTECTED}", err=True)
+    if not facts_of(security).runs_a_protocol:
+        typer.echo(f"mpfedxgb: {facts_of(security).warning}", err=True)
     kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
     model = kind(
         participants=dealt,
@@ -341,8 +340,8 @@ def predict(
     mpfedxgb predict models people.csv --out predictions.csv --drop defaulted
     """
     parts = load_models(models)
-    if parts[0].params.is_unprotected:
-        typer.echo(f"mpfedxgb: {NOTHING_PROTECTED}", err=True)
+    if not parts[0].params.facts.runs_a_protocol:
+        typer.echo(f"mpfedxgb: {parts[0].params.facts.warning}", err=True)
     wanted = {part.name: [f.name for f in part.features] for part in parts}
     words = {f.name for part in parts for f in part.features if f.categories is not None}
     numbers = {name for names in wanted.values() for name in names} - words

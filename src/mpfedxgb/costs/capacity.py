@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from mpfedxgb.boosting.memory import bytes_besides, layouts_of, margin_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import Resources
 from mpfedxgb.costs.forecast import Basis, role_forecast
@@ -20,6 +19,7 @@ from mpfedxgb.machine import free_disk, free_memory, used_memory
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.storage import is_in_memory, matrix_bytes
+from mpfedxgb.training.memory import bytes_besides, layouts_of, margin_bytes, peak_bytes, simulation_bytes
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.units import bytes_text
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from mpfedxgb.boosting.callbacks import NothingKept
-from mpfedxgb.boosting.memory import disk_bytes, peak_bytes, simulation_bytes
-from mpfedxgb.boosting.params import STRICT, TrainParams
-from mpfedxgb.boosting.train import TrainResult, secure_train
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.parts import TrainResult
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.errors import UserError
+from mpfedxgb.modes.facts import STRICT
 from mpfedxgb.party.dry_run import DryRunParty, Numbers
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Reveal
@@ -27,6 +27,8 @@ from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.ring.ring import Shape
+from mpfedxgb.training.memory import disk_bytes, peak_bytes, simulation_bytes
+from mpfedxgb.training.train import secure_train
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import Dummy, Leaf, Tree
 from mpfedxgb.units import bytes_text, duration_text
@@ -188,7 +190,7 @@ class Basis:
         the others: there M more rounds than those that are left, less these, are M of the others.
         """
         period = self.roster.size if self.owners is None else self.params.n_estimators
-        if self.params.is_sealed:
+        if self.params.facts.first_round_differs:
             often, left = divmod(self.params.n_estimators - 1, period)
             runs = [(often, self.dry_run(role, 1 + left + period))] if often else []
             runs += [(1 - often, self.dry_run(role, 1 + left))] if often != 1 else []
@@ -291,7 +293,7 @@ def _levels(trees: Sequence[Tree], max_depth: int) -> Iterator[tuple[int, ...]]:
 def role_forecast(basis: Basis, role: int) -> OwnForecast | None:
     """Return what a run will cost one role of a federation; None where its protocol is not forecast."""
     params, sizes = basis.params, basis.sizes
-    if params.is_paper:
+    if params.facts.not_forecast:
         return None
     return OwnForecast(basis.costs(role).total, peak_bytes(role, params, sizes), disk_bytes(role, params, sizes))
 
@@ -299,7 +301,7 @@ def role_forecast(basis: Basis, role: int) -> OwnForecast | None:
 @lru_cache(maxsize=8)
 def cached_forecast(basis: Basis) -> Forecast | None:
     """Return the forecast of a run; None where its protocol is not forecast."""
-    return None if basis.params.is_paper else _forecast(basis)
+    return None if basis.params.facts.not_forecast else _forecast(basis)
 
 
 def forecast(
@@ -329,11 +331,8 @@ def forecast(
     beside_strict : bool
         Whether to tell what security="strict" costs too, if it is another.
     """
-    if params.is_paper:
-        raise UserError(
-            "a training with security='paper' is not forecast: how far its descent to the leaf weights goes depends "
-            "on the data; use security='strict'"
-        )
+    if params.facts.not_forecast:
+        raise UserError(f"a training with security={params.security!r} is not forecast: {params.facts.not_forecast}")
     if len(sizes.columns) != roster.size:
         raise UserError(
             f"there are candidate columns of {len(sizes.columns)} participants in a roster of {roster.size}"
@@ -341,7 +340,7 @@ def forecast(
     settings = SessionSettings(parameters=params.to_json()) if settings is None else settings
     known = None if owners is None else tuple(tuple(np.asarray(level).tolist()) for level in owners)
     basis = Basis(params, sizes, roster, settings, keeps_rounds, known)
-    strict = replace(params, security=STRICT)
+    strict = replace(params, security=STRICT.name)
     if not beside_strict or strict == params:
         return _forecast(basis)
     session = replace(settings, parameters=strict.to_json())

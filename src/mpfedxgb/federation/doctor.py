@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mpfedxgb.boosting.memory import peak_bytes
 from mpfedxgb.boosting.model import Feature, PartialModel
 from mpfedxgb.costs.capacity import check_limits, check_role
 from mpfedxgb.data.binning import Candidates, bin_table
@@ -43,6 +42,7 @@ from mpfedxgb.federation.scoring import RowsPerDay
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.intersection.group import check_available
 from mpfedxgb.machine import version_of
+from mpfedxgb.training.memory import peak_bytes
 from mpfedxgb.transport.certificates import SOON
 from mpfedxgb.transport.transport import Address
 from mpfedxgb.tree.level import TableSizes
@@ -165,7 +165,7 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
             continue
         yield _ok("data", _described(rows, purpose, file, classes))
         ids.append(rows.ids)
-        if purpose == "evaluate" and settings.training.is_sealed:
+        if purpose == "evaluate" and settings.training.facts.hides_rows:
             yield from _evaluation_rows(settings, ids)
         if purpose == "train":
             yield _room(settings, rows.table)

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from mpfedxgb.boosting.callbacks import NothingKept, Progress, State
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import TrainResult, secure_train
+from mpfedxgb.boosting.parts import TrainData, TrainResult
 from mpfedxgb.config import Resources
 from mpfedxgb.data.ids import SALT_BYTES, Ids, count_common
 from mpfedxgb.errors import FrameError, HandshakeError, RefusedError, UserError
@@ -33,6 +32,7 @@ from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.protocols.storage import LocalRows, Storage
 from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.training.train import secure_train
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
 
@@ -63,7 +63,7 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
     """Train, as a participant."""
     _agree_on_kind(party, TRAINING)
     check_alignment(party, mine.ids)
-    if params.is_sealed:
+    if params.facts.hides_rows:
         refuse_training_ids(party.name, mine.ids)
     commit_to_labels(party, mine.commitment, mine.progress)
     with Storage(mine.limits) as storage, closing(_row_blocks(mine.cluster, storage)) as held:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,12 +18,10 @@ import pandas as pd
 
 from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
-from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
+from mpfedxgb.boosting.parts import TrainData, TrainResult
 from mpfedxgb.boosting.sampling import forget_private_key, label_commitment, label_salt, private_key
-from mpfedxgb.boosting.setup import TrainData
-from mpfedxgb.boosting.train import TrainResult
 from mpfedxgb.data.files import write_table
 from mpfedxgb.data.table import Table, to_frame
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
@@ -66,6 +65,7 @@ from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.ring.prg import os_entropy
+from mpfedxgb.training.checkpoint import Checkpoints
 from mpfedxgb.workers.cluster import Cluster
 
 _AFTER_A_STOP = 5.0
@@ -242,6 +242,14 @@ class ScoringSession:
     def __init__(self, settings: RoleSettings, service: Service) -> None:
         self._settings, self._service = settings, service
 
+    def wait_until_ready(self, timeout: float) -> bool:
+        """Return whether batches can be answered, at most `timeout` seconds from now; raises what ended the session."""
+        return self._service.wait_until_ready(timeout)
+
+    def score(self, keys: tuple[str, ...], table: Table, timeout: float) -> Floats:
+        """Return the margins of some rows, (trees per round, rows); raises FederationError after the time-out."""
+        return self._service.score(keys, table, timeout)
+
     def margins(self, rows: Rows) -> Floats:
         """Return the margins of rows, (trees per round, rows), in the order of their ids."""
         return self._service.score(rows.ids.keys, rows.table)
@@ -256,11 +264,14 @@ class ScoringSession:
 
 
 @contextmanager
-def scoring(settings: RoleSettings, model: PartialModel) -> Iterator[ScoringSession]:
-    """Open a scoring session as the active participant; the others have to be there, or come within connect_timeout."""
+def scoring(settings: RoleSettings, model: PartialModel, pause: float = math.inf) -> Iterator[ScoringSession]:
+    """Open a scoring session as the active participant; the others have to be there, or come within connect_timeout.
+
+    They hear that it is still there at least every `pause` seconds; it notices by then that one of them is not.
+    """
     if not settings.is_active:
         raise SettingsError(f"{settings.role.name} is not the active participant; only that one asks for scores")
-    service, stopper = Service(model), Stopper()
+    service, stopper = Service(model, pause=pause), Stopper()
     ended: list[BaseException] = []
 
     def run() -> None:
@@ -330,7 +341,7 @@ def load_model(settings: RoleSettings) -> PartialModel:
     model = PartialModel.load(path)
     if model.name != settings.role.name:
         raise SettingsError(f"{path} is the part of {model.name}, not of {settings.role.name}; correct [role] model")
-    if model.params.is_unprotected:
+    if not model.params.facts.runs_a_protocol:
         raise SettingsError(
             f"{path} was made with security='none', by somebody who had all participants' tables; a federation does "
             "not serve it. Train with security='strict', which gives the same model"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -89,6 +90,14 @@ BATCHES, ROWS_ASKED, NOT_ANSWERED = "batches", "rows_asked", "batches_not_found"
 """What a milestone says of a session so far: batches, their rows, and batches in which rows were not found."""
 
 
+class RowsNotFoundError(DataError):
+    """Some participants do not have some rows of a batch: how many, by their names."""
+
+    def __init__(self, message: str, counts: dict[str, int]) -> None:
+        self.counts = counts
+        super().__init__(message)
+
+
 @dataclass(slots=True, eq=False)
 class _Request:
     """A batch on its way, at the active participant."""
@@ -117,7 +126,7 @@ class Service:
     """What a participant brings to a scoring session: its model and, at an auxiliary, everyone it may be asked about.
 
     An auxiliary with a `quota` answers for so many rows a day. At the active participant, `score` may be called from
-    any thread while the session runs.
+    any thread while the session runs, and the others hear at least every `pause` seconds that it is still there.
     """
 
     def __init__(
@@ -126,11 +135,14 @@ class Service:
         keys: tuple[str, ...] = (),
         table: Table | None = None,
         quota: RowsPerDay | None = None,
+        pause: float = math.inf,
     ) -> None:
-        self.model, self.table, self._quota = model, table, quota
+        self.model, self.table, self._quota, self.pause = model, table, quota, pause
         self._place = {key: i for i, key in enumerate(keys)}
         self.begun = threading.Event()
         """Set when the session runs: everybody is there."""
+        self.ready = threading.Event()
+        """Set while batches can be answered: all models are compared and prepared."""
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._over: BaseException | None = None
 
@@ -154,6 +166,13 @@ class Service:
             raise request.error
         assert request.margins is not None
         return request.margins
+
+    def wait_until_ready(self, timeout: float) -> bool:
+        """Return whether batches can be answered, at most `timeout` seconds from now; raises what ended the session."""
+        is_ready = self.ready.wait(timeout)
+        if self._over is not None:
+            raise self._over
+        return is_ready
 
     def end(self) -> None:
         """Let the session end after the batches that wait."""
@@ -209,8 +228,19 @@ def score_batches(party: Party, service: Service | None) -> None:
     if service is not None:
         service.begun.set()
     _check_models(party, service)
-    ready = _prepare(party, service, _agree_on_classes(party, service))
-    pause = party.settings.deadline / 3
+    prepared = _prepare(party, service, _agree_on_classes(party, service))
+    if service is None:
+        return _answer(party, None, prepared)
+    service.ready.set()
+    try:
+        return _answer(party, service, prepared)
+    finally:
+        service.ready.clear()
+
+
+def _answer(party: Party, service: Service | None, prepared: Prepared) -> None:
+    """Score batches until the active participant ends the session."""
+    pause = party.settings.deadline / 3 if service is None else min(party.settings.deadline / 3, service.pause)
     so_far = {BATCHES: 0, ROWS_ASKED: 0, NOT_ANSWERED: 0}
     while True:
         size, request = STILL_THERE, None
@@ -219,7 +249,7 @@ def score_batches(party: Party, service: Service | None) -> None:
         with nullcontext() if request is None else request.answering():  # also where its size reaches nobody any more
             size = int(party.broadcast(Entry.BATCH, [size])[0])
             check_numbers(party, ACTIVE, [size], ("rows of a batch", END, MOST_ROWS))
-            margins = _score(party, service, request, size, ready, so_far) if size > STILL_THERE else None
+            margins = _score(party, service, request, size, prepared, so_far) if size > STILL_THERE else None
             if request is not None:
                 request.margins = margins
         if size > STILL_THERE:
@@ -294,7 +324,10 @@ def _score(
         told = ", ".join(
             f"{name} {count}" for name, count in zip(party.roster.participants, lacking, strict=True) if count
         )
-        raise DataError(f"of {size} rows to score, some are not found: {told}; leave them out, or let those add them")
+        raise RowsNotFoundError(
+            f"of {size} rows to score, some are not found: {told}; leave them out, or let those add them",
+            {name: int(count) for name, count in zip(party.roster.participants, lacking, strict=True) if count},
+        )
     scorer = None
     if service is not None:
         assert request is not None or service.table is not None

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.callbacks import State
-from mpfedxgb.boosting.checkpoint import Checkpoints
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import as_checkpoint_error
+from mpfedxgb.training.checkpoint import Checkpoints
 
 _NAME = "finished.json"
 _log = logging.getLogger("mpfedxgb.session")

@@ -9,21 +9,15 @@ from typing import Any
 
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.params import SEALED, UNPROTECTED
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.costs.forecast import Basis, Forecast, cached_forecast
+from mpfedxgb.modes.facts import facts_of
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Reveal
 from mpfedxgb.party.local import LocalRun
 from mpfedxgb.party.meter import Counts
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.units import bytes_text
-
-NOTHING_PROTECTED = (
-    'NOTHING WAS PROTECTED: security="none" computes in the open, from all participants\' tables in one process; '
-    "for experiments only"
-)
-"""What every output of such a run says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +72,7 @@ class RunRecord:
     @property
     def is_protected(self) -> bool:
         """Whether a protocol ran."""
-        return bool(self.params.get("security") != UNPROTECTED)
+        return facts_of(self.params.get("security")).runs_a_protocol
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and dictionaries."""
@@ -139,7 +133,7 @@ class RunRecord:
 
     def _unprotected(self) -> list[str]:
         """Return that nothing was protected, and what the same training would cost and reveal if all was."""
-        lines = [NOTHING_PROTECTED]
+        lines = [facts_of(self.params.get("security")).warning]
         told = self.forecast
         if told is None or self.basis is None:
             return lines
@@ -158,7 +152,11 @@ class RunRecord:
 def is_unjudged(params: Mapping[str, Any], ledger: Iterable[Reveal]) -> bool:
     """Return whether trees grew in a sealed training of which nobody knows a metric: nothing was evaluated."""
     names = {reveal.name for reveal in ledger}
-    return params.get("security") == SEALED and Entry.TREE_SHAPE in names and Entry.EVALUATION_MARGINS not in names
+    return (
+        facts_of(params.get("security")).hides_rows
+        and Entry.TREE_SHAPE in names
+        and Entry.EVALUATION_MARGINS not in names
+    )
 
 
 def _traffic(roles: Mapping[str, Counts]) -> list[str]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.report.record import NOTHING_PROTECTED
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree
 
@@ -15,8 +14,8 @@ def model_text(model: PartialModel) -> str:
     """Return a participant's partial model as indented text."""
     role = "active" if model.is_active else "auxiliary"
     lines = [f"{model.name} ({role}), {len(model.trees)} trees, {model.params.objective}"]
-    if model.params.is_unprotected:
-        lines.append(NOTHING_PROTECTED)
+    if model.params.facts.warning:
+        lines.append(model.params.facts.warning)
     for number, tree in enumerate(model.trees):
         round_, class_ = divmod(number, model.params.trees_per_round)
         title = f"tree {round_}" + (f", class {class_}" if model.params.trees_per_round > 1 else "")

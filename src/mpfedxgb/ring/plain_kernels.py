@@ -1,7 +1,7 @@
 """The compiled loops of trees that grow in the open: sums and scores of all candidates, and rows by their side.
 
 The sums are exact integers. The scores are doubles, within a few units in the last place of what the integers say;
-`tree/plain.py` looks again, exactly, where two of them are too near to tell.
+`modes/none/tree.py` looks again, exactly, where two of them are too near to tell.
 """
 
 from __future__ import annotations

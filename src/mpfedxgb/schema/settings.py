@@ -240,6 +240,22 @@ SCORING = Table(
     others="only auxiliary participants are asked for rows, and can limit that",
 )
 
+SERVE = Table(
+    "serve",
+    (
+        Key("token_file", PATH, None, "file with the token that requests over HTTP bring; nobody else should read it",
+            example="http.token"),
+        Key("max_batch", integer(1, 1 << 20), 10_000, "rows that are scored together, and of one request, at most"),
+        Key("max_wait_ms", number(0.0, 1000.0), 2.0, "milliseconds that a request waits for others, to be one batch"),
+        Key("max_waiting", integer(1, 1 << 24), 100_000, "rows that wait at most; beyond, requests are refused"),
+        Key("max_body_mb", integer(1, 1024), 16, "largest request that is read"),
+        Key("timeout", number(0.0, 3600.0, above=True), 30.0, "seconds within which a request is answered"),
+    ),
+    "How scores are answered over HTTP, with --serve --http.",
+    who=ACTIVE,
+    others="only {active}, the active participant, asks for scores",
+)
+
 LIMITS = Table(
     "limits",
     (
@@ -275,6 +291,21 @@ LOG = Table(
 
 TABLES = {
     table.name: table
-    for table in (FEDERATION, ROLE, NETWORK, TLS, SESSION, TRAINING, DATA, ALIGN, LABEL, SCORING, LIMITS, WORKERS, LOG)
+    for table in (
+        FEDERATION,
+        ROLE,
+        NETWORK,
+        TLS,
+        SESSION,
+        TRAINING,
+        DATA,
+        ALIGN,
+        LABEL,
+        SCORING,
+        SERVE,
+        LIMITS,
+        WORKERS,
+        LOG,
+    )
 }
 """Every table of a settings file."""

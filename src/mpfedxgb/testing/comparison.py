@@ -162,7 +162,7 @@ class Comparison:
         self._largest = np.maximum(self._largest, np.abs(margins))
         error = np.zeros_like(margins) if is_exact else FLOAT32 * self._largest  # of sums in float32
         params, per_round = self.joined.params, self.joined.params.trees_per_round
-        if params.is_sealed:
+        if params.facts.hides_rows:
             (base,) = self.joined.base_margin
             sums = self.margins - encode_fixed(base, WEIGHT_BITS)
             self._ours_now = integer_gradients_of_sealed(params, self.y, self.weight, base, sums, number)
@@ -195,7 +195,9 @@ class Comparison:
             self.ties.append(f"tree {number}: {LIGHT_ROOT}")
             return
         ours = float(np.ldexp(float(weight), -WEIGHT_BITS))
-        own = replace(params, reg_lambda=self._ours_now.reg_lambda) if params.is_sealed else params  # lambda~ divides
+        own = (
+            replace(params, reg_lambda=self._ours_now.reg_lambda) if params.facts.hides_rows else params
+        )  # lambda~ divides
         expected, error = self._ours_now.sums(class_, rows).leaf(own)
         expected_there, error_there = there.leaf(params)
         step = self._ours_now.leaf_step

@@ -18,7 +18,7 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objective import Floats, Objective, unchanged
 from mpfedxgb.boosting.objectives.classes import sigmoid
 from mpfedxgb.boosting.params import TrainParams, gradients_that_count
-from mpfedxgb.boosting.sealed.gradients import encode_labels, plain_gradients, sealed_rules
+from mpfedxgb.modes.sealed.gradients import encode_labels, plain_gradients, sealed_rules
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 
@@ -96,7 +96,7 @@ def integer_gradients(
     g = gradients_that_count(g, h)
     reg_lambda, gamma = params.reg_lambda, max(params.gamma, scales.SMALLEST_GAMMA)
     off_g, off_h = _DOUBLE * np.abs(g), np.zeros_like(h)
-    if params.is_paper:  # one scale for all rounds, and leaf weights that are only near the exact ones
+    if not params.facts.is_exact:  # one scale for all rounds, and leaf weights that are only near the exact ones
         off_g, off_h = FLOAT32 * np.abs(g), FLOAT32 * h
     else:
         rows = len(y)

@@ -5,6 +5,7 @@ Each level finds the best split of every node (lines 3 and 19-20), and the child
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,6 @@ from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_s
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.ring.array import pack
 from mpfedxgb.ring.ring import PACKED
-from mpfedxgb.tree import paper as paper_split
 from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules, aggregate_buckets, gains, select_nodes
 from mpfedxgb.tree.nodes import GrownTree
 
@@ -38,14 +38,16 @@ class Grown:
     totals: Secret | None = None
 
 
-def grow(party: Party, data: SplitData, roots: Level, round_: Round, rules: TreeRules) -> Grown:
-    """Return this role's view of the trees of one round, grown from their roots.
+def grow(
+    party: Party, data: SplitData, roots: Level, round_: Round, rules: TreeRules, find: FindSplits | None = None
+) -> Grown:
+    """Return this role's view of the trees of one round, grown from their roots; without `find`, by `best_splits`.
 
     The weights of all leaves (lines 5 and 43) follow together, when the round is updated.
     """
     trees = [GrownTree() for _ in roots.nodes]
     leaves, level = _Leaves(trees, with_totals=rules.sums_in_leaves), roots
-    find = paper_split.best_splits if rules.is_paper else best_splits
+    find = best_splits if find is None else find
     for depth in range(rules.max_depth if data.matrices else 0):
         party.observer.on_progress(f"level {depth + 1} of {rules.max_depth}")
         level = _with_sums(party, data, level)  # 9-13
@@ -96,6 +98,9 @@ class _Leaves:
         totals = concatenate(self.totals, axis=0) if self.with_totals else None
         return Grown(self.trees, concatenate(self.members, axis=0), totals)
 
+
+FindSplits = Callable[[Party, SplitData, Level, Round, TreeRules, int], Opened]
+"""How the best splits of a level at some depth are found."""
 
 Chosen = tuple[int, int]
 """Owner of a split and, at the owner, its candidate."""
@@ -164,7 +169,7 @@ def children(
             (tree, node), (owner, candidate) = parent.nodes[i], splits[i]
             flipped = False
             if party.has_values_of(owner):  # 21
-                flipped = not rules.is_paper and toss(party.keys, label, tree, node)
+                flipped = rules.tosses_coins and toss(party.keys, label, tree, node)
                 sides[i] = pack(data.goes_left(owner, candidate) ^ np.uint8(flipped))  # 22-29
             left, right = trees[tree].split(node, owner, candidate, flipped)  # 35-36
             nodes[i], nodes[n + i] = (tree, left), (tree, right)

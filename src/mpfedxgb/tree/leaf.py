@@ -1,14 +1,6 @@
-"""SecureLeafWeight. In strict form the active participant learns which of its rows share a leaf, and divides alone.
-
-(The paper restores every row's per-tree prediction at the active participant, which tells it the same partition.)
-
-With `security="sealed"` nobody sees anything: exact division on secrets (Eq. 4). g and h have come down to the leaves;
-their sums are divided, and what a row's leaves add up to stays secret too.
-"""
+"""Weights and gains of leaves and splits in the clear, exact, and what a tree's shape tells owners of whole paths."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +8,6 @@ import numpy.typing as npt
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.protocols.bits import Bit, BitProduct, shares_of_bit_products
-from mpfedxgb.protocols.quotient import lift_secret, rounded_quotient
-from mpfedxgb.protocols.reveal import reveal
-from mpfedxgb.protocols.rows import rows_in_turns
-from mpfedxgb.protocols.secret import Secret, Shares, concatenate_shares, reduced
-from mpfedxgb.ring.array import RingArray, unpack, unpack_data
-from mpfedxgb.ring.ring import VECTOR, Ring, wide
-from mpfedxgb.tree.grow import Grown
-from mpfedxgb.tree.level import Constants, TableSizes
 from mpfedxgb.tree.nodes import GrownTree
 
 WEIGHT_BITS = 32
@@ -33,19 +16,6 @@ WEIGHT_BITS = 32
 Members = npt.NDArray[np.uint8]
 Sums = tuple[int, int]
 """G~ and H~ of a node."""
-
-
-def reveal_leaves(party: Party, grown: Grown, sizes: TableSizes) -> Members | None:
-    """Return which rows are in which leaf, (leaves, rows), to the active participant; None to the others.
-
-    Rounds: 1. Sent: a bit per row and leaf by each auxiliary. Reveals: LEAF_MEMBERSHIP to the active participant; and
-    what the tree's shape implies, OWN_PATH, is written down for the owners of whole paths.
-    """
-    with party.phase("leaves"):
-        value = reveal(party, grown.members, ACTIVE, Entry.LEAF_MEMBERSHIP, len(grown.trees) * sizes.all_rows)
-        for tree in grown.trees:
-            record_own_paths(party, tree)
-        return None if value.is_hidden else unpack_data(value.data, sizes.all_rows)
 
 
 def record_own_paths(party: Party, tree: GrownTree, knows_leaves: bool = True) -> None:
@@ -97,65 +67,3 @@ def _rint(above: int, below: int) -> int:
     """Return the integer nearest to a fraction, of two the even one."""
     whole, rest = divmod(above, below)
     return whole + (2 * rest > below or (2 * rest == below and whole & 1))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Division:
-    """The public numbers of w = -round(G factor / ((H + lambda~) 2^shift)), halves going up before the sign.
-
-    |G| is at most `largest_sum`, H + lambda~ at most `largest_divisor`, and |w| at most `largest_weight`.
-    """
-
-    factor: int
-    shift: int
-    largest_sum: int
-    largest_divisor: int
-    largest_weight: int
-
-    @property
-    def divisor_bits(self) -> int:
-        """Bits of (H + lambda~) 2^shift."""
-        return (self.largest_divisor << self.shift).bit_length()
-
-    @property
-    def ring(self) -> Ring:
-        """The narrowest ring in which the division has room."""
-        bits = max(self.divisor_bits + self.largest_weight.bit_length(), (self.largest_sum * self.factor).bit_length())
-        return wide(max(2, -(-(bits + 4) // 64)))
-
-
-def secure_leaf_weights(party: Party, grown: Grown, constants: Constants, division: Division) -> Secret:
-    """Return the weights of all leaves, (leaves,) in the vector ring, from the sums that came down to them.
-
-    Rounds: 1 for the lift and those of `rounded_quotient`. Reveals: nothing.
-    """
-    assert grown.totals is not None
-    with party.phase("leaf weights"):
-        ring = division.ring
-        sums = lift_secret(party, grown.totals, ring)
-        divisor = (sums[:, 1] + reduced(constants.lam, ring)) * (1 << division.shift)
-        numerator = sums[:, 0] * division.factor
-        quotients = rounded_quotient(party, numerator, divisor, division.largest_weight, division.divisor_bits)
-        return -reduced(quotients, VECTOR)
-
-
-def sum_of_leaves(party: Party, grown: Grown, weights: Secret, rows: int) -> Shares:
-    """Return, as shares, the weight of the leaf that each row is in: (rows,).
-
-    For 16 bytes dealt per row and leaf, the coordinator's shares of the masks of the bits and of their products with
-    the masks of the weights.
-
-    Rounds: 0. Sent: nothing. Reveals: nothing.
-    """
-    members, leaves = grown.members, weights.shape[0]
-    step = max(8, party.settings.tuning.leaf_elements // leaves // 8 * 8)
-    values = weights.reshape(leaves, 1)
-    parts = []
-    for chunk in rows_in_turns(rows, step, party):
-        packed = members[:, chunk.start // 8 : -(-chunk.stop // 8)]
-        count = chunk.stop - chunk.start
-        inside = Bit(Secret(unpack(packed.masked, count), unpack(packed.mask, count)))
-        parts += shares_of_bit_products(party, [BitProduct((inside,), values, axis=0)], "leaf sums")
-    if party.is_symbolic:
-        return Shares(RingArray.hidden(VECTOR, (rows,)))
-    return concatenate_shares(parts, axis=0)

@@ -77,9 +77,9 @@ class TableSizes:
 class TreeRules:
     """How trees grow, the same for every tree of a training.
 
-    `checks_children`: sides are compared with the least hessian. `sums_in_leaves`: g and h go down to the leaves, for
-    weights that nobody sees. `bits` bounds what comparing two candidates meets, and `weight_bits` a side's hessian,
-    signs included; 0 stands for the ring's.
+    `checks_children`: sides are compared with the least hessian. `tosses_coins`: owners decide in private which side is
+    called left. `sums_in_leaves`: g and h go down to the leaves, for weights that nobody sees. `bits` bounds what
+    comparing two candidates meets, and `weight_bits` a side's hessian, signs included; 0 stands for the ring's.
     """
 
     max_depth: int
@@ -87,7 +87,7 @@ class TreeRules:
     checks_children: bool
     no_split_first: bool
     first_layer_mask: bool
-    is_paper: bool = False
+    tosses_coins: bool = True
     sums_in_leaves: bool = False
     bits: int = 0
     weight_bits: int = 0
@@ -118,14 +118,6 @@ class Round:
     allowed: Bit | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureIndex:
-    """Of the paper's way: per participant the candidates of each feature, and the permuted indices of one's own."""
-
-    sizes: tuple[tuple[int, ...], ...]
-    mine: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitData:
     """The published matrices of all owners and, in a participant's own run, its candidates and evaluation tables.
@@ -137,7 +129,6 @@ class SplitData:
     matrices: tuple[PrivateMatrix, ...]
     candidates: Candidates | None
     evaluation: tuple[Table, ...] = ()
-    features: FeatureIndex | None = None
     threads: Threads = field(default_factory=Threads)
 
     def goes_left(self, owner: int, candidate: int) -> npt.NDArray[np.uint8]:

@@ -79,13 +79,6 @@ NAMED = tuple(name for name, o in OBJECTIVES.items() if not o.is_custom)
 PER_CLASS = tuple(name for name, o in OBJECTIVES.items() if o.classes is None)
 """Those that need num_class, and grow a tree for each."""
 
-IN_PAPER_MODE = tuple(name for name, o in OBJECTIVES.items() if o.paper_scale is not None)
-"""What security="paper" covers."""
-
-IN_SEALED_MODE = tuple(name for name, o in OBJECTIVES.items() if o.sealed is not None)
-"""What security="sealed" covers."""
-
-
 OTHER_NAMES = {"reg:linear": "reg:squarederror"}
 """What XGBoost also calls these losses."""
 

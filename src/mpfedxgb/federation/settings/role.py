@@ -26,6 +26,7 @@ from mpfedxgb.federation.settings.sections import (
     Network,
     Role,
     Scoring,
+    Serve,
     Session,
     Tls,
     Workers,
@@ -56,6 +57,7 @@ class RoleSettings:
     align: Align
     label: Label | None
     scoring: Scoring
+    serve: Serve
     limits: Resources
     log: Log
     workers: Workers | None = None
@@ -173,6 +175,7 @@ class RoleSettings:
         for table, part, keys in (
             ("tls", self.tls, ("ca", "certificate", "key")),
             ("data", self.data, ("train", "evaluate", "predict")),
+            ("serve", self.serve, ("token_file",)),
             ("workers", self.workers, ("ca", "certificate", "key")),
         ):
             for key in keys if part is not None else ():
@@ -288,6 +291,7 @@ def _together(
         align=Align(**values("align")),
         label=Label.read(sections["label"], data, training) if data is not None and "label" in sections else None,
         scoring=Scoring(**values("scoring")),
+        serve=Serve(**values("serve")),
         limits=read_limits(sections["limits"]),
         log=Log(**values("log")),
         workers=Workers.read(sections["workers"]),

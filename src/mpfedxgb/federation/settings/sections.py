@@ -16,6 +16,7 @@ from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.data.ids import IdRule
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.federation.settings.toml import Section, shown
+from mpfedxgb.modes.facts import check_runs_a_protocol
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.schema.settings import Key, Table
 from mpfedxgb.schema.training import ADDRESS, suggestion
@@ -236,7 +237,7 @@ def read_training(table: Section) -> TrainParams:
         return TrainParams()
     try:
         params = TrainParams.from_dict(values)
-        params.check_protected()
+        check_runs_a_protocol(params.facts)
         params.check_rules()
     except SettingsError as error:
         table.check(SettingsError(f"[training] {e}", e.code, f"training.{e.parameter}", e.value) for e in error.faults)
@@ -377,6 +378,22 @@ class Scoring:
 
     # generated: scoring
     max_rows_per_day: int | None
+
+
+# end of generated
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """[serve]: how the active participant answers over HTTP."""
+
+    # generated: serve
+    token_file: Path | None
+    max_batch: int
+    max_wait_ms: float
+    max_waiting: int
+    max_body_mb: int
+    timeout: float
 
 
 # end of generated

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mpfedxgb.boosting.params import STRICT
+from mpfedxgb.modes.facts import STRICT
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.schema.settings import TABLES, Key, Table
 from mpfedxgb.schema.training import REQUIRED
@@ -42,7 +42,7 @@ def settings_text(
     role: int,
     places: Mapping[int, Place],
     topology: str = STAR,
-    security: str = STRICT,
+    security: str = STRICT.name,
 ) -> str:
     """Return a settings file for a role of a trial.
 
@@ -93,7 +93,7 @@ def _given(
         },
         "role": {"name": roster.name(role)},
         "network": network,
-        "training": TRAINING if security == STRICT else TRAINING | {"security": security},
+        "training": TRAINING if security == STRICT.name else TRAINING | {"security": security},
         "data": {"id": ID},
         "label": {"column": LABEL},
     }

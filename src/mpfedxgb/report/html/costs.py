@@ -75,7 +75,7 @@ def forecast_rows(data: ReportData) -> list[list[str]]:
         forecast = _forecast_of(data, key)
         if not forecast or (key == "dealer_bytes" and not data.is_coordinator):  # dealt to all participants together
             continue
-        if data.is_unprotected:  # nothing was counted
+        if not data.mode.runs_a_protocol:  # nothing was counted
             rows.append([words, written(forecast)])
             continue
         was = actual.get(key)  # what was not counted here is not shown as nothing

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mpfedxgb.boosting.model import Feature, PartialModel
-from mpfedxgb.boosting.params import PAPER, SEALED, UNPROTECTED
+from mpfedxgb.modes.facts import Facts, facts_of
 from mpfedxgb.party.ledger import Ledger, Reveal
 from mpfedxgb.party.meter import Counts, by_name
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
@@ -74,24 +74,9 @@ class ReportData:
         return self.number == ACTIVE
 
     @property
-    def is_unprotected(self) -> bool:
-        """Whether everything was computed in the open."""
-        return self.parameters.get("security") == UNPROTECTED
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether nobody learned anything about a training row."""
-        return self.parameters.get("security") == SEALED
-
-    @property
-    def is_paper(self) -> bool:
-        """Whether the paper's algorithms ran as printed."""
-        return self.parameters.get("security") == PAPER
-
-    @property
-    def shares_weights(self) -> bool:
-        """Whether every participant has shares of the leaf weights, which nobody knows."""
-        return self.parameters.get("security") in (SEALED, PAPER)
+    def mode(self) -> Facts:
+        """What is public about the mode; a record that names none is of no training."""
+        return facts_of(self.parameters.get("security"))
 
     @property
     def is_coordinator(self) -> bool:

@@ -20,12 +20,12 @@ PARTICIPANTS = "participants"
 _ENTRIES = {entry.value: entry for entry in Entry}
 
 
-def meaning_of(name: str, is_sealed: bool = False) -> str:
+def meaning_of(name: str, hides_rows: bool = False) -> str:
     """Return what an entry is about, in words; one that nobody declared, of another version, keeps its name."""
     entry = _ENTRIES.get(name)
     if entry is None:
         return name
-    return entry.sealed_meaning if is_sealed else entry.meaning
+    return entry.sealed_meaning if hides_rows else entry.meaning
 
 
 def source_of(name: str) -> Source:
@@ -40,13 +40,13 @@ def split_by_side(data: ReportData) -> tuple[list[tuple[str, int]], list[tuple[s
     arriving = []
     for entry in data.ledger:
         if entry.receiver == data.role or (entry.receiver == PARTICIPANTS and data.number != COORDINATOR):
-            arriving.append((meaning_of(entry.name, data.is_sealed), entry.count))
+            arriving.append((meaning_of(entry.name, data.mode.hides_rows), entry.count))
         if _comes_from(data, source_of(entry.name)) and entry.receiver != data.role:
             leaving.setdefault(entry.name, []).append(entry)
     left = []
     for name, entries in leaving.items():  # one sentence for several receivers, who all got the same
         receivers = ["the other participants" if e.receiver == PARTICIPANTS else e.receiver for e in entries]
-        sentence = f"{meaning_of(name, data.is_sealed)}: to {' and '.join(receivers)}"
+        sentence = f"{meaning_of(name, data.mode.hides_rows)}: to {' and '.join(receivers)}"
         left.append((sentence, max(entry.count for entry in entries)))
     return left, arriving
 

@@ -27,7 +27,6 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.report.html import costs, ledger_words, trees
 from mpfedxgb.report.html.data import ReportData
 from mpfedxgb.report.html.pictures import Curve, curve
-from mpfedxgb.report.record import NOTHING_PROTECTED
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -97,7 +96,7 @@ def environment() -> Environment:
     )
     for function in (units.count, units.counted, units.bytes_text, units.duration_text, units.short):
         made.filters[function.__name__] = function
-    made.globals |= {"asset": _asset, "NO_METRIC": NO_METRIC, "NOTHING_PROTECTED": NOTHING_PROTECTED, "Entry": Entry}
+    made.globals |= {"asset": _asset, "NO_METRIC": NO_METRIC, "Entry": Entry}
     return made
 
 

@@ -139,6 +139,6 @@ def own_splits(data: ReportData) -> list[Bar]:
 
 def _gains(data: ReportData) -> list[Bar]:
     model = data.model
-    if model is None or not model.is_active or model.params.shares_weights:
+    if model is None or not model.is_active or model.params.facts.shares_leaf_weights:
         return []
     return [Bar(str(name), value) for name, value in mean_gain(model).items() if value]

@@ -1,0 +1,246 @@
+"""What requests for scores look like and what they are answered with: Open Inference Protocol V2, and MLflow's.
+
+JSON is read strictly: no names twice, no NaN, no text for numbers. Numbers of a column are numbers, words are words;
+null is a missing value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mpfedxgb.boosting.model import Feature, PartialModel
+from mpfedxgb.errors import DataError
+from mpfedxgb.federation.role import id_name, predictions
+from mpfedxgb.federation.rows import SCORING, Rows, arrange_rows, with_kinds_of
+from mpfedxgb.federation.serving.batches import Scores
+from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.schema.training import suggestion
+
+Json = dict[str, Any]
+Columns = dict[str, list[Any]]
+
+ID, ERROR, PREDICTION, PROBABILITY = "id", "error", "prediction", "probability"
+
+_KINDS: dict[str, tuple[type, ...]] = {"BYTES": (str,), "BOOL": (bool,)}
+_KINDS |= {f"{sign}INT{bits}": (int,) for sign in ("", "U") for bits in (8, 16, 32, 64)}
+_KINDS |= {f"FP{bits}": (int, float) for bits in (16, 32, 64)}
+
+
+def read_json(body: bytes) -> Json:
+    """Return the JSON object that a body is; raises DataError if it is none."""
+    try:
+        content = json.loads(body.decode(), parse_constant=_no_constant, object_pairs_hook=_no_name_twice)
+    except (ValueError, RecursionError) as error:
+        told = f"at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "as RFC 8259 has it"
+        raise DataError(f"the body is not JSON {told}; NaN and names that occur twice are none") from None
+    if not isinstance(content, dict):
+        raise DataError("the body is not a JSON object")
+    return content
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(text)
+
+
+def _no_name_twice(pairs: list[tuple[str, Any]]) -> Json:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
+
+
+def _only(content: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    for name in content:
+        if name not in known:
+            raise DataError(f"{where} has {name[:40]!r}; {suggestion(name, known, 'it may have')}")
+
+
+def read_inference(content: Json, most: int) -> tuple[Columns, list[str] | None]:
+    """Return the columns of a request of the Open Inference Protocol, and the outputs that it names."""
+    _only(content, ("id", "parameters", "inputs", "outputs"), "the request")
+    if not isinstance(content.get("id", ""), str):
+        raise DataError("the request's id is not a text")
+    inputs, outputs = content.get("inputs"), content.get("outputs")
+    if not isinstance(inputs, list) or not inputs or not all(isinstance(one, dict) for one in inputs):
+        raise DataError("inputs is not a list of tensors; give one for the id and one for each column")
+    columns: Columns = {}
+    for tensor in inputs:
+        _only(tensor, ("name", "shape", "datatype", "parameters", "data"), "a tensor")
+        name = tensor.get("name")
+        if not isinstance(name, str) or name in columns:
+            raise DataError("each tensor has a name of its own")
+        columns[name] = _tensor(tensor, name)
+    if outputs is not None and not (
+        isinstance(outputs, list) and all(isinstance(o, dict) and isinstance(o.get("name"), str) for o in outputs)
+    ):
+        raise DataError("outputs is not a list of objects with names")
+    return _equally_long(columns, most), None if outputs is None else [one["name"] for one in outputs]
+
+
+def _tensor(tensor: Json, name: str) -> list[Any]:
+    data, shape, kind = tensor.get("data"), tensor.get("shape"), tensor.get("datatype")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise DataError(f"tensor {name!r}: datatype is one of {', '.join(_KINDS)}")
+    if not isinstance(data, list):
+        raise DataError(f"tensor {name!r}: data is not a list")
+    if all(isinstance(row, list) and len(row) == 1 for row in data):
+        data = [row[0] for row in data]
+    if shape not in ([len(data)], [len(data), 1]):
+        raise DataError(f"tensor {name!r}: shape is not [{len(data)}], as its data has it; give a column per tensor")
+    if not all(value is None or type(value) in _KINDS[kind] for value in data):
+        raise DataError(f"tensor {name!r}: data has values that are no {kind}; null is a missing value")
+    return data
+
+
+def read_invocation(content: Json, most: int) -> Columns:
+    """Return the columns of a request as MLflow's scoring server takes it."""
+    kinds = ("dataframe_split", "dataframe_records", "inputs")
+    _only(content, (*kinds, "params"), "the request")
+    given = [kind for kind in kinds if kind in content]
+    if len(given) != 1:
+        raise DataError(f"give one of {', '.join(kinds)}")
+    value = content[given[0]]
+    if given[0] == "dataframe_split":
+        return _equally_long(_split(value), most)
+    if given[0] == "inputs" and isinstance(value, dict):
+        if not all(isinstance(column, list) for column in value.values()):
+            raise DataError("inputs is not an object of lists, one for each column")
+        return _equally_long(value, most)
+    return _equally_long(_records(value, given[0]), most)
+
+
+def _split(value: Any) -> Columns:
+    if not isinstance(value, dict):
+        raise DataError("dataframe_split is not an object with columns and data")
+    _only(value, ("columns", "data", "index"), "dataframe_split")
+    names, data = value.get("columns"), value.get("data")
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names) or len({*names}) != len(names):
+        raise DataError("dataframe_split: columns is not a list of different names")
+    if not isinstance(data, list) or not all(isinstance(row, list) and len(row) == len(names) for row in data):
+        raise DataError("dataframe_split: data is not a list of rows, each with a value for each column")
+    return {name: [row[i] for row in data] for i, name in enumerate(names)}
+
+
+def _records(value: Any, where: str) -> Columns:
+    if not isinstance(value, list) or not value or not all(isinstance(row, dict) for row in value):
+        raise DataError(f"{where} is not a list of objects, one for each row")
+    names = list(value[0])
+    if any(row.keys() != value[0].keys() for row in value):
+        raise DataError(f"{where}: rows have different columns; give null for a missing value")
+    return {name: [row[name] for row in value] for name in names}
+
+
+def _equally_long(columns: Columns, most: int) -> Columns:
+    rows = {len(values) for values in columns.values()}
+    if len(rows) != 1 or rows == {0}:
+        raise DataError("columns are not equally long, or there are no rows")
+    if rows.pop() > most:
+        raise DataError(f"there are more rows than [serve] max_batch = {most}; ask for them in several requests")
+    return columns
+
+
+def read_rows(settings: RoleSettings, model: PartialModel, columns: Columns) -> Rows:
+    """Return rows to score from columns by name: the id and all of the model's; raises DataError for any others."""
+    identifier = id_name(settings)
+    names = {identifier, *(feature.name for feature in model.features)}
+    for what, some in (("lacks", names - {*columns}), ("has unknown", {*columns} - names)):
+        if some:
+            told = ", ".join(repr(name[:40]) for name in sorted(some)[:8])
+            raise DataError(f"the request {what} columns: {told}; give the id {identifier!r} and the model's columns")
+    if not all(type(value) in (str, int) for value in columns[identifier]):
+        raise DataError(f"column {identifier!r} has ids that are neither text nor whole numbers")
+    found: dict[str, Any] = {identifier: pd.Series(columns[identifier], dtype=object)}
+    for feature in model.features:
+        found[feature.name] = _column(feature, columns[feature.name])
+    return arrange_rows(settings, with_kinds_of(settings, pd.DataFrame(found), model.features), SCORING, model.features)
+
+
+def _column(feature: Feature, values: list[Any]) -> pd.Series[Any]:
+    if feature.categories is not None:
+        if not all(value is None or isinstance(value, (str, int, float)) for value in values):
+            raise DataError(f"column {feature.name!r} has values that are no categories; null is a missing value")
+        return pd.Series(values, dtype=object)
+    if not all(value is None or isinstance(value, (int, float)) for value in values):
+        raise DataError(f"column {feature.name!r} has values that are no numbers; null is a missing value")
+    try:
+        return pd.Series([math.nan if value is None else float(value) for value in values], dtype=np.float64)
+    except OverflowError:
+        raise DataError(f"column {feature.name!r} has numbers that are too large") from None
+
+
+def result_names(model: PartialModel) -> list[str]:
+    """Return the names of what each row is answered with, in their order."""
+    if model.classes is None:
+        return [ID, PREDICTION, ERROR]
+    if len(model.classes) == 2:
+        return [ID, PREDICTION, PROBABILITY, ERROR]
+    return [ID, PREDICTION, *(f"class_{name}" for name in model.classes), ERROR]
+
+
+def results(settings: RoleSettings, model: PartialModel, rows: Rows, scores: Scores) -> Columns:
+    """Return what each row is answered with, in the order of the request: nothing but an error where it is unknown."""
+    margins = scores.margins
+    if margins.shape[0] != model.params.trees_per_round:  # no row was found
+        margins = np.zeros((model.params.trees_per_round, margins.shape[1]))
+    frame = predictions(model, rows, margins, id_name(settings))
+    frame.columns = pd.Index([ID, *frame.columns[1:]])
+    if model.classes is not None and len(model.classes) == 2:
+        frame[PROBABILITY] = frame.iloc[:, -1]
+    columns: Columns = {name: frame[name].tolist() for name in result_names(model)[:-1]}
+    columns[ERROR] = [None] * len(frame)
+    for i, names in scores.lacking.items():
+        place = int(rows.ids.places[i])
+        for name in columns.keys() - {ID}:
+            columns[name][place] = None
+        columns[ERROR][place] = f"not found at {', '.join(names)}"
+    return columns
+
+
+def datatype_of(name: str, model: PartialModel, values: Sequence[Any] = ()) -> str:
+    """Return what the Open Inference Protocol calls the kind of an output."""
+    if name == ERROR:
+        return "BYTES"
+    given = values if name == ID else model.classes if name == PREDICTION and model.classes is not None else (0.0,)
+    if given and all(type(value) is int for value in given):
+        return "INT64"
+    return "FP64" if given and all(isinstance(value, float) for value in given) else "BYTES"
+
+
+def inference_answer(name: str, model: PartialModel, request: Json, columns: Columns, chosen: Sequence[str]) -> Json:
+    """Return the answer in the form of the Open Inference Protocol."""
+    outputs = [
+        {"name": n, "datatype": datatype_of(n, model, columns[n]), "shape": [len(columns[n])], "data": columns[n]}
+        for n in chosen
+    ]
+    head: Json = {"model_name": name, "model_version": model.training}
+    return head | ({"id": request["id"]} if "id" in request else {}) | {"outputs": outputs}
+
+
+def invocation_answer(name: str, model: PartialModel, columns: Columns) -> Json:
+    """Return the answer in MLflow's form: an object for each row."""
+    rows = zip(*columns.values(), strict=True)
+    return {"predictions": [dict(zip(columns, row, strict=True)) | of(name, model) for row in rows]}
+
+
+def of(name: str, model: PartialModel) -> Json:
+    """Return whose scores they are."""
+    return {"model": name, "training": model.training}
+
+
+def metadata(settings: RoleSettings, name: str, model: PartialModel) -> Json:
+    """Return what the Open Inference Protocol tells of a model: this participant's columns, and what it answers."""
+    kinds = {id_name(settings): "BYTES"}
+    kinds |= {f.name: "FP64" if f.categories is None else "BYTES" for f in model.features}
+    return {
+        "name": name,
+        "versions": [model.training],
+        "platform": "mpfedxgb",
+        "inputs": [{"name": n, "datatype": kind, "shape": [-1]} for n, kind in kinds.items()],
+        "outputs": [{"name": n, "datatype": datatype_of(n, model), "shape": [-1]} for n in result_names(model)],
+    }

@@ -1,0 +1,151 @@
+"""The OpenAPI description of scores over HTTP, written by hand; tests compare it with the routes and their answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+_COLUMN: Json = {"type": "array", "items": {"type": ["string", "number", "boolean", "null"]}}
+
+
+def _object(required: tuple[str, ...] = (), more: bool = False, **properties: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": more}
+
+
+def _list(of: Json) -> Json:
+    return {"type": "array", "items": of}
+
+
+_TEXT: Json = {"type": "string"}
+_REF = "#/components/schemas/"
+
+_SCHEMAS: dict[str, Json] = {
+    "Error": _object(("error",), error=_TEXT),
+    "Live": _object(("live",), live={"type": "boolean"}),
+    "Ready": _object(("ready",), ready={"type": "boolean"}, error=_TEXT),
+    "Server": _object(("name", "version", "extensions"), name=_TEXT, version=_TEXT, extensions=_list(_TEXT)),
+    "TensorMetadata": _object(
+        ("name", "datatype", "shape"), name=_TEXT, datatype=_TEXT, shape=_list({"type": "integer"})
+    ),
+    "Model": _object(
+        ("name", "versions", "platform", "inputs", "outputs"),
+        name=_TEXT,
+        versions=_list(_TEXT),
+        platform=_TEXT,
+        inputs=_list({"$ref": f"{_REF}TensorMetadata"}),
+        outputs=_list({"$ref": f"{_REF}TensorMetadata"}),
+    ),
+    "Tensor": _object(
+        ("name", "shape", "datatype", "data"),
+        name=_TEXT,
+        shape=_list({"type": "integer"}),
+        datatype=_TEXT,
+        parameters={"type": "object"},
+        data={"type": "array"},
+    ),
+    "InferenceRequest": _object(
+        ("inputs",),
+        id=_TEXT,
+        parameters={"type": "object"},
+        inputs=_list({"$ref": f"{_REF}Tensor"}),
+        outputs=_list({"type": "object", "properties": {"name": _TEXT}, "required": ["name"]}),
+    ),
+    "InferenceAnswer": _object(
+        ("model_name", "model_version", "outputs"),
+        id=_TEXT,
+        model_name=_TEXT,
+        model_version=_TEXT,
+        outputs=_list({"$ref": f"{_REF}Tensor"}),
+    ),
+    "InvocationRequest": {
+        "oneOf": [
+            _object(
+                ("dataframe_split",),
+                dataframe_split=_object(
+                    ("columns", "data"), columns=_list(_TEXT), data=_list(_COLUMN), index={"type": "array"}
+                ),
+                params={},
+            ),
+            _object(("dataframe_records",), dataframe_records=_list({"type": "object"}), params={}),
+            _object(("inputs",), inputs={"type": ["object", "array"]}, params={}),
+        ]
+    },
+    "InvocationAnswer": _object(
+        ("predictions",),
+        predictions=_list(
+            _object(
+                ("id", "prediction", "error", "model", "training"),
+                more=True,  # classes by name
+                id={"type": ["string", "integer"]},
+                prediction={"type": ["string", "number", "boolean", "null"]},
+                probability={"type": ["number", "null"]},
+                error={"type": ["string", "null"]},
+                model=_TEXT,
+                training=_TEXT,
+            )
+        ),
+    ),
+}
+
+
+def _answers(good: str, *others: tuple[int, str]) -> Json:
+    told = {"200": ("Done.", good)}
+    told |= {str(code): (text, "Ready" if good == "Ready" and code == 503 else "Error") for code, text in others}
+    return {
+        code: {
+            "description": text,
+            "content": {"application/json": {"schema": {"$ref": f"{_REF}{schema}"}}},
+        }
+        for code, (text, schema) in told.items()
+    }
+
+
+_ADDRESSED = (403, "Without a token, requests are addressed to localhost.")
+_TOKEN = (401, "The token is missing or another one.")
+_NOT_READY = (503, "Scores cannot be answered just now; the error says why.")
+_BODY = (
+    (400, "The request cannot be used; the error says why."),
+    (408, "The body did not come in time."),
+    (413, "The body is too long."),
+    (415, "The body is not JSON."),
+)
+
+
+def _get(summary: str, good: str, *others: tuple[int, str], is_closed: bool = True) -> Json:
+    told = _answers(good, _ADDRESSED, *((_TOKEN,) if is_closed else ()), *others)
+    return {"get": {"summary": summary, "responses": told} | ({} if is_closed else {"security": []})}
+
+
+def _post(summary: str, takes: str, good: str) -> Json:
+    body = {"required": True, "content": {"application/json": {"schema": {"$ref": f"{_REF}{takes}"}}}}
+    told = _answers(good, _ADDRESSED, _TOKEN, *_BODY, _NOT_READY)
+    return {"post": {"summary": summary, "requestBody": body, "responses": told}}
+
+
+def description(model: str, version: str) -> Json:
+    """Return the description of all routes for a model of that name."""
+    ready = "Whether scores can be answered: the session is open with all participants."
+    described = _get("This description.", "Error")
+    described["get"]["responses"]["200"]["content"]["application/json"]["schema"] = {"type": "object"}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "mpfedxgb: scores of a federated model",
+            "version": version,
+            "description": "REST of the Open Inference Protocol V2, and of MLflow's scoring server.",
+        },
+        "security": [{"token": []}, {}],
+        "paths": {
+            "/v2/health/live": _get("Whether the process answers.", "Live", is_closed=False),
+            "/v2/health/ready": _get(ready, "Ready", _NOT_READY, is_closed=False),
+            "/ping": _get(ready, "Ready", _NOT_READY, is_closed=False),
+            "/v2": _get("What answers.", "Server"),
+            f"/v2/models/{model}": _get("What the model takes and tells.", "Model"),
+            f"/v2/models/{model}/ready": _get(ready, "Ready", _NOT_READY),
+            f"/v2/models/{model}/infer": _post("Score rows.", "InferenceRequest", "InferenceAnswer"),
+            "/invocations": _post("Score rows, in MLflow's form.", "InvocationRequest", "InvocationAnswer"),
+            "/openapi.json": described,
+        },
+        "components": {"schemas": _SCHEMAS, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+    }

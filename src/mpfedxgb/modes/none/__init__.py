@@ -1,0 +1,1 @@
+"""`security="none"`: one process computes the model of strict in the clear; `plain_train` stands for the protocol."""

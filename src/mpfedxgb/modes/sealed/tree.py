@@ -1,0 +1,80 @@
+"""Leaves with `security="sealed"`: exact division on secrets (Eq. 4). g and h have come down to the leaves.
+
+Their sums are divided, and what a row's leaves add up to stays secret too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mpfedxgb.party.party import Party
+from mpfedxgb.protocols.bits import Bit, BitProduct, shares_of_bit_products
+from mpfedxgb.protocols.quotient import lift_secret, rounded_quotient
+from mpfedxgb.protocols.rows import rows_in_turns
+from mpfedxgb.protocols.secret import Secret, Shares, concatenate_shares, reduced
+from mpfedxgb.ring.array import RingArray, unpack
+from mpfedxgb.ring.ring import VECTOR, Ring, wide
+from mpfedxgb.tree.grow import Grown
+from mpfedxgb.tree.level import Constants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """The public numbers of w = -round(G factor / ((H + lambda~) 2^shift)), halves going up before the sign.
+
+    |G| is at most `largest_sum`, H + lambda~ at most `largest_divisor`, and |w| at most `largest_weight`.
+    """
+
+    factor: int
+    shift: int
+    largest_sum: int
+    largest_divisor: int
+    largest_weight: int
+
+    @property
+    def divisor_bits(self) -> int:
+        """Bits of (H + lambda~) 2^shift."""
+        return (self.largest_divisor << self.shift).bit_length()
+
+    @property
+    def ring(self) -> Ring:
+        """The narrowest ring in which the division has room."""
+        bits = max(self.divisor_bits + self.largest_weight.bit_length(), (self.largest_sum * self.factor).bit_length())
+        return wide(max(2, -(-(bits + 4) // 64)))
+
+
+def secure_leaf_weights(party: Party, grown: Grown, constants: Constants, division: Division) -> Secret:
+    """Return the weights of all leaves, (leaves,) in the vector ring, from the sums that came down to them.
+
+    Rounds: 1 for the lift and those of `rounded_quotient`. Reveals: nothing.
+    """
+    assert grown.totals is not None
+    with party.phase("leaf weights"):
+        ring = division.ring
+        sums = lift_secret(party, grown.totals, ring)
+        divisor = (sums[:, 1] + reduced(constants.lam, ring)) * (1 << division.shift)
+        numerator = sums[:, 0] * division.factor
+        quotients = rounded_quotient(party, numerator, divisor, division.largest_weight, division.divisor_bits)
+        return -reduced(quotients, VECTOR)
+
+
+def sum_of_leaves(party: Party, grown: Grown, weights: Secret, rows: int) -> Shares:
+    """Return, as shares, the weight of the leaf that each row is in: (rows,).
+
+    For 16 bytes dealt per row and leaf, the coordinator's shares of the masks of the bits and of their products with
+    the masks of the weights.
+
+    Rounds: 0. Sent: nothing. Reveals: nothing.
+    """
+    members, leaves = grown.members, weights.shape[0]
+    step = max(8, party.settings.tuning.leaf_elements // leaves // 8 * 8)
+    values = weights.reshape(leaves, 1)
+    parts = []
+    for chunk in rows_in_turns(rows, step, party):
+        packed = members[:, chunk.start // 8 : -(-chunk.stop // 8)]
+        count = chunk.stop - chunk.start
+        inside = Bit(Secret(unpack(packed.masked, count), unpack(packed.mask, count)))
+        parts += shares_of_bit_products(party, [BitProduct((inside,), values, axis=0)], "leaf sums")
+    if party.is_symbolic:
+        return Shares(RingArray.hidden(VECTOR, (rows,)))
+    return concatenate_shares(parts, axis=0)

@@ -1,0 +1,447 @@
+"""Checkpoints: after every round each participant writes down what it needs to go on from there.
+
+A checkpoint holds what the participant keeps anyway - its partial trees, and at the active one margins and metrics. It
+holds no masked value, no mask and no E: a resumed run is a new attempt with new keys. Since trees are exact functions
+of the data, it ends in the same model, bit for bit.
+
+File: a line of magic, a line that says whose it is, then one line per round, appended: what the round added. Lines are
+chained by digest (`atomic`), so that a torn or damaged line ends what can be used, and no line passes for another. The
+margins, which change as a whole, are in files of their own, the last few rounds': little-endian int64, held to a digest
+in the line of their round. So a round costs the same however many there were before. Of a sealed training they are a
+participant's additive shares of margins that nobody knows.
+
+Shares fit those that the others have of the same attempt only. So a line with shares has a mark of the attempts that
+made it and all before it, which participants compare before they go on.
+
+Beside them is the last boosting round that all participants had: no training goes back before it (`CommonRound`). A
+participant that could make the others drop the rounds they have kept could train again and again, with other labels
+or other candidates, and compare. So each one keeps, beside its checkpoints, the last round that all are known to have
+and with which labels it was made, and goes on from nothing earlier unless its own people start it with --restart.
+
+Honest roles can always go on, whichever of them is killed when. Let k_i be the rounds that participant i has on disk,
+and c_i the common round that it keeps. Then c_i <= k_j for all i and j, always:
+
+1. When an attempt begins, all tell k and c, and go on from r = min k >= max c. Each writes c_i = r to disk before it
+   cuts its rounds down to r, and nobody cuts to less.
+2. A line of round t + 1 says c_i = t. Participant i has finished round t + 1 with values that were opened in it, to
+   which all have contributed (`train._common_after` names the one exception), and each contributes when its own line
+   of round t is on disk: k_j >= t.
+3. At the end of a training all tell that they have kept the last round, n, and only then each writes c_i = n.
+4. Nothing else changes k or c. A line that a kill tears has been acknowledged to nobody.
+
+Going on at r = min k >= max c is therefore possible after any number of kills. Only a disk that loses what it had
+confirmed can break this. The loss of one line in the middle of a training is borne if the others know no more than that
+all had the round before; otherwise it is refused, and nothing is cut off at anybody.
+
+Its file is JSON with a SHA-256 over its content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mpfedxgb.atomic import HEX, append_to_file, chain_start, chained, cut_file, trying, whole_lines, write_file
+from mpfedxgb.boosting.callbacks import EvaluationState, State
+from mpfedxgb.boosting.model import PartialModel, tree_from_json, tree_to_json
+from mpfedxgb.boosting.params import UNNAMED
+from mpfedxgb.errors import CheckpointError
+
+MAGIC = b"mpfedxgb checkpoints 2\n"
+KEPT = 3
+"""Rounds whose margins stay on disk: roles are at most one round apart, and the newest file may be damaged."""
+
+ROUNDS = "rounds.checkpoint"
+_MARGINS, _SUFFIX = "margins-", ".checkpoint"
+_log = logging.getLogger("mpfedxgb.checkpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One whole line of the file: the round that it tells of, the digest so far, and the length of the file up to it.
+
+    The line that says whose the file is counts as round 0.
+    """
+
+    digest: bytes
+    length: int
+    rounds: int = 0
+    trees: int = 0
+    """How many there are, those of earlier rounds included."""
+    added: State = field(default_factory=lambda: State(0), repr=False)
+    margins: tuple[list[int], str] | None = None
+
+
+class Checkpoints:
+    """The checkpoints of one participant in one session, in a folder of their own.
+
+    Parameters
+    ----------
+    folder : Path
+        Created if it is not there, and so is the one around it, for their owner only.
+    belongs_to : dict
+        Plain values that name session, role, parameters and data; a file with others is foreign.
+    """
+
+    def __init__(self, folder: Path, belongs_to: dict[str, Any]) -> None:
+        self.folder, self.belongs_to = folder, belongs_to
+        self._path = folder / ROUNDS
+        self._last: _Line | None = None
+        self._labels = ""
+
+        def make() -> None:
+            for path in (folder.parent, folder):  # the mode is for the last folder of a path only
+                path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+        trying(make, f"cannot make the folder {folder}")
+
+    def newest(self) -> int:
+        """Return the newest usable rounds; a torn or damaged end is passed over with a warning.
+
+        Raises CheckpointError where nothing is left before the damage, and for files of another training, which going
+        on would overwrite, or of another format.
+        """
+        lines = self._read(warn=True)
+        for line in lines[:0:-1]:
+            try:
+                self._margins(line)
+            except _DamagedError as error:
+                _log.warning("%s", error)
+            else:
+                return line.rounds
+        if lines:
+            raise _DamagedError(
+                f"the checkpoint {self._path} is damaged, and no round in it can be used. Put a copy of it back; "
+                "or begin again with --restart at every participant"
+            )
+        return 0
+
+    def common(self) -> int:
+        """Return the last round that all participants are known to have kept (see `common_round`)."""
+        lines = self._read()
+        return max(read_common(self.folder, self.belongs_to).rounds, lines[-1].added.common if lines else 0)
+
+    def all_have(self, rounds: int) -> None:
+        """Note, to the disk, that all participants have kept a round; what is known already is not forgotten."""
+        labels = self._labels or read_common(self.folder, self.belongs_to).labels
+        common = CommonRound(max(rounds, self.common()), labels)
+        trying(partial(write_common, self.folder, self.belongs_to, common), f"cannot write {self.folder / COMMON}")
+
+    def finish(self, model: PartialModel) -> None:
+        """Note that all participants have kept the last round; where the model goes is for others to say."""
+        self.all_have(self.newest())
+
+    def fits(self, labels: str) -> bool:
+        """Return whether what is kept is of labels with this commitment, which is noted when a training goes on."""
+        self._labels = labels
+        return read_common(self.folder, self.belongs_to).labels in ("", labels)
+
+    def load(self, rounds: int) -> State:
+        """Return a state, checked, and cut off all later rounds; note before that that all participants have it.
+
+        A later round is made again, with other shares where the paper's way keeps those. If it stayed here and that
+        attempt failed in its turn, this role's shares of one attempt would meet the others' of another.
+        """
+        lines = self._read()
+        last = self._line_of(lines, rounds)
+        state = State(0)
+        if rounds:
+            added = [line.added for line in lines[1 : rounds + 1]]
+            trees = tuple(tree for one in added for tree in one.trees)
+            state = replace(last.added, trees=trees, evaluation=_joined(added, self._margins_to_go_on(last)))
+        self.all_have(rounds)
+        self._cut(last)
+        return state
+
+    def save(self, state: State) -> None:
+        """Append what the last round of a state has added, to the disk. Margins of old rounds are removed after that.
+
+        Whatever was there of this round and later ones, of an attempt that failed, goes.
+        """
+        if self._last is None or self._last.rounds != state.rounds - 1:
+            self._cut(self._line_of(self._read(), state.rounds - 1))
+        last = self._last
+        assert last is not None
+        margins = None if state.evaluation is None else state.evaluation.margins.astype("<i8").tobytes()
+        line = chained(last.digest, _encode(state, last.trees, margins))
+        path = self._margins_path(state.rounds)
+        what = f"cannot write the checkpoint of round {state.rounds} in {self.folder}"
+        try:
+            if margins is not None:
+                trying(partial(write_file, path, margins), what)
+            if last.rounds:
+                trying(partial(append_to_file, self._path, line, last.length), what)
+            else:
+                first = MAGIC + chained(_START, _header(self.belongs_to)) + line
+                trying(partial(write_file, self._path, first), what)
+        except CheckpointError:  # not after a signal, which may come when the round is written already
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            raise
+        self._last = _Line(line[:HEX], last.length + len(line), state.rounds, len(state.trees))
+        for number, old in self._margins_files():
+            if number <= state.rounds - KEPT:
+                with suppress(OSError):
+                    old.unlink()
+
+    def clear(self) -> None:
+        """Forget everything, to begin again; files of older formats too."""
+        self._last = None
+        paths = (self._path, self.folder / COMMON, *(path for _, path in self._margins_files()), *self._older_files())
+        for path in paths:
+            trying(partial(path.unlink, missing_ok=True), f"cannot remove {path}")
+
+    def _read(self, warn: bool = False) -> list[_Line]:
+        """Return the lines up to the first that is torn or damaged; none if there is no file."""
+        older = self._older_files()
+        if older:
+            raise CheckpointError(
+                f"the checkpoint {older[0]} is of an older version of mpfedxgb; finish the training with that version, "
+                "or begin again with --restart at every participant"
+            )
+        if not self._path.is_file():
+            return []
+        content = trying(self._path.read_bytes, f"cannot read the checkpoint {self._path}")
+        lines = list(_whole_lines(content, self._path, self.belongs_to))
+        if warn and lines[-1].rounds and lines[-1].length < len(content):
+            _log.warning("the checkpoint %s is torn or damaged after round %d", self._path, lines[-1].rounds)
+        return lines
+
+    def _line_of(self, lines: Sequence[_Line], rounds: int) -> _Line:
+        if rounds == 0:
+            return _first_line(self.belongs_to)
+        if rounds >= len(lines):
+            raise CheckpointError(
+                f"{rounds} rounds are asked for and {self._path} holds {max(0, len(lines) - 1)}; begin again "
+                "with --restart at every participant"
+            )
+        return lines[rounds]
+
+    def _cut(self, last: _Line) -> None:
+        """Forget the rounds after a line."""
+        if not last.rounds:
+            trying(partial(self._path.unlink, missing_ok=True), f"cannot remove {self._path}")
+        else:
+            trying(partial(cut_file, self._path, last.length), f"cannot shorten {self._path}")
+        for number, path in self._margins_files():
+            if number > last.rounds:
+                trying(partial(path.unlink, missing_ok=True), f"cannot remove {path}")
+        self._last = last
+
+    def _margins_to_go_on(self, line: _Line) -> npt.NDArray[np.int64] | None:
+        try:
+            return self._margins(line)
+        except _DamagedError as error:  # the others have nothing later, and here is nothing as old
+            raise _DamagedError(
+                f"{error}, and the participants have no later round in common; put a copy of it back, or begin again "
+                "with --restart at every participant"
+            ) from None
+
+    def _margins(self, line: _Line) -> npt.NDArray[np.int64] | None:
+        """Return the margins after a round, checked; None where there are none."""
+        if line.margins is None:
+            return None
+        path, (shape, expected) = self._margins_path(line.rounds), line.margins
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise _DamagedError(f"the checkpoint {path} is missing") from None
+        except OSError as error:
+            raise CheckpointError(f"cannot read the checkpoint {path}: {error.strerror}") from None
+        if hashlib.sha256(content).hexdigest() != expected:
+            raise _DamagedError(f"the checkpoint {path} is damaged")
+        try:
+            return np.frombuffer(content, "<i8").astype(np.int64).reshape(shape)
+        except ValueError:
+            raise _DamagedError(f"the checkpoint {path} is damaged") from None
+
+    def _margins_path(self, rounds: int) -> Path:
+        return self.folder / f"{_MARGINS}{rounds:06}{_SUFFIX}"
+
+    def _margins_files(self) -> list[tuple[int, Path]]:
+        found = [(path.stem.removeprefix(_MARGINS), path) for path in self.folder.glob(f"{_MARGINS}*{_SUFFIX}")]
+        return [(int(number), path) for number, path in found if number.isdecimal()]
+
+    def _older_files(self) -> list[Path]:
+        """Return files of format 1, one for each round."""
+        return sorted(path for path in self.folder.glob(f"*{_SUFFIX}") if path.stem.isdecimal())
+
+
+def read_kept(folder: Path) -> State:
+    """Return what the rounds in a folder of checkpoints add up to, whichever training's, for people to look at.
+
+    Nothing is cut off, and the margins are left out: nobody can go on from this.
+    """
+    path = folder / ROUNDS
+    if not path.is_file():
+        return State(0)
+    content = trying(path.read_bytes, f"cannot read the checkpoint {path}")
+    added = [line.added for line in _whole_lines(content, path, {})][1:]
+    if not added:
+        return State(0)
+    trees = tuple(tree for one in added for tree in one.trees)
+    return replace(added[-1], trees=trees, evaluation=_joined(added, np.empty(0, np.int64)))
+
+
+class _DamagedError(CheckpointError):
+    """A file that cannot be what was written."""
+
+
+_START = chain_start(MAGIC)
+
+
+def _header(belongs_to: dict[str, Any]) -> bytes:
+    return json.dumps({"belongs_to": belongs_to}).encode()
+
+
+def _first_line(belongs_to: dict[str, Any]) -> _Line:
+    line = chained(_START, _header(belongs_to))
+    return _Line(line[:HEX], len(MAGIC) + len(line))
+
+
+def _encode(state: State, earlier: int, margins: bytes | None) -> bytes:
+    """Return the body of a round's line; the first `earlier` trees are in lines before it."""
+    evaluation = state.evaluation
+    content: dict[str, Any] = {
+        "rounds": state.rounds,
+        "finished": state.finished,
+        "trees": [tree_to_json(tree) for tree in state.trees[earlier:]],
+        "common": state.common,
+    }
+    if state.mark:
+        content["mark"] = state.mark
+    if evaluation is not None and margins is not None:
+        content["margins"] = [list(evaluation.margins.shape), hashlib.sha256(margins).hexdigest()]
+        content["metrics"] = {on: {n: v[-1] for n, v in m.items()} for on, m in evaluation.metrics.items()}
+        content["best"] = [evaluation.best_iteration, evaluation.best_value]
+        content["scale"] = list(evaluation.scale)
+    return json.dumps(content).encode()
+
+
+def _whole_lines(content: bytes, path: Path, belongs_to: dict[str, Any]) -> Iterator[_Line]:
+    """Yield the line that says whose the file is, and those of its rounds, up to the first that is torn or damaged."""
+    last = None
+    bodies = whole_lines(content, _START, len(MAGIC)) if content.startswith(MAGIC) else ()
+    for body, digest, length in bodies:
+        foreign: list[str] = []
+        try:
+            plain = json.loads(body)
+            if last is None:
+                foreign = [key for key, value in belongs_to.items() if plain["belongs_to"].get(key) != value]
+                last = _Line(digest, length)
+            else:
+                last = _decode(plain, last, digest, length)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            break
+        if foreign:
+            _check_rules(plain["belongs_to"], belongs_to, path)
+            raise CheckpointError(
+                f"the checkpoint {path} is of another training: {' and '.join(foreign)} changed since. Choose another "
+                "session name, or begin again with --restart at every participant"
+            )
+        yield last
+    if last is None:
+        raise _DamagedError(
+            f"the checkpoint {path} is damaged from its beginning. Put a copy of it back; or begin again with "
+            "--restart at every participant"
+        )
+
+
+def _check_rules(theirs: dict[str, Any], mine: dict[str, Any], path: Path) -> None:
+    """Raise CheckpointError if the rounds of another training follow rules that trainings here no longer follow."""
+    parameters = [one.get("parameters") for one in (theirs, mine)]
+    old, new = (one.get("xgboost_rules", UNNAMED) if isinstance(one, dict) else UNNAMED for one in parameters)
+    if old != new:
+        raise CheckpointError(
+            f"the checkpoint {path} is of a training by the rules of XGBoost {old}, and this version of mpfedxgb goes "
+            f"by those of {new}, so the other trees would follow other rules. Finish it with the version that began "
+            "it, or begin again with --restart at every participant"
+        )
+
+
+def _decode(plain: dict[str, Any], before: _Line, digest: bytes, length: int) -> _Line:
+    """Return the line of a round; raises ValueError, TypeError, KeyError and the like for one that is none."""
+    trees = tuple(tree_from_json(tree) for tree in plain["trees"])
+    if plain["rounds"] != before.rounds + 1:
+        raise ValueError("the line of another round")
+    margins = evaluation = None
+    if "margins" in plain:
+        shape, expected = plain["margins"]
+        margins = [int(n) for n in shape], str(expected)
+        metrics = {on: {name: [float(v)] for name, v in m.items()} for on, m in plain["metrics"].items()}
+        best, value = plain["best"]
+        evaluation = EvaluationState(np.empty(0, np.int64), metrics, best, value, _scale(*plain["scale"]))
+    mark, common = str(plain.get("mark", "")), int(plain.get("common", 0))
+    added = State(before.rounds + 1, bool(plain["finished"]), trees, evaluation, mark, common)
+    return _Line(digest, length, added.rounds, before.trees + len(trees), added, margins)
+
+
+def _scale(f_g: int, f_h: int, lam: int, gam: int, mcw: int) -> tuple[int, int, int, int, int]:
+    return f_g, f_h, lam, gam, mcw
+
+
+def _joined(added: Sequence[State], margins: npt.NDArray[np.int64] | None) -> EvaluationState | None:
+    """Return what the active participant remembers after some rounds, from what each has added."""
+    last = added[-1].evaluation
+    if last is None or margins is None:
+        return None
+    metrics: dict[str, dict[str, list[float]]] = {}
+    for one in added:
+        for on, values in (one.evaluation or last).metrics.items():
+            for name, value in values.items():
+                metrics.setdefault(on, {}).setdefault(name, []).extend(value)
+    return replace(last, margins=margins, metrics=metrics)
+
+
+COMMON = "common-round.json"
+
+
+@dataclass(frozen=True, slots=True)
+class CommonRound:
+    """The rounds that all participants had, and P_1's commitment to the labels they are made with, empty if unknown."""
+
+    rounds: int = 0
+    labels: str = ""
+
+
+def read_common(folder: Path, belongs_to: dict[str, Any]) -> CommonRound:
+    """Return what a folder of checkpoints keeps; that of another training, by this role's own account, does not count.
+
+    If rounds of that one are there, `Checkpoints` refuses them.
+    """
+    path = folder / COMMON
+    try:
+        content = json.loads(path.read_bytes())
+        kept = CommonRound(content["rounds"], content["labels"])
+        if content != _content(content["belongs_to"], kept) or type(kept.rounds) is not int:
+            raise ValueError("another digest")
+    except FileNotFoundError:
+        return CommonRound()
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise CheckpointError(
+            f"{path} is damaged, so that nobody knows which round all participants had; put a copy of it back, or "
+            "begin again with --restart at every participant"
+        ) from None
+    return kept if content["belongs_to"] == belongs_to else CommonRound()
+
+
+def write_common(folder: Path, belongs_to: dict[str, Any], kept: CommonRound) -> None:
+    """Write it down, whole or not at all, to the disk; raises OSError."""
+    write_file(folder / COMMON, json.dumps(_content(belongs_to, kept)) + "\n")
+
+
+def _content(belongs_to: dict[str, Any], kept: CommonRound) -> dict[str, Any]:
+    content = {"belongs_to": belongs_to, "rounds": kept.rounds, "labels": kept.labels}
+    return {**content, "sha256": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}

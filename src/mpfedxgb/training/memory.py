@@ -1,0 +1,117 @@
+"""What a training takes of a machine: the arrays that are there at once when most are, by role.
+
+All of it follows from public sizes, and nearly all of it is E and row vectors. With N training rows, K trees in a round
+and a depth of D, the largest level whose children need g and h has K 2^(D-2) nodes; g and h of that many nodes take
+
+    u = 16 N K 2^(D-2) bytes
+
+(twice that where leaves need them too, since nobody may see the weights). While these nodes are split a participant
+has masked values and masks of the parents (2 u) and of the children (4 u), and the opened sums (u); the active one also
+the frame that it sends them in (u). The coordinator has masks of parents (u) and children (2 u), and everyone's part of
+the left ones (M u). E takes 8 bytes for every row and candidate of the others, in memory or in the spool; roles of one
+process share it. What Python and its libraries take to begin with is in `BASE`.
+
+Where nobody sees a row, margins and labels stay from round to round, and before a tree grows, g and h are computed of
+them on secrets, a chunk of rows after the other. Log-loss takes most where a table's bits are brought into the ring,
+nearly all of it at the coordinator, and at a participant in a process of its own in the frame that they come in. Either
+that or the widest level is the most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import Resources
+from mpfedxgb.modes.choose import mode_of
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR
+from mpfedxgb.protocols.row_blocks import RowLayout
+from mpfedxgb.protocols.share import KEPT_BYTES
+from mpfedxgb.protocols.storage import matrix_bytes
+from mpfedxgb.training.checkpoint import KEPT
+from mpfedxgb.tree.level import TableSizes
+
+BASE = 150_000_000
+"""Bytes of a process that has imported everything and compiled its kernels."""
+
+_WORKING = 6_000_000
+"""What a role takes besides, whatever the sizes: tiles on their way, tournaments, heaps that stay half empty."""
+
+_NODE = 120
+"""Bytes of a kept node, as text."""
+
+_PAIR = 16
+"""Bytes of g and h of one row, or of their masks."""
+
+
+def peak_bytes(role: int, params: TrainParams, sizes: TableSizes, in_spool: bool = False) -> int:
+    """Return how much memory a role takes at most, in a process of its own; pages of a spool do not count."""
+    frame = mode_of(params).working(role, params, sizes).frame
+    return BASE + training_bytes([role], params, sizes, in_spool) + frame
+
+
+def simulation_bytes(params: TrainParams, sizes: TableSizes, in_spool: bool = False) -> int:
+    """Return how much memory all roles of a simulation take together; they share one E."""
+    return BASE + training_bytes(range(len(sizes.columns) + 1), params, sizes, in_spool)
+
+
+def training_bytes(here: Collection[int], params: TrainParams, sizes: TableSizes, in_spool: bool = False) -> int:
+    """Return what a training takes in a process in which some roles run, more than was there before."""
+    besides = bytes_besides(params, sizes)
+    matrices = 0 if in_spool else matrix_bytes(here, layouts_of(sizes))
+    return matrices + sum(besides[role] for role in here)
+
+
+def goes_to_spool(here: Collection[int], params: TrainParams, sizes: TableSizes, resources: Resources) -> bool:
+    """Return whether the E of a process in which some roles run is kept in its spool."""
+    limit = resources.max_memory
+    return limit is not None and resources.spool is not None and training_bytes(here, params, sizes) > limit
+
+
+def layouts_of(sizes: TableSizes) -> dict[int, RowLayout]:
+    """Return how the matrix of every owner lies."""
+    return {m: RowLayout(sizes.columns[m - 1], sizes.rows) for m in sizes.owners}
+
+
+def keeps_masks(sizes: TableSizes) -> bool:
+    """Return whether the coordinator keeps the masks of all matrices, once they are expanded."""
+    return sum(layout.octets for layout in layouts_of(sizes).values()) <= KEPT_BYTES
+
+
+def bytes_besides(params: TrainParams, sizes: TableSizes) -> dict[int, int]:
+    """Return what every role takes in a training besides E: row vectors, own columns, at the coordinator kept masks."""
+    masks = sum(layout.octets for layout in layouts_of(sizes).values()) if keeps_masks(sizes) else 0
+    every = {}
+    for role in range(len(sizes.columns) + 1):
+        working = mode_of(params).working(role, params, sizes)
+        own = _bins(role, params, sizes) if role else masks
+        every[role] = max(_vectors(role, params, sizes), working.gradients) + working.carried + own + _WORKING
+    return every
+
+
+def disk_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
+    """Return about how much a role's checkpoints and model take on disk at most: margins, and everybody's trees."""
+    if role == COORDINATOR:
+        return 0
+    nodes = params.n_estimators * params.trees_per_round << (params.max_depth + 1)
+    return margin_bytes(role, params, sizes) + 2 * _NODE * nodes
+
+
+def margin_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
+    """Return how much the margins that P_1 keeps, or everyone shares of, take on disk, however trees turn out."""
+    keeps = role == ACTIVE or (params.facts.hides_rows and role != COORDINATOR)
+    return (KEPT + 1) * 8 * sizes.all_rows * params.trees_per_round if keeps else 0
+
+
+def _vectors(role: int, params: TrainParams, sizes: TableSizes) -> int:
+    """Return the bytes of row vectors where the last level but one splits, and of the rows inside each node."""
+    splitting = params.trees_per_round << max(0, params.max_depth - (1 if params.facts.shares_leaf_weights else 2))
+    each = len(sizes.columns) + 3 if role == COORDINATOR else 8 if role == ACTIVE else 7
+    members = 4 * params.trees_per_round * (1 << params.max_depth) * sizes.packed
+    return splitting * _PAIR * each * sizes.rows + members
+
+
+def _bins(role: int, params: TrainParams, sizes: TableSizes) -> int:
+    """Return the bytes of a participant's own columns and bins, of about as many as its candidates tell."""
+    features = -(-sizes.columns[role - 1] // max(1, params.max_bin - 1))
+    return features * (4 * sizes.all_rows + (1 if params.max_bin < 256 else 2) * sizes.rows)

@@ -1,0 +1,130 @@
+"""What stands before the first round: own columns binned, sizes told, candidates published, rules fixed.
+
+Going on from a model: its trees are the first, and new rounds start from their margins (XGBoost's xgb_model).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from mpfedxgb.boosting import scales
+from mpfedxgb.boosting.active import Active
+from mpfedxgb.boosting.callbacks import State
+from mpfedxgb.boosting.metrics import rounds_of
+from mpfedxgb.boosting.params import TrainParams, checks_sides
+from mpfedxgb.boosting.parts import TrainData
+from mpfedxgb.data.binning import Candidates, bin_table
+from mpfedxgb.errors import UserError
+from mpfedxgb.machine import give_back
+from mpfedxgb.modes.choose import mode_of
+from mpfedxgb.modes.mode import Setup
+from mpfedxgb.party.entries import Entry
+from mpfedxgb.party.handshake import MOST_COLUMNS, MOST_ROWS, MOST_TREES, check_numbers, check_told
+from mpfedxgb.party.party import Party
+from mpfedxgb.protocols.row_blocks import RowBlocks
+from mpfedxgb.protocols.share import publish_matrix
+from mpfedxgb.protocols.storage import LocalRows
+from mpfedxgb.ring.ring import wide
+from mpfedxgb.training import memory
+from mpfedxgb.tree.level import SplitData, TableSizes, TreeRules
+from mpfedxgb.tree.predict import secure_predict
+
+ROOM = "room for a training of these sizes"
+_SIZES = (
+    ("training rows", 1, MOST_ROWS),
+    ("evaluation rows", 0, MOST_ROWS),
+    ("candidate columns", 0, MOST_COLUMNS),
+)
+
+_log = logging.getLogger("mpfedxgb.training")
+
+
+def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowBlocks | None = None) -> Setup:
+    """Prepare a training; every role runs this, the coordinator without data.
+
+    `held` is where this role's row blocks live, in memory if it does not say.
+
+    Reveals: TABLE_SIZES to everyone; and what `mode.begin` tells.
+    """
+    with party.phase("setup"):
+        data = _publish(party, params, mine, LocalRows() if held is None else held)
+    rows, mode = data.sizes.rows, mode_of(params)
+    plan = mode.plan(params, rows)
+    rules = TreeRules(
+        max_depth=params.max_depth,
+        ring=wide(plan.limbs),
+        checks_children=checks_sides(params),
+        no_split_first=scales.no_split_first(params),
+        first_layer_mask=params.first_layer_mask,
+        tosses_coins=mode.tosses_coins,
+        sums_in_leaves=params.facts.shares_leaf_weights,
+        bits=scales.bits_needed(rows, plan.g_cap, plan.h_cap, plan.lam_cap, plan.gam_cap),
+        weight_bits=scales.weight_bits(plan, rows),
+    )
+    active = None
+    if mine is not None and mine.labels is not None:
+        active = Active(party, params, plan, mine.labels, data.sizes, mine.sample_key)
+    setup = Setup(mode, params, plan, rules, data, mine, active)
+    return replace(setup, state=mode.begin(party, setup))
+
+
+def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: RowBlocks) -> SplitData:
+    """Bin the own table, tell the sizes, wait until all have room for them, publish the candidate columns."""
+    candidates = None if mine is None else Candidates(bin_table(mine.table, params.max_bin, params.binning))
+    sizes = _tell_sizes(party, mine, candidates)
+    party.observer.on_sizes(party, params, sizes)
+    held.expect(party.role, memory.layouts_of(sizes), memory.bytes_besides(params, sizes))
+    party.barrier(ROOM)
+    keep = memory.keeps_masks(sizes)
+    matrices = tuple(
+        publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None, keep, held)
+        for m in sizes.owners
+    )
+    give_back(sum(layout.octets for layout in memory.layouts_of(sizes).values()))
+    evaluation = () if mine is None else tuple(mine.evaluation)
+    return SplitData(sizes, matrices, candidates, evaluation, held.threads)
+
+
+def _tell_sizes(party: Party, mine: TrainData | None, candidates: Candidates | None) -> TableSizes:
+    own = None
+    if mine is not None and candidates is not None:
+        own = [mine.table.rows, sum(table.rows for table in mine.evaluation), len(candidates)]
+        check_numbers(party, party.role, own, *_SIZES)
+    told = party.tell_everyone(Entry.TABLE_SIZES, own, (len(_SIZES),))
+    check_told(party, Entry.TABLE_SIZES, told, *_SIZES)
+    rows, eval_rows, columns = told.T.tolist()
+    for what, counts in (("training", rows), ("evaluation", eval_rows)):
+        if len(set(counts)) > 1:
+            listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, counts, strict=True))
+            raise UserError(
+                f"the participants bring different numbers of {what} rows ({listed}); align the tables first"
+            )
+    return TableSizes(rows[0], eval_rows[0], tuple(columns))
+
+
+def state_of_model(party: Party, setup: Setup) -> State:
+    """Return this role's state after the rounds of the model that its data name; every role runs this.
+
+    1. Everyone tells how many rounds its part of the model has, so that the coordinator knows where to go on.
+    2. The training and evaluation rows are scored jointly, with all trees of the model.
+    3. The active participant takes the sums, which are exact, for the margins that it had after growing them.
+
+    Rounds: 1, and those of `secure_predict`. Reveals: CONTINUED to everyone; what `secure_predict` tells, hence the sum
+    of leaf weights of each row to the active participant.
+    """
+    model = None if setup.mine is None else setup.mine.start
+    with party.phase("setup"):
+        told = party.tell_everyone(Entry.CONTINUED, None if model is None else [rounds_of(model)])
+        check_told(party, Entry.CONTINUED, told, ("rounds of the model", 1, MOST_TREES))
+        if len(set(told[:, 0].tolist())) > 1:
+            listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, told[:, 0], strict=True))
+            raise UserError(f"the parts of the model to continue have different numbers of rounds ({listed})")
+        scorer = None
+        if setup.mine is not None and model is not None:
+            scorer = model.scorer(setup.mine.table.followed_by(setup.mine.evaluation))
+        sums = secure_predict(party, setup.params.trees_per_round, scorer, None)
+    if setup.active is not None and model is not None and sums is not None:
+        assert model.base_margin is not None
+        setup.active.start_from(model.base_margin, sums)
+    return State(int(told[0, 0]), trees=() if model is None else model.trees)

@@ -1,0 +1,189 @@
+"""Gradients on secrets: those in the clear, at any margin; what they cost; chunks of rows; rehearsals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mpfedxgb.boosting import scales
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import TOPOLOGIES, SessionSettings, Tuning
+from mpfedxgb.modes.sealed.gradients import (
+    END_HESSIAN,
+    GradientRows,
+    SealedRules,
+    plain_gradients,
+    sealed_rules,
+    secure_gradients,
+)
+from mpfedxgb.party import Counts, Party, Roster, run_locally
+from mpfedxgb.party.dry_run import DryRunParty
+from mpfedxgb.protocols import Bit, Secret, Shares, share, share_bit
+from mpfedxgb.ring import BIT, VECTOR, RingArray
+from mpfedxgb.sigmoid import LIMIT, PLACES, sigmoid
+from patience import patience
+from support.evaluation import Evaluation, evaluate, operand
+from support.property_tests import examples
+
+GATES = ("none", "weights", "sample")
+OBJECTIVES = ("binary:logistic", "reg:squarederror")
+ROUNDS = {"binary:logistic": 16, "reg:squarederror": 3}
+BYTES = {"binary:logistic": 83, "reg:squarederror": 7}
+"""A row, by each auxiliary."""
+
+MORE_ROUNDS, MORE_BYTES = 6, 54
+"""Where rows have weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Margins and labels of some rows, in the clear, and what gates them."""
+
+    rules: SealedRules
+    margins: Any
+    y: Any
+    gate: str
+    gates: Any
+
+    @property
+    def expected(self) -> Any:
+        """G and h as the active participant would compute them."""
+        weights = {"none": None, "weights": self.gates, "sample": self.gates << self.rules.rounding}[self.gate]
+        return plain_gradients(self.rules, self.margins, self.y, weights)
+
+    def evaluated(self, participants: int = 3, **settings: Any) -> Evaluation:
+        """Compute on secrets."""
+        operands = [operand(VECTOR, self.margins), operand(VECTOR, self.y)]
+        if self.gate != "none":
+            operands.append(operand(BIT if self.gate == "sample" else VECTOR, self.gates))
+
+        def compute(party: Party, secrets: list[Secret]) -> list[Shares]:
+            margins, labels, *gates = secrets
+            weights = gates[0] if self.gate == "weights" else None
+            inside = Bit(gates[0]) if self.gate == "sample" else None
+            return [secure_gradients(party, GradientRows(margins, labels, weights, inside), self.rules)]
+
+        return evaluate(participants, operands, compute, **settings)
+
+
+def rules_of(objective: str, gate: str, **options: Any) -> SealedRules:
+    """Return the rules of a sealed training."""
+    params = TrainParams(objective=objective, security="sealed", weighted=gate == "weights", **options)
+    return sealed_rules(params, scales.plan(params, 100), 100)
+
+
+def problem(seed: int, objective: str, gate: str, count: int) -> Problem:
+    """Return rows: margins of any size there can be, ends of ranges and of segments, and labels of both kinds."""
+    rng, rules = np.random.default_rng(seed), rules_of(objective, gate)
+    most = (1 << (rules.margin_bits - 1)) - 1 - 2 * LIMIT - 2 * rules.g_cap
+    if rules.is_logistic:
+        y = rng.integers(0, 2, count) << PLACES
+        ends = [0, LIMIT, LIMIT - 1, -LIMIT, -LIMIT - 1, most, -most, 1 << 19, (1 << 19) - 1, -(1 << 19), 1 << 18]
+        bits = 29
+    else:
+        y = rng.integers(-(rules.g_cap // 4), rules.g_cap // 4 + 1, count)
+        cap = rules.g_cap
+        ends = [0, 1, -1, cap, -cap, cap + 1, -cap - 1, cap - 1, most, -most]
+        bits = cap.bit_length()
+    near = rng.integers(-(1 << bits), 1 << bits, count)
+    far = (rng.choice([-1, 1], count) * np.exp2(rng.uniform(0, np.log2(float(most)), count))).astype(np.int64)
+    kinds = [near, np.clip(far, -most, most), rng.choice(ends, count)]
+    margins = np.choose(rng.integers(0, 3, count), kinds)
+    gates = rng.integers(0, 2, count)
+    if gate == "weights":
+        one = 1 << rules.weight_places
+        gates = np.choose(rng.integers(0, 2, count), [rng.choice([0, 1, one >> 1, one - 1, one], count), far])
+        gates = np.clip(gates, 0, one)
+    return Problem(rules, margins, y, gate, gates)
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@examples(5)
+@given(seed=st.integers(0, 10**6), participants=st.integers(2, 4))
+def test_secrets_give_what_the_clear_gives(objective: str, gate: str, seed: int, participants: int) -> None:
+    """Bit for bit: at the ends of the range and beyond, of every weight, in the sample and outside it."""
+    some = problem(seed, objective, gate, 300)
+    np.testing.assert_array_equal(some.evaluated(participants).values[0].astype(np.int64), some.expected, strict=True)
+
+
+def test_beyond_the_range_is_its_end() -> None:
+    """P is u or 1 - u there, and h = u, for the smallest h is no 0."""
+    rules = rules_of("binary:logistic", "none")
+    most = 1 << (rules.margin_bits - 2)
+    margins = np.array([-LIMIT - 1, LIMIT, -most, most])
+    some = Problem(rules, margins, np.array([0, 0, 1 << PLACES, 1 << PLACES]), "none", None)
+    one = 1 << PLACES
+    found = some.evaluated().values[0].tolist()
+    assert found == [[1, one - 1, 1 - one, -1], [END_HESSIAN] * 4]
+    assert sigmoid(np.array([-LIMIT, LIMIT])).tolist() == [1, one - 1]
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_costs_are_those_of_the_docstring(objective: str, gate: str, topology: str) -> None:
+    """Rounds exactly, bytes to two a row, for margins of a usual size; nothing is revealed."""
+    rows = 160
+    found = problem(1, objective, gate, rows).evaluated(topology=topology)
+    rounds, sent = ROUNDS[objective], BYTES[objective]
+    if gate == "weights":
+        rounds, sent = rounds + MORE_ROUNDS, sent + MORE_BYTES
+    assert [cost.rounds for cost in found.costs[1:]] == [rounds] * 3
+    for cost in found.costs[2:]:
+        assert cost.payload_sent["P1"] / rows == pytest.approx(sent, abs=2)
+    assert set(found.reveals) == {()}
+
+
+def test_the_docstring_says_so() -> None:
+    """Rounds and bytes, in words."""
+    said = " ".join((secure_gradients.__doc__ or "").split())
+    log_loss, squares = OBJECTIVES
+    assert f"{ROUNDS[squares]} for squared error and {ROUNDS[log_loss]} for log-loss, and {MORE_ROUNDS} more" in said
+    assert f"{BYTES[squares]} bytes a row for squared error and {BYTES[log_loss]} for log-loss" in said
+    assert f"and {MORE_BYTES} more where rows have weights, by each auxiliary" in said
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_chunks_of_rows_are_worked_on_one_after_the_other(objective: str) -> None:
+    """The same integers, for the rounds of each chunk, the last and shorter one's too."""
+    some = problem(5, objective, "sample", 37)
+    found = some.evaluated(tuning=Tuning(gradient_rows=16))
+    np.testing.assert_array_equal(found.values[0].astype(np.int64), some.expected)
+    assert {cost.rounds for cost in found.costs[1:]} == {3 * ROUNDS[objective]}
+
+
+def program(party: Party, some: Problem) -> Counts:
+    """Share rows as a training does, compute, and return what it cost."""
+    count = (len(some.y),)
+    margins, labels = (
+        share(party, 1, VECTOR, count, RingArray.encode(VECTOR, x) if party.is_active else None)
+        for x in (some.margins, some.y)
+    )
+    weights = inside = None
+    if some.gate == "weights":
+        values = RingArray.encode(VECTOR, some.gates) if party.is_active else None
+        weights = share(party, 1, VECTOR, count, values)
+    elif some.gate == "sample":
+        inside = share_bit(party, 1, count, RingArray.encode(BIT, some.gates) if party.is_active else None)
+    shares = secure_gradients(party, GradientRows(margins, labels, weights, inside), some.rules)
+    assert shares.shape == (2, *count)
+    return party.meter.total()
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_rehearsal_costs_what_the_run_costs(objective: str, gate: str, topology: str) -> None:
+    """Rounds and bytes of all roles, in chunks of rows of two sizes, of which it goes through some."""
+    settings = SessionSettings(topology=topology, deadline=patience(60.0), tuning=Tuning(gradient_rows=8))
+    some = problem(3, objective, gate, 8 * 7 + 3)
+    run = run_locally(program, 3, [(some,)] * 4, settings)
+    for role, cost in enumerate(run.results):
+        party = DryRunParty(Roster.numbered(3), role, settings, {}, lambda name, shape: np.zeros(shape, np.int64))
+        assert replace(program(party, some), seconds=0.0) == replace(cost, seconds=0.0)

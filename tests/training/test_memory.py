@@ -1,0 +1,153 @@
+"""The formula for a role's memory, beside what trainings really take."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.config import Resources
+from mpfedxgb.training.memory import (
+    BASE,
+    bytes_besides,
+    disk_bytes,
+    goes_to_spool,
+    keeps_masks,
+    margin_bytes,
+    peak_bytes,
+    simulation_bytes,
+    training_bytes,
+)
+from mpfedxgb.tree.level import TableSizes
+
+PARAMS = TrainParams(max_depth=5, n_estimators=10)
+MILLION = TableSizes(1_000_000, 0, (434, 434))
+SMALL = TableSizes(100, 0, (9, 9))
+
+MEASURE = """
+import json, sys
+import numpy as np
+from mpfedxgb import FedXGBClassifier
+from mpfedxgb.machine import anonymous_memory
+
+rows, features, told, folder = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4]
+rng = np.random.default_rng(1)
+X = rng.normal(size=(rows, features)).astype(np.float32)
+y = (X[:, 0] + X[:, -1] + rng.normal(size=rows) > 0).astype(int)
+told = {"n_estimators": 1, **told}
+few = {"security": told.get("security", "strict"), "n_estimators": told["n_estimators"]}
+FedXGBClassifier(max_depth=2, max_bin=4, **few).fit(X[:500], y[:500])  # what is imported and compiled once
+before = anonymous_memory()
+model = FedXGBClassifier(spool=folder, **told).fit(X, y)
+columns = [sum(map(len, owner.values())) for owner in model.cut_points_.values()]
+print(json.dumps([model.run_.peak_memory - before, columns]))
+"""
+
+
+def measured(rows: int, features: int, told: dict[str, object], folder: Path) -> tuple[int, list[int]]:
+    """Return what a training takes in a process of its own, and the candidates of each participant."""
+    command = [sys.executable, "-c", MEASURE, str(rows), str(features), json.dumps(told), str(folder)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)  # noqa: S603 # our own
+    taken, columns = json.loads(done.stdout)
+    return taken, columns
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (60_000, {"participants": 2, "max_depth": 5, "max_bin": 64}),
+        (50_000, {"participants": 4, "max_depth": 4, "max_bin": 64}),
+        (50_000, {"participants": 3, "max_depth": 5, "max_bin": 64, "max_memory": "700 MB"}),
+        (70_000, {"participants": 3, "max_depth": 2, "max_bin": 32, "security": "sealed", "n_estimators": 2}),
+    ],
+    ids=["two", "four", "spool", "sealed"],
+)
+def test_the_formula_is_right_within_15_percent(rows: int, told: dict[str, object], tmp_path: Path) -> None:
+    """For simulations of several sizes, in memory and in the spool."""
+    taken, columns = measured(rows, 10, told, tmp_path)
+    security = str(told.get("security", "strict"))
+    params = TrainParams(num_class=2, max_depth=int(str(told["max_depth"])), security=security)
+    sizes = TableSizes(rows, 0, tuple(columns))
+    forecast = training_bytes(range(len(columns) + 1), params, sizes, in_spool="max_memory" in told)
+
+    assert forecast == pytest.approx(taken, rel=0.15)
+
+
+def test_what_the_formula_is_made_of() -> None:
+    """Row vectors double with each level and grow with the trees of a round; E is everybody's but one's own."""
+    sizes = TableSizes(1_000_000, 0, (310, 620, 0))
+    params = TrainParams(num_class=2, max_depth=5)
+    five = bytes_besides(params, sizes)
+    six, classes = (
+        bytes_besides(replace(params, max_depth=6), sizes),
+        bytes_besides(TrainParams(objective="multi:softprob", num_class=4, max_depth=5), sizes),
+    )
+    u, members = 16 * 1_000_000 * 8, 4 * 32 * 125_000
+    for role, (vectors, features) in enumerate(((6, 0), (8, 10), (7, 20), (7, 0))):
+        assert five[role] == vectors * u + members + features * 5_000_000 + 6_000_000
+        assert six[role] - five[role] == vectors * u + members
+        assert classes[role] - five[role] == 3 * (vectors * u + members)
+    assert not keeps_masks(sizes)
+    assert peak_bytes(1, params, sizes) == BASE + five[1] + 620 * 8_000_000
+    assert peak_bytes(3, params, sizes) == BASE + five[3] + 930 * 8_000_000
+    assert peak_bytes(3, params, sizes, in_spool=True) == BASE + five[3]
+    assert peak_bytes(0, params, sizes) == BASE + five[0]
+    assert simulation_bytes(params, sizes) == BASE + sum(five.values()) + 930 * 8_000_000
+    assert simulation_bytes(params, sizes, in_spool=True) == BASE + sum(five.values())
+
+
+def test_what_sealed_trainings_take_besides() -> None:
+    """Margins, labels and weights stay; chunks of up to 2^17 rows count where levels are narrow; shares are on disk."""
+    sizes = TableSizes(1_000_000, 1000, (310, 620))
+    flat, deep = (TrainParams(num_class=2, max_depth=depth, security="sealed") for depth in (1, 7))
+    paper = replace(deep, security="paper", min_child_weight=0.0)  # whose levels are as wide
+    for role, carried in enumerate((8, 16, 16)):
+        kept = carried * 2_001_000
+        assert bytes_besides(deep, sizes)[role] - bytes_besides(paper, sizes)[role] == kept
+        weighted = bytes_besides(replace(deep, weighted=True), sizes)[role]
+        assert weighted - bytes_besides(deep, sizes)[role] == carried * 1_000_000
+        assert margin_bytes(role, flat, sizes) == (4 * 8 * 1_001_000 if role else 0)
+    few, most, more = (replace(sizes, rows=rows, eval_rows=0, columns=(9, 9)) for rows in (1 << 16, 1 << 17, 1 << 18))
+    taken = [bytes_besides(flat, one)[0] - 18 * 8 * one.rows for one in (few, most, more)]
+    assert taken[1] - taken[0] > 3 * (taken[2] - taken[1])
+    frames = [peak_bytes(1, flat, one) - BASE - training_bytes([1], flat, one) for one in (few, most, more)]
+    assert frames[0] * 2 == frames[1] == frames[2] > 0
+    squares = replace(flat, objective="reg:squarederror", num_class=1)
+    assert peak_bytes(1, squares, most) == BASE + training_bytes([1], squares, most)
+
+
+def test_the_coordinator_keeps_small_masks() -> None:
+    """Where all matrices take at most 256 MiB, their masks are kept, and count."""
+    params = TrainParams(num_class=2, max_depth=1)
+    small, large = TableSizes(1000, 0, (33_554,)), TableSizes(1000, 0, (33_555,))
+    assert (keeps_masks(small), keeps_masks(large)) == (True, False)
+    assert bytes_besides(params, small)[0] - bytes_besides(params, large)[0] == 33_554 * 8000
+
+
+def test_the_spool_is_foretold() -> None:
+    """It takes a limit that is not kept, and a folder."""
+    taken = training_bytes([1], PARAMS, MILLION)
+    folder = Path("folder")
+    assert goes_to_spool([1], PARAMS, MILLION, Resources(max_memory=taken - 1, spool=folder))
+    assert not goes_to_spool([1], PARAMS, MILLION, Resources(max_memory=taken, spool=folder))
+    assert not goes_to_spool([1], PARAMS, MILLION, Resources(max_memory=taken - 1))
+    assert not goes_to_spool([1], PARAMS, MILLION, Resources(spool=folder))
+
+
+def test_needs_grow_with_the_sizes() -> None:
+    """More rows, columns of others, depth or classes take more; a simulation takes less than its roles apart."""
+    for role in (0, 1, 2):
+        small, large = peak_bytes(role, PARAMS, SMALL), peak_bytes(role, PARAMS, MILLION)
+        assert small < large
+        assert peak_bytes(role, replace(PARAMS, max_depth=7), MILLION) > large
+    assert peak_bytes(1, PARAMS, MILLION) > 8 * 1_000_000 * 434
+    apart = sum(peak_bytes(role, PARAMS, replace(MILLION, columns=(217,) * 4)) for role in range(5))
+    assert simulation_bytes(PARAMS, replace(MILLION, columns=(217,) * 4)) < apart
+    assert disk_bytes(0, PARAMS, MILLION) == 0
+    assert disk_bytes(1, PARAMS, MILLION) > margin_bytes(1, PARAMS, MILLION) == 32_000_000
+    assert margin_bytes(2, PARAMS, MILLION) == 0
