@@ -61,6 +61,7 @@ class Authority:
         names: tuple[str, ...],
         ca: bool = False,
         usages: tuple[ObjectIdentifier, ...] = (),
+        raw_names: bytes = b"",
     ) -> x509.Certificate:
         now = dt.datetime.now(dt.UTC)
         builder = (
@@ -75,6 +76,9 @@ class Authority:
         )
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(list(map(x509.DNSName, names))), critical=False)
+        if raw_names:
+            subject_alternative_name = ObjectIdentifier("2.5.29.17")
+            builder = builder.add_extension(x509.UnrecognizedExtension(subject_alternative_name, raw_names), False)
         if usages:
             builder = builder.add_extension(x509.ExtendedKeyUsage(list(usages)), critical=False)
         return builder.sign(key if issuer is None else issuer.key, hashes.SHA256())
@@ -87,12 +91,13 @@ class Authority:
         usages: tuple[ObjectIdentifier, ...] = (),
         passphrase: bytes | None = None,
         common_name: str = "someone",
+        raw_names: bytes = b"",
     ) -> Pair:
         """Return a certificate for some DNS names; valid from and to so many days from now."""
         number = next(self._numbers)
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = None if self_signed else self
-        certificate = self._certify(common_name, key, issuer, days, names, usages=usages)
+        certificate = self._certify(common_name, key, issuer, days, names, usages=usages, raw_names=raw_names)
         pair = Pair(self.folder / f"{number}.crt", self.folder / f"{number}.key")
         pair.certificate.write_bytes(_pem(certificate))
         pair.key.write_bytes(_key_pem(key, passphrase))

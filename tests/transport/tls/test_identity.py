@@ -319,6 +319,22 @@ def test_a_probe_of_something_else(federation: Loopback) -> None:
         answering.result()
 
 
+def test_an_alert_of_anybody_is_no_refusal(federation: Loopback) -> None:
+    """Before the handshake is done nobody has shown a certificate: it may be another host, so calling goes on."""
+    with socket.create_server(("127.0.0.1", 0)) as port:
+
+        def answer() -> None:
+            connection = port.accept()[0]
+            connection.recv(1000)
+            connection.sendall(bytes((21, 3, 3, 0, 2, 2, 48)))  # fatal: unknown authority
+            connection.close()
+
+        answering = Call(answer)
+        with pytest.raises(PeerTimeoutError, match="is it the right address and port"):
+            probe(federation.identity("bank"), Address("127.0.0.1", port.getsockname()[1]), "coordinator", LONG)
+        answering.result()
+
+
 # Renewal
 
 
@@ -341,3 +357,23 @@ def test_a_certificate_that_was_renewed_counts_for_new_connections(
     assert seen == [old.certificate, old.certificate, new.certificate.read_bytes()]
     federation.connect(1).close()
     coordinator.result().close()
+
+
+def test_a_file_that_is_missing_for_a_moment(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any time of a renewal: the identity of before stays."""
+    monkeypatch.setattr(identity_module, "READ_EVERY", 0.0)
+    pair = authority.issue("bank")
+    identity, content = load(authority, pair), pair.certificate.read_bytes()
+    pair.certificate.write_bytes(content + content)
+    read, reads = Path.read_bytes, list[Path]()
+
+    def read_and_lose(path: Path) -> bytes:
+        found = read(path)
+        if path == pair.certificate:
+            reads.append(path)
+            if len(reads) == 2:  # the first one is that of `is_current`
+                path.unlink()
+        return found
+
+    monkeypatch.setattr(Path, "read_bytes", read_and_lose)
+    assert identity.renewed() is identity

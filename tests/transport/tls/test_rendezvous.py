@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from mpfedxgb.errors import (
     SettingsError,
     UserError,
 )
-from mpfedxgb.transport.tls import rendezvous
+from mpfedxgb.transport.tls import TlsTransport, rendezvous, server
 from mpfedxgb.transport.tls.identity import Identity
 from mpfedxgb.transport.tls.rendezvous import Introduction, Refusal, Rendezvous
 from mpfedxgb.transport.tls.server import Server
@@ -53,6 +53,7 @@ def bad_identities(federation: Loopback, folder: Path) -> dict[str, Identity]:
             "two roles": authority.issue("bank", "telecom"),
             "upper case": authority.issue("BANK"),
             "wildcard": authority.issue("*"),
+            "X.400 address": authority.issue(raw_names=b"\x30\x08\xa3\x00\x82\x04bank"),
         }.items()
     }
 
@@ -72,6 +73,7 @@ def bad_identities(federation: Loopback, folder: Path) -> dict[str, Identity]:
         ("common name only", "coordinator refused bank: the certificate is for nobody"),
         ("two roles", "the certificate is for 'bank', 'telecom'; a certificate is for one role only"),
         ("upper case", "the certificate is for 'BANK', which is no role"),
+        ("X.400 address", "coordinator refused bank: the certificate is for nobody"),
         ("wildcard", r"the certificate is for '\*', which is no role"),
     ],
 )
@@ -181,6 +183,16 @@ def test_another_order_of_the_roles(federation: Loopback) -> None:
     words = "bank lists the roles as coordinator,telecom,bank, coordinator as coordinator,bank,telecom; give all"
     with pytest.raises(HandshakeError, match=words):
         other.connect(2, peers=[0])
+
+
+def test_a_port_that_fails_ends_the_waiting(federation: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the reason, instead of waiting for callers whom nobody admits."""
+    monkeypatch.setattr(Server, "_accept", lambda *_: 1 // 0)
+    coordinator = federation.call(0)
+    with suppress(AssertionError, ConnectionResetError):
+        federation.wait_for_port()
+    with pytest.raises(ZeroDivisionError):
+        coordinator.result()
 
 
 # Waiting together
@@ -411,6 +423,67 @@ def test_a_caller_that_hangs_up_before_it_is_answered(federation: Loopback) -> N
         again = federation.connect(1, peers=[0])
         assert meeting.missing() == [2]
         again.close()
+
+
+def test_who_joins_while_a_role_closes_is_closed_as_well(federation: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stream does not outlive the transport."""
+    joining, made = threading.Event(), list[PeerStream]()
+
+    def slow(*arguments: Any) -> PeerStream:
+        joining.set()
+        time.sleep(SHORT)
+        made.append(PeerStream(*arguments))
+        return made[0]
+
+    monkeypatch.setattr(server, "PeerStream", slow)
+    meeting = a_rendezvous(federation, 1, 2)
+    end = TlsTransport(0, meeting)
+    port = Address("127.0.0.1", federation.ports[0])
+    end._server = Server(meeting, port, federation.identity("coordinator"), ROOM, LONG)
+    with by_hand(federation) as bank:
+        bank.say(Introduction("bank", "test", ROOM).content())
+        assert joining.wait(LONG)
+        monkeypatch.setattr("mpfedxgb.transport.tls.transport.LINGER", SHORT)
+        end.close()
+    assert [stream.ended.is_set() for stream in made] == [True]
+
+
+# Addresses
+
+
+def test_a_name_with_addresses_that_are_of_no_use(federation: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither listening nor dialling fails for them, as long as another one does."""
+    port, stream = federation.ports[0], socket.SOCK_STREAM
+    found = [
+        (socket.AF_INET, stream, 0, "", ("192.0.2.1", port)),  # of another machine
+        (99, stream, 0, "", ("127.0.0.1", port)),  # of no family that there is
+        (socket.AF_INET, stream, 0, "", ("127.0.0.1", port)),
+    ]
+    resolve = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *_, **__: found if host == "everywhere" else resolve(host, *_, **__)
+    )
+    coordinator = federation.call(0, peers=[1], listen=Address("everywhere", port))
+    federation.wait_for_port()
+    del found[0]  # a call of it would end late
+    federation.connect(1, peers=[0], addresses={0: Address("everywhere", port)}).close()
+    coordinator.result().close()
+
+
+def test_ipv6(federation: Loopback) -> None:
+    """A role listens on an address of it, and another one dials that."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6) as free:
+            address = Address("::1", free.getsockname()[1])
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    coordinator = federation.call(0, peers=[1], listen=address)
+    bank = federation.connect(1, peers=[0], addresses={0: address})
+    bank.send(0, b"six", LONG)
+    end = coordinator.result()
+    assert end.receive(1, LONG) == b"six"
+    for one in (end, bank):
+        one.close()
 
 
 # Waiting and mistakes

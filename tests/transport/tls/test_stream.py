@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from mpfedxgb.errors import FrameError
@@ -127,3 +129,19 @@ def test_an_end_that_has_closed_keeps_nothing() -> None:
     for _ in range(100):
         receiver.accept(written(sender, bytes(1000)))
     assert not receiver.blocks
+
+
+def test_a_block_in_crumbs_takes_the_memory_of_its_content() -> None:
+    """However small the records are in which a peer sends it."""
+    end, count = pieces(), PIECE_BYTES // 8
+    end.accept(HEADER.pack(LAST, PIECE_BYTES, 0))
+    tracemalloc.start()
+    try:
+        for _ in range(count):
+            end.accept(bytes([7]) * 2)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 * 2 * count
+    end.accept(bytes([7]) * (PIECE_BYTES - 2 * count))
+    assert end.take() == bytes([7]) * PIECE_BYTES

@@ -61,6 +61,7 @@ class Client:
         silence = settings.silence
         # Until then "is connected already" may mean a dead connection of this role that nobody has noticed yet.
         self._noticed = time.monotonic() + ask_every(silence) + silence + _NOTICED
+        self._attempts = count()
         self._thread = threading.Thread(target=self._run, name=f"dials-{self._name}", daemon=True)
         self._thread.start()
 
@@ -90,7 +91,8 @@ class Client:
         self._identity = self._identity.renewed()
         until, address = min(self._end, time.monotonic() + HANDSHAKE), self._settings.addresses[self._peer]
         try:
-            stream = dial(self._identity, address, self._name, until, self._introduce, rendezvous.over)
+            attempt = next(self._attempts)
+            stream = dial(self._identity, address, self._name, until, self._introduce, rendezvous.over, attempt)
         except _Refused as refused:
             for_good = HandshakeError(f"{self._name} refused {me.name}: {refused}")
             if refused.kind == "lasting" or (refused.kind == "duplicate" and time.monotonic() >= self._noticed):
@@ -155,20 +157,22 @@ def dial(
     until: float,
     then: Callable[[ssl.SSLSocket], Steps[Result]],
     over: threading.Event,
+    attempt: int = 0,
 ) -> Result:
     """Return what `then` makes of a connection to host:port, as soon as its role has shown that it is `peer`.
 
     Raises like `probe`; also if nobody waits for it any more.
     """
     where, timeout = f"{peer} at {address}", max(0.0, until - time.monotonic())
-    said, opened = False, list[socket.socket]()  # the last one is the one in use
+    shaken, said, opened = False, False, list[socket.socket]()  # the last one is the one in use
 
     def steps() -> Steps[Result]:
-        nonlocal said
-        plain = yield from _connect(address, opened)
+        nonlocal shaken, said
+        plain = yield from _connect(address, opened, attempt)
         secured = identity.secure_answer(plain, peer)
         opened.append(secured)
         yield from steps_of(secured.do_handshake)
+        shaken = True
         if secured.selected_alpn_protocol() == OLD_ALPN:
             raise HandshakeError(f"{where} {OLD_VERSION}")
         greeting = yield from read_message(secured)
@@ -189,7 +193,9 @@ def dial(
             raise PeerTimeoutError(f"{where} did not answer for {timeout:.3g} seconds") from None
         if isinstance(error, FrameError):
             raise HandshakeError(f"what answers at {address} is no role of mpfedxgb, or of another version") from None
-        if isinstance(error, ssl.SSLError) and error.reason in _NOT_ACCEPTED and not said:
+        # Only after the handshake has the peer proved who it is, and said what it thinks of the certificate; anybody on
+        # the way can send an alert before.
+        if isinstance(error, ssl.SSLError) and error.reason in _NOT_ACCEPTED and shaken and not said:
             raise HandshakeError(
                 f"{where} does not accept the certificate {identity.certificate_file} of {identity.name}: "
                 f"{_NOT_ACCEPTED[error.reason]}; {WHAT_TO_CHECK}"
@@ -245,19 +251,20 @@ def _drive(steps: Steps[Result], opened: list[socket.socket], until: float, over
         return result
 
 
-_attempts = count()
-
-
-def _connect(where: Address, opened: list[socket.socket]) -> Steps[socket.socket]:
+def _connect(where: Address, opened: list[socket.socket], attempt: int) -> Steps[socket.socket]:
     """Return a socket that is connected to the first address that answers; each attempt begins with another one."""
     try:
         found = socket.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise OSError(str(error)) from None
-    first = next(_attempts) % len(found)
+    first = attempt % len(found)
     problem = OSError()
     for family, kind, protocol, _, address in (*found[first:], *found[:first]):
-        plain = socket.socket(family, kind, protocol)
+        try:
+            plain = socket.socket(family, kind, protocol)
+        except OSError as error:  # such as a family that this machine has not; another address may do
+            problem = error
+            continue
         opened.append(plain)
         plain.setblocking(False)
         code = plain.connect_ex(address)

@@ -78,7 +78,8 @@ class Identity:
 
         Raises SettingsError, naming the file and what to do about it.
         """
-        roots, chain = _certificates(ca), _certificates(certificate)
+        contents = _read(ca), _read(certificate)
+        roots, chain = _certificates(ca, contents[0]), _certificates(certificate, contents[1])
         private = _private_key(key, passphrase)
         leaf = chain[0]
         if _public_bytes(private.public_key()) != _public_bytes(leaf.public_key()):
@@ -100,8 +101,7 @@ class Identity:
             min(link.not_valid_after_utc for link in path),
             _usages(leaf),
             passphrase,
-            ca.read_bytes(),
-            certificate.read_bytes(),
+            *contents,
             *contexts_of(ca, certificate, key, passphrase),
         )
 
@@ -192,7 +192,7 @@ def dns_names(certificate: x509.Certificate) -> list[str]:
     """Return the names that a certificate is for."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    except (x509.ExtensionNotFound, ValueError):
+    except Exception:  # none, or what OpenSSL reads and this library does not, such as names of other kinds
         return []
     return extension.value.get_values_for_type(x509.DNSName)
 
@@ -206,8 +206,7 @@ def _read(path: Path) -> bytes:
         raise SettingsError(f"cannot read {path}: {error.strerror}; correct the path or its permissions") from None
 
 
-def _certificates(path: Path) -> list[x509.Certificate]:
-    content = _read(path)
+def _certificates(path: Path, content: bytes) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(content)
     except ValueError:

@@ -51,18 +51,18 @@ class Pieces:
         self.blocks: deque[bytes] = deque()
         self.finished = self.asked = self.ignores = False
         """Whether the peer has said that nothing follows, or wants an answer; whether its blocks are thrown away."""
-        self._sent = self._taken_there = 0  # of our blocks, and how much of that the peer's program has taken
+        self._sent = self.taken_there = 0  # of our blocks, and how much of that the peer's program has taken
         self._arrived = self._taken = self._told = 0  # of the peer's; taken by our program; of which the peer knows
         self._head = b""
         self._kind, self._left = ROOM, 0  # of the piece that is being read
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | bytearray] = []
         self._parts_bytes = 0
 
     def fits(self, size: int) -> bool:
         """Return whether there is room for a block."""
         # What the receiver has taken without telling is at most the second bound: a block that alone exceeds the window
         # does not wait for a telling that is not due.
-        waiting = self._sent - self._taken_there
+        waiting = self._sent - self.taken_there
         return waiting + size + OVERHEAD <= self.window or waiting <= self.window // _TELL_AT
 
     def cut(self, block: bytes) -> list[Buffer]:
@@ -116,11 +116,20 @@ class Pieces:
                 place += HEADER.size
             if self._left:
                 part = data[place : place + self._left]  # all of it is no copy
-                self._parts.append(part)
                 place += len(part)
                 self._left -= len(part)
+                self._keep(part)
             if not self._left and self._kind == LAST:
                 self._finish_block()
+
+    def _keep(self, part: bytes) -> None:
+        """Keep a part of a block, joined with those before it if it is small: each object takes some memory."""
+        if len(part) >= _JOINED or not self._left:
+            self._parts.append(part)
+        elif self._parts and isinstance(self._parts[-1], bytearray):
+            self._parts[-1] += part
+        else:
+            self._parts.append(bytearray(part))
 
     def _begin(self, kind: int, size: int, taken: int) -> None:
         self._note_room(taken)
@@ -139,9 +148,9 @@ class Pieces:
         self.finished = kind == FINISHED
 
     def _note_room(self, taken: int) -> None:
-        if not self._taken_there <= taken <= self._sent:
+        if not self.taken_there <= taken <= self._sent:
             raise FrameError(f"{self.name} says that it has taken what was not sent")
-        self._taken_there = taken
+        self.taken_there = taken
 
     def _finish_block(self) -> None:
         block = b"".join(self._parts)  # one part is no copy
@@ -149,3 +158,9 @@ class Pieces:
         if not self.ignores:
             self._arrived += len(block) + OVERHEAD
             self.blocks.append(block)
+
+
+def ask_before(piece: Buffer) -> bytes:
+    """Return a question that goes ahead of a piece, and so tells of no more than that was taken."""
+    _, _, taken = HEADER.unpack_from(piece)
+    return HEADER.pack(ASK, 0, taken)

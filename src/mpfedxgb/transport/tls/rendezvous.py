@@ -115,7 +115,8 @@ class Rendezvous:
             **dict.fromkeys(self.callers, "it has not called"),
             **dict.fromkeys(self.called, "it has not answered"),
         }
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._warned: set[tuple[str, str]] = set()
 
     def examine(self, said: Mapping[str, Any], certified: Sequence[str], version: str | None) -> int:
@@ -163,7 +164,7 @@ class Rendezvous:
 
     def join(self, role: int, connect: Callable[[], PeerStream]) -> PeerStream:
         """Make a role's stream and return it, or raise why there is none."""
-        with self._changed:
+        with self._lock:
             there = self.streams.get(role)
             if there is not None and there.alive:
                 raise Refusal(
@@ -188,7 +189,7 @@ class Rendezvous:
     def warn(self, caller: str, certified: Sequence[str], reason: str) -> None:
         """Log a refusal, once for each caller and reason; of a role that is waited for, remember it."""
         what = (caller[:100], reason)
-        with self._changed:
+        with self._lock:
             for role in self.missing():
                 if self.names[role] in certified:
                     self._reasons[role] = f"it was refused: {reason}"
@@ -199,7 +200,7 @@ class Rendezvous:
 
     def note(self, role: int, reason: str) -> None:
         """Remember why a role is not there, and log it as long as this role waits."""
-        with self._changed:
+        with self._lock:
             news = self._reasons[role] != reason and not self.over.is_set()
             self._reasons[role] = reason
         if news:
@@ -207,7 +208,7 @@ class Rendezvous:
 
     def fail(self, error: Exception) -> None:
         """Give up: waiting longer will not help."""
-        with self._changed:
+        with self._lock:
             self.failure = self.failure or error
             self._changed.notify_all()
 
@@ -217,7 +218,7 @@ class Rendezvous:
 
     def wait(self, timeout: float) -> bool:
         """Wait a while for everybody, and return whether they are there; raises what `fail` was told."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self.failure is not None or self.over.is_set(), timeout)
             if self.failure is not None:
                 raise self.failure
@@ -225,11 +226,17 @@ class Rendezvous:
 
     def give_up(self, keep_who_is_there: bool) -> bool:
         """End the waiting, so that nobody is let in any more; return whether it ended without everybody."""
-        with self._changed:
+        with self._lock:
             if self.over.is_set() or (keep_who_is_there and any(s.alive for s in self.streams.values())):
                 return False
             self.over.set()
             return True
+
+    def finish(self) -> None:
+        """Let nobody in any more; whoever joins at the moment is among the streams afterwards."""
+        with self._lock:
+            self.over.set()
+            self._changed.notify_all()
 
     def who_is_missing(self) -> str:
         """Return the missing roles and what is known of them."""

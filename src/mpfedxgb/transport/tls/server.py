@@ -6,6 +6,7 @@ until it says something that begins like TLS, and some kilobytes from then on, f
 
 from __future__ import annotations
 
+import errno
 import selectors
 import socket
 import struct
@@ -17,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from mpfedxgb.errors import ExhaustedError, FrameError, UserError, is_exhaustion
+from mpfedxgb.errors import ExhaustedError, UserError, is_exhaustion
 from mpfedxgb.transport.tls.identity import ALPN, Identity
 from mpfedxgb.transport.tls.messages import (
     HANDSHAKE,
@@ -47,6 +48,9 @@ _MOST_CALLERS, _MOST_OF_ADDRESS = 256, 64
 room for the next; the right ones need milliseconds, and dial again."""
 
 _BACKLOG = 512
+
+_NOT_OF_THIS_MACHINE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+"""Why one of several addresses of a name is passed over."""
 
 _HANDSHAKE_RECORD = b"\x16"
 """How every client of TLS begins."""
@@ -118,6 +122,8 @@ class Server:
                         self._accept(key.data)
                 while self._callers and self._callers[0].until <= time.monotonic():
                     self._drop(self._callers[0])
+        except Exception as error:  # whatever it is, nobody is admitted any more
+            self._rendezvous.fail(error)
         finally:
             self._close_all()
 
@@ -159,7 +165,7 @@ class Server:
         except StopIteration:
             if caller in self._callers:  # it was told why not
                 self._drop(caller)
-        except (OSError, ValueError, FrameError) as error:
+        except Exception as error:  # whatever a caller brings about, the port stays open for others
             reason = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
             self._note(caller, reason)
             self._drop(caller)
@@ -219,20 +225,19 @@ def _listening_on(bound: Address) -> Generator[socket.socket, None, None]:
     """Yield sockets that listen, one for each address that a host name stands for."""
     try:
         found = socket.getaddrinfo(bound.host, bound.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        unusable, count = None, 0
         for family, kind, protocol, _, address in dict.fromkeys(found):
-            one = socket.socket(family, kind, protocol)
             try:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    only_6 = not (bound.host == "::" and socket.has_dualstack_ipv6())
-                    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only_6)
-                one.bind(address)
-                one.listen(_BACKLOG)
-                one.setblocking(False)
-            except OSError:
-                one.close()
-                raise
+                one = _listening_at(family, kind, protocol, address, bound.host == "::")
+            except OSError as error:
+                if error.errno not in _NOT_OF_THIS_MACHINE:
+                    raise
+                unusable = error
+                continue
+            count += 1
             yield one
+        if unusable is not None and not count:
+            raise unusable
     except OSError as error:
         if is_exhaustion(error):
             raise ExhaustedError(f"cannot listen on {bound}: {error.strerror}") from None
@@ -240,3 +245,18 @@ def _listening_on(bound: Address) -> Generator[socket.socket, None, None]:
             f"cannot listen on {bound}: {error.strerror}; "
             "is another role or program using the port, and is the address one of this machine's?"
         ) from None
+
+
+def _listening_at(family: int, kind: int, protocol: int, address: Any, is_any: bool) -> socket.socket:
+    one = socket.socket(family, kind, protocol)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not (is_any and socket.has_dualstack_ipv6()))
+        one.bind(address)
+        one.listen(_BACKLOG)
+        one.setblocking(False)
+    except BaseException:
+        one.close()
+        raise
+    return one

@@ -9,6 +9,7 @@ Nobody holds it while waiting.
 from __future__ import annotations
 
 import logging
+import math
 import select
 import socket
 import ssl
@@ -19,11 +20,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError, in_one_go
-from mpfedxgb.transport.tls.pieces import ASK, FINISHED, LAST, ROOM, Buffer, Pieces
+from mpfedxgb.transport.tls.pieces import ASK, FINISHED, LAST, ROOM, Buffer, Pieces, ask_before
 from mpfedxgb.transport.transports import ask_every
 
 _RECORD = 1 << 14
-"""Bytes of the largest record of TLS, more than which is never read at a time."""
+"""Bytes of the largest record of TLS, more than which is never read or written at a time."""
+
+_MOST_RECORDS = 64
+"""Read in one go, however many there are: a flood must not hold up deadlines and stops."""
 
 _TICK = 0.05
 """Seconds after which the helper looks whether a program that was just there still comes and goes."""
@@ -62,8 +66,8 @@ class PeerStream:
         """The peer's; set when nothing can arrive any more, well or badly, and the socket is closed."""
         self._socket, self._pieces, self._silence, self._tell_end = secured, pieces, silence, ended
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
-        self._outbox: deque[Buffer] = deque([first] if first else [])
+        self._waiters: list[threading.Lock] = []  # held ones, released when something has changed
+        self._outbox: deque[Buffer] = deque([memoryview(first)] if first else [])
         self._closed = False  # by this side
         self._is_mute = False  # nothing that is written arrives any more
         self._end: FederationError | None = None  # why nothing comes after the blocks that are there
@@ -95,7 +99,7 @@ class PeerStream:
         pieces, size = self._pieces, len(block)
         if size > pieces.max_block:
             raise FrameError(f"a block of {size} bytes is larger than the {pieces.max_block} allowed")
-        with self._changed:
+        with self._lock:
             if not self._wait_until(lambda: self._end is not None or pieces.fits(size), timeout):
                 raise PeerTimeoutError(f"{self.name} took nothing for {timeout:g} seconds")
             if self._end is not None:
@@ -105,7 +109,7 @@ class PeerStream:
     def receive(self, timeout: float) -> bytes:
         """Return the next block (see Transport)."""
         pieces = self._pieces
-        with self._changed:
+        with self._lock:
             if not self._wait_until(lambda: bool(pieces.blocks) or self._end is not None, timeout):
                 raise PeerTimeoutError(f"{self.name} sent nothing for {timeout:g} seconds")
             if not pieces.blocks:
@@ -135,45 +139,72 @@ class PeerStream:
         return ready()
 
     def _poll_or_wait(self, seconds: float) -> None:
-        if self._polls:  # for whatever comes, of whomever
-            self._changed.wait(seconds)
-            return
-        self._polls = True
+        waiter = _held_lock() if self._polls else None  # another caller polls, for whatever comes
         try:
-            self._lock.release()
-            try:
+            self._unlock(waiter)
+            if waiter is None:
                 self._for_callers.poll(1000 * min(seconds, _LONGEST_POLL))
-            finally:
-                self._lock_again()
+            else:
+                waiter.acquire(timeout=min(seconds, _LONGEST_POLL))
         finally:
-            self._polls = False
-            self._changed.notify_all()  # another caller has to poll now
-        self._read()
+            self._lock_again(waiter)
+        if waiter is None:
+            self._read()
+
+    # A stop must find the lock as `with` left it: Condition.wait has places between its lock and its `try`.
 
     @in_one_go
-    def _lock_again(self) -> None:
+    def _unlock(self, waiter: threading.Lock | None) -> None:
+        if waiter is None:
+            self._polls = True
+        else:
+            self._waiters.append(waiter)
+        self._lock.release()
+
+    @in_one_go
+    def _lock_again(self, waiter: threading.Lock | None) -> None:
         self._lock.acquire()
+        if waiter is None:
+            self._polls = False
+            self._wake()  # another caller has to poll now
+        elif waiter in self._waiters:
+            self._waiters.remove(waiter)
+
+    @in_one_go
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            waiter.release()
+        self._waiters.clear()
 
     def close(self) -> None:
         """Say that nothing follows, after what was sent before, and end the waiting calls of this end."""
-        with self._changed:
+        with self._lock:
             if not self._closed:
                 self._closed = self._pieces.ignores = True
                 if self._end is None:
                     self._write(None, FINISHED)
                 self._ring()
-                self._changed.notify_all()
+                self._wake()
 
-    def wait_until_ended(self, idle: float) -> None:
-        """Wait for the peer to end as well, as long as something moves within `idle` seconds; then hang up."""
-        while not self.ended.wait(min(_TICK, idle)) and time.monotonic() - self._moved <= idle:
-            pass
+    def wait_until_ended(self, idle: float, until: float = math.inf) -> None:
+        """Wait for the peer to end as well; then hang up.
+
+        Not longer than `idle` seconds in which nothing that was sent is written or taken, nor than `until` on the
+        monotonic clock.
+        """
+        began, pause = time.monotonic(), 0.001
+        while not self.ended.is_set():
+            now = time.monotonic()
+            if now > min(until, max(began, self._moved) + idle):
+                break
+            time.sleep(pause)  # not on the event, whose lock a stop could leave held
+            pause = min(_TICK, 1.5 * pause)
         self.end(lost(self.name))
         self._thread.join(_LONGEST_POLL)
 
     def end(self, why: FederationError) -> None:
         """Note that nothing follows, and why; the first reason counts."""
-        with self._changed:
+        with self._lock:
             self._end_because(why)
 
     def _over(self) -> FederationError:
@@ -186,19 +217,36 @@ class PeerStream:
     def _write(self, block: bytes | None, kind: int = LAST) -> None:
         if self._is_mute:
             return
-        self._outbox.extend([self._pieces.header(kind)] if block is None else self._pieces.cut(block))
+        if block is not None:
+            self._outbox.extend(self._pieces.cut(block))
+        elif kind == ASK:
+            self._ask_first()
+        else:
+            self._outbox.append(self._pieces.header(kind))
         self._flush()
         if self._outbox:
             self._ring()  # the helper goes on
+
+    def _ask_first(self) -> None:
+        """Queue a question ahead of the pieces that have not begun: its answer is due in time, however slow they are.
+
+        Views come first in the queue: what is partly written, or was begun; a piece that is not begins with bytes.
+        """
+        place = next((place for place, one in enumerate(self._outbox) if isinstance(one, bytes)), None)
+        if place is None:
+            self._outbox.append(self._pieces.header(ASK))
+        else:
+            self._outbox.insert(place, ask_before(self._outbox[place]))
 
     @in_one_go
     def _flush(self) -> None:
         """Write as much of what is queued as the system takes."""
         try:
             while self._outbox:
-                written = self._socket.send(self._outbox[0])
-                if written < len(self._outbox[0]):
-                    self._outbox[0] = memoryview(self._outbox[0])[written:]
+                self._outbox[0] = buffer = memoryview(self._outbox[0])
+                written = self._socket.send(buffer[:_RECORD])  # the same ones again if they have to wait
+                if written < len(buffer):
+                    self._outbox[0] = buffer[written:]
                 else:
                     self._outbox.popleft()
                 self._moved = time.monotonic()
@@ -207,8 +255,9 @@ class PeerStream:
         except OSError:
             self._is_mute = True
             self._outbox.clear()
-            while self._read():  # what it said before it ended counts
-                pass
+            for _ in range(_MOST_RECORDS):  # what it said before it ended counts
+                if not self._read():
+                    break
             self._end_because(lost(self.name))
         except BaseException:  # interrupted: nobody knows how much was written
             self._end_because(lost(self.name))
@@ -216,22 +265,22 @@ class PeerStream:
 
     @in_one_go
     def _read(self) -> bool:
-        """Take in what has arrived, up to the end of a piece; return whether more may be there.
+        """Take in what has arrived, up to the end of a piece or a bound; return whether more may be there.
 
         Nothing that was decrypted stays with OpenSSL, where no poll would find it.
         """
         if self._end is not None:
             return False
-        pieces, secured, more = self._pieces, self._socket, True
+        pieces, secured, more, records = self._pieces, self._socket, True, 0
+        taken = pieces.taken_there
         try:
-            while more:
+            while (not pieces.is_between and records < _MOST_RECORDS) or not records or secured.pending() > 0:
                 data = secured.read(_RECORD)
                 if not data:
                     raise ConnectionError("it hung up")
-                self._heard = self._moved = time.monotonic()
+                records += 1
+                self._heard = time.monotonic()
                 pieces.accept(data)
-                more = not pieces.is_between or secured.pending() > 0
-            more = True
         except ssl.SSLWantReadError:
             more = False
         except FrameError as error:
@@ -242,12 +291,14 @@ class PeerStream:
         except BaseException:  # interrupted: what was read is lost
             self._end_because(lost(self.name))
             raise
+        if pieces.taken_there > taken:
+            self._moved = self._heard
         if pieces.finished:
             self._end_because(PeerFinishedError(f"{self.name} has closed its connection"))
-        elif pieces.asked and not self._outbox:  # what is queued is an answer as well
+        elif pieces.asked and not self._outbox and not self._closed:  # what is queued is an answer as well
             pieces.asked = False
             self._write(None, ROOM)
-        self._changed.notify_all()
+        self._wake()
         return more and self._end is None
 
     def _end_because(self, why: FederationError) -> None:
@@ -255,7 +306,7 @@ class PeerStream:
             self._end = why
             self._outbox.clear()
             self._ring()
-            self._changed.notify_all()
+            self._wake()
 
     def _ring(self) -> None:
         with suppress(OSError):  # full: it rings already; or closed
@@ -266,7 +317,7 @@ class PeerStream:
     def _help(self) -> None:
         calls = -1
         while True:
-            with self._changed:
+            with self._lock:
                 if self._end is not None:
                     break
                 watched = not self._polls and self._calls == calls
@@ -278,7 +329,7 @@ class PeerStream:
                 if events:
                     poll.register(self._socket, events)
             ready = dict(poll.poll(1000 * (min(_TICK, seconds) if self._closed else seconds)))
-            with self._changed:
+            with self._lock:
                 self._sleeps = False
                 if self._ear.fileno() in ready and self.alive:  # where it has ended, callers have to hear it, too
                     self._ear.recv(64)
@@ -304,9 +355,9 @@ class PeerStream:
         return min(_LONGEST_POLL, max(0.001, min(due, self._heard + self._silence + 0.001) - now))
 
     def _hang_up(self) -> None:
-        with self._changed:
+        with self._lock:
             while self._polls:
-                self._changed.wait(_TICK)
+                self._poll_or_wait(_TICK)
             for one in (self._socket, self._ear, self._bell):
                 one.close()
         self._tell_end(self)
@@ -316,6 +367,12 @@ class PeerStream:
 def lost(name: str) -> PeerFinishedError:
     """Return the error of a connection that ended without a word."""
     return PeerFinishedError(f"the connection to {name} was lost")
+
+
+def _held_lock() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
 
 
 def _poll_of(*sockets: socket.socket | None) -> select.poll:

@@ -37,6 +37,9 @@ LINGER = 5.0
 LAST_LINGER = 1.0
 """The same at the end of the process, if nobody has closed the transport."""
 
+LAST_LINGER_IN_ALL = 30.0
+"""Seconds that the end of the process waits in all, however slowly peers take what was sent."""
+
 
 def open_transport(settings: ConnectionSettings) -> TlsTransport:
     """Connect a role with its neighbours as its settings say (see transports.py)."""
@@ -170,7 +173,7 @@ class TlsTransport:
 
     def _part(self, error: BaseException, interim: InterimMessages | None) -> None:
         """Tell those who are there why this role does not wait any longer, and close."""
-        self._rendezvous.over.set()
+        self._rendezvous.finish()
         try:
             for stream in list(self._rendezvous.streams.values()):
                 if interim is not None:
@@ -197,14 +200,14 @@ class TlsTransport:
         """Release everything (see Transport); what was sent before still arrives, unless a peer takes nothing."""
         self._end(LINGER)
 
-    def _end(self, linger: float) -> None:
-        self._rendezvous.over.set()
+    def _end(self, linger: float, until: float = math.inf) -> None:
+        self._rendezvous.finish()
         streams = list(self._rendezvous.streams.values())
         for stream in streams:
             stream.close()
         with self._closing:
             for stream in streams:
-                stream.wait_until_ended(linger)
+                stream.wait_until_ended(linger, until)
             for client in self._clients:
                 client.close()
             if self._server is not None:
@@ -218,9 +221,10 @@ _open: weakref.WeakSet[TlsTransport] = weakref.WeakSet()
 
 def _leave() -> None:
     """Close what is open when the process ends: what was sent arrives, and what waits for peers ends."""
+    until = time.monotonic() + LAST_LINGER_IN_ALL
     for transport in list(_open):
         transport._rendezvous.fail(FederationError("this process ends"))
-        transport._end(LAST_LINGER)
+        transport._end(LAST_LINGER, until)
 
 
 atexit.register(_leave)
