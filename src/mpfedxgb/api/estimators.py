@@ -56,7 +56,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     huber_slope : float, default 1.0
         Where reg:pseudohubererror turns from a square to a line.
     tweedie_variance_power : float, default 1.5
-        The variance of reg:tweedie grows with this power of the mean: 1 as of counts, near 2 as of gamma.
+        Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.
     quantile_alpha : float, default 0.5
         Which quantile reg:quantileerror predicts.
     base_score : float or None

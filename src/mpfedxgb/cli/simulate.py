@@ -171,10 +171,7 @@ def simulate(
     colsample_bytree: Annotated[float, typer.Option(help="Share of columns in a tree.")] = 1.0,
     huber_slope: Annotated[float, typer.Option(help="Where reg:pseudohubererror turns from a square to a line.")] = 1.0,
     tweedie_variance_power: Annotated[
-        float,
-        typer.Option(
-            help="The variance of reg:tweedie grows with this power of the mean: 1 as of counts, near 2 as of gamma."
-        ),
+        float, typer.Option(help="Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.")
     ] = 1.5,
     quantile_alpha: Annotated[float, typer.Option(help="Which quantile reg:quantileerror predicts.")] = 0.5,
     early_stopping_rounds: Annotated[

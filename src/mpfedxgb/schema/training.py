@@ -233,7 +233,7 @@ PARAMETERS = (
     _of_all("huber_slope", _POSITIVE, 1.0, "where reg:pseudohubererror turns from a square to a line",
         objective="reg:pseudohubererror"),
     _of_all("tweedie_variance_power", number(1.0, 1.999), 1.5,
-        "the variance of reg:tweedie grows with this power of the mean: 1 as of counts, near 2 as of gamma",
+        "power of the mean by which reg:tweedie's variance grows; 2 is gamma's",
         objective="reg:tweedie"),
     _of_all("quantile_alpha", number(0.0, 1.0), 0.5, "which quantile reg:quantileerror predicts",
         objective="reg:quantileerror"),

@@ -361,6 +361,14 @@ def link_of(meeting: Rendezvous, role: int) -> PeerStream:
     return meeting.streams[role]
 
 
+def wait_until_noted(meeting: Rendezvous, reason: str) -> None:
+    """Wait until a rendezvous says why a role is missing: a link ends shortly before."""
+    until = time.monotonic() + LONG
+    while not meeting.who_is_missing().startswith(reason):
+        assert time.monotonic() < until, meeting.who_is_missing()
+        time.sleep(0.01)
+
+
 def test_the_last_one_to_come_may_have_gone_when_it_is_looked_for(federation: Loopback) -> None:
     """All were there: what the last one said arrives, and then its end, however late the waiting thread is."""
     meeting = a_rendezvous(federation, 1)
@@ -396,6 +404,7 @@ def test_who_came_and_went_is_missing_for_that_reason(
                 bank.hang_up()
             link_of(meeting, 1)
         reason = f"bank: {words}; it has not called again"
+        wait_until_noted(meeting, reason)
         assert meeting.who_is_missing() == f"{reason}; telecom: it has not called"
         assert f"coordinator waits for {reason}" in caplog.text
         federation.connect(1, peers=[0]).close()
@@ -419,7 +428,7 @@ def test_a_caller_that_hangs_up_before_it_is_answered(federation: Loopback) -> N
             bank.say(Introduction("bank", "test", ROOM).content())
             link_of(meeting, 1)
         assert not callers
-        assert meeting.who_is_missing().startswith("bank: the connection to bank was lost; it has not called again")
+        wait_until_noted(meeting, "bank: the connection to bank was lost; it has not called again")
         again = federation.connect(1, peers=[0])
         assert meeting.missing() == [2]
         again.close()
