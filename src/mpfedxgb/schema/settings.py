@@ -243,7 +243,7 @@ SCORING = Table(
 SERVE = Table(
     "serve",
     (
-        Key("token_file", PATH, None, "file with the token that requests over HTTP bring; nobody else should read it",
+        Key("token_file", PATH, None, "file with the token that requests over HTTP bring; mode 600",
             example="http.token"),
         Key("max_batch", integer(1, 1 << 20), 10_000, "rows that are scored together, and of one request, at most"),
         Key("max_wait_ms", number(0.0, 1000.0), 2.0, "milliseconds that a request waits for others, to be one batch"),
