@@ -25,7 +25,7 @@ import pytest
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.cli.exit_codes import ExitCode
-from mpfedxgb.errors import SettingsError
+from mpfedxgb.errors import FrameError, SettingsError
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.scoring import BATCHES, RowsNotFoundError
 from mpfedxgb.federation.serving.app import Service, read_token, serve_http
@@ -441,6 +441,20 @@ def test_rows_that_are_found_are_scored(size: int) -> None:
         for i, names in found.lacking.items():
             assert set(names) <= {n for n, some in (("telecom", first), ("retail", second)) if i in some} != set()
         np.testing.assert_array_equal(found.margins[0, scored], np.array(scored) + 0.5)
+
+
+@pytest.mark.parametrize("counts", [[5], [3, 0], [1, 2]])
+def test_numbers_that_do_not_fit_end_the_search(counts: list[int]) -> None:
+    """An auxiliary that tells more, or fewer, missing rows of a batch than of its parts ends the request, by name."""
+    left = iter(counts)
+
+    def ask(places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        if count := next(left, 0):
+            raise RowsNotFoundError("some are not found", {"telecom": count})
+        return np.zeros((1, len(places)))
+
+    with pytest.raises(FrameError, match=r"telecom says that it lacks -?\d+ of \d rows"):
+        score_those_found(ask, 4)
 
 
 def asking(

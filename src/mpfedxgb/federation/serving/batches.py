@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.errors import FederationError, MpfedxgbError, StoppedError, own_reason
+from mpfedxgb.errors import FederationError, FrameError, MpfedxgbError, StoppedError, own_reason
 from mpfedxgb.federation.role import ScoringSession, scoring
 from mpfedxgb.federation.rows import Rows
 from mpfedxgb.federation.scoring import RowsNotFoundError, take_rows
@@ -233,6 +233,12 @@ def score_those_found(ask: Callable[[npt.NDArray[np.int64]], Floats], size: int)
                 return {}
             except RowsNotFoundError as error:
                 counts = error.counts
+        for name, count in counts.items():
+            if not 0 < count <= len(places):  # else the search would never end
+                raise FrameError(
+                    f"{name} says that it lacks {count} of {len(places)} rows, which does not fit what it said of "
+                    "others of the batch; ask again, for its table may have changed meanwhile"
+                )
         nobody_has = tuple(name for name, count in counts.items() if count == len(places))
         if nobody_has:
             lacking.update(dict.fromkeys(places.tolist(), nobody_has))
