@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mpfedxgb.boosting.objective import (
     H_MOST,
+    IDENTITY,
     Floats,
     Gradients,
     LinkFunction,
@@ -118,17 +119,7 @@ LOGISTIC = Objective(
 )
 
 # The exported model predicts margins, and its base_score is one; here its probabilities are those of the logistic loss.
-LOGIT_RAW = Objective(
-    name="binary:logitraw",
-    derivatives=_log_loss,
-    default_metric="logloss",
-    block="reg_loss_param",
-    block_parameters={"scale_pos_weight": "1"},
-    classes=2,
-    predicts=frozenset({Prediction.NUMBER, Prediction.PROBABILITY}),
-    transform=sigmoid,
-    scale=_PROBABILITY_SCALE,
-)
+LOGIT_RAW = replace(LOGISTIC, name="binary:logitraw", link=IDENTITY, paper_scale=None, sealed=None)
 
 HINGE = Objective(
     name="binary:hinge",
@@ -140,17 +131,14 @@ HINGE = Objective(
     start=_larger_class,
 )
 
-SHARES = Objective(
+SHARES = replace(
+    LOGISTIC,
     name="reg:logistic",
-    derivatives=_log_loss,
     default_metric="rmse",
-    block="reg_loss_param",
-    block_parameters={"scale_pos_weight": "1"},
-    predicts=frozenset({Prediction.NUMBER, Prediction.PROBABILITY}),
-    transform=sigmoid,
-    link=LinkFunction(_log_odds, sigmoid),
+    classes=1,
     check_labels=_shares,
-    scale=_PROBABILITY_SCALE,
+    paper_scale=None,
+    sealed=None,
 )
 
 SOFTPROB = Objective(
