@@ -88,7 +88,6 @@ class Federation:
 
         end, settings = hub.end(role), mine.session_settings(1)
         outcome = run_role(program, (), end, self.trial.roster, role, settings, observer=record)
-        record.end(outcome.error)
         self.outcomes.append(outcome)
         if outcome.error is not None:
             self.services[0].fail(outcome.error)

@@ -53,8 +53,8 @@ def quiet(role: str, **log: object) -> Content:
         ("bank", ["participant", "--train", "--predict"], "say what to do: one of --train, --predict and --serve"),
         ("telecom", ["participant", "--serve", "--predict"], "say what to do: one of --train, --predict and --serve"),
         ("bank", ["participant", "--serve"], "bank is the active participant, which asks for scores: use --predict"),
-        ("bank", ["participant", "--train", "--http", "0"], "--http goes with --serve at the active participant"),
-        ("telecom", ["participant", "--serve", "--http", "0"], "--http goes with --serve at the active participant"),
+        ("bank", ["participant", "--train", "--http", "x"], "--http x is not understood"),
+        ("telecom", ["participant", "--serve", "--http", "0.0.0.0:80"], "[serve] token_file is not set"),
         (
             "bank",
             ["participant", "--train", "--log-level", "loud"],
@@ -101,7 +101,7 @@ def test_errors_of_a_run(
 ) -> None:
     """Whatever ends a role is the last line, for people, with its code."""
 
-    def fail(settings: RoleSettings, once: bool) -> None:
+    def fail(settings: RoleSettings, once: bool, observer: object) -> None:
         raise error
 
     monkeypatch.setattr(role_module, "coordinate", fail)
@@ -114,7 +114,7 @@ def test_errors_of_a_run(
 def test_defects_are_not_hidden(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no error of ours comes out whole, for a report."""
 
-    def fail(settings: RoleSettings, once: bool) -> None:
+    def fail(settings: RoleSettings, once: bool, observer: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(role_module, "coordinate", fail)
@@ -217,7 +217,7 @@ def test_a_stop_after_the_work_is_done(
     content = quiet("telecom")
     monkeypatch.setattr(role_module, "load_model", lambda settings: SimpleNamespace(features=()))
     monkeypatch.setattr(roles_module, "read_rows", lambda *_: None)
-    monkeypatch.setattr(role_module, "serve_rows", lambda *_, once: None)
+    monkeypatch.setattr(role_module, "serve_rows", lambda *_, once, observer: None)
     out = Signalling()
     monkeypatch.setattr(sys, "stdout", out)
     assert shell.run("participant", write(tmp_path, content), "--predict") == 0

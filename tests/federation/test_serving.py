@@ -7,14 +7,16 @@ import itertools
 import json
 import re
 import shlex
+import shutil
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -22,21 +24,24 @@ from urllib.parse import urlsplit
 import numpy as np
 import numpy.typing as npt
 import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import FrameError, SettingsError
+from mpfedxgb.federation.monitor import Monitor
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.scoring import BATCHES, RowsNotFoundError
-from mpfedxgb.federation.serving.app import Service, read_token, serve_http
+from mpfedxgb.federation.serving.app import Service, serve_http
 from mpfedxgb.federation.serving.batches import Batches, score_those_found
 from mpfedxgb.federation.serving.openapi import description
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.federation.web import Bounds, bound, serving
+from mpfedxgb.federation.web import Bounds, Guard, bound, read_token, serving
 from mpfedxgb.transport.transport import Address
 from patience import patience
-from support.role_processes import WAIT, Place, place, tables
+from support.role_processes import PERSONS, WAIT, Place, place, tables
 from test_readme import ROOT
 
 if TYPE_CHECKING:
@@ -92,9 +97,10 @@ class Server:
 
 @dataclass
 class Served(Server):
-    """A federation whose active participant answers."""
+    """A federation whose active participant answers, and where each role tells how it is."""
 
     made: Place | None = None
+    roles: dict[int, Server] = field(default_factory=dict)
 
 
 @pytest.fixture(scope="module")
@@ -105,15 +111,22 @@ def served(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterat
         assert made.codes() == {0: 0, 1: 0, 2: 0}, made.logs()
         settings = made.trial.settings(1)
         settings.write_text(settings.read_text() + "\n[serve]\nmax_wait_ms = 30\n")
-        made.start(0, "--log-level", "info")
+        made.start(0, "--http", "0")
         made.start(1, "--serve", "--http", "0")
-        made.start(2, "--serve")
+        made.start(2, "--serve", "--http", "0")
         made.wait_for(1, "bank answers requests for scores")
-        (url,) = re.findall(r"listens for requests for scores on (\S+)", made.log(1))
         try:
-            yield Served(urlsplit(url).netloc, made=made)
+            hosts = {role: Server(_host(made, role)) for role in (0, 1, 2)}
+            yield Served(hosts[1].host, made=made, roles=hosts)
         finally:
             made.stop()
+
+
+def _host(made: Place, role: int) -> str:
+    """Return where a role answers, by its log."""
+    made.wait_for(role, " on http://")
+    (url,) = re.findall(r" on (http://\S+)", made.log(role))
+    return str(urlsplit(url).netloc)
 
 
 @pytest.fixture(scope="module")
@@ -287,7 +300,8 @@ def test_what_documents_show_is_answered(served: Served) -> None:
 @contextmanager
 def answering(settings: RoleSettings, model: PartialModel, token: str | None = None) -> Iterator[Server]:
     """Answer in this process, as a role does whose session is not open."""
-    app = Service(settings, model, Batches(settings, model), token).app()
+    monitor = Monitor(settings)
+    app = Service(settings, model, Batches(settings, model, monitor), Guard(token), monitor).app()
     with bound(ANY_PORT, "--http", 16) as listening, serving(app, listening, "scores", Bounds(64, 60.0, renews=True)):
         yield Server(f"127.0.0.1:{listening.getsockname()[1]}")
 
@@ -473,6 +487,121 @@ def asking(
     return ask
 
 
+# What operators see
+
+
+def metrics(server: Server) -> dict[str, float]:
+    """Return a role's metrics by name and labels' values."""
+    answer = server.ask("GET", "/metrics")
+    assert answer.status == 200, answer.text
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(answer.text):
+        found |= {" ".join([s.name, *s.labels.values()]): s.value for s in family.samples}
+    return found
+
+
+def test_every_role_is_watched(served: Served) -> None:
+    """Health and metrics at each: what has been scored, sent and waited for, by name; and no id."""
+    made = served.made
+    assert made is not None
+    before = {role: metrics(server) for role, server in served.roles.items()}
+    served.score(records([1, 2, 3]))
+    assert served.ask("GET", "/v2/models/other").status == 404
+    assert served.ask("POST", "/invocations", b"{").status == 400
+    after = {role: metrics(server) for role, server in served.roles.items()}
+    for role, server in served.roles.items():
+        assert (server.ask("GET", "/healthz").content, server.ask("GET", "/readyz").content) == (
+            {"live": True},
+            {"ready": True},
+        )
+        assert after[role]["mpfedxgb_rows_asked_total"] == before[role]["mpfedxgb_rows_asked_total"] + 3
+        assert after[role]["mpfedxgb_phase_seconds_total predict"] > 0
+        assert after[role]["mpfedxgb_peers_connected"] == after[role]["mpfedxgb_peers"] == 2
+        assert 0 < after[role]["mpfedxgb_certificate_days_left"] < 3660
+        for peer in set(range(3)) - {role}:
+            name = made.trial.roster.name(peer)
+            assert after[role][f"mpfedxgb_bytes_received_total {name}"] > 0
+        assert not [person for person in PERSONS if person in server.ask("GET", "/metrics").text]
+    route = "mpfedxgb_requests_total /invocations"
+    assert after[1][f"{route} 200"] == before[1].get(f"{route} 200", 0) + 1
+    assert after[1][f"{route} 400"] == before[1].get(f"{route} 400", 0) + 1
+    assert after[1]["mpfedxgb_request_seconds_count"] == before[1]["mpfedxgb_request_seconds_count"] + 2
+    assert after[1]["mpfedxgb_rows_waiting"] == 0
+
+
+def test_ids_of_requests(served: Served) -> None:
+    """A caller's own is kept if it is a UUID, which names nobody; all others are new."""
+    own = "0b8f3c9e-1d2a-4c5b-8e7f-001122334455"
+    assert served.ask("GET", "/ping", X_Request_Id=own).headers["x-request-id"] == own
+    other = served.ask("GET", "/ping", X_Request_Id="c-1001").headers["x-request-id"]
+    assert len(other) == 36
+    assert other != own
+
+
+DEPLOY = ROOT / "docs" / "deploy"
+NAMES = re.compile(r"\b(?:mpfedxgb|process)_[a-z_]+")
+
+
+def test_the_dashboard_and_the_alerts_name_what_there_is(served: Served) -> None:
+    """Every metric in them is told by some role; every panel has one."""
+    told = {name.split()[0] for server in served.roles.values() for name in metrics(server)}
+    told |= {"mpfedxgb_attempts_ended_total"}  # of a role that serves, as soon as a session has ended
+    panels = json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"]
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    assert len(asked) >= len(panels) >= 10
+    rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
+    for expression in [*asked, *(rule["expr"] for rule in rules if rule["alert"] != "RoleDown")]:
+        names = set(NAMES.findall(expression))
+        assert names, expression
+        assert names <= told, expression
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus' promtool is not installed on this machine")
+def test_alert_rules() -> None:
+    """Configuration and rules are what Prometheus takes, and each rule fires when it should, and only then."""
+    for words in (["check", "config", "prometheus.yml"], ["test", "rules", "alerts-test.yml"]):
+        command, limit = [str(shutil.which("promtool")), *words], patience(60.0)
+        done = subprocess.run(command, cwd=DEPLOY, capture_output=True, text=True, timeout=limit)  # noqa: S603 # ours
+        assert done.returncode == 0, done.stdout + done.stderr
+    tried = (DEPLOY / "alerts-test.yml").read_text()
+    rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
+    for rule in rules:
+        assert f'{{alertname="{rule["alert"]}", alertstate="firing"' in tried, "no test lets it fire"
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed on this machine")
+def test_a_real_prometheus(served: Served, tmp_path: Path) -> None:
+    """It scrapes all roles with the configuration of the documents, and the alert rules can be evaluated."""
+    config = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
+    config["rule_files"] = [str(DEPLOY / "alerts.yml")]
+    config["scrape_configs"][0]["static_configs"][0]["targets"] = [server.host for server in served.roles.values()]
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        host = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [str(shutil.which("prometheus")), "--config.file=prometheus.yml", "--storage.tsdb.path=data"]
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen([*command, f"--web.listen-address={host}"], cwd=tmp_path, stdout=log, stderr=log) as process,  # noqa: S603 # ours
+    ):
+        try:
+            query = "/api/v1/query?query=mpfedxgb_ready%20and%20on(instance)%20up"
+            found: list[Any] = []
+            end = time.monotonic() + patience(WAIT)
+            while len(found) < 3 or {row["value"][1] for row in found} != {"1"}:
+                assert time.monotonic() < end, (found, (tmp_path / "log").read_text())
+                time.sleep(0.2)
+                with suppress(OSError, http.client.HTTPException):
+                    answer = Server(host).ask("GET", query)
+                    found = answer.content["data"]["result"] if answer.status == 200 else []
+            assert {row["metric"]["instance"] for row in found} == {server.host for server in served.roles.values()}
+            rules = Server(host).ask("GET", "/api/v1/rules").content["data"]["groups"][0]["rules"]
+            assert {rule["health"] for rule in rules} <= {"ok", "unknown"}
+            assert len(rules) == 10
+        finally:
+            process.terminate()
+
+
 # Newer files
 
 
@@ -526,13 +655,17 @@ def test_a_lost_peer_and_a_stop(served: Served) -> None:
     ask_at_once(served)
     made.children[2].kill()
     made.children[2].wait(patience(WAIT))
-    end = time.monotonic() + patience(30.0)
-    while (answer := served.ask("GET", "/v2/health/ready")).status == 200:
-        assert time.monotonic() < end, "nobody noticed"
-        time.sleep(0.1)
-    assert (answer.status, answer.content["ready"]) == (503, False)
-    assert "telecom" in answer.content["error"]
-    assert served.ask("GET", "/v2/health/live").status == 200
+    end = time.monotonic() + patience(5.0)
+    for server in (served, served.roles[0]):
+        while (answer := server.ask("GET", "/readyz")).status == 200:
+            assert time.monotonic() < end, "nobody noticed within 5 seconds"
+            time.sleep(0.05)
+        assert (answer.status, answer.content["ready"]) == (503, False)
+        assert "telecom" in answer.content["error"]
+        assert server.ask("GET", "/healthz").status == 200
+    assert served.ask("GET", "/v2/health/ready").status == 503
+    found = metrics(served.roles[0])
+    assert (found["mpfedxgb_ready"], found["mpfedxgb_peers_connected"]) == (0, 0)
     made.start(2, "--serve")
     (row,) = served.score(records([9]))
     assert row["probability"] == expected[row["id"]][1]

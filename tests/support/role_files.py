@@ -94,7 +94,6 @@ _LABEL: dict[str, Any] = {
 
 
 _SERVE: dict[str, Any] = {
-    "token_file": "http.token",
     "max_batch": 500,
     "max_wait_ms": 5.0,
     "max_waiting": 9000,
@@ -107,13 +106,14 @@ def full(role: str) -> Content:
     """Return everything that a role's file may hold; [role], without which nothing works, comes last."""
     content = copy.deepcopy(_COMMON)
     content["network"] = {**_NETWORK[role], **_WAITING, **_PLANNED[role]}
+    content["serve"] = {"token_file": "http.token"}
     if role != "coordinator":
         content["data"] = copy.deepcopy(_DATA)
         content["align"] = copy.deepcopy(_ALIGN)
     if role == "bank":
         content["data"]["predictions"] = "predictions.csv"
         content["label"] = copy.deepcopy(_LABEL)
-        content["serve"] = copy.deepcopy(_SERVE)
+        content["serve"].update(_SERVE)
     if role == "telecom":
         content["scoring"] = {"max_rows_per_day": 5000}
     content["workers"] = {

@@ -28,10 +28,12 @@ from mpfedxgb.cli.exit_codes import exit_code
 from mpfedxgb.errors import CheckpointError, MpfedxgbError, SettingsError, StoppedError, UserError, own_reason
 from mpfedxgb.federation import role
 from mpfedxgb.federation.alignment import NAMES
+from mpfedxgb.federation.log_context import log_context
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.federation.rows import Rows, read_rows
 from mpfedxgb.federation.session import ignore_stops, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.party.observer import Observer, Observers
 from mpfedxgb.report.history import History
 from mpfedxgb.report.progress import watch_steps
 from mpfedxgb.schema.settings import LOG
@@ -39,6 +41,7 @@ from mpfedxgb.units import bytes_text
 
 if TYPE_CHECKING:
     from mpfedxgb.federation.dashboard import Dashboard
+    from mpfedxgb.federation.monitor import Monitor
 
 
 def align(
@@ -124,9 +127,21 @@ LiveView = Annotated[
 ]
 
 
+Http = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        metavar="[HOST:]PORT",
+        help="Answer /healthz, /readyz and /metrics there and, with --serve at the active participant, requests for "
+        "scores; on this machine only, unless a host is given. 0: a free port.",
+    ),
+]
+
+
 def coordinator(
     settings: Settings,
     once: Annotated[bool, typer.Option("--once", help="End after one session.")] = False,
+    http: Http = None,
     dashboard: LiveView = None,
     json_logs: JsonLogs = False,
     log_level: LogLevel = None,
@@ -135,8 +150,8 @@ def coordinator(
     mine = read_settings(settings, json_logs, log_level)
     if not mine.is_coordinator:
         raise SettingsError(f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train")
-    with last_line_in_the_log(), _live_view(mine, dashboard):
-        role.coordinate(mine, once)
+    with last_line_in_the_log(), _live_view(mine, dashboard), _monitored(mine, http) as monitor:
+        role.coordinate(mine, once, observer=monitor)
 
 
 def participant(
@@ -152,15 +167,7 @@ def participant(
             help="Stay: auxiliaries answer scoring sessions, the active participant requests for scores (--http).",
         ),
     ] = False,
-    http: Annotated[
-        str | None,
-        typer.Option(
-            "--http",
-            metavar="[HOST:]PORT",
-            help="With --serve at the active participant: where it answers; on this machine only, unless a host is "
-            "given. 0: a free port.",
-        ),
-    ] = None,
+    http: Http = None,
     restart: Restart = False,
     dashboard: LiveView = None,
     json_logs: JsonLogs = False,
@@ -172,23 +179,23 @@ def participant(
     mine = read_settings(settings, json_logs, log_level)
     if mine.is_coordinator:
         raise SettingsError(f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}")
-    if (http is not None) != (serve and mine.is_active):
-        raise SettingsError(
-            f"{mine.role.name} is the active participant, which asks for scores: use --predict, or add --http PORT to "
-            "--serve, to answer with scores over HTTP"
-            if serve and mine.is_active
-            else "--http goes with --serve at the active participant, which answers with scores; take it out"
-        )
-    with last_line_in_the_log(), _live_view(mine, dashboard) as view:
-        if train:
-            train_from_files(mine, restart, view)
-        elif http is not None:
+    if serve and mine.is_active:
+        if http is None:
+            raise SettingsError(
+                f"{mine.role.name} is the active participant, which asks for scores: use --predict, or add --http PORT "
+                "to --serve, to answer with scores over HTTP"
+            )
+        with last_line_in_the_log(), _live_view(mine, dashboard):
             _serve_http(mine, http)
+        return
+    with last_line_in_the_log(), _live_view(mine, dashboard) as view, _monitored(mine, http) as monitor:
+        if train:
+            train_from_files(mine, restart, view, monitor)
         elif mine.is_active:
-            table = role.score_file(mine, role.load_model(mine))
+            table = role.score_file(mine, role.load_model(mine), monitor)
             say_result(f"{len(table)} predictions are in {mine.file_of('predictions')}")
         else:
-            role.serve_rows(mine, once=predict)
+            role.serve_rows(mine, once=predict, observer=monitor)
             say_result(f"{mine.role.name}: the scoring session has ended; the predictions are {mine.roster.name(1)}'s")
 
 
@@ -209,12 +216,14 @@ def read_tables(mine: RoleSettings) -> tuple[Rows, Rows | None]:
     ) if has_evaluation else None
 
 
-def train_from_files(mine: RoleSettings, restart: bool, view: Dashboard | None = None) -> None:
+def train_from_files(
+    mine: RoleSettings, restart: bool, view: Dashboard | None = None, monitor: Observer | None = None
+) -> None:
     """Take part in a training with the files that the settings name, and say what came of it."""
     rows, evaluation = read_tables(mine)
     if view is not None:
         view.know([Feature(column.name, column.categories) for column in rows.table.columns])
-    done = role.train(mine, rows, evaluation, restart, view)
+    done = role.train(mine, rows, evaluation, restart, Observers(view, monitor))
     total = done.meter.total()
     say_result(
         f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} rounds, "
@@ -253,6 +262,19 @@ def _live_view(mine: RoleSettings, where: str | None) -> Iterator[Dashboard | No
 
     with live_view(mine, read_address(where, "--dashboard")) as view:
         yield view
+
+
+@contextmanager
+def _monitored(mine: RoleSettings, where: str | None) -> Iterator[Monitor | None]:
+    """Answer with health and metrics inside the block, if that was asked for."""
+    if where is None:
+        yield None
+        return
+    from mpfedxgb.federation.status import status_over_http  # an extra, which few need
+    from mpfedxgb.federation.web import read_address
+
+    with status_over_http(mine, read_address(where, "--http")) as monitor:
+        yield monitor
 
 
 @contextmanager
@@ -301,7 +323,7 @@ _SHORT, _WHEN = "%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S"
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line: time in UTC, level, logger, message."""
+    """One JSON object per line: time in UTC, level, logger, message, and session, attempt and request if known."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as a line."""
@@ -311,6 +333,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **log_context(),
         }
         return json.dumps(line, ensure_ascii=False)
 

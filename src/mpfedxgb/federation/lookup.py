@@ -108,14 +108,16 @@ class Watch:
     files : sequence of Path
     renew : function
         Reads the files and returns what to do with what was read; it raises what is wrong with them.
+    tell : function
+        Told of every change, whether it was taken up.
     """
 
-    def __init__(self, files: Sequence[Path], renew: Callable[[], Callable[[], None]]) -> None:
-        self._files, self._renew = files, renew
+    def __init__(
+        self, files: Sequence[Path], renew: Callable[[], Callable[[], None]], tell: Callable[[bool], None]
+    ) -> None:
+        self._files, self._renew, self._tell = files, renew, tell
         self._seen = self._last = self._stamps()
         self._is_asked = False
-        self.renewed, self.refused = 0, 0
-        """How often files were taken up, and how often they could not be used."""
 
     @contextmanager
     def looking(self) -> Iterator[None]:
@@ -154,13 +156,13 @@ class Watch:
         except (MpfedxgbError, OSError, MemoryError) as error:
             if self._stamps() == now:
                 self._seen = now
-                self.refused += 1
+                self._tell(False)
                 _log.error("%s; what was read before stays in use", error)
             return
         if self._stamps() == now:  # else it was read while somebody wrote it, and is read again
             self._seen = now
-            self.renewed += 1
             take_up()
+            self._tell(True)
 
     def _stamps(self) -> list[Stamp]:
         return [_stamp(path) for path in self._files]

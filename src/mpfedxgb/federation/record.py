@@ -109,7 +109,7 @@ class AttemptRecord(Observer):
             self._next_line = time.monotonic() + SUM_SECONDS
             self._write({**so_far, "summed": True})
 
-    def end(self, error: BaseException | None) -> None:
+    def on_end(self, error: BaseException | None) -> None:
         """Write down how the attempt ended, if it had begun."""
         self._memory.stop()
         party = self._party

@@ -218,17 +218,19 @@ def _train(
     return Trained(files.whole(outcome.result.model), outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
 
 
-def coordinate(settings: RoleSettings, once: bool = False, client: Any = None) -> None:
+def coordinate(
+    settings: RoleSettings, once: bool = False, client: Any = None, observer: Observer | None = None
+) -> None:
     """Deal for one session after the other, until stopped; for one only, if `once`, and for alignments before it."""
     private = (settings.training, settings.limits, partial(workers_in_session, settings, client))
     with stopping_on_signals():
         if not once:
-            serve(settings, run_coordinator, private)
-        while run_session(settings, run_coordinator, private).result == KINDS[ALIGNING]:
+            serve(settings, run_coordinator, private, observer)
+        while run_session(settings, run_coordinator, private, observer=observer).result == KINDS[ALIGNING]:
             _log.info("%s had no part in an alignment; what it is for may follow", settings.role.name)
 
 
-def serve_rows(settings: RoleSettings, table: Any = None, once: bool = False) -> None:
+def serve_rows(settings: RoleSettings, table: Any = None, once: bool = False, observer: Observer | None = None) -> None:
     """Answer scoring sessions as an auxiliary participant, until stopped; one session only, if `once`.
 
     Rows are found in a table, by a function that takes ids and returns a DataFrame, or, if None, in [data] predict.
@@ -247,15 +249,17 @@ def serve_rows(settings: RoleSettings, table: Any = None, once: bool = False) ->
 
         return take_up
 
-    watch = Watch([model_path(settings), *([settings.file_of(SCORING)] if table is None else [])], renew)
+    observer = Observer() if observer is None else observer
+    files = [model_path(settings), *([settings.file_of(SCORING)] if table is None else [])]
+    watch = Watch(files, renew, observer.on_files)
     model = load_model(settings)
     service = Service(model, lookup_in(settings, table, model), quota)
     with stopping_on_signals(), locked_state(settings):
         if once:
-            run_session(settings, run_scoring, (service,))
+            run_session(settings, run_scoring, (service,), observer=observer)
             return
         with watch.looking():
-            serve(settings, run_scoring, (service,))
+            serve(settings, run_scoring, (service,), observer)
 
 
 class ScoringSession:
@@ -286,7 +290,9 @@ class ScoringSession:
 
 
 @contextmanager
-def scoring(settings: RoleSettings, model: PartialModel, pause: float = math.inf) -> Iterator[ScoringSession]:
+def scoring(
+    settings: RoleSettings, model: PartialModel, pause: float = math.inf, observer: Observer | None = None
+) -> Iterator[ScoringSession]:
     """Open a scoring session as the active participant; the others have to be there, or come within connect_timeout.
 
     They hear that it is still there at least every `pause` seconds; it notices by then that one of them is not.
@@ -298,7 +304,7 @@ def scoring(settings: RoleSettings, model: PartialModel, pause: float = math.inf
 
     def run() -> None:
         try:
-            run_session(settings, run_scoring, (service,), stopper)
+            run_session(settings, run_scoring, (service,), stopper, observer=observer)
             service.fail(FederationError("the scoring session has ended"))
         except BaseException as error:
             ended.append(error)
@@ -322,12 +328,12 @@ def scoring(settings: RoleSettings, model: PartialModel, pause: float = math.inf
         raise ended[0]
 
 
-def score_file(settings: RoleSettings, model: PartialModel) -> pd.DataFrame:
+def score_file(settings: RoleSettings, model: PartialModel, observer: Observer | None = None) -> pd.DataFrame:
     """Score the active participant's file of rows and write the predictions, in the file's order."""
     target = settings.file_of("predictions")
     settings.check_outputs()
     rows = read_rows(settings, SCORING, model.features)
-    with stopping_on_signals(), scoring(settings, model) as session:
+    with stopping_on_signals(), scoring(settings, model, observer=observer) as session:
         table = predictions(model, rows, session.margins(rows), id_name(settings))
         write_table(table, target)  # before the others hear that all is done
     return table

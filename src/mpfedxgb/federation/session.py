@@ -52,6 +52,7 @@ from mpfedxgb.errors import (
     may_stop_in,
     own_reason,
 )
+from mpfedxgb.federation.log_context import logging_for
 from mpfedxgb.federation.record import AttemptRecord
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party import InterimFrames
@@ -200,24 +201,20 @@ def _run(
     observer: Observer | None = None,
 ) -> Outcome[T]:
     """Run one attempt, with an entry in this role's record from its beginning to its end, whatever that is."""
-    record = AttemptRecord(settings, attempt)
-    outcome = run_role(
-        program,
-        private,
-        transport,
-        settings.roster,
-        settings.number,
-        settings.session_settings(attempt),
-        private_key=folder.key,
-        first_wait=settings.network.connect_timeout,  # a neighbour may wait for a role that is none of this one's
-        observer=Observers(record, Capacity(settings.limits, settings.role.state), observer),
-    )
-    try:
-        record.end(outcome.error)
-    except CheckpointError as error:
-        _log.error("%s", error)
-        outcome.error = outcome.error or error
-    return outcome
+    with logging_for(session=settings.session.name, attempt=attempt):
+        return run_role(
+            program,
+            private,
+            transport,
+            settings.roster,
+            settings.number,
+            settings.session_settings(attempt),
+            private_key=folder.key,
+            first_wait=settings.network.connect_timeout,  # a neighbour may wait for a role that is none of this one's
+            observer=Observers(
+                AttemptRecord(settings, attempt), Capacity(settings.limits, settings.role.state), observer
+            ),
+        )
 
 
 def is_lost_peer(error: BaseException) -> bool:
@@ -227,7 +224,9 @@ def is_lost_peer(error: BaseException) -> bool:
     return isinstance(error, (PeerFinishedError, PeerTimeoutError))
 
 
-def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -> None:
+def serve(
+    settings: RoleSettings, program: Program[T], private: Sequence[Any], observer: Observer | None = None
+) -> None:
     """Run one session after the other, until this role is stopped.
 
     A session that fails, or that this role is not let into, is logged, and that is all.
@@ -248,7 +247,7 @@ def serve(settings: RoleSettings, program: Program[T], private: Sequence[Any]) -
             pause, again = min(_LONGEST_PAUSE, 2 * pause), True
             continue
         pause, again = _PAUSE, True
-        outcome = _run(settings, program, private, transport, folder, folder.next_attempt())
+        outcome = _run(settings, program, private, transport, folder, folder.next_attempt(), observer)
         if outcome.error is None:
             _log.info("%s has finished a session", settings.role.name)
         elif not isinstance(outcome.error, Exception):

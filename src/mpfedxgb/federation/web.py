@@ -1,4 +1,4 @@
-"""A web server on a thread of its own: what the live view and scores over HTTP answer with, within bounds.
+"""A web server on a thread of its own: what the live view, health and scores answer with, within bounds; who may ask.
 
 The port is bound before anything else happens, so that one that is taken ends the role before a session begins. From
 then on a thread of its own answers, and ends with the block.
@@ -7,16 +7,24 @@ then on a thread of its own answers, and ends with the block.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import ipaddress
+import json
 import logging
+import os
+import re
 import socket
+import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from mpfedxgb.errors import SettingsError
+from mpfedxgb.errors import DataError, FederationError, MpfedxgbError, SettingsError
 from mpfedxgb.transport.transport import Address, parse_address
 
 try:
@@ -37,9 +45,12 @@ except ImportError:
     ) from None
 
 __all__ = [
+    "RETRY",
     "BaseHTTPMiddleware",
     "Bounds",
     "ClientDisconnect",
+    "Endpoint",
+    "Guard",
     "HTMLResponse",
     "HTTPException",
     "Middleware",
@@ -48,14 +59,19 @@ __all__ = [
     "Response",
     "Route",
     "Starlette",
+    "answer",
     "bound",
     "is_loopback",
     "read_address",
+    "read_token",
     "run_in_threadpool",
     "serving",
     "url_of",
 ]
 
+RETRY = {"Retry-After": "1"}
+_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_TOKEN = re.compile(r"[\x21-\x7e]{32,512}")
 _STARTING = _STOPPING = 10.0
 _log = logging.getLogger("mpfedxgb.web")
 
@@ -168,3 +184,75 @@ def serving(app: Starlette, listening: socket.socket, name: str, bounds: Bounds)
             thread.join(bounds.grace)
         server.force_exit = True
         thread.join(_STOPPING)
+
+
+def read_token(path: Path) -> str:
+    """Return the token in a file; raises SettingsError if others can read it, or if it is none."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = os.fstat(file)
+            content = os.read(file, 1024)
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise SettingsError(f"[serve] token_file: cannot read {path}: {error.strerror}") from None
+    if os.name == "posix" and found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise SettingsError(f"[serve] token_file: others can read {path} (mode {mode:o}); chmod 600 {path}")
+    token = content.decode("ascii", "replace").strip()
+    if not _TOKEN.fullmatch(token):
+        raise SettingsError(
+            f"[serve] token_file: {path} does not hold one word of 32 to 512 letters, digits and signs; make one, "
+            "such as by openssl rand -hex 32"
+        )
+    return token
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Guard:
+    """Who may ask: who has the token; without one, who calls this machine by its name, so that no web page can."""
+
+    def __init__(self, token: str | None) -> None:
+        self._token = None if token is None else hashlib.sha256(token.encode()).digest()
+
+    def knows(self, request: Request) -> bool:
+        """Return whether a request brings the token, if there is one."""
+        if self._token is None:
+            return True
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        same = hmac.compare_digest(hashlib.sha256(given.strip().encode()).digest(), self._token)
+        return kind.lower() == "bearer" and same
+
+    def around(self, endpoint: Endpoint, needs_token: bool = True) -> Endpoint:
+        """Return an endpoint for those who may ask, whose errors are answers."""
+
+        async def guarded(request: Request) -> Response:
+            if self._token is None and not is_loopback(_host(request)):
+                return answer({"error": "requests have to be addressed to localhost, or to bring a token"}, 403)
+            if needs_token and not self.knows(request):
+                bearer = {"WWW-Authenticate": "Bearer"}
+                return answer({"error": "the token of [serve] token_file is needed"}, 401, bearer)
+            try:
+                return await endpoint(request)
+            except DataError as error:
+                return answer({"error": str(error)}, 400)
+            except MpfedxgbError as error:
+                cause = str(error) if isinstance(error, FederationError) else type(error).__name__
+                return answer({"error": cause}, 503, RETRY)
+
+        return guarded
+
+
+def answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer in JSON."""
+    text = json.dumps(content, allow_nan=False)
+    return Response(text, status, _HEADERS | (headers or {}), media_type="application/json")
+
+
+def _host(request: Request) -> str:
+    """Return the host that a request is addressed to, without its port."""
+    host = request.headers.get("host", "")
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import threading
 import time
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.errors import FederationError, PeerFailedError, UserError
+from mpfedxgb.errors import FederationError, MpfedxgbError, PeerFailedError, UserError
 from mpfedxgb.party.communicator import Communicator
 from mpfedxgb.party.handshake import shake_hands
 from mpfedxgb.party.ledger import Ledger
@@ -24,6 +25,7 @@ from mpfedxgb.transport.memory import MemoryHub, Tap
 from mpfedxgb.transport.transport import Transport
 
 T = TypeVar("T")
+_log = logging.getLogger("mpfedxgb.session")
 Program = Callable[..., T]
 
 
@@ -87,6 +89,11 @@ def run_role(
         communicator.abort(error)
     finally:
         transport.close()
+    try:
+        observer.on_end(outcome.error)
+    except MpfedxgbError as error:  # the record cannot be written
+        _log.error("%s", error)
+        outcome.error = outcome.error or error
     return outcome
 
 

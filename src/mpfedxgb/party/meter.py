@@ -62,6 +62,12 @@ class Counts:
         """Payload bytes received from all peers."""
         return sum(self.payload_received.values())
 
+    def copy(self) -> Counts:
+        """Return the counters as they are now, while another thread may go on counting."""
+        values = self.to_dict()
+        values |= {name: value.copy() for name, value in values.items() if isinstance(value, dict)}
+        return Counts(**values)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and dictionaries."""
         return {f.name: getattr(self, f.name) for f in fields(self)}

@@ -7,6 +7,7 @@ What users pass as `callbacks` is something else: XGBoost's, for P_1's metrics a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,6 +48,15 @@ class Observer:
         `more` is what only the program knows of it; what was revealed so far is on the ledger.
         """
 
+    def on_round(self, done: int, of: int) -> None:
+        """Hear how many boosting rounds are done and kept."""
+
+    def on_files(self, are_taken_up: bool) -> None:
+        """Hear that tables or models have changed while this role serves, and whether they can be used."""
+
+    def on_end(self, error: BaseException | None) -> None:
+        """Hear how the run has ended, when this role's connections are closed."""
+
 
 def _tell_each(name: str) -> Any:
     """Return a method of `Observers` that calls the one of this name of each of them."""
@@ -71,3 +81,11 @@ class Observers(Observer):
     on_steps = _tell_each("on_steps")
     on_reveal = _tell_each("on_reveal")
     on_milestone = _tell_each("on_milestone")
+    on_round = _tell_each("on_round")
+    on_files = _tell_each("on_files")
+
+    def on_end(self, error: BaseException | None) -> None:
+        """Tell all of them, whatever one of them raises."""
+        with ExitStack() as stack:
+            for one in reversed(self.each):
+                stack.callback(one.on_end, error)

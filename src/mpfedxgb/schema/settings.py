@@ -38,6 +38,7 @@ _NOT_HERE = (
 )
 _MOST_ROWS = 1 << 26
 _LARGEST_BASE = 2.0**29
+_NO_SCORES = "only {active}, the active participant, answers with scores"
 _OWN_BUSINESS = "what a role may use is its own business; see [limits]"
 
 
@@ -245,15 +246,17 @@ SERVE = Table(
     (
         Key("token_file", PATH, None, "file with the token that requests over HTTP bring; mode 600",
             example="http.token"),
-        Key("max_batch", integer(1, 1 << 20), 10_000, "rows that are scored together, and of one request, at most"),
-        Key("max_wait_ms", number(0.0, 1000.0), 2.0, "milliseconds that a request waits for others, to be one batch"),
-        Key("max_waiting", integer(1, 1 << 24), 100_000, "rows that wait at most; beyond, requests are refused"),
-        Key("max_body_mb", integer(1, 1024), 16, "largest request that is read"),
-        Key("timeout", number(0.0, 3600.0, above=True), 30.0, "seconds within which a request is answered"),
+        Key("max_batch", integer(1, 1 << 20), 10_000, "rows that are scored together, and of one request, at most",
+            who=ACTIVE, others=_NO_SCORES),
+        Key("max_wait_ms", number(0.0, 1000.0), 2.0, "milliseconds that a request waits for others, to be one batch",
+            who=ACTIVE, others=_NO_SCORES),
+        Key("max_waiting", integer(1, 1 << 24), 100_000, "rows that wait at most; beyond, requests are refused",
+            who=ACTIVE, others=_NO_SCORES),
+        Key("max_body_mb", integer(1, 1024), 16, "largest request that is read", who=ACTIVE, others=_NO_SCORES),
+        Key("timeout", number(0.0, 3600.0, above=True), 30.0, "seconds within which a request is answered",
+            who=ACTIVE, others=_NO_SCORES),
     ),
-    "How scores are answered over HTTP, with --serve --http.",
-    who=ACTIVE,
-    others="only {active}, the active participant, asks for scores",
+    "What is answered over HTTP, with --http: health, metrics and, by {active}, scores.",
 )
 
 LIMITS = Table(

@@ -89,6 +89,7 @@ def secure_train(
     rounds = range(done, done if state.finished else last)
     if setup.active is not None and rounds:
         setup.active.labels.callbacks.begin(_part(party, setup, trees, mark), done, setup.active.metrics)
+    party.observer.on_round(done, last)
     with party.phase("train"):
         for t in rounds:  # 5
             party.observer.on_progress(f"round {t + 1} of {params.n_estimators}")
@@ -100,6 +101,7 @@ def secure_train(
                 party.observer.on_milestone(_latest_metrics(setup))  # first: a round that is kept is on the record
                 kept = State(done, stops, trees, mark=mark, common=_common_after(setup, done))
                 progress.save(replace(kept, evaluation=setup.mode.kept(party, setup)))
+                party.observer.on_round(done, last)
             if stops:
                 break
         trees = setup.mode.trees_to_score(party, setup, trees, done)

@@ -8,36 +8,36 @@ it, so that no web page can ask through a browser.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
-import json
 import logging
-import os
 import re
-import stat
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+import time
+import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.errors import DataError, FederationError, MpfedxgbError, SettingsError, StoppedError
+from mpfedxgb.errors import DataError, FederationError, SettingsError, StoppedError
+from mpfedxgb.federation.log_context import logging_for
+from mpfedxgb.federation.monitor import Monitor
 from mpfedxgb.federation.serving import bodies
 from mpfedxgb.federation.serving.batches import Batches
 from mpfedxgb.federation.serving.openapi import description
 from mpfedxgb.federation.session import ignore_stops, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.federation.status import Status, guard_at
 from mpfedxgb.federation.web import (
     Bounds,
     ClientDisconnect,
+    Endpoint,
+    Guard,
     HTTPException,
     Request,
     Response,
     Route,
     Starlette,
+    answer,
     bound,
-    is_loopback,
     run_in_threadpool,
     serving,
     url_of,
@@ -51,9 +51,7 @@ _BODY = 20.0
 """Seconds in which the body of a request has to come."""
 _GRACE = 10.0
 """Seconds that requests have to be scored, and then to be answered, once the role is stopped."""
-_RETRY = "1"
-_TOKEN = re.compile(r"[\x21-\x7e]{32,512}")
-_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_REQUEST_ID = re.compile(r"[0-9a-f]{8}(-?)([0-9a-f]{4}\1){3}[0-9a-f]{12}", re.ASCII)
 _log = logging.getLogger("mpfedxgb.serving")
 
 
@@ -64,17 +62,12 @@ def serve_http(settings: RoleSettings, model: PartialModel, address: Address) ->
     """
     if not settings.is_active:
         raise SettingsError(f"{settings.role.name} is not the active participant; only that one answers with scores")
-    token = None if settings.serve.token_file is None else read_token(settings.serve.token_file)
-    if token is None and not is_loopback(address.host):
-        raise SettingsError(
-            f"--http {address} can be reached from other machines, and [serve] token_file is not set; make a "
-            "token, such as by openssl rand -hex 32, in a file that only its owner can read, and let a proxy add TLS"
-        )
-    batches = Batches(settings, model)
+    guard, monitor = guard_at(settings, address), Monitor(settings)
+    batches = Batches(settings, model, monitor)
     most = _BODY + settings.serve.timeout + _GRACE
     bounds = Bounds(_MOST_CONNECTIONS, most, renews=True, grace=_GRACE)
     with stopping_on_signals(), bound(address, "--http", _MOST_CONNECTIONS) as listening:
-        app = Service(settings, model, batches, token).app()
+        app = Service(settings, model, batches, guard, monitor).app()
         with serving(app, listening, "scores over HTTP", bounds) as web, _scoring(batches) as scoring:
             _log.info("%s listens for requests for scores on %s", settings.role.name, url_of(address, listening))
             try:
@@ -101,93 +94,62 @@ def _scoring(batches: Batches) -> Iterator[threading.Thread]:
         thread.join(_GRACE)
 
 
-def read_token(path: Path) -> str:
-    """Return the token in a file; raises SettingsError if others can read it, or if it is none."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            found = os.fstat(file)
-            content = os.read(file, 1024)
-        finally:
-            os.close(file)
-    except OSError as error:
-        raise SettingsError(f"[serve] token_file: cannot read {path}: {error.strerror}") from None
-    if os.name == "posix" and found.st_mode & 0o077:
-        mode = stat.S_IMODE(found.st_mode)
-        raise SettingsError(f"[serve] token_file: others can read {path} (mode {mode:o}); chmod 600 {path}")
-    token = content.decode("ascii", "replace").strip()
-    if not _TOKEN.fullmatch(token):
-        raise SettingsError(
-            f"[serve] token_file: {path} does not hold one word of 32 to 512 letters, digits and signs; make one, "
-            "such as by openssl rand -hex 32"
-        )
-    return token
-
-
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-
 class Service:
     """What the routes do, for one model."""
 
-    def __init__(self, settings: RoleSettings, model: PartialModel, batches: Batches, token: str | None) -> None:
+    def __init__(
+        self, settings: RoleSettings, model: PartialModel, batches: Batches, guard: Guard, monitor: Monitor
+    ) -> None:
         self._settings, self._model, self._batches = settings, model, batches
         self._name = settings.federation.name
-        self._token = None if token is None else hashlib.sha256(token.encode()).digest()
+        self._guard, self._monitor = guard, monitor
+        self._status = Status(monitor, guard, lambda: batches.cause)
 
     def app(self) -> Starlette:
         """Return the application."""
-        own = f"/v2/models/{self._name}"
+        own, status = f"/v2/models/{self._name}", self._status
         routes: dict[str, tuple[str, Endpoint, bool]] = {  # method, what is done, whether it takes the token
-            "/v2/health/live": ("GET", self.live, False),
-            "/v2/health/ready": ("GET", self.ready, False),
-            "/ping": ("GET", self.ready, False),
+            "/v2/health/live": ("GET", status.live, False),
+            "/v2/health/ready": ("GET", status.ready, False),
+            "/ping": ("GET", status.ready, False),
             "/v2": ("GET", self.server, True),
             own: ("GET", self.metadata, True),
-            f"{own}/ready": ("GET", self.ready, True),
+            f"{own}/ready": ("GET", status.ready, True),
             f"{own}/infer": ("POST", self.infer, True),
             "/invocations": ("POST", self.invoke, True),
             "/openapi.json": ("GET", self.openapi, True),
         }
-        found = [Route(path, self._guarded(do, closed), methods=[how]) for path, (how, do, closed) in routes.items()]
-        return Starlette(routes=found, exception_handlers={HTTPException: _refused, Exception: _failed})
+        found = [
+            Route(path, self._watched(path, self._guard.around(do, closed)), methods=[method])
+            for path, (method, do, closed) in routes.items()
+        ]
+        return Starlette(
+            routes=[*found, *status.routes()], exception_handlers={HTTPException: _refused, Exception: _failed}
+        )
 
-    def _guarded(self, endpoint: Endpoint, is_closed: bool) -> Endpoint:
-        async def guarded(request: Request) -> Response:
-            if self._token is None and not is_loopback(_host(request)):
-                return answer({"error": "requests have to be addressed to localhost, or to bring a token"}, 403)
-            if is_closed and not self._is_known(request):
-                return answer(
-                    {"error": "the token of [serve] token_file is needed"}, 401, {"WWW-Authenticate": "Bearer"}
-                )
-            try:
-                return await endpoint(request)
-            except DataError as error:
-                return answer({"error": str(error)}, 400)
-            except MpfedxgbError as error:
-                cause = str(error) if isinstance(error, FederationError) else type(error).__name__
-                return answer({"error": cause}, 503, {"Retry-After": _RETRY})
+    def _watched(self, path: str, endpoint: Endpoint) -> Endpoint:
+        """Return an endpoint whose answers are counted, and whose lines of the log name the request."""
 
-        return guarded
+        async def watched(request: Request) -> Response:
+            began, status = time.perf_counter(), 500
+            request_id = _request_id(request.headers.get("x-request-id", ""))
+            with logging_for(request=request_id):
+                try:
+                    found = await endpoint(request)
+                    status = found.status_code
+                    found.headers["X-Request-Id"] = request_id
+                    return found
+                except HTTPException as error:
+                    status = error.status_code
+                    raise
+                finally:
+                    took = time.perf_counter() - began
+                    self._monitor.requests.labels(path, status).inc()
+                    if request.method == "POST":
+                        self._monitor.seconds.observe(took)
+                    _log.debug("%s was answered with %d after %.1f ms", path, status, 1000 * took)
 
-    def _is_known(self, request: Request) -> bool:
-        if self._token is None:
-            return True
-        kind, _, given = request.headers.get("authorization", "").partition(" ")
-        same = hmac.compare_digest(hashlib.sha256(given.strip().encode()).digest(), self._token)
-        return kind.lower() == "bearer" and same
-
-    async def live(self, request: Request) -> Response:
-        """Say that this process answers."""
-        return answer({"live": True})
-
-    async def ready(self, request: Request) -> Response:
-        """Say whether scores can be answered; why not, to those with the token."""
-        cause = self._batches.cause
-        if cause is None:
-            return answer({"ready": True})
-        told = {"error": cause} if self._is_known(request) else {}
-        return answer({"ready": False} | told, 503, {"Retry-After": _RETRY})
+        return watched
 
     async def server(self, request: Request) -> Response:
         """Say what answers."""
@@ -256,12 +218,6 @@ class Service:
         return await run_in_threadpool(bodies.results, settings, self._model, rows, scores)
 
 
-def answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return an answer in JSON."""
-    text = json.dumps(content, allow_nan=False)
-    return Response(text, status, _HEADERS | (headers or {}), media_type="application/json")
-
-
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     close = {"Connection": "close"} if error.status_code in (408, 413) else {}
@@ -273,7 +229,6 @@ async def _failed(request: Request, error: Exception) -> Response:
     return answer({"error": "a defect of mpfedxgb; its log names the kind"}, 500)
 
 
-def _host(request: Request) -> str:
-    """Return the host that a request is addressed to, without its port."""
-    host = request.headers.get("host", "")
-    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+def _request_id(given: str) -> str:
+    """Return a caller's id of a request, if it is a UUID, which names nobody; else a new one."""
+    return given if _REQUEST_ID.fullmatch(given) else str(uuid.uuid4())

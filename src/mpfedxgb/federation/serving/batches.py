@@ -21,6 +21,7 @@ import numpy.typing as npt
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.errors import FederationError, FrameError, MpfedxgbError, StoppedError, own_reason
+from mpfedxgb.federation.monitor import Monitor
 from mpfedxgb.federation.role import ScoringSession, scoring
 from mpfedxgb.federation.rows import Rows
 from mpfedxgb.federation.scoring import RowsNotFoundError
@@ -64,8 +65,8 @@ class _Waiting:
 class Batches:
     """Takes requests from any thread, and scores them from one of its own (`run`)."""
 
-    def __init__(self, settings: RoleSettings, model: PartialModel) -> None:
-        self._settings, self._serve, self._model = settings, settings.serve, model
+    def __init__(self, settings: RoleSettings, model: PartialModel, monitor: Monitor) -> None:
+        self._settings, self._serve, self._model, self._monitor = settings, settings.serve, model, monitor
         self._waiting: deque[_Waiting] = deque()
         self._changed = threading.Condition()
         self._is_stopped = threading.Event()
@@ -73,6 +74,8 @@ class Batches:
         """Why nothing can be scored just now; None if it can."""
         self.error: BaseException | None = None
         """What has ended `run`, if it was not `stop`."""
+        monitor.watch_gauge("requests_waiting", "Requests that wait to be scored.", lambda: len(self._waiting))
+        monitor.watch_gauge("rows_waiting", "Rows that wait to be scored.", self._rows_waiting)
 
     def ask(self, rows: Rows) -> Future[Scores]:
         """Let rows wait for their scores; raises FederationError if too many wait, or if this is over."""
@@ -80,7 +83,7 @@ class Batches:
         with self._changed:
             if self._is_stopped.is_set():
                 raise FederationError("this role is being stopped; ask again when it has been started again")
-            before = sum(len(other.rows.ids) for other in self._waiting)
+            before = self._rows_waiting()
             if before and before + len(rows.ids) > self._serve.max_waiting:
                 raise FederationError(
                     f"{before} rows wait to be scored, and [serve] max_waiting is {self._serve.max_waiting}; ask again "
@@ -89,6 +92,9 @@ class Batches:
             self._waiting.append(waiting)
             self._changed.notify()
         return waiting.scores
+
+    def _rows_waiting(self) -> int:
+        return sum(len(waiting.rows.ids) for waiting in self._waiting.copy())
 
     def stop(self) -> None:
         """Take no more requests, and let `run` end after those that wait."""
@@ -104,7 +110,7 @@ class Batches:
             while not self._is_stopped.is_set():
                 was_ready = False
                 try:
-                    with scoring(self._settings, self._model, _SIGN_OF_LIFE) as session:
+                    with scoring(self._settings, self._model, _SIGN_OF_LIFE, self._monitor) as session:
                         was_ready = self._score_in(session)
                 except FederationError as error:
                     self.cause = str(error)
@@ -149,7 +155,7 @@ class Batches:
                 self._changed.wait(_POLL)
             end = time.monotonic() + self._serve.max_wait_ms / 1000
             while self._waiting and not self._is_stopped.is_set() and (left := end - time.monotonic()) > 0:
-                if sum(len(waiting.rows.ids) for waiting in self._waiting) >= self._serve.max_batch:
+                if self._rows_waiting() >= self._serve.max_batch:
                     break
                 self._changed.wait(left)
             return self._take()
