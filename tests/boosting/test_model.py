@@ -29,7 +29,7 @@ from mpfedxgb.boosting.xgboost_json import feature_names, to_xgboost_json
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS
-from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree, reachable
+from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree, Walk
 from support.property_tests import examples
 from support.toy_tables import QUICK, Floats, halves, labels, margins_by_hand, people
 
@@ -124,7 +124,7 @@ def margins_by_views(parts: list[PartialModel], tables: dict[str, pd.DataFrame])
     margins = np.repeat(np.array(base)[:, None], rows, axis=1)
     read = [Table.read(tables[part.name], part.name) for part in parts]
     for number, tree in enumerate(parts[0].trees):
-        marks = [reachable(p.trees[number], t, slice(0, rows)) for p, t in zip(parts, read, strict=True)]
+        marks = [Walk([p.trees[number]]).reachable(t, slice(0, rows)) for p, t in zip(parts, read, strict=True)]
         inside = np.prod(np.array(marks), axis=0)
         assert (inside.sum(axis=0) == 1).all()
         weights = np.array([leaf.weight for leaf in tree if isinstance(leaf, Leaf)], np.float64)

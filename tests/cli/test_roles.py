@@ -54,7 +54,7 @@ def quiet(role: str, **log: object) -> Content:
         ("telecom", ["participant", "--serve", "--predict"], "say what to do: one of --train, --predict and --serve"),
         ("bank", ["participant", "--serve"], "bank is the active participant, which asks for scores: use --predict"),
         ("bank", ["participant", "--train", "--http", "x"], "--http x is not understood"),
-        ("telecom", ["participant", "--serve", "--http", "0.0.0.0:80"], "[serve] token_file is not set"),
+        ("telecom", ["participant", "--serve", "--http", "0"], "[serve] token_file: cannot read"),
         (
             "bank",
             ["participant", "--train", "--log-level", "loud"],

@@ -359,7 +359,7 @@ def test_a_killed_session_loses_no_batch(tmp_path: Path, monkeypatch: pytest.Mon
     """What was answered since the last line is in the sum beside it; one that is gone or damaged is missed."""
     places = organisations(tmp_path, monkeypatch)
     train_all(places)
-    monkeypatch.setattr(AttemptRecord, "end", lambda *_: None)  # as a killed process leaves it
+    monkeypatch.setattr(AttemptRecord, "on_end", lambda *_: None)  # as a killed process leaves it
     score_many(places, 7)
     for role in places.roles:
         found = read_record(places.settings(role))

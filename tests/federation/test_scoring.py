@@ -519,7 +519,7 @@ def test_garbled_lists_of_people(arrays: list[Any]) -> None:
             service = Service(models()[0]) if party.is_active else None
             _check_models(party, service)
             party.broadcast(Entry.CLASSES, [1])
-            _prepare(party, service, 1)
+            _prepare(party, service, None if service is None else service.model.scorer(Table("bank", (), 0)), 1)
             party.broadcast(Entry.BATCH, [2])
             party.step("ids")
             if party.is_active:

@@ -41,7 +41,7 @@ def test_several_hear_the_same_in_turn(name: str) -> None:
     assert log == [("first", name, *ARGUMENTS[name]), ("second", name, *ARGUMENTS[name])]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "on_end"])
 def test_after_one_that_raises_nobody_hears(name: str) -> None:
     """As where the record cannot be written: then nothing is shown either."""
 
@@ -55,8 +55,21 @@ def test_after_one_that_raises_nobody_hears(name: str) -> None:
     assert [who for who, *_ in log] == ["first"]
 
 
+def test_of_the_end_all_hear() -> None:
+    """Also after one that raises, which is what comes of it."""
+
+    class Failing(Observer):
+        def on_end(self, error: BaseException | None) -> None:
+            raise DataError("no")
+
+    log: list[Any] = []
+    with pytest.raises(DataError):
+        Observers(noting(log, "first"), Failing(), noting(log, "second")).on_end(None)
+    assert [who for who, *_ in log] == ["first", "second"]
+
+
 def test_the_order_of_a_run() -> None:
-    """The start, before anybody is greeted; the meeting, before the program; then what the program says."""
+    """The start, before anybody is greeted; the meeting, before the program; what the program says; the end."""
     log: list[Any] = []
 
     def program(party: Party) -> None:
@@ -64,7 +77,7 @@ def test_the_order_of_a_run() -> None:
         party.announce(unlisted("rows"), [4])
 
     run_roles(program, 2, observers=[Observer(), noting(log, "P1"), Observer()])
-    assert [name for _, name, *_ in log] == ["on_start", "on_meeting", "on_progress", "on_reveal"]
+    assert [name for _, name, *_ in log] == ["on_start", "on_meeting", "on_progress", "on_reveal", "on_end"]
     assert isinstance(log[1][2], Party)
     assert [value.tolist() for _, name, *rest in log if name == "on_reveal" for value in rest[1:]] == [[4]]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpfedxgb.tree import Dummy, Leaf, Split
-from mpfedxgb.tree.nodes import Scorer, goes_first, outline, reachable
+from mpfedxgb.tree.nodes import Scorer, Walk, goes_first, outline
 from support.evaluation import SEEDS
 from support.property_tests import examples
 from support.whole_trees import random_tables, random_tree
@@ -21,7 +21,7 @@ def test_the_marks_of_all_leave_the_true_leaf(seed: int, participants: int, rows
     rng = np.random.default_rng(seed)
     tree, tables = random_tree(rng, list(range(1, participants + 1)), 3), random_tables(rng, participants, rows)
     first = int(rng.integers(0, rows))
-    marks = [reachable(tree.view(m), table, slice(first, rows)) for m, table in enumerate(tables, 1)]
+    marks = [Walk([tree.view(m)]).reachable(table, slice(first, rows)) for m, table in enumerate(tables, 1)]
 
     leaves = [node for node in tree.nodes if isinstance(node, Leaf)]
     expected = [[leaf is tree.walk(tables, row) for row in range(first, rows)] for leaf in leaves]

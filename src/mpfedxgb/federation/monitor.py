@@ -17,7 +17,7 @@ from mpfedxgb.errors import MpfedxgbError, SettingsError, kind_of, public_reason
 from mpfedxgb.federation.scoring import BATCHES, NOT_ANSWERED, ROWS_ASKED
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.machine import version_of
-from mpfedxgb.party.meter import Counts
+from mpfedxgb.party.meter import Counts, by_name
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 
@@ -162,11 +162,8 @@ class Monitor(Observer, Collector):
 
     def _phases(self) -> dict[str, Counts]:
         """Return what all attempts have cost so far, by phase."""
-        found = {path: counts.copy() for path, counts in self._before.items()}
         running = {} if self._party is None else self._party.meter.phases.copy()
-        for path, counts in running.items():
-            found.setdefault(path, Counts()).add(counts.copy())
-        return found
+        return by_name([*self._before.items(), *((path, counts.copy()) for path, counts in running.items())])
 
     def _scores(self) -> Counter[str]:
         return self._scored_before + Counter({key: self._scored.get(key, 0) for key in _SCORED})

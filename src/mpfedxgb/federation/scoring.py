@@ -36,6 +36,7 @@ from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.prg import digest
 from mpfedxgb.ring.ring import decode_fixed
+from mpfedxgb.tree.nodes import Scorer
 from mpfedxgb.tree.predict import Prepared, predict_prepared, prepare
 
 _NAME = "rows-asked.json"
@@ -253,17 +254,18 @@ def score_batches(party: Party, service: Service | None) -> None:
         service.begin()
         service.begun.set()
     _check_models(party, service)
-    prepared = _prepare(party, service, _agree_on_classes(party, service))
+    scorer = None if service is None else service.model.scorer(Table(service.model.name, (), 0))
+    prepared = _prepare(party, service, scorer, _agree_on_classes(party, service))
     if service is None:
-        return _answer(party, None, prepared)
+        return _answer(party, None, None, prepared)
     service.ready.set()
     try:
-        return _answer(party, service, prepared)
+        return _answer(party, service, scorer, prepared)
     finally:
         service.ready.clear()
 
 
-def _answer(party: Party, service: Service | None, prepared: Prepared) -> None:
+def _answer(party: Party, service: Service | None, scorer: Scorer | None, prepared: Prepared) -> None:
     """Score batches until the active participant ends the session."""
     pause = party.settings.deadline / 3 if service is None else min(party.settings.deadline / 3, service.pause)
     so_far = {BATCHES: 0, ROWS_ASKED: 0, NOT_ANSWERED: 0}
@@ -274,7 +276,7 @@ def _answer(party: Party, service: Service | None, prepared: Prepared) -> None:
         with nullcontext() if request is None else request.answering():  # also where its size reaches nobody any more
             size = int(party.broadcast(Entry.BATCH, [size])[0])
             check_numbers(party, ACTIVE, [size], ("rows of a batch", END, MOST_ROWS))
-            margins = _score(party, service, request, size, prepared, so_far) if size > STILL_THERE else None
+            margins = _score(party, service, scorer, request, size, prepared, so_far) if size > STILL_THERE else None
             if request is not None:
                 request.margins = margins
         if size > STILL_THERE:
@@ -317,18 +319,18 @@ def _agree_on_classes(party: Party, service: Service | None) -> int:
     return classes
 
 
-def _prepare(party: Party, service: Service | None, classes: int) -> Prepared:
+def _prepare(party: Party, service: Service | None, scorer: Scorer | None, classes: int) -> Prepared:
     """Agree on the trees, and share the leaf weights, before there are any rows (see `prepare`)."""
     if service is None:
         return prepare(party, classes, None, None)[0]
-    model = service.model
-    nobody = model.scorer(Table(model.name, (), 0))
-    return prepare(party, classes, nobody, None if model.best_iteration is None else model.best_iteration + 1)[0]
+    best = service.model.best_iteration
+    return prepare(party, classes, scorer, None if best is None else best + 1)[0]
 
 
 def _score(
     party: Party,
     service: Service | None,
+    scorer: Scorer | None,
     request: _Request | None,
     size: int,
     ready: Prepared,
@@ -353,10 +355,9 @@ def _score(
             f"of {size} rows to score, some are not found: {told}; leave them out, or let those add them",
             {name: int(count) for name, count in zip(party.roster.participants, lacking, strict=True) if count},
         )
-    scorer = None
-    if service is not None:
+    if scorer is not None:
         assert table is not None
-        scorer = service.model.scorer(table)
+        scorer = scorer.of(table)
     sums = predict_prepared(party, ready, scorer, size)
     if sums is None or service is None or service.model.base_margin is None:
         return None

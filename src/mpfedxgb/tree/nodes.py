@@ -11,7 +11,7 @@ The local indicator vectors s_m of Eq. 13, and the leaf weights, or shares of th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -156,10 +156,19 @@ class Scorer:
     table: Table
     holds_shares: bool = False
     takes_all: bool = False
+    walks: dict[tuple[int, ...], Walk] = field(default_factory=dict, repr=False)
+    """What is prepared for trees that were asked for together."""
+
+    def of(self, table: Table) -> Scorer:
+        """Return the same for other rows; what is prepared for its trees is shared."""
+        return replace(self, table=table)
 
     def marks(self, trees: Sequence[int], rows: slice) -> Bits:
         """Return s_m of some rows, (leaves of those trees, rows)."""
-        return np.concatenate([reachable(self.trees[i], self.table, rows) for i in trees])
+        chosen = tuple(trees)
+        if chosen not in self.walks:
+            self.walks[chosen] = Walk([self.trees[i] for i in chosen])
+        return self.walks[chosen].reachable(self.table, rows)
 
     def weights(self, used: Used) -> npt.NDArray[np.int64]:
         """Return what this participant keeps of the weights of all leaves in use: the weights, or its shares."""
@@ -181,30 +190,78 @@ def _weight(node: Node) -> int:
     return node.weight
 
 
-def reachable(tree: Tree, table: Table, rows: slice) -> Bits:
-    """Return which leaves one's own splits leave open, (leaves, rows): at a Dummy, both sides are."""
-    columns = {column.name: column.values[rows] for column in table.columns}
-    count = len(range(*rows.indices(table.rows)))
-    open_ = {0: np.ones(count, bool)}
-    leaves = []
-    for number, node in enumerate(tree):
-        here = open_.pop(number)
-        if isinstance(node, Leaf):
-            leaves.append(here)
-        elif isinstance(node, Dummy):
-            open_[node.left] = open_[node.right] = here
-        else:
-            first = goes_first(node, columns[node.feature])
-            left, right = (node.right, node.left) if node.flipped else (node.left, node.right)
-            open_[left], open_[right] = here & first, here & ~first
-    return np.array(leaves, np.uint8)
+class Walk:
+    """Trees as a participant keeps them, as arrays: all of them are walked at once, level by level.
+
+    One row through 100 trees is some thousand nodes; node by node that takes longer than all messages of a batch.
+    """
+
+    def __init__(self, trees: Sequence[Tree]) -> None:
+        roots = np.cumsum([0, *map(len, trees)])
+        self._nodes, self._roots = int(roots[-1]), roots[:-1]
+        nodes = [(int(root), node) for root, tree in zip(roots[:-1], trees, strict=True) for node in tree]
+        splits = [(number, root, node) for number, (root, node) in enumerate(nodes) if isinstance(node, Split)]
+        dummies = [(number, root, node) for number, (root, node) in enumerate(nodes) if isinstance(node, Dummy)]
+        self._leaves = np.array([i for i, (_, node) in enumerate(nodes) if isinstance(node, Leaf)], np.int64)
+        self._names = sorted({split.feature for _, _, split in splits})
+        place = {name: i for i, name in enumerate(self._names)}
+        own = [split for _, _, split in splits]
+        self._feature = np.array([place[split.feature] for split in own], np.int64)
+        self._sides = Sides.of(own)
+        depth = np.zeros(self._nodes, np.int64)
+        for number, (root, node) in enumerate(nodes):
+            if not isinstance(node, Leaf):
+                depth[[root + node.left, root + node.right]] = depth[number] + 1
+        children = [(s.right, s.left) if s.flipped else (s.left, s.right) for s in own]
+        first = np.array([[n, r + a, r + b] for (n, r, _), (a, b) in zip(splits, children, strict=True)], np.int64)
+        both = np.array([[n, r + d.left, r + d.right] for n, r, d in dummies], np.int64)
+        first, both = first.reshape(-1, 3), both.reshape(-1, 3)
+        levels = range(int(depth.max(initial=0)))
+        self._own = [(chosen := np.flatnonzero(depth[first[:, 0]] == d), *first[chosen].T) for d in levels]
+        self._others = [both[depth[both[:, 0]] == d].T for d in levels]
+
+    def reachable(self, table: Table, rows: slice) -> Bits:
+        """Return which leaves one's own splits leave open, (leaves of all trees, rows): at a Dummy, both sides are."""
+        columns = {column.name: column.values[rows] for column in table.columns}
+        count = len(range(*rows.indices(table.rows)))
+        values = np.array([columns[name] for name in self._names], np.float32).reshape(len(self._names), count)
+        goes_first = self._sides.goes_first(values[self._feature])
+        is_open = np.empty((self._nodes, count), bool)
+        is_open[self._roots] = True
+        for (splits, here, first, second), (dummy, left, right) in zip(self._own, self._others, strict=True):
+            is_open[first] = is_open[here] & goes_first[splits]
+            is_open[second] = is_open[here] & ~goes_first[splits]
+            is_open[left] = is_open[right] = is_open[dummy]
+        return is_open[self._leaves].astype(np.uint8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sides:
+    """What goes to the first child at some splits, an entry of each array for each."""
+
+    threshold: npt.NDArray[np.float32]
+    """Of splits by a threshold; NaN for others."""
+    category: npt.NDArray[np.float32]
+    """Of splits by a category; NaN for others."""
+    missing_left: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, splits: Sequence[Split]) -> Sides:
+        """Return the sides of some splits."""
+        return cls(
+            np.array([np.nan if s.threshold is None else s.threshold for s in splits], np.float32),
+            np.array([np.nan if s.category is None else s.category for s in splits], np.float32),
+            np.array([s.missing_left for s in splits], bool),
+        )
+
+    def goes_first(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+        """Return which values, (splits, rows), go to their split's first child."""
+        by_category = ~np.isnan(self.category)[:, None] & (values != self.category[:, None])
+        present = (values <= self.threshold[:, None]) | by_category
+        return np.where(np.isnan(values), self.missing_left[:, None], present)
 
 
 def goes_first(split: Split, values: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
     """Return which values go to a split's first child."""
-    if split.category is not None:
-        present = values != split.category
-    else:
-        assert split.threshold is not None
-        present = values <= np.float32(split.threshold)
-    return np.where(np.isnan(values), split.missing_left, present)
+    first: npt.NDArray[np.bool_] = Sides.of([split]).goes_first(values[None])[0]
+    return first

@@ -10,7 +10,7 @@ Before rows are scored everyone tells everyone its number of rows and the public
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +34,9 @@ _AT_ONCE = 16
 """Products of one step, for which two arrays each are dealt; a message has room for 64."""
 
 
+Places = npt.NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Marks:
     """Shared marks of some leaves, which are counted over all trees in use: (those leaves, rows packed).
@@ -41,7 +44,7 @@ class Marks:
     `owned`: their mask is one participant's alone, as an owner's own marks have it.
     """
 
-    leaves: list[int]
+    leaves: Places
     bits: Secret
     owned: bool = True
 
@@ -150,9 +153,8 @@ def _share_marks(party: Party, scorer: Scorer | None, used: Used, chunk: slice) 
     Everyone sends as many as the owner of the most; what fills the others' up is masked like the rest.
     """
     packed = -(-(chunk.stop - chunk.start) // 8)
-    every_leaf = _every_leaf(used)
-    of = {m: [place for place, o in every_leaf if m in o.owners] for m in range(1, party.roster.size + 1)}
-    owners = [m for m, leaves in of.items() if leaves]
+    of = {m: _leaves_where([m in o.owners for _, o in used], used) for m in range(1, party.roster.size + 1)}
+    owners = [m for m, leaves in of.items() if len(leaves)]
     most = max((len(leaves) for leaves in of.values()), default=0)
     mine = {}
     if party.role in owners:
@@ -162,8 +164,8 @@ def _share_marks(party: Party, scorer: Scorer | None, used: Used, chunk: slice) 
         values[: len(own)] = own
         mine[owners.index(party.role)] = RingArray(PACKED, values)
     marks = []
-    alone = [place for place, o in every_leaf if not o.owners]
-    if alone:  # the only leaf of its tree: every row is in it
+    alone = _leaves_where([not o.owners for _, o in used], used)
+    if len(alone):  # the only leaf of its tree: every row is in it
         marks.append(Marks(alone, public_secret(party, PACKED, np.full((len(alone), packed), 255, np.uint8))))
     if owners:
         shared = share_each(party, owners, PACKED, (most, packed), mine)
@@ -175,20 +177,20 @@ def _all_of(party: Party, marks: list[Marks]) -> Marks:
     """Return the AND over the owners, leaf by leaf, in a binary tree of rounds: one-hot over the leaves of a tree."""
     while len(marks) > 1:
         pairs = [(marks[i], marks[i + 1]) for i in range(0, len(marks) - 1, 2)]
-        shared = [sorted(set(a.leaves) & set(b.leaves)) for a, b in pairs]
+        shared = [np.intersect1d(a.leaves, b.leaves, assume_unique=True) for a, b in pairs]
         batch = [
             [Product((a.bits[_index(a, both)], b.bits[_index(b, both)]))]
             for (a, b), both in zip(pairs, shared, strict=True)
-            if both
+            if len(both)
         ]
         products = iter(sums_of_products(party, batch, name="and")) if batch else iter(())
         merged = []
         for (a, b), both in zip(pairs, shared, strict=True):
-            only_a, only_b = sorted(set(a.leaves) - set(b.leaves)), sorted(set(b.leaves) - set(a.leaves))
-            pieces = [next(products)] if both else []
-            pieces += [a.bits[_index(a, only_a)]] if only_a else []
-            pieces += [b.bits[_index(b, only_b)]] if only_b else []
-            merged.append(Marks(both + only_a + only_b, concatenate(pieces, axis=0), owned=False))
+            only_a, only_b = np.setdiff1d(a.leaves, b.leaves), np.setdiff1d(b.leaves, a.leaves)
+            pieces = [next(products)] if len(both) else []
+            pieces += [a.bits[_index(a, only_a)]] if len(only_a) else []
+            pieces += [b.bits[_index(b, only_b)]] if len(only_b) else []
+            merged.append(Marks(np.concatenate([both, only_a, only_b]), concatenate(pieces, axis=0), owned=False))
         marks = merged + marks[2 * len(pairs) :]
     return marks[0]
 
@@ -196,14 +198,9 @@ def _all_of(party: Party, marks: list[Marks]) -> Marks:
 def _sum_weights(party: Party, used: Used, marks: Sequence[Marks], weights: Secret, classes: int, rows: int) -> Shares:
     """Return shares of the sums of the true leaves' weights, (classes, rows); all have marked those (Eq. 14)."""
     batch, class_of = [], []
-    groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
-    markers = [set(some.leaves) for some in marks]
-    for place, o in _every_leaf(used):
-        by = tuple(i for i, leaves in enumerate(markers) if place in leaves)
-        groups.setdefault((o.class_index, by), []).append(place)
-    for (k, by), where in groups.items():
+    for k, by, where in _groups(used, marks):
         bits = tuple(_bit(marks[i], where, rows) for i in by)
-        batch.append(BitProduct(bits, weights[np.array(where)].reshape(-1, 1), axis=0))
+        batch.append(BitProduct(bits, weights[where].reshape(-1, 1), axis=0))
         class_of.append(k)
     sums = [to_shares(party, public_secret(party, VECTOR, np.zeros((1, rows), np.int64))) for _ in range(classes)]
     for first in range(0, len(batch), _AT_ONCE):
@@ -213,7 +210,21 @@ def _sum_weights(party: Party, used: Used, marks: Sequence[Marks], weights: Secr
     return concatenate_shares(sums, axis=0)
 
 
-def _bit(marks: Marks, where: list[int], rows: int) -> Bit:
+def _groups(used: Used, marks: Sequence[Marks]) -> Iterator[tuple[int, list[int], Places]]:
+    """Yield leaves of one class that the same marks mark: the class, which marks, and the leaves, by the first leaf."""
+    class_of = np.repeat([o.class_index for _, o in used], [o.leaves for _, o in used])
+    marked = np.zeros((len(marks), len(class_of)), bool)
+    for own, some in zip(marked, marks, strict=True):
+        own[some.leaves] = True
+    group = class_of
+    for own in marked:
+        group = np.unique(2 * group + own, return_inverse=True)[1]
+    firsts = np.sort(np.unique(group, return_index=True)[1])
+    for first in firsts.tolist():
+        yield int(class_of[first]), np.flatnonzero(marked[:, first]).tolist(), np.flatnonzero(group == group[first])
+
+
+def _bit(marks: Marks, where: Places, rows: int) -> Bit:
     """Return marks of some leaves as one bit per leaf and row."""
     some = marks.bits[_index(marks, where)]
     return Bit(Secret(unpack(some.masked, rows), unpack(some.mask, rows)), marks.owned)
@@ -223,14 +234,15 @@ def _count_leaves(used: Used) -> int:
     return sum(o.leaves for _, o in used)
 
 
-def _every_leaf(used: Used) -> list[tuple[int, Outline]]:
-    """Return the leaves, counted over all trees in use, each with the outline of its tree."""
-    return list(enumerate(o for _, o in used for _ in range(o.leaves)))
+def _leaves_where(is_wanted: Sequence[bool], used: Used) -> Places:
+    """Return the leaves of the trees that are wanted, counted over all trees in use."""
+    return np.flatnonzero(np.repeat(is_wanted, [o.leaves for _, o in used]))
 
 
-def _index(marks: Marks, wanted: list[int]) -> npt.NDArray[np.int64]:
-    where = {place: i for i, place in enumerate(marks.leaves)}
-    return np.array([where[place] for place in wanted], np.int64)
+def _index(marks: Marks, wanted: Places) -> Places:
+    """Return where some leaves are among those that are marked."""
+    order = np.argsort(marks.leaves, kind="stable")
+    return order[np.searchsorted(marks.leaves, wanted, sorter=order)]
 
 
 _SIZES = (
