@@ -329,8 +329,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         for i, (X, y) in enumerate(eval_set):
             tables, order = self._tables(X, reset=False, active=next(iter(names)))
             if set(tables) != set(names):
-                told = f"eval_set[{i}] has tables of {', '.join(tables)}, X of {', '.join(names)}"
-                raise DataError(f"{told}; give one table for each of them")
+                text = f"eval_set[{i}] has tables of {', '.join(tables)}, X of {', '.join(names)}"
+                raise DataError(f"{text}; give one table for each of them")
             if facts_of(self.security).hides_rows:
                 known = match_tables(f"eval_set[{i}]", tables, names)
                 refuse_training_rows(f"eval_set[{i}]", training, (known, order))
@@ -456,9 +456,9 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             Whose page; the active participant's if None.
         """
         check_is_fitted(self, "partial_models_")
-        return write_report(self.partial_models_, *self._told(), Path(path), participant)
+        return write_report(self.partial_models_, *self._record_and_metrics(), Path(path), participant)
 
-    def _told(self) -> tuple[RunRecord | None, dict[str, dict[str, list[float]]]]:
+    def _record_and_metrics(self) -> tuple[RunRecord | None, dict[str, dict[str, list[float]]]]:
         """Return the record of the training and its metrics, which a loaded model does not have."""
         return getattr(self, "run_", None), getattr(self, "evals_result_", {})
 
@@ -466,7 +466,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """Return what a notebook shows: scikit-learn's diagram before `fit`, a summary with drawings after it."""
         if not hasattr(self, "partial_models_"):
             return str(estimator_html_repr(self))
-        return summary(self.partial_models_, *self._told())
+        return summary(self.partial_models_, *self._record_and_metrics())
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}

@@ -127,13 +127,13 @@ def _refuse_other_index(name: str, index: pd.Index[Any], owner: str, first: pd.I
         return
     unique = index.is_unique and first.is_unique
     if unique and len(index.difference(first, sort=False)) == 0 and len(index) == len(first):
-        told = f"{name} has the rows of {owner} in another order, by their indexes"
+        text = f"{name} has the rows of {owner} in another order, by their indexes"
         remedy = f"put them in one order, such as {_word(name)}.loc[{_word(owner)}.index]"
     else:
         other = int((~index.isin(first)).sum())
-        told = f"{name} and {owner} have different indexes: {other} of {len(index)} rows of {name} are not {owner}'s"
+        text = f"{name} and {owner} have different indexes: {other} of {len(index)} rows of {name} are not {owner}'s"
         remedy = "give tables about the same rows in the same order"
-    raise DataError(f"{told}; {remedy}, name an id column (id=), or {BY_POSITION}")
+    raise DataError(f"{text}; {remedy}, name an id column (id=), or {BY_POSITION}")
 
 
 def _word(name: str) -> str:
@@ -235,8 +235,8 @@ def warn_of_identifiers(tables: Mapping[str, Table]) -> None:
     """Log a warning for every column of words that looks like names or ids."""
     for owner, table in tables.items():
         for column, count in identifier_columns(table).items():
-            told = "%s: column %r has %d words for %d rows, as names and ids have; drop it: new rows will have others"
-            _log.warning(told, owner, column, count, table.rows)
+            text = "%s: column %r has %d words for %d rows, as names and ids have; drop it: new rows will have others"
+            _log.warning(text, owner, column, count, table.rows)
 
 
 def row_order(X: Any, id_column: str | None, active: str) -> RowOrder:
@@ -290,8 +290,8 @@ def cut_as_trained(
     for owner, names in columns.items():
         missing = [name for name in names if name not in have]
         if missing:
-            told = f"{owner}: the table lacks {', '.join(missing)}"
-            raise DataError(f"{told}; give the columns the model was trained with")
+            text = f"{owner}: the table lacks {', '.join(missing)}"
+            raise DataError(f"{text}; give the columns the model was trained with")
     unknown = sorted(have.difference(*columns.values()))
     if unknown:
         raise DataError(f"X has unknown columns, {_some(unknown)}; {remedy}: the model was trained without them")

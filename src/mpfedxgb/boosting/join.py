@@ -111,8 +111,8 @@ def _join_tree(views: Sequence[Tree], weight_bits: int) -> JoinedTree:
         left, right = (own.right, own.left) if own.flipped else (own.left, own.right)
         place = len(queue)
         queue += [left, right]
-        told = views[ACTIVE - 1][number]
-        gain = None if isinstance(told, Leaf) else told.gain
+        own_view = views[ACTIVE - 1][number]
+        gain = None if isinstance(own_view, Leaf) else own_view.gain
         condition = (own.feature, own.threshold, own.category, own.missing_left)
         nodes.append(JoinedSplit(owner, *condition, place, place + 1, gain))
     return tuple(nodes)
@@ -120,12 +120,12 @@ def _join_tree(views: Sequence[Tree], weight_bits: int) -> JoinedTree:
 
 def _owner(number: int, views: Sequence[Tree]) -> tuple[int, Split | None]:
     """Return the one participant that has a node's split, and the split; 0 and None if the node is everybody's leaf."""
-    told = {}
+    owners = {}
     for m, view in enumerate(views, 1):
         node = view[number]
-        told[m] = 0 if isinstance(node, Leaf) else node.owner if isinstance(node, Dummy) else m
-    owner = told[ACTIVE]
-    if set(told.values()) != {owner}:
+        owners[m] = 0 if isinstance(node, Leaf) else node.owner if isinstance(node, Dummy) else m
+    owner = owners[ACTIVE]
+    if set(owners.values()) != {owner}:
         raise UserError(f"the parts do not fit together: they name different owners of node {number}")
     if not owner:
         return 0, None
@@ -177,8 +177,8 @@ def column_importance(models: Sequence[PartialModel], columns: Sequence[str]) ->
     """
     gains, counts = dict.fromkeys(columns, 0.0), dict.fromkeys(columns, 0)
     for model in models:
-        for tree, told in zip(model.trees, models[ACTIVE - 1].trees, strict=True):
-            for node, known in zip(tree, told, strict=True):
+        for tree, active_tree in zip(model.trees, models[ACTIVE - 1].trees, strict=True):
+            for node, known in zip(tree, active_tree, strict=True):
                 if isinstance(node, Split):
                     counts[node.feature] += 1
                     gains[node.feature] += _gain(known)

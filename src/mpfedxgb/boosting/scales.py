@@ -138,8 +138,8 @@ def _raised_as_far_as_fits(params: TrainParams, rows: int, wider: Wider) -> Scal
 
 def _lambda_cap(params: TrainParams, rows: int, h_cap: int) -> int:
     """Return what lambda~ may be where the scale of h is private."""
-    told = params.scale_policy.lam_room
-    return max(1, math.ceil(params.reg_lambda)) * h_cap << (max(0, rows.bit_length() - 1) if told is None else told)
+    room = params.scale_policy.lam_room
+    return max(1, math.ceil(params.reg_lambda)) * h_cap << (max(0, rows.bit_length() - 1) if room is None else room)
 
 
 def _too_wide(params: TrainParams, rows: int) -> DoesNotFitError:

@@ -46,7 +46,7 @@ def _today() -> str:
 
 
 class RowsPerDay:
-    """At most so many rows a day, counted in a folder that is there."""
+    """A limit of rows per day, counted in a folder that is there."""
 
     def __init__(self, folder: Path, most: int, today: Callable[[], str] = _today) -> None:
         self._path, self._most, self._today = folder / _NAME, most, today
@@ -110,7 +110,7 @@ class _Request:
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Let whoever asked go on after the block, with margins or the error; the session survives a DataError only."""
+        """Let the caller go on after the block, with margins or the error; the session survives a DataError only."""
         try:
             yield
         except DataError as error:
@@ -125,8 +125,8 @@ class _Request:
 class Service:
     """What a participant brings to a scoring session: its model and, at an auxiliary, everyone it may be asked about.
 
-    An auxiliary with a `quota` answers for so many rows a day. At the active participant, `score` may be called from
-    any thread while the session runs, and the others hear at least every `pause` seconds that it is still there.
+    An auxiliary answers for at most `quota` rows a day. At the active participant, `score` may be called from any
+    thread while the session runs, and the others hear at least every `pause` seconds that it is still there.
     """
 
     def __init__(
@@ -266,8 +266,8 @@ def _check_models(party: Party, service: Service | None) -> None:
     mine = None
     if service is not None:
         mine = [int.from_bytes(digest(service.model.training.encode())[:8], "little", signed=True)]
-    told = party.tell_everyone(Entry.MODEL, mine)[:, 0]
-    others = [party.roster.participants[m] for m in np.flatnonzero(told != told[0])]
+    announced = party.tell_everyone(Entry.MODEL, mine)[:, 0]
+    others = [party.roster.participants[m] for m in np.flatnonzero(announced != announced[0])]
     if others:
         raise HandshakeError(
             f"{', '.join(others)} and {party.roster.name(ACTIVE)} hold parts of different trainings; give all "
@@ -321,11 +321,11 @@ def _score(
         so_far[NOT_ANSWERED] += 1
         if not party.is_active:
             return None
-        told = ", ".join(
+        text = ", ".join(
             f"{name} {count}" for name, count in zip(party.roster.participants, lacking, strict=True) if count
         )
         raise RowsNotFoundError(
-            f"of {size} rows to score, some are not found: {told}; leave them out, or let those add them",
+            f"of {size} rows to score, some are not found: {text}; leave them out, or let those add them",
             {name: int(count) for name, count in zip(party.roster.participants, lacking, strict=True) if count},
         )
     scorer = None

@@ -119,7 +119,7 @@ def _lambda_and_gamma(scale: scales.Scale) -> tuple[float, float]:
 def integer_gradients_of_sealed(
     params: TrainParams, y: Floats, weight: Floats | None, base: float, sums: npt.NDArray[np.int64], trees: int
 ) -> RoundedGradients:
-    """Return g and h of one tree as a sealed federation has them, where so many trees add up to sums (1, rows).
+    """Return g and h of one tree as a sealed federation has them, where `trees` trees add up to sums (1, rows).
 
     Sums are those of a joined model, in units of 2^-32. Where a training's are finer, each tree has been rounded once.
     """
