@@ -23,7 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.config import PROTOCOLS, SMALLEST_FRAME, Link
-from mpfedxgb.errors import DoesNotFitError, FrameError, HandshakeError, SettingsError, printable
+from mpfedxgb.errors import (
+    DoesNotFitError,
+    FrameError,
+    HandshakeError,
+    PeerFinishedError,
+    SettingsError,
+    printable,
+)
 from mpfedxgb.party.communicator import Array, Communicator
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import (
@@ -129,7 +136,10 @@ def _participant(
     linked = comm.roster.neighbours(comm.role, comm.settings.topology)
     fellows = [m for m in linked if m not in (COORDINATOR, ACTIVE)] if comm.role != ACTIVE else []
     if comm.role != ACTIVE:
-        comm.send([ACTIVE, *fellows], [_octets(mine), _octets(nonce)], Kind.HELLO)
+        comm.send([ACTIVE], [_octets(mine), _octets(nonce)], Kind.HELLO)
+        for fellow in fellows:
+            with suppress(PeerFinishedError):  # the coordinator knows why, and answers first
+                comm.send([fellow], [_octets(mine), _octets(nonce)], Kind.HELLO)
     greeting, seed = _receive_greeting(comm, COORDINATOR)
     greetings = {COORDINATOR: greeting}
     if len(seed) != SEED_BYTES:

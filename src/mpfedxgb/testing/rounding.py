@@ -149,7 +149,7 @@ def float32_gradients(
     """Return g and h as XGBoost has them at margins (trees, rows) that may be off by `error`, and how near that is."""
     g, h = loss.unweighted_gradients(y, margins, weight)
     w = np.ones(len(y)) if weight is None else weight
-    # One's own loss is computed in double precision there too; the labels of others are float32, classes exactly so.
+    # A custom loss is computed in double precision there too; the labels of others are float32, classes exactly so.
     label = np.zeros(len(y)) if loss.is_custom or loss.has_classes else FLOAT32 * np.abs(y)
     is_of_residuals = loss.transform is unchanged
     squares = 0.0  # XGBoost's Huber loss squares residuals on the way to g and h
