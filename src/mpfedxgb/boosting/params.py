@@ -43,7 +43,7 @@ class TrainParams:
     learning_rate: float = 0.3
     reg_lambda: float = 1.0
     reg_alpha: float = 0.0
-    max_delta_step: float = None
+    max_delta_step: float | None = None
     gamma: float = 0.0
     min_child_weight: float = 1.0
     subsample: float = 1.0
