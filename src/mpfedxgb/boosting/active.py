@@ -25,7 +25,7 @@ from mpfedxgb.boosting.params import TrainParams, gradients_that_count
 from mpfedxgb.boosting.sampling import Participant, row_sample
 from mpfedxgb.errors import DataError, UserError
 from mpfedxgb.ring.ring import decode_fixed, encode_fixed
-from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight, split_gain
+from mpfedxgb.tree.leaf import WEIGHT_BITS, Penalties, leaf_weight, split_gain
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import GrownLeaf, GrownTree, Leaf
 
@@ -128,6 +128,7 @@ class Labels:
     weight: Floats | None = None
     eval_y: Sequence[Floats] = ()
     eval_weight: Sequence[Floats | None] = ()
+    eval_names: Sequence[str] = ()
     eval_metrics: Sequence[str | OwnMetric] = ()
     early_stopping_rounds: int | None = None
     base_score: float | None = None
@@ -246,7 +247,8 @@ class Active:
         """
         leaves = [Leaf(0, 0.0)] * len(rows)
         gains = []
-        f_g, f_h, lam = self.scale.f_g, self.scale.f_h, self.params.reg_lambda
+        f_g, f_h, params = self.scale.f_g, self.scale.f_h, self.params
+        penalties = Penalties(params.reg_lambda, params.reg_alpha, params.largest_step)
         for k, tree in enumerate(trees):
             sums, own_gains = [(0, 0)] * len(tree.nodes), [0.0] * len(tree.nodes)
             for number, node in reversed(list(enumerate(tree.nodes))):  # children follow their parents
@@ -254,7 +256,7 @@ class Active:
                     inside = rows[node.place]
                     own = inside[inside < self.sizes.rows] if self.sizes.eval_rows else inside
                     G, H = self._gh[k, 0].take(own).sum().item(), self._gh[k, 1].take(own).sum().item()
-                    w = leaf_weight(G, H, f_g, f_h, lam, self.params.learning_rate)
+                    w = leaf_weight(G, H, f_g, f_h, penalties, params.learning_rate)
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
                     leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -f_h)))
@@ -263,7 +265,7 @@ class Active:
                 elif node is not None:
                     left, right = sums[node.left], sums[node.right]
                     sums[number] = left[0] + right[0], left[1] + right[1]
-                    own_gains[number] = split_gain(left, right, f_g, f_h, lam)
+                    own_gains[number] = split_gain(left, right, f_g, f_h, penalties)
             gains.append(own_gains)
         self._check_margins()
         return leaves, gains
@@ -293,6 +295,9 @@ class Active:
         is_last = t + 1 == self.params.n_estimators
         return is_last or not self.labels.callbacks.before(model, t + 1, self.metrics)
 
+    def _eval_name(self, i: int) -> str:
+        return self.labels.eval_names[i] if self.labels.eval_names else f"validation_{i}"
+
     def _is_out_of_patience(self, t: int) -> bool:
         patience = self.labels.early_stopping_rounds
         return patience is not None and self.best_iteration is not None and t - self.best_iteration >= patience
@@ -308,7 +313,7 @@ class Active:
             weight = self.labels.eval_weight[i] if self.labels.eval_weight else None
             for name, metric in self.judges.items():
                 value = metric(y, predictions, weight)
-                self.metrics.setdefault(f"validation_{i}", {}).setdefault(name, []).append(value)
+                self.metrics.setdefault(self._eval_name(i), {}).setdefault(name, []).append(value)
             first += len(y)
         # As XGBoost does, the last metric of the last evaluation set decides.
         if self.labels.early_stopping_rounds is None:
