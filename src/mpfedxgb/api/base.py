@@ -91,6 +91,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         id: str | None = None,  # noqa: A002 # what the settings file of a federation calls it
         objective: str | Callable[..., Any] | None = None,
         n_estimators: int = 100,
+        num_parallel_tree: int = 1,
         max_depth: int = 3,
         max_bin: int = 32,
         learning_rate: float = 0.3,
@@ -127,6 +128,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.id = id
         self.objective = objective
         self.n_estimators = n_estimators
+        self.num_parallel_tree = num_parallel_tree
         self.max_depth = max_depth
         self.max_bin = max_bin
         self.learning_rate = learning_rate
@@ -353,7 +355,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         return self._predicted(X)[1]
 
     def _margins(self, X: Any, iteration_range: Any = None) -> Floats:
-        """Return the margins of rows, (trees per round, rows), by secure joint prediction."""
+        """Return the margins of rows, (classes, rows), by secure joint prediction."""
         return self._predicted(X, iteration_range)[0]
 
     def _predicted(self, X: Any, iteration_range: Any = None) -> tuple[Floats, RunRecord]:

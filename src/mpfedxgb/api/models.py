@@ -73,7 +73,7 @@ SUFFIX = ".mpfedxgb.json"
 def predict_margins(
     models: Sequence[PartialModel], tables: dict[str, Table], settings: SessionSettings
 ) -> tuple[Floats, RunRecord]:
-    """Score tables with all participants' models in this process; return margins (trees per round, rows) and record."""
+    """Score tables with all participants' models in this process; return margins (classes, rows) and record."""
     active = models[0]
     names = active.participants
     roster = roster_of(names)
@@ -108,7 +108,7 @@ def _predict_jointly(
     settings: SessionSettings,
 ) -> LocalRun[npt.NDArray[np.int64] | None]:
     """Score with every role as a thread; the sums of leaf weights are the active participant's."""
-    classes = models[0].params.trees_per_round
+    classes = models[0].params.outputs
 
     def program(party: Party, scorer: Scorer | None) -> npt.NDArray[np.int64] | None:
         return secure_predict(party, classes, scorer, rounds if party.is_active else None)

@@ -89,7 +89,12 @@ def go_on(
                 f"xgb_model does not go with security={security.security!r}, whose leaf weights nobody knows; train "
                 "anew, or use security='strict' for both"
             )
-    for name in ("objective", "num_class", "security"):  # what was made in the open never passes for protected
+    for name in (
+        "objective",
+        "num_class",
+        "num_parallel_tree",
+        "security",
+    ):  # what was made in the open never passes for protected
         old, new = getattr(active.params, name), getattr(params, name)
         if old != new:
             raise SettingsError(

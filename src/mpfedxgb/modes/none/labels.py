@@ -101,7 +101,7 @@ class _Forest:
             self.active.start_from(start[0].base_margin, _sum_leaves(start, rows, None))
 
     def add_round(self, t: int) -> None:
-        """Grow the trees of a round, one or one per class, and keep everybody's part of them."""
+        """Grow the trees of a round and keep everybody's part of them."""
         gh = self.active.integers(t)
         rules, allowed = self._rules(), self._sample(t)
         trees, rows = [], list[npt.NDArray[np.int64]]()
@@ -155,17 +155,17 @@ def plain_predict(
 
 
 def _sum_leaves(models: Sequence[PartialModel], tables: Sequence[Table], rounds: int | None) -> npt.NDArray[np.int64]:
-    classes = models[0].params.trees_per_round
+    params = models[0].params
     columns = [{column.name: column.values for column in table.columns} for table in tables]
-    sums = np.zeros((classes, tables[0].rows), np.int64)
-    for number in range(len(models[0].trees) if rounds is None else rounds * classes):
+    sums = np.zeros((params.outputs, tables[0].rows), np.int64)
+    for number in range(len(models[0].trees) if rounds is None else rounds * params.trees_per_round):
         views = [model.trees[number] for model in models]
         open_ = [(0, np.arange(tables[0].rows))]
         for node, rows in open_:  # grows while it is walked
             leaf = views[0][node]
             if isinstance(leaf, Leaf):
                 assert leaf.weight is not None
-                sums[number % classes, rows] += leaf.weight
+                sums[params.output_of(number), rows] += leaf.weight
                 continue
             owner, split = _owned(views, node)
             first = goes_first(split, columns[owner][split.feature][rows])
