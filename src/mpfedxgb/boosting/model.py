@@ -52,10 +52,10 @@ class PartialModel:
     """What one participant keeps of a model.
 
     `training` is the same in all parts of one model; `participant` counts from 1, the active one. Trees are listed
-    round by round, class by class, then those that are parallel. `base_margin`, `best_iteration`, `classes` (what the labels of a classifier are
-    called), leaf weights and gains are the active participant's. In the sealed way and the paper's every participant
-    has shares of the leaf weights, in units of 2^-weight_bits, which the active participant knows, and nobody gains. A
-    sealed model is scored with all its trees, always.
+    round by round, class by class, the parallel ones of a class side by side. `base_margin`, `best_iteration`,
+    `classes` (what the labels of a classifier are called), leaf weights and gains are the active participant's. In the
+    sealed way and the paper's every participant has shares of the leaf weights, in units of 2^-weight_bits, which the
+    active participant knows, and nobody gains. A sealed model is scored with all its trees, always.
     """
 
     training: str
