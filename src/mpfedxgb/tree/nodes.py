@@ -105,7 +105,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A kept split of one's own.
+    """A kept split of this participant.
 
     Rows with x <= threshold, or of another category than `category`, or with a missing value if `missing_left`, go to
     the first child; the first child is `left`, unless the split is `flipped`. Its `gain`, at the active participant.
@@ -149,8 +149,8 @@ class Scorer:
     """A participant's own part of a model, for scoring: its trees and its columns, with the table to score.
 
     `holds_shares` says that leaf weights are shared among all participants; otherwise they are the active one's.
-    `takes_all` says that only sums over all trees may be told, as sealed models have it. Of a round, so many trees in
-    turn are `parallel`: of one class.
+    `takes_all` says that only sums over all trees may be told, as sealed models have it. `parallel` trees of a
+    round belong to one class, side by side.
     """
 
     trees: Sequence[Tree]
@@ -190,7 +190,7 @@ def _weight(node: Node) -> int:
 
 
 def reachable(tree: Tree, table: Table, rows: slice) -> Bits:
-    """Return which leaves one's own splits leave open, (leaves, rows): at a Dummy, both sides are."""
+    """Return which leaves this participant's splits leave open, (leaves, rows): at a Dummy, both sides are."""
     columns = {column.name: column.values[rows] for column in table.columns}
     count = len(range(*rows.indices(table.rows)))
     open_ = {0: np.ones(count, bool)}
