@@ -60,10 +60,12 @@ class PlainBoosting:
         scale = scales.Scale(0, 0, 0, 0, 0)
         for t in range(rounds):
             g, h = loss.gradients(y, np.ldexp(margins.astype(np.float64), -WEIGHT_BITS), weight)
-            every = g, h
+            every, parallel = (g, h), params.num_parallel_tree
+            g, h = np.repeat(g, parallel, axis=0), np.repeat(h, parallel, axis=0)
             if params.subsample < 1:
-                inside = row_sample(self._party(1), params.subsample, rows, key, t)
-                g, h = g * inside, h * inside
+                for k in range(len(g)):
+                    inside = row_sample(self._party(1), params.subsample, rows, key, t, k % parallel)
+                    g[k], h[k] = g[k] * inside, h[k] * inside
             g = np.where((h > 0).any(axis=1, keepdims=True), g, 0)  # a tree without any hessian weighs nothing
             if params.facts.is_exact:
                 scale = scales.choose_scale(params, plan, g, h, rows)
@@ -74,7 +76,7 @@ class PlainBoosting:
             for k in range(params.trees_per_round):
                 root = reference.grow(self.bits, g_int[k], h_int[k], self._rules(scale), allowed[k])
                 leader = None if followed is None else followed[len(trees)]
-                trees.append(self._kept(root, scale, margins[k], leader))
+                trees.append(self._kept(root, scale, margins[k // parallel], leader))
         return trees
 
     def _rules(self, scale: scales.Scale) -> reference.Rules:
@@ -103,7 +105,8 @@ class PlainBoosting:
         more = params.reg_alpha, params.largest_step
 
         def leaf_of(node: reference.RefLeaf) -> Leaf:
-            w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, params.learning_rate, WEIGHT_BITS, *more)
+            rate = params.learning_rate / params.num_parallel_tree
+            w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, rate, WEIGHT_BITS, *more)
             return Leaf(w, float(np.ldexp(float(node.H), -scale.f_h)))
 
         def gain_of(node: reference.RefSplit) -> float | None:

@@ -82,6 +82,7 @@ class FederatedModel(FittedModel):
         id: str | None = None,  # noqa: A002 # what the settings file of a federation calls it
         objective: str | Callable[..., Any] | None = None,
         n_estimators: int = 100,
+        num_parallel_tree: int = 1,
         max_depth: int = 3,
         max_bin: int = 32,
         learning_rate: float = 0.3,
@@ -120,6 +121,7 @@ class FederatedModel(FittedModel):
         self.id = id
         self.objective = objective
         self.n_estimators = n_estimators
+        self.num_parallel_tree = num_parallel_tree
         self.max_depth = max_depth
         self.max_bin = max_bin
         self.learning_rate = learning_rate

@@ -38,6 +38,9 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         of classes; "reg:squarederror" in a regressor. A callable (y, margin) -> (g, h) is for two classes, or numbers.
     n_estimators : int, default 100
         Boosting rounds; each grows one tree, or one for each class.
+    num_parallel_tree : int, default 1
+        Trees of a boosting round, for each class. All are fit to the same gradients, each with samples of its own, and
+        share the learning rate: a random forest in every round.
     max_depth : int, default 3
         Levels of splits of a tree.
     max_bin : int, default 32

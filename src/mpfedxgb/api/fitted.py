@@ -106,7 +106,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
         return self._predicted(X)[1]
 
     def _margins(self, X: Any, iteration_range: Any = None) -> Floats:
-        """Return the margins of rows, (trees per round, rows), by secure joint prediction."""
+        """Return the margins of rows, (classes, rows), by secure joint prediction."""
         return self._predicted(X, iteration_range)[0]
 
     def _predicted(self, X: Any, iteration_range: Any = None) -> tuple[Floats, RunRecord]:

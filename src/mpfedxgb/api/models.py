@@ -74,7 +74,7 @@ SUFFIX = ".mpfedxgb.json"
 def predict_margins(
     models: Sequence[PartialModel], tables: dict[str, Table], settings: SessionSettings
 ) -> tuple[Floats, RunRecord]:
-    """Score tables with all participants' models in this process; return margins (trees per round, rows) and record."""
+    """Score tables with all participants' models in this process; return margins (classes, rows) and record."""
     active = models[0]
     rounds = None if active.best_iteration is None else active.best_iteration + 1
     plain = None if active.params.facts.runs_a_protocol else plain_predict
@@ -120,7 +120,7 @@ def _score(
         if plain is not None:
             run = plain(models, matched, rounds, roster)
         else:
-            classes = active.params.trees_per_round
+            classes = active.params.outputs
 
             def program(party: Party, scorer: Scorer | None) -> npt.NDArray[np.int64] | None:
                 return secure(party, classes, scorer, rounds if party.is_active else None)

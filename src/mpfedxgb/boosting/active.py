@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,6 @@ class Active:
     ) -> None:
         self.party, self.params, self.plan, self.labels, self.sizes = party, params, plan, labels, sizes
         self.sample_key = sample_key
-        k = params.trees_per_round
         self.loss = params.loss.with_function(labels.custom)
         self.base = self.loss.base_margin(labels.y, labels.weight, labels.base_score, params.num_class)
         self._tell_few_digits()
@@ -167,7 +167,7 @@ class Active:
         self.metrics: dict[str, dict[str, list[float]]] = {}
         self.best_iteration: int | None = None
         self._best = float("nan")
-        self._gh: npt.NDArray[np.int64] = np.empty((k, 2, 0), np.int64)
+        self._gh: npt.NDArray[np.int64] = np.empty((params.trees_per_round, 2, 0), np.int64)
         self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric], params.of_objectives)
 
     def _tell_few_digits(self) -> None:
@@ -207,7 +207,7 @@ class Active:
         return None if self.best_iteration is None else self._best
 
     def start_from(self, base_margin: Sequence[float], sums: npt.NDArray[np.int64]) -> None:
-        """Begin where a model ends: at its base margin and the sums of its leaf weights, (trees per round, rows)."""
+        """Begin where a model ends: at its base margin and the sums of its leaf weights, (classes, rows)."""
         self.base = np.array(base_margin)
         self.margins = encode_fixed(self.base, WEIGHT_BITS)[:, None] + sums
         self._check_margins()
@@ -220,8 +220,11 @@ class Active:
         margins = decode_fixed(self.margins[:, : self.sizes.rows], WEIGHT_BITS)
         g, h = self.loss.gradients(self.labels.y, margins, self.labels.weight)
         every = g, h
+        parallel = self.params.num_parallel_tree  # the trees of a round that a class has
+        g, h = np.repeat(g, parallel, axis=0), np.repeat(h, parallel, axis=0)
         if self.params.subsample < 1:
-            inside = row_sample(self.party, self.params.subsample, self.sizes.rows, self.sample_key, t)
+            draw = partial(row_sample, self.party, self.params.subsample, self.sizes.rows, self.sample_key, t)
+            inside = np.tile([draw(tree) for tree in range(parallel)], (self.params.outputs, 1))
             g, h = g * inside, h * inside
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
@@ -256,11 +259,11 @@ class Active:
                     inside = rows[node.place]
                     own = inside[inside < self.sizes.rows] if self.sizes.eval_rows else inside
                     G, H = self._gh[k, 0].take(own).sum().item(), self._gh[k, 1].take(own).sum().item()
-                    w = leaf_weight(G, H, f_g, f_h, penalties, params.learning_rate)
+                    w = leaf_weight(G, H, f_g, f_h, penalties, params.tree_rate)
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
                     leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -f_h)))
-                    self.margins[k, inside] += w
+                    self.margins[self.params.output_of(k), inside] += w
                     sums[number] = G, H
                 elif node is not None:
                     left, right = sums[node.left], sums[node.right]

@@ -161,6 +161,7 @@ def simulate(
     missing: Annotated[str, typer.Option(help=_MISSING)] = "",
     # generated: options
     trees: Annotated[int, typer.Option(help="Boosting rounds; each grows one tree, or one for each class.")] = 100,
+    num_parallel_tree: Annotated[int, typer.Option(help="Trees of a boosting round, for each class.")] = 1,
     max_depth: Annotated[int, typer.Option(help="Levels of splits of a tree.")] = 3,
     max_bin: Annotated[int, typer.Option(help="Most bins of a column; each costs bytes and comparisons.")] = 32,
     learning_rate: Annotated[float, typer.Option(help="Shrinks every leaf weight.")] = 0.3,
@@ -248,6 +249,7 @@ def simulate(
         objective=objective,
         # generated: arguments
         n_estimators=trees,
+        num_parallel_tree=num_parallel_tree,
         max_depth=max_depth,
         max_bin=max_bin,
         learning_rate=learning_rate,
