@@ -257,7 +257,7 @@ def _against_evaluation(training: Training, model: Model, joined: Joined, margin
 
 
 def _margins(model: Model, tables: dict[str, pd.DataFrame]) -> Any:
-    """Return margins by joint scoring, (trees per round, rows)."""
+    """Return margins by joint scoring, (classes, rows)."""
     matched = {name: Table.read(frame, name) for name, frame in tables.items()}
     return predict_margins(model.partial_models_, matched, SessionSettings(deadline=120.0))[0]
 

@@ -32,6 +32,7 @@ class PlainBoosting:
 
     def __init__(self, tables: Sequence[Table], params: TrainParams, keys: Sequence[Keyring] | None = None) -> None:
         self.tables, self.params, self.keys = tables, params, keys
+        self.plan = mode_of(params).plan(params, tables[0].rows)
         self.candidates = [Candidates(bin_table(table, params.max_bin, params.binning)) for table in tables]
         self.bits = np.concatenate([c.tile() for c in self.candidates])
         self.places = [(m, i) for m, c in enumerate(self.candidates, 1) for i in range(len(c))]
@@ -51,7 +52,7 @@ class PlainBoosting:
         """
         params, rows = self.params, self.tables[0].rows
         rounds = params.n_estimators if followed is None else len(followed) // params.trees_per_round
-        plan = mode_of(params).plan(params, rows)
+        plan = self.plan
         loss = params.loss.with_function(custom)
         base = loss.base_margin(y, weight, base_score, params.num_class)
         margins = np.repeat(encode_fixed(base, WEIGHT_BITS)[:, None], rows, axis=1)
@@ -59,10 +60,12 @@ class PlainBoosting:
         scale = scales.Scale(0, 0, 0, 0, 0)
         for t in range(rounds):
             g, h = loss.gradients(y, np.ldexp(margins.astype(np.float64), -WEIGHT_BITS), weight)
-            every = g, h
+            every, parallel = (g, h), params.num_parallel_tree
+            g, h = np.repeat(g, parallel, axis=0), np.repeat(h, parallel, axis=0)
             if params.subsample < 1:
-                inside = row_sample(self._party(1), params.subsample, rows, key, t)
-                g, h = g * inside, h * inside
+                for k in range(len(g)):
+                    inside = row_sample(self._party(1), params.subsample, rows, key, t, k % parallel)
+                    g[k], h[k] = g[k] * inside, h[k] * inside
             g = np.where((h > 0).any(axis=1, keepdims=True), g, 0)  # a tree without any hessian weighs nothing
             if params.facts.is_exact:
                 scale = scales.choose_scale(params, plan, g, h, rows)
@@ -73,13 +76,16 @@ class PlainBoosting:
             for k in range(params.trees_per_round):
                 root = reference.grow(self.bits, g_int[k], h_int[k], self._rules(scale), allowed[k])
                 leader = None if followed is None else followed[len(trees)]
-                trees.append(self._kept(root, scale, margins[k], leader))
+                trees.append(self._kept(root, scale, margins[k // parallel], leader))
         return trees
 
     def _rules(self, scale: scales.Scale) -> reference.Rules:
         first = slice(0, len(self.candidates[0])) if self.params.first_layer_mask else None
         no_split_first = self.params.gamma <= scales.SMALLEST_GAMMA
-        return reference.Rules(self.params.max_depth, scale.lam, scale.gam, scale.mcw, no_split_first, first)
+        penalties = scale.alpha, scale.delta, self.plan.places
+        return reference.Rules(
+            self.params.max_depth, scale.lam, scale.gam, scale.mcw, no_split_first, first, *penalties
+        )
 
     def _allowed(self, key: str, t: int) -> Any:
         if self.params.colsample_bytree == 1:
@@ -96,13 +102,15 @@ class PlainBoosting:
         """Return a tree as `join` would list it, and add its leaf weights, or a followed tree's, to the margins."""
         params = self.params
         lam = math.ldexp(scale.lam, -scale.f_h) if not params.facts.is_exact else params.reg_lambda
+        more = params.reg_alpha, params.largest_step
 
         def leaf_of(node: reference.RefLeaf) -> Leaf:
-            w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, params.learning_rate, WEIGHT_BITS)
+            rate = params.learning_rate / params.num_parallel_tree
+            w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, rate, WEIGHT_BITS, *more)
             return Leaf(w, float(np.ldexp(float(node.H), -scale.f_h)))
 
         def gain_of(node: reference.RefSplit) -> float | None:
-            return None if not params.facts.is_exact else reference.gain(node, scale.f_g, scale.f_h, lam)
+            return None if not params.facts.is_exact else reference.gain(node, scale.f_g, scale.f_h, lam, *more)
 
         tree = self.joined(root, leaf_of, gain_of)
         for number, (node, kept) in enumerate(zip(level_by_level(root), tree, strict=True)):

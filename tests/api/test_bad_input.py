@@ -485,9 +485,15 @@ def test_what_xgboost_has_and_changes_nothing(name: str, values: tuple[Any, ...]
 
 def test_all_that_is_refused_is_in_one_error() -> None:
     """Each with its remedy, so that nobody has to try once for each; values that change nothing are not among them."""
-    given: dict[str, Any] = {"tree_method": "hist", "reg_alpha": 0.5, "eta": 0.1, "sample_weight": [1], "missing": NAN}
+    given: dict[str, Any] = {
+        "tree_method": "hist",
+        "feature_weights": [1],
+        "eta": 0.1,
+        "sample_weight": [1],
+        "missing": NAN,
+    }
     says = (
-        r"^\(1\) reg_alpha is not supported: an L1 penalty .*; use reg_lambda; "
+        r"^\(1\) feature_weights is not supported: columns are drawn uniformly, .*; "
         r"\(2\) there is no parameter eta; it is called learning_rate here; "
         r"\(3\) sample_weight is no parameter of the estimator; it is an argument of fit$"
     )
@@ -495,10 +501,10 @@ def test_all_that_is_refused_is_in_one_error() -> None:
         FedXGBClassifier(**given)
     with pytest.raises(SettingsError, match=says):
         FedXGBClassifier().set_params(**given)
-    with pytest.raises(SettingsError, match=r"^\(1\) max_depth is no argument of fit; .*; \(2\) reg_alpha is not"):
-        FedXGBClassifier().fit(X, Y, max_depth=2, reg_alpha=1)  # type: ignore[call-arg]
-    with pytest.raises(SettingsError, match=r"^\(1\) reg_alpha is not .*; \(2\) there is no parameter max_deph"):
-        TrainParams.from_dict({"reg_alpha": 1, "max_deph": 3})
+    with pytest.raises(SettingsError, match=r"^\(1\) max_depth is no argument of fit; .*; \(2\) max_leaves is not"):
+        FedXGBClassifier().fit(X, Y, max_depth=2, max_leaves=8)  # type: ignore[call-arg]
+    with pytest.raises(SettingsError, match=r"^\(1\) max_leaves is not .*; \(2\) there is no parameter max_deph"):
+        TrainParams.from_dict({"max_leaves": 8, "max_deph": 3})
 
 
 @pytest.mark.usefixtures("no_protocol")
@@ -552,7 +558,8 @@ def test_unknown_parameters_are_refused() -> None:
         ("min_split_loss", "it is called gamma here"),
         ("num_boost_round", "it is called n_estimators here"),
         ("seed", "it is called random_state here"),
-        ("verbose", "it is called verbosity here"),
+        ("verbose", "verbose is no parameter of the estimator; it is an argument of fit"),
+        ("class_weight", r"no parameter class_weight: .*sample_weight=.*compute_sample_weight"),
         ("nthread", "it is called n_jobs here"),
         ("device", "device is not supported: everything runs on the CPU"),
         ("tree_method", "tree_method is not supported: there is one method"),
@@ -573,7 +580,7 @@ def test_unknown_parameters_of_an_estimator(name: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("verbose", r"verbose is no argument of fit; .*FedXGBClassifier\(verbosity=\.\.\.\)"),
+        ("silent", r"silent is no argument of fit; .*FedXGBClassifier\(verbosity=\.\.\.\)"),
         (
             "early_stopping_rounds",
             r"a parameter of the estimator: FedXGBClassifier\(early_stopping_rounds=",
@@ -596,6 +603,7 @@ def test_unknown_arguments_of_fit(name: str, says: str) -> None:
         (lambda y, m: (m[:3], m[:3]), "one number each per row"),
         (lambda y, m: (m - y, -np.ones_like(m)), "negative hessian"),
         (lambda y, m: (m * np.nan, m), "not finite"),
+        (lambda preds, dtrain: preds - dtrain.get_label(), r"get_label, .*\(y, margin\), .*mpfedxgb.train"),
     ],
 )
 def test_a_custom_objective_that_cannot_be_used(returns: Callable[..., Any], says: str) -> None:

@@ -46,7 +46,7 @@ def federations(draw: st.DrawFn) -> list[PartialModel]:
     owners = draw(st.lists(NAMES, min_size=2, max_size=4, unique=True))
     features = [draw(features_of_one()) for _ in owners]
     trees = [draw(views(features)) for _ in range(2 * params.trees_per_round)]
-    base = draw(st.lists(st.floats(-2, 2), min_size=params.trees_per_round, max_size=params.trees_per_round))
+    base = draw(st.lists(st.floats(-2, 2), min_size=params.outputs, max_size=params.outputs))
     return [
         PartialModel(
             training="4f",
@@ -402,7 +402,7 @@ DAMAGE: dict[str, tuple[int, tuple[Any, ...], Any, str]] = {
     "three classes of two": (0, ("classes",), ["a", "b", "c"], "3 classes"),
     "an impossible parameter": (0, ("params", "max_depth"), 0, "max_depth=0"),
     "an unknown parameter": (0, ("params", "depth"), 3, "no parameter depth"),
-    "a refused parameter": (0, ("params", "reg_alpha"), 1, "reg_alpha is not supported"),
+    "a refused parameter": (0, ("params", "max_leaves"), 1, "max_leaves is not supported"),
 }
 
 

@@ -465,8 +465,8 @@ def test_parts_of_different_models() -> None:
 @pytest.mark.parametrize(
     ("name", "lie", "named"),
     [
-        (Entry.CLASSES, 1 << 40, "1099511627776 trees per round; from 1 to 10000"),
-        (Entry.CLASSES, 0, "0 trees per round"),
+        (Entry.CLASSES, 1 << 40, "1099511627776 margins per row; from 1 to 10000"),
+        (Entry.CLASSES, 0, "0 margins per row"),
         (Entry.BATCH, 1 << 40, "1099511627776 rows of a batch; from -1 to 67108864"),
         (Entry.BATCH, -2, "-2 rows of a batch"),
     ],
@@ -487,11 +487,11 @@ def test_sizes_that_cannot_be(name: str, lie: int, named: str) -> None:
 
     with (
         session(programs={1: tell_lies}, expected=FederationError) as running,
-        pytest.raises(PeerFailedError, match=f"FrameError: bank told of {named}"),
+        pytest.raises(PeerFailedError, match=f"FrameError: bank announced {named}"),
     ):
         running.score([1])
     for outcome in running.end():
-        assert f"bank told of {named}" in str(outcome.error)
+        assert f"bank announced {named}" in str(outcome.error)
 
 
 @pytest.mark.parametrize(
@@ -616,7 +616,7 @@ def test_a_class_for_every_tree_is_refused() -> None:
     edited = replace(parts[0], params=params, base_margin=(0.0,) * len(parts[0].trees), classes=None)
     with (
         session((edited, *parts[1:]), expected=FederationError) as running,
-        pytest.raises(PeerFailedError, match=r"the model of bank has 3 trees per round, that of (telecom|retail) 1;"),
+        pytest.raises(PeerFailedError, match=r"the model of bank has 3 margins per row, that of (telecom|retail) 1;"),
     ):
         running.score([1, 2])
     assert {type(outcome.error) for outcome in running.outcomes[2:]} <= {HandshakeError, PeerFailedError}
@@ -665,7 +665,7 @@ def test_rounds_beyond_the_model_are_refused() -> None:
         edited = replace(parts[0], best_iteration=best)
         with (
             session((edited, *parts[1:]), expected=FederationError) as running,
-            pytest.raises(DoesNotFitError, match=f"bank told of {told} "),
+            pytest.raises(DoesNotFitError, match=f"bank announced {told} "),
         ):
             running.score([1])
 

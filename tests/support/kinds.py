@@ -18,6 +18,7 @@ an oracle; with processes, networks, or waits for deadlines; with a browser."""
 KIND_OF = {
     "api": UNIT,
     "api/test_estimators.py": EXHAUSTIVE,
+    "api/test_functions.py": EXHAUSTIVE,
     "api/test_resources.py": EXHAUSTIVE,
     "api/test_scikit_learn.py": EXHAUSTIVE,
     "api/test_sealed.py": EXHAUSTIVE,
@@ -59,6 +60,7 @@ KIND_OF = {
     "test_distribution.py": PROCESS,
     "test_fuzz.py": EXHAUSTIVE,
     "test_generated.py": PROCESS,
+    "test_plain_words.py": UNIT,
     "test_units.py": UNIT,
     "test_mutants.py": PROCESS,
     "test_patience.py": PROCESS,
@@ -67,6 +69,7 @@ KIND_OF = {
     "test_public_surface.py": PROCESS,
     "test_readme.py": PROCESS,
     "test_reference.py": EXHAUSTIVE,
+    "test_scripts.py": EXHAUSTIVE,
     "test_site.py": BROWSER,
     "test_walk.py": PROCESS,
     "testing": UNIT,

@@ -18,6 +18,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Objective, Origin
 from mpfedxgb.boosting.objectives import CUSTOM, FOR_NUMBERS, OBJECTIVES, OTHER_NAMES, for_classes, objective_error
 from mpfedxgb.errors import DataError, SettingsError, UserError
+from mpfedxgb.report.progress import EvaluationLines
 
 
 class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] # scikit-learn ships no types
@@ -37,6 +38,9 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         of classes; "reg:squarederror" in a regressor. A callable (y, margin) -> (g, h) is for two classes, or numbers.
     n_estimators : int, default 100
         Boosting rounds; each grows one tree, or one for each class.
+    num_parallel_tree : int, default 1
+        Trees of a boosting round, for each class. All are fit to the same gradients, each with samples of its own, and
+        share the learning rate: a random forest in every round.
     max_depth : int, default 3
         Levels of splits of a tree.
     max_bin : int, default 32
@@ -45,6 +49,10 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         Shrinks every leaf weight.
     reg_lambda : float, default 1.0
         L2 penalty on leaf weights.
+    reg_alpha : float, default 0.0
+        L1 penalty on leaf weights.
+    max_delta_step : float or None
+        Most that a leaf may weigh before learning_rate; 0 for no bound. None: 0.
     gamma : float, default 0.0
         Least gain of a split, on XGBoost's scale.
     min_child_weight : float, default 1.0
@@ -89,7 +97,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     random_state : int or None
         Makes row and column samples repeat; masks are random all the same.
     insecure_seed : int or None
-        Makes the whole run repeat, for demonstrations; never for real data. Whoever knows it knows every secret.
+        Makes the whole run repeat, for demonstrations; never for real data. Anyone who knows it knows every secret.
     deadline : float, default 600.0
         Seconds that a role waits for another.
     link : str, default "local"
@@ -120,8 +128,8 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         What the training cost and revealed.
     """
 
-    def _fit(self, given: FitInput, start: Start) -> None:
-        super()._fit(given, start)
+    def _fit(self, given: FitInput, start: Start, lines: EvaluationLines | None = None) -> None:
+        super()._fit(given, start, lines)
         self.partial_models_[0] = replace(self.partial_models_[0], classes=self._class_names())
 
     def _read_labels(self, y: Any, rows: int, weight: Floats | None, start: Start) -> tuple[Floats, str, int]:
@@ -153,6 +161,11 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         check_labels_present(labels, Origin(name))
         return encode_classes(labels, self._class_names(), Origin(name))
 
+    @property
+    def n_classes_(self) -> int:
+        """The number of classes, as XGBoost calls it; an AttributeError before `fit`, as there."""
+        return len(self.classes_)
+
     def _class_names(self) -> tuple[str | int | float, ...]:
         return tuple(class_name(label) for label in self.classes_.tolist())
 
@@ -165,12 +178,17 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         margins = self._margins(X, iteration_range)
         return np.ascontiguousarray(self.partial_models_[0].params.loss.probabilities(margins).T)
 
-    def predict(self, X: Any, iteration_range: Any = None) -> npt.NDArray[Any]:
-        """Return the likeliest class of every row, (rows,); iteration_range as in `predict_proba`."""
+    def predict(self, X: Any, iteration_range: Any = None, *, output_margin: bool = False) -> npt.NDArray[Any]:
+        """Return the likeliest class of every row, (rows,), or with output_margin the margins of `decision_function`.
+
+        iteration_range as in `predict_proba`.
+        """
+        if output_margin:
+            return self.decision_function(X, iteration_range)
         likeliest = self.predict_proba(X, iteration_range).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is predicted; labels and weights are held to the rows as in `fit`."""
         return float(super().score(X, *self._as_predicted(X, y, sample_weight)))
 
@@ -212,12 +230,15 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
             raise objective_error(name, "is not for regression", f"use {', '.join(FOR_NUMBERS)} or a callable")
         return OBJECTIVES[name]
 
-    def predict(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:
-        """Return the prediction of every row, (rows,); iteration_range=(begin, end) as in `FedXGBClassifier`."""
-        margins = self._margins(X, iteration_range)
-        return np.asarray(self.partial_models_[0].params.loss.transform(margins)[0])
+    def predict(self, X: Any, iteration_range: Any = None, *, output_margin: bool = False) -> npt.NDArray[np.float64]:
+        """Return the prediction of every row, (rows,), with output_margin before the loss transforms it.
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        iteration_range=(begin, end) as in `FedXGBClassifier`.
+        """
+        margins = self._margins(X, iteration_range)
+        return np.asarray(margins[0] if output_margin else self.partial_models_[0].params.loss.transform(margins)[0])
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of the labels' variance that is predicted; labels and weights are held to the rows."""
         return float(super().score(X, *self._as_predicted(X, y, sample_weight)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
@@ -94,13 +95,31 @@ def train_params(estimator: Any, objective: str, num_class: int, weighted: bool)
     return TrainParams(**values, num_class=num_class, weighted=weighted, may_stop_early=stops)
 
 
+_log = logging.getLogger("mpfedxgb.training")
+_told_defaults = False
+"""Whether this process has said where defaults differ."""
+
+
+def tell_other_defaults(params: TrainParams) -> None:
+    """Log once where parameters have defaults that differ from XGBoost's, at the first training that takes them."""
+    global _told_defaults  # once for all estimators of the process
+    differ = [
+        f"{name}={known.default!r} (XGBoost: {known.xgboost_default!r})"
+        for name, known in SHARED.items()
+        if known.xgboost_default is not None and getattr(params, name) == known.default
+    ]
+    if differ and not _told_defaults:
+        _told_defaults = True
+        _log.info("defaults that differ from XGBoost's: %s; each level and bin costs messages", ", ".join(differ))
+
+
 def sample_key(random_state: Any) -> str:
     """Return what row and column samples come from: nothing, for samples that never repeat, or the random_state."""
     return "" if random_state is None else f"random_state {int(random_state)}"
 
 
 def read_metrics(eval_metric: Any, objective: str) -> list[str | OwnMetric]:
-    """Return the metrics, names or functions of one's own, checked against the objective."""
+    """Return the metrics, names or custom functions, checked against the objective."""
     if not isinstance(eval_metric, (str, list, tuple, type(None))) and not callable(eval_metric):
         remedy = "give a name, a function metric(y_true, y_pred), or a list of them"
         raise SettingsError(f"eval_metric={eval_metric!r} is not understood; {remedy}")

@@ -2,7 +2,7 @@
 
 Labels and weights as training takes them; what cannot be used is refused, with the remedy.
 
-Whoever calls has already made arrays of one value per row. `Origin` says what messages call them.
+Callers have already made arrays of one value per row. `Origin` says what messages call them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from mpfedxgb.boosting.params import TrainParams, gradients_that_count
 from mpfedxgb.boosting.sampling import Participant, row_sample
 from mpfedxgb.errors import DataError, UserError
 from mpfedxgb.ring.ring import decode_fixed, encode_fixed
-from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight, split_gain
+from mpfedxgb.tree.leaf import WEIGHT_BITS, Penalties, leaf_weight, split_gain
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import GrownLeaf, GrownTree, Leaf
 
@@ -128,6 +129,7 @@ class Labels:
     weight: Floats | None = None
     eval_y: Sequence[Floats] = ()
     eval_weight: Sequence[Floats | None] = ()
+    eval_names: Sequence[str] = ()
     eval_metrics: Sequence[str | OwnMetric] = ()
     early_stopping_rounds: int | None = None
     base_score: float | None = None
@@ -156,7 +158,6 @@ class Active:
     ) -> None:
         self.party, self.params, self.plan, self.labels, self.sizes = party, params, plan, labels, sizes
         self.sample_key = sample_key
-        k = params.trees_per_round
         self.loss = params.loss.with_function(labels.custom)
         self.base = self.loss.base_margin(labels.y, labels.weight, labels.base_score, params.num_class)
         self._tell_few_digits()
@@ -166,7 +167,7 @@ class Active:
         self.metrics: dict[str, dict[str, list[float]]] = {}
         self.best_iteration: int | None = None
         self._best = float("nan")
-        self._gh: npt.NDArray[np.int64] = np.empty((k, 2, 0), np.int64)
+        self._gh: npt.NDArray[np.int64] = np.empty((params.trees_per_round, 2, 0), np.int64)
         self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric], params.of_objectives)
 
     def _tell_few_digits(self) -> None:
@@ -206,7 +207,7 @@ class Active:
         return None if self.best_iteration is None else self._best
 
     def start_from(self, base_margin: Sequence[float], sums: npt.NDArray[np.int64]) -> None:
-        """Begin where a model ends: at its base margin and the sums of its leaf weights, (trees per round, rows)."""
+        """Begin where a model ends: at its base margin and the sums of its leaf weights, (classes, rows)."""
         self.base = np.array(base_margin)
         self.margins = encode_fixed(self.base, WEIGHT_BITS)[:, None] + sums
         self._check_margins()
@@ -219,8 +220,11 @@ class Active:
         margins = decode_fixed(self.margins[:, : self.sizes.rows], WEIGHT_BITS)
         g, h = self.loss.gradients(self.labels.y, margins, self.labels.weight)
         every = g, h
+        parallel = self.params.num_parallel_tree  # the trees of a round that a class has
+        g, h = np.repeat(g, parallel, axis=0), np.repeat(h, parallel, axis=0)
         if self.params.subsample < 1:
-            inside = row_sample(self.party, self.params.subsample, self.sizes.rows, self.sample_key, t)
+            draw = partial(row_sample, self.party, self.params.subsample, self.sizes.rows, self.sample_key, t)
+            inside = np.tile([draw(tree) for tree in range(parallel)], (self.params.outputs, 1))
             g, h = g * inside, h * inside
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
@@ -246,7 +250,8 @@ class Active:
         """
         leaves = [Leaf(0, 0.0)] * len(rows)
         gains = []
-        f_g, f_h, lam = self.scale.f_g, self.scale.f_h, self.params.reg_lambda
+        f_g, f_h, params = self.scale.f_g, self.scale.f_h, self.params
+        penalties = Penalties(params.reg_lambda, params.reg_alpha, params.largest_step)
         for k, tree in enumerate(trees):
             sums, own_gains = [(0, 0)] * len(tree.nodes), [0.0] * len(tree.nodes)
             for number, node in reversed(list(enumerate(tree.nodes))):  # children follow their parents
@@ -254,16 +259,16 @@ class Active:
                     inside = rows[node.place]
                     own = inside[inside < self.sizes.rows] if self.sizes.eval_rows else inside
                     G, H = self._gh[k, 0].take(own).sum().item(), self._gh[k, 1].take(own).sum().item()
-                    w = leaf_weight(G, H, f_g, f_h, lam, self.params.learning_rate)
+                    w = leaf_weight(G, H, f_g, f_h, penalties, params.tree_rate)
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
                     leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -f_h)))
-                    self.margins[k, inside] += w
+                    self.margins[self.params.output_of(k), inside] += w
                     sums[number] = G, H
                 elif node is not None:
                     left, right = sums[node.left], sums[node.right]
                     sums[number] = left[0] + right[0], left[1] + right[1]
-                    own_gains[number] = split_gain(left, right, f_g, f_h, lam)
+                    own_gains[number] = split_gain(left, right, f_g, f_h, penalties)
             gains.append(own_gains)
         self._check_margins()
         return leaves, gains
@@ -293,6 +298,9 @@ class Active:
         is_last = t + 1 == self.params.n_estimators
         return is_last or not self.labels.callbacks.before(model, t + 1, self.metrics)
 
+    def _eval_name(self, i: int) -> str:
+        return self.labels.eval_names[i] if self.labels.eval_names else f"validation_{i}"
+
     def _is_out_of_patience(self, t: int) -> bool:
         patience = self.labels.early_stopping_rounds
         return patience is not None and self.best_iteration is not None and t - self.best_iteration >= patience
@@ -308,7 +316,7 @@ class Active:
             weight = self.labels.eval_weight[i] if self.labels.eval_weight else None
             for name, metric in self.judges.items():
                 value = metric(y, predictions, weight)
-                self.metrics.setdefault(f"validation_{i}", {}).setdefault(name, []).append(value)
+                self.metrics.setdefault(self._eval_name(i), {}).setdefault(name, []).append(value)
             first += len(y)
         # As XGBoost does, the last metric of the last evaluation set decides.
         if self.labels.early_stopping_rounds is None:

@@ -99,33 +99,41 @@ def _join_leaf(views: Sequence[Node], weight_bits: int) -> Leaf:
 
 def _join_tree(views: Sequence[Tree], weight_bits: int) -> JoinedTree:
     """Put the views of one tree together and renumber it level by level, real left first."""
-    if len({len(view) for view in views}) > 1:
-        raise UserError("the parts do not fit together: their trees have different shapes")
     nodes: list[JoinedSplit | Leaf] = []
-    queue = [0]
-    for number in queue:  # grows while it is walked
+    order, following = joined_order(views), 1
+    for number in order:
         owner, own = _owner(number, views)
         if own is None:
             nodes.append(_join_leaf([view[number] for view in views], weight_bits))
             continue
-        left, right = (own.right, own.left) if own.flipped else (own.left, own.right)
-        place = len(queue)
-        queue += [left, right]
-        told = views[ACTIVE - 1][number]
-        gain = None if isinstance(told, Leaf) else told.gain
+        own_view = views[ACTIVE - 1][number]
+        gain = None if isinstance(own_view, Leaf) else own_view.gain
         condition = (own.feature, own.threshold, own.category, own.missing_left)
-        nodes.append(JoinedSplit(owner, *condition, place, place + 1, gain))
+        nodes.append(JoinedSplit(owner, *condition, following, following + 1, gain))
+        following += 2
     return tuple(nodes)
+
+
+def joined_order(views: Sequence[Tree]) -> list[int]:
+    """Return the numbers that the nodes of the joined tree, in its order, have in everybody's view of a tree."""
+    if len({len(view) for view in views}) > 1:
+        raise UserError("the parts do not fit together: their trees have different shapes")
+    queue = [0]
+    for number in queue:  # grows while it is walked
+        _, own = _owner(number, views)
+        if own is not None:
+            queue += (own.right, own.left) if own.flipped else (own.left, own.right)
+    return queue
 
 
 def _owner(number: int, views: Sequence[Tree]) -> tuple[int, Split | None]:
     """Return the one participant that has a node's split, and the split; 0 and None if the node is everybody's leaf."""
-    told = {}
+    owners = {}
     for m, view in enumerate(views, 1):
         node = view[number]
-        told[m] = 0 if isinstance(node, Leaf) else node.owner if isinstance(node, Dummy) else m
-    owner = told[ACTIVE]
-    if set(told.values()) != {owner}:
+        owners[m] = 0 if isinstance(node, Leaf) else node.owner if isinstance(node, Dummy) else m
+    owner = owners[ACTIVE]
+    if set(owners.values()) != {owner}:
         raise UserError(f"the parts do not fit together: they name different owners of node {number}")
     if not owner:
         return 0, None
@@ -177,8 +185,8 @@ def column_importance(models: Sequence[PartialModel], columns: Sequence[str]) ->
     """
     gains, counts = dict.fromkeys(columns, 0.0), dict.fromkeys(columns, 0)
     for model in models:
-        for tree, told in zip(model.trees, models[ACTIVE - 1].trees, strict=True):
-            for node, known in zip(tree, told, strict=True):
+        for tree, active_tree in zip(model.trees, models[ACTIVE - 1].trees, strict=True):
+            for node, known in zip(tree, active_tree, strict=True):
                 if isinstance(node, Split):
                     counts[node.feature] += 1
                     gains[node.feature] += _gain(known)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.errors import DataError, UserError
+from mpfedxgb.errors import DataError, SettingsError, UserError
 
 Floats = npt.NDArray[np.float64]
 Gradients = tuple[Floats, Floats]
@@ -201,11 +201,11 @@ class Objective:
         return self.classes != 1
 
     def takes_classes(self, count: int) -> bool:
-        """Return whether a classifier may use the objective for so many classes; two are the business of one tree."""
+        """Return whether a classifier may use the objective for `count` classes; two are the business of one tree."""
         return count > 2 if self.classes is None else self.has_classes and count == self.classes
 
-    def trees_per_round(self, num_class: int) -> int:
-        """Return the number of trees of a round: one, or one per class."""
+    def outputs(self, num_class: int) -> int:
+        """Return the number of margins of a row: one, or one per class."""
         return num_class if self.classes is None else 1
 
     def unweighted_gradients(self, y: Floats, margins: Floats, weight: Floats | None) -> Gradients:
@@ -218,10 +218,10 @@ class Objective:
         return (g, h) if weight is None else (g * weight, h * weight)
 
     def base_margin(self, y: Floats, weight: Floats | None, base_score: float | None, num_class: int) -> Floats:
-        """Return the margin that boosting starts from, per tree of a round, as XGBoost derives it from base_score."""
+        """Return the margin that boosting starts from, one or one per class, as XGBoost derives it from base_score."""
         if base_score is None:
             return self.link.to_margin(self.start(y, weight, num_class))
-        return self.link.to_margin(np.full(self.trees_per_round(num_class), base_score))
+        return self.link.to_margin(np.full(self.outputs(num_class), base_score))
 
     def probabilities(self, margins: Floats) -> Floats:
         """Return the probability of every class, (classes, rows), from the margins of a classifier."""
@@ -245,9 +245,19 @@ class Objective:
         return replace(self, derivatives=partial(_custom, function))
 
 
+_OF_DMATRIX = ("get_label", "get_weight", "get_base_margin", "get_group", "num_row")
+
+
 def _custom(function: CustomObjective, y: Floats, margins: Floats) -> Gradients:
     try:
         g, h = (np.asarray(part, np.float64).reshape(margins.shape) for part in function(y, margins[0]))
+    except AttributeError as error:
+        if error.name not in _OF_DMATRIX:
+            raise
+        raise SettingsError(
+            f"objective: the function asks for {error.name}, as one of (preds, dtrain) that xgboost.train takes; an "
+            "estimator's takes (y, margin), or give yours to mpfedxgb.train(..., obj=function)"
+        ) from None
     except (TypeError, ValueError) as error:
         # A foreign text may quote labels, so it stays with this role.
         raise DataError(f"a custom objective returns (g, h), one number each per row: {error}") from error

@@ -6,7 +6,7 @@ nothing. The name stands in model files, in the parameters that all roles agree 
 
 Rules "3.4" (XGBoost's pull requests 12296 and 12322): a candidate is valid only if both sides have H > 0 and
 H >= min_child_weight; the others are void before candidates compete. A leaf weighs -G / (H + lambda), however light it
-is, and 0 only if none of its rows has a hessian.
+is, and 0 only if none of its rows has a hessian. max_delta_step is 0.7 in count:poisson unless it is given.
 """
 
 from __future__ import annotations
@@ -19,10 +19,19 @@ from typing import Any
 import numpy as np
 
 from mpfedxgb.boosting.objective import Floats, Objective, ScalePolicy
-from mpfedxgb.boosting.objectives import OBJECTIVES, objective_error, objective_of
+from mpfedxgb.boosting.objectives import OBJECTIVES, default_step, objective_error, objective_of
 from mpfedxgb.errors import SettingsError, UnknownParameterError, raise_all
 from mpfedxgb.modes.facts import FACTS, Facts
-from mpfedxgb.schema.training import ALIASES, BY_NAME, OF_OBJECTIVES, REFUSED, SHARED, suggestion, wrong_values
+from mpfedxgb.schema.training import (
+    ALIASES,
+    BY_NAME,
+    OF_OBJECTIVES,
+    OF_OTHERS,
+    REFUSED,
+    SHARED,
+    suggestion,
+    wrong_values,
+)
 
 RULES, UNNAMED = BY_NAME["xgboost_rules"].kind.choices
 """The rules that trainings follow, and those of model files and checkpoints that name none: there a root lighter than
@@ -38,10 +47,13 @@ class TrainParams:
     objective: str = "binary:logistic"
     num_class: int = 1
     n_estimators: int = 100
+    num_parallel_tree: int = 1
     max_depth: int = 3
     max_bin: int = 32
     learning_rate: float = 0.3
     reg_lambda: float = 1.0
+    reg_alpha: float = 0.0
+    max_delta_step: float | None = None
     gamma: float = 0.0
     min_child_weight: float = 1.0
     subsample: float = 1.0
@@ -113,7 +125,7 @@ class TrainParams:
     @property
     def of_objectives(self) -> dict[str, Any]:
         """The parameters that change one objective, or a metric."""
-        return {name: getattr(self, name) for name in OF_OBJECTIVES}
+        return {name: getattr(self, name) for name in OF_OBJECTIVES} | {"max_delta_step": self.largest_step}
 
     @property
     def scale_policy(self) -> ScalePolicy:
@@ -123,9 +135,28 @@ class TrainParams:
         return policy
 
     @property
+    def outputs(self) -> int:
+        """Margins of a row: one, or one per class."""
+        return self.loss.outputs(self.num_class)
+
+    @property
     def trees_per_round(self) -> int:
-        """One tree, or one per class."""
-        return self.loss.trees_per_round(self.num_class)
+        """num_parallel_tree of every class, class by class."""
+        return self.outputs * self.num_parallel_tree
+
+    def output_of(self, tree: int) -> int:
+        """Return the margin that a tree adds to, its class, from its number in the model."""
+        return tree % self.trees_per_round // self.num_parallel_tree
+
+    @property
+    def tree_rate(self) -> float:
+        """What a leaf weight is multiplied by: the parallel trees of a round share the learning rate, as in XGBoost."""
+        return self.learning_rate / self.num_parallel_tree
+
+    @property
+    def largest_step(self) -> float:
+        """The bound on leaf weights before the learning rate; 0 stands for none."""
+        return default_step(self.objective) if self.max_delta_step is None else self.max_delta_step
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters as plain values."""
@@ -147,6 +178,8 @@ def unknown_parameter(name: str, known: Collection[str]) -> UnknownParameterErro
     """Return why there is no such parameter, or what it is called."""
     if name in REFUSED:
         return UnknownParameterError(f"{name} is not supported: {REFUSED[name].reason}", "refused", name)
+    if name in OF_OTHERS:
+        return UnknownParameterError(f"there is no parameter {name}: {OF_OTHERS[name]}", "unknown", name)
     hint = f"it is called {ALIASES[name]} here" if ALIASES.get(name) in known else ""
     hint = hint or suggestion(name, known, "the parameters are")
     return UnknownParameterError(f"there is no parameter {name}; {hint}", "unknown", name)

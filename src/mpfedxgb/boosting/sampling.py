@@ -54,9 +54,9 @@ def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> 
     return key
 
 
-def key_of_choices(key: bytes, belongs_to: dict[str, Any]) -> bytes:
+def private_randomness_key(key: bytes, fingerprint: dict[str, Any]) -> bytes:
     """Return the key of a role's own choices in one training: with other data or parameters it is another one."""
-    return digest(b"choices of one training", key, json.dumps(belongs_to, sort_keys=True).encode())
+    return digest(b"choices of one training", key, json.dumps(fingerprint, sort_keys=True).encode())
 
 
 def label_salt(key: bytes) -> bytes:
@@ -100,9 +100,12 @@ class Participant(Protocol):
         ...
 
 
-def row_sample(party: Participant, fraction: float, rows: int, key: str, t: int) -> Floats:
-    """Return 1 for rows inside the sample of a round and 0 outside; each row is in with probability `fraction`."""
-    words = _words(party, f"{t}/rows", rows, key)
+def row_sample(party: Participant, fraction: float, rows: int, key: str, t: int, tree: int = 0) -> Floats:
+    """Return 1 for rows inside the sample of a round and 0 outside; each row is in with probability `fraction`.
+
+    All classes have the same; of parallel trees each, counted from 0, has its own.
+    """
+    words = _words(party, f"{t}/rows/{tree}" if tree else f"{t}/rows", rows, key)
     return (words < np.uint64(int(fraction * 2.0**63) * 2)).astype(np.float64)
 
 

@@ -161,10 +161,15 @@ def simulate(
     missing: Annotated[str, typer.Option(help=_MISSING)] = "",
     # generated: options
     trees: Annotated[int, typer.Option(help="Boosting rounds; each grows one tree, or one for each class.")] = 100,
+    num_parallel_tree: Annotated[int, typer.Option(help="Trees of a boosting round, for each class.")] = 1,
     max_depth: Annotated[int, typer.Option(help="Levels of splits of a tree.")] = 3,
     max_bin: Annotated[int, typer.Option(help="Most bins of a column; each costs bytes and comparisons.")] = 32,
     learning_rate: Annotated[float, typer.Option(help="Shrinks every leaf weight.")] = 0.3,
     reg_lambda: Annotated[float, typer.Option(help="L2 penalty on leaf weights.")] = 1.0,
+    reg_alpha: Annotated[float, typer.Option(help="L1 penalty on leaf weights.")] = 0.0,
+    max_delta_step: Annotated[
+        float | None, typer.Option(help="Most that a leaf may weigh before learning_rate; 0 for no bound.")
+    ] = None,
     gamma: Annotated[float, typer.Option(help="Least gain of a split, on XGBoost's scale.")] = 0.0,
     min_child_weight: Annotated[float, typer.Option(help="Least sum of hessians on either side of a split.")] = 1.0,
     subsample: Annotated[float, typer.Option(help="Share of rows in a boosting round.")] = 1.0,
@@ -244,10 +249,13 @@ def simulate(
         objective=objective,
         # generated: arguments
         n_estimators=trees,
+        num_parallel_tree=num_parallel_tree,
         max_depth=max_depth,
         max_bin=max_bin,
         learning_rate=learning_rate,
         reg_lambda=reg_lambda,
+        reg_alpha=reg_alpha,
+        max_delta_step=max_delta_step,
         gamma=gamma,
         min_child_weight=min_child_weight,
         subsample=subsample,
@@ -284,8 +292,8 @@ def simulate(
         typer.echo(
             f"\nbest round: {model.best_iteration_ + 1} of {trained}; the model predicts with the trees up to it"
         )
-    told = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
-    typer.echo(f"\nscore: {told} on {judged.where}")
+    text = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+    typer.echo(f"\nscore: {text} on {judged.where}")
     typer.echo(f"written to {out}: {', '.join(path.name for path in paths)}, {RECORD}")
     typer.echo(f"pages to look at: mpfedxgb report {out}")
 

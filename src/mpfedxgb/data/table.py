@@ -61,6 +61,20 @@ def _arrow_column(pyarrow: Any, column: Any) -> pd.Series[Any]:
     return pd.Series(column.to_pandas())
 
 
+def is_sparse(data: Any) -> bool:
+    """Return whether data is one of SciPy's sparse matrices or arrays."""
+    return hasattr(data, "toarray") and hasattr(data, "nnz")
+
+
+def _from_sparse(data: Any) -> npt.NDArray[Any]:
+    """Return a sparse matrix as XGBoost reads one: what is not stored is missing, and a stored zero is a zero."""
+    stored = data.tocoo(copy=True)
+    stored.sum_duplicates()
+    dense = np.full(data.shape, np.nan, np.result_type(data.dtype, np.float64))
+    dense[stored.row, stored.col] = stored.data
+    return dense
+
+
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 """Beyond it a number is no float32."""
 
@@ -125,7 +139,8 @@ class Table:
 
         Parameters
         ----------
-        data : DataFrame, Series, table of polars or pyarrow, array of shape (rows, columns), list of lists, dictionary
+        data : DataFrame, Series, table of polars or pyarrow, array of shape (rows, columns), sparse matrix,
+            list of lists, dictionary
         owner : str
             The participant, for messages.
         names : sequence of str or None
@@ -206,8 +221,8 @@ def identifier_columns(table: Table) -> dict[str, int]:
 
 def to_frame(data: Any, owner: str, names: Sequence[str] | None = None) -> pd.DataFrame:
     """Return data as a DataFrame of one row per row; `names` are those of columns that have none."""
-    if hasattr(data, "toarray") and hasattr(data, "nnz"):
-        raise DataError(f"{owner}: sparse matrices are not supported; pass X.toarray() or a DataFrame")
+    if is_sparse(data):
+        data = _from_sparse(data) if data.ndim == 2 else data.toarray()
     if isinstance(data, pd.Series):
         data = data.to_frame()
     if is_arrow(data):
@@ -245,8 +260,8 @@ def _numbers_of_array(frame: pd.DataFrame, owner: str) -> pd.DataFrame:
             numbers = pd.to_numeric(frame[name], errors="coerce")
             bad = frame[name][numbers.isna() & frame[name].notna()]
             if len(bad):
-                told = f"{owner}: column {name!r} of an array holds {bad.iloc[0]!r}, which is not a number"
-                raise DataError(f"{told}; convert it, or give a DataFrame, where words are categories")
+                text = f"{owner}: column {name!r} of an array holds {bad.iloc[0]!r}, which is not a number"
+                raise DataError(f"{text}; convert it, or give a DataFrame, where words are categories")
             frame[name] = numbers
     return frame
 
@@ -316,8 +331,8 @@ def _recode(owner: str, column: Column, categories: tuple[str, ...] | None) -> C
         return Column(column.name, column.values, categories)
     if categories is None or column.categories is None:
         kinds = ("numbers", "categories") if categories is None else ("categories", "numbers")
-        told = f"{owner}: column {column.name!r} holds {kinds[1]} here and {kinds[0]} in the training table"
-        raise DataError(f"{told}; convert one of them")
+        text = f"{owner}: column {column.name!r} holds {kinds[1]} here and {kinds[0]} in the training table"
+        raise DataError(f"{text}; convert one of them")
     present = ~np.isnan(column.values)
     codes = column.values[present].astype(np.int64)
     table = np.full(len(column.categories), np.nan, np.float32)
@@ -333,7 +348,7 @@ class _Known:
     """The categories of a model, found by what is written or, for numbers and truth values, by what it is worth.
 
     pandas makes 1 into 1.0 once a value is missing, and a file may say 1 where a frame says True; all of them mean one
-    category. Zeros in front are no matter of value: 007 is a word, which whoever reads 7 has spoilt.
+    category. Zeros in front are no matter of value: 007 is a word, which a reader of 7 has spoilt.
     """
 
     def __init__(self, categories: tuple[str, ...]) -> None:

@@ -167,6 +167,11 @@ class Entry(StrEnum):
             "one 64-bit number for each row and class: the sum, over the trees in use, of what P_1 brought as the "
             "weight of the row's leaf; sealed, the sum over all trees of what all shares add up to", To.P_1))
 
+    SCORED_LEAVES = ("leaves of scored rows", "which scored rows share a leaf, in every tree", Source.ALL,
+        _in(Run.SCORING,
+            "only where leaves are asked for (`apply`), and then no prediction: for each row and tree the number of "
+            "its leaf", To.P_1))
+
     # what a federation of processes adds, to a training and to a scoring session
     KIND_OF_SESSION = ("kind of session", "whether a session is for training, for scoring or to find common rows",
         Source.ACTIVE,
@@ -192,7 +197,7 @@ class Entry(StrEnum):
     MODEL = ("which training the model is of", "a digest that tells which training each model is of", Source.ALL,
         _in(Run.FEDERATION, "a digest of the training's name, so that parts of two trainings are never mixed",
             *EVERYONE))
-    CLASSES = ("trees per round of the model", "how many trees a round of the model has", Source.ALL,
+    CLASSES = ("trees per round of the model", "how many margins a row has: one, or one for each class", Source.ALL,
         _in(Run.FEDERATION, "number of classes with a tree of their own", *EVERYONE))
     BATCH = ("size of a batch to score", "how many rows the next batch has", Source.ACTIVE,
         _in(Run.FEDERATION, "rows of the next batch; 0 says that P_1 is still there", *EVERYONE))

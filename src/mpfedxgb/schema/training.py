@@ -165,7 +165,8 @@ class Parameter(Declared):
 
     `shared` ones are known to all roles, in TrainParams, [training] and the handshake; `estimator` says whether
     classifier and regressor have it, `xgboost` whether XGBoost has, `offered` whether `mpfedxgb simulate` does, as
-    `option` if not by its name, `accepts` what pages say of the type, and `objective` the only one that it changes.
+    `option` if not by its name, `accepts` what pages say of the type, `objective` the only one that it changes, and
+    `xgboost_default` what XGBoost has if it is something else.
     """
 
     shared: bool = False
@@ -179,11 +180,12 @@ class Parameter(Declared):
     xgboost: bool = False
     accepts: str = ""
     objective: str = ""
+    xgboost_default: Any = None
 
     def fault_in(self, value: Any, mode: str) -> Fault | None:
         """Return what of a value does not go with a mode; `remedy` says what to do, or to take "strict"."""
         for rule in self.modes:
-            if rule.mode == mode and rule.kind.fault(value):
+            if rule.mode == mode and value is not None and rule.kind.fault(value):
                 remedy = f"{rule.remedy}, or use security='strict'"
                 return Fault("mode", f"does not go with security={mode!r}", remedy)
         return None
@@ -192,6 +194,7 @@ class Parameter(Declared):
 _POSITIVE = number(0.0, 1e9, above=True)
 _SHARE = number(0.0, 1.0, above=True)
 _AT_LEAST_0 = number(0.0, 1e30)
+_NOTHING = number(0.0, 0.0)
 
 _of_xgboost = partial(Parameter, xgboost=True)
 _of_all = partial(Parameter, xgboost=True, shared=True, offered=True)
@@ -215,16 +218,28 @@ PARAMETERS = (
         estimator=False, example=3),
     _of_all("n_estimators", integer(1, 1_000_000), 100, "boosting rounds; each grows one tree, or one for each class",
         option="trees", aliases=("num_boost_round", "num_round", "num_rounds", "n_trees")),
-    _of_all("max_depth", integer(1, 16), 3, "levels of splits of a tree"),
+    _of_all("num_parallel_tree", integer(1, 10_000), 1, "trees of a boosting round, for each class",
+        more="All are fit to the same gradients, each with samples of its own, and share the learning rate: a random "
+        "forest in every round.",
+        modes=(InMode("paper", integer(1, 1), "set it to 1: the paper's algorithm grows one tree a round"),
+               InMode("sealed", integer(1, 1), "set it to 1: gradients are computed on secrets for one tree a round"))),
+    _of_all("max_depth", integer(1, 16), 3, "levels of splits of a tree", xgboost_default=6),
     _of_all("max_bin", integer(2, 65_535), 32, "most bins of a column; each costs bytes and comparisons",
-        aliases=("n_bins", "max_bins")),
+        aliases=("n_bins", "max_bins"), xgboost_default=256),
     _of_all("learning_rate", number(0.0, 1e6, above=True), 0.3, "shrinks every leaf weight", aliases=("eta",)),
     _of_all("reg_lambda", number(0.0, 1e9), 1.0, "L2 penalty on leaf weights", aliases=("lambda", "lambda_"),
         modes=(InMode("paper", _POSITIVE, "set it above 0: it hides the step size of the leaf weights"),
                InMode("sealed", _POSITIVE, "set it above 0, since H + lambda divides without anybody seeing H"))),
+    _of_all("reg_alpha", number(0.0, 1e9), 0.0, "L1 penalty on leaf weights", aliases=("alpha",),
+        modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no L1 penalty"),
+               InMode("strict", _NOTHING, "set it to 0"), InMode("sealed", _NOTHING, "set it to 0"))),
+    _of_all("max_delta_step", number(0.0, 1e9), None, "most that a leaf may weigh before learning_rate; 0 for no bound",
+        more="None: 0.",
+        modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no clipped weights"),
+               InMode("strict", _NOTHING, "set it to 0"), InMode("sealed", _NOTHING, "set it to 0"))),
     _of_all("gamma", _AT_LEAST_0, 0.0, "least gain of a split, on XGBoost's scale", aliases=("min_split_loss",)),
     _of_all("min_child_weight", _AT_LEAST_0, 1.0, "least sum of hessians on either side of a split",
-        modes=(InMode("paper", number(0.0, 0.0), "set it to 0: the paper's comparison knows no minimum"),)),
+        modes=(InMode("paper", _NOTHING, "set it to 0: the paper's comparison knows no minimum"),)),
     _of_all("subsample", _SHARE, 1.0, "share of rows in a boosting round",
         more="The active participant draws in private."),
     _of_all("colsample_bytree", _SHARE, 1.0, "share of columns in a tree",
@@ -280,7 +295,7 @@ PARAMETERS = (
     _of_xgboost("random_state", integer(), None, "makes row and column samples repeat; masks are random all the same",
         aliases=("seed",)),
     Parameter("insecure_seed", integer(0), None, "makes the whole run repeat, for demonstrations; never for real data",
-        more="Whoever knows it knows every secret.", offered=True),
+        more="Anyone who knows it knows every secret.", offered=True),
     Parameter("deadline", number(0.0, above=True), 600.0, "seconds that a role waits for another"),
     Parameter("link", ANYTHING, "local", "what to plan for: local, lan, wan, or ms/Mbit/s as in 20/100",
         more="What lies between the roles: milliseconds one way and megabits a second. It changes no model.",
@@ -299,7 +314,7 @@ PARAMETERS = (
         "a Dask cluster whose workers hold rows, bins and masked matrices, and compute over them",
         more="The model is the same. None: this process does.", annotation="Any", accepts="distributed.Client"),
     _of_xgboost("verbosity", ANYTHING, 0, "1 shows a progress bar on standard error",
-        aliases=("verbose", "verbose_eval", "silent"), annotation="int | None"),
+        aliases=("silent",), annotation="int | None"),
 )
 # fmt: on
 
@@ -310,6 +325,13 @@ OF_OBJECTIVES = {parameter.name: parameter.objective for parameter in PARAMETERS
 
 ALIASES = {alias: parameter.name for parameter in PARAMETERS for alias in parameter.aliases}
 """Other names that XGBoost and its relatives have for parameters, and ours."""
+
+
+OF_OTHERS = {
+    "class_weight": "class_weight is scikit-learn's, XGBoost has none; give rows their weight in fit, "
+    "sample_weight=sklearn.utils.class_weight.compute_sample_weight('balanced', y)",
+}
+"""Parameters that relatives of XGBoost have, and what to do instead."""
 
 
 def wrong_values(values: Mapping[str, Any]) -> Iterator[SettingsError]:
@@ -334,7 +356,6 @@ class Refused(NamedTuple):
         return f"{self.why}; {self.instead}" if self.instead else self.why
 
 
-_L1 = "an L1 penalty needs the sign of G under secret sharing"
 _DEPTHWISE = "trees grow level by level (depthwise)"
 _ONE_HOT = "a split always sets one category against the rest"
 _CPU = "everything runs on the CPU"
@@ -344,17 +365,12 @@ _COLUMNS = "only colsample_bytree is supported"
 REFUSED = {
     refused.name: refused
     for refused in (
-        Refused("reg_alpha", _L1, "use reg_lambda", (0,)),
-        Refused("alpha", _L1, "use reg_lambda", (0,)),
-        Refused("max_delta_step", "a clipped leaf weight changes the gain, which is compared without division", "",
-            (0,)),
         Refused("monotone_constraints", "they need leaf weights while the tree grows, which nobody may see"),
         Refused("interaction_constraints", "they would tie one participant's columns to another's"),
         Refused("max_leaves", _DEPTHWISE, "", (0,)),
         Refused("grow_policy", _DEPTHWISE, "", ("depthwise",)),
         Refused("booster", "only gbtree; dart drops trees by weights that nobody else may see", "", ("gbtree",)),
         Refused("scale_pos_weight", "rows of one class are not weighed by one number", "use sample_weight", (1,)),
-        Refused("num_parallel_tree", "forests inside a boosting round are not supported", "", (1,)),
         Refused("colsample_bylevel", _COLUMNS, "", (1,)),
         Refused("colsample_bynode", _COLUMNS, "", (1,)),
         Refused("tree_method", "there is one method, equal-frequency bins, as 'hist' on the same bins", "", ("hist",)),

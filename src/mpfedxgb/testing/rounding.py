@@ -57,9 +57,9 @@ class Sums:
         """Return the weight of a leaf of these rows, and how far it may be off."""
         if self.H + params.reg_lambda == 0:
             return 0.0, 0.0
-        weight = -params.learning_rate * self.G / max(self.H + params.reg_lambda, _SMALLEST)
+        weight = -params.tree_rate * self.G / max(self.H + params.reg_lambda, _SMALLEST)
         denominator = max(self.H + params.reg_lambda - self.off_h, _SMALLEST)
-        error = (params.learning_rate * self.off_g + abs(weight) * self.off_h) / denominator
+        error = (params.tree_rate * self.off_g + abs(weight) * self.off_h) / denominator
         return weight, min(error, _HUGE)
 
 
@@ -119,7 +119,7 @@ def _lambda_and_gamma(scale: scales.Scale) -> tuple[float, float]:
 def integer_gradients_of_sealed(
     params: TrainParams, y: Floats, weight: Floats | None, base: float, sums: npt.NDArray[np.int64], trees: int
 ) -> RoundedGradients:
-    """Return g and h of one tree as a sealed federation has them, where so many trees add up to sums (1, rows).
+    """Return g and h of one tree as a sealed federation has them, where `trees` trees add up to sums (1, rows).
 
     Sums are those of a joined model, in units of 2^-32. Where a training's are finer, each tree has been rounded once.
     """
@@ -149,7 +149,7 @@ def float32_gradients(
     """Return g and h as XGBoost has them at margins (trees, rows) that may be off by `error`, and how near that is."""
     g, h = loss.unweighted_gradients(y, margins, weight)
     w = np.ones(len(y)) if weight is None else weight
-    # One's own loss is computed in double precision there too; the labels of others are float32, classes exactly so.
+    # A custom loss is computed in double precision there too; the labels of others are float32, classes exactly so.
     label = np.zeros(len(y)) if loss.is_custom or loss.has_classes else FLOAT32 * np.abs(y)
     is_of_residuals = loss.transform is unchanged
     squares = 0.0  # XGBoost's Huber loss squares residuals on the way to g and h

@@ -105,7 +105,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A kept split of one's own.
+    """A kept split of this participant.
 
     Rows with x <= threshold, or of another category than `category`, or with a missing value if `missing_left`, go to
     the first child; the first child is `left`, unless the split is `flipped`. Its `gain`, at the active participant.
@@ -149,13 +149,15 @@ class Scorer:
     """A participant's own part of a model, for scoring: its trees and its columns, with the table to score.
 
     `holds_shares` says that leaf weights are shared among all participants; otherwise they are the active one's.
-    `takes_all` says that only sums over all trees may be told, as sealed models have it.
+    `takes_all` says that only sums over all trees may be told, as sealed models have it. `parallel` trees of a
+    round belong to one class, side by side.
     """
 
     trees: Sequence[Tree]
     table: Table
     holds_shares: bool = False
     takes_all: bool = False
+    parallel: int = 1
     walks: dict[tuple[int, ...], Walk] = field(default_factory=dict, repr=False)
     """What is prepared for trees that were asked for together."""
 
@@ -174,6 +176,12 @@ class Scorer:
         """Return what this participant keeps of the weights of all leaves in use: the weights, or its shares."""
         leaves = [node for i, _ in used for node in self.trees[i] if isinstance(node, Leaf)]
         return np.array([leaf.share if self.holds_shares else _weight(leaf) for leaf in leaves], np.int64)
+
+    def leaf_numbers(self, used: Used) -> npt.NDArray[np.int64]:
+        """Return the numbers of all leaves in use, each in its own tree."""
+        return np.array(
+            [number for i, _ in used for number, node in enumerate(self.trees[i]) if isinstance(node, Leaf)], np.int64
+        )
 
     def single_leaves(self, outlines: Sequence[Outline], classes: int) -> npt.NDArray[np.int64]:
         """Return what trees without a split add to every row of their class, (classes,)."""
@@ -221,7 +229,7 @@ class Walk:
         self._others = [both[depth[both[:, 0]] == d].T for d in levels]
 
     def reachable(self, table: Table, rows: slice) -> Bits:
-        """Return which leaves one's own splits leave open, (leaves of all trees, rows): at a Dummy, both sides are."""
+        """Return which leaves this participant's splits leave open, (leaves, rows): at a Dummy, both sides are."""
         columns = {column.name: column.values[rows] for column in table.columns}
         count = len(range(*rows.indices(table.rows)))
         values = np.array([columns[name] for name in self._names], np.float32).reshape(len(self._names), count)

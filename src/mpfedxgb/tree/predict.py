@@ -11,14 +11,14 @@ Before rows are scored everyone tells everyone its number of rows and the public
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.errors import FrameError, UserError
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.handshake import MOST_LEAVES, MOST_ROWS, MOST_TREES, check_numbers, check_told
+from mpfedxgb.party.handshake import MOST_LEAVES, MOST_ROWS, MOST_TREES, check_announced, check_numbers
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.bits import Bit, BitProduct, shares_of_bit_products
@@ -106,10 +106,42 @@ def predict_prepared(party: Party, ready: Prepared, scorer: Scorer | None, rows:
     return None if sums is None else sums + ready.alone[:, None]
 
 
+def secure_leaves(
+    party: Party, classes: int, scorer: Scorer | None, rounds: int | None
+) -> npt.NDArray[np.int64] | None:
+    """Return the number of each row's leaf in each tree in use, (trees, rows), to the active participant.
+
+    As a sum of leaf weights: every tree is a class of its own, and the weight of a leaf is its number.
+    Rounds: 2 to agree; if trees with a split are in use 1 for the numbers, and those of `predict_rows`.
+    Reveals: SCORED_LEAVES to the active participant; sizes and shape of the model to everyone.
+    """
+    agreed = agree(party, classes, scorer, rounds)
+    if agreed.shared:
+        raise UserError("nobody may know the leaves of rows whose leaf weights are shared; train with strict")
+    used = [(i, o) for i, o in enumerate(agreed.outlines) if o.owners]
+    leaves = np.zeros((len(agreed.outlines), agreed.rows), np.int64)
+    if not used:
+        return leaves if party.is_active else None
+    numbered = [(i, replace(o, class_index=place)) for place, (i, o) in enumerate(used)]
+    with party.phase("predict"):
+        mine = scorer.leaf_numbers(used) if party.is_active and scorer is not None else None
+        numbers = _share_of_active(party, used, mine)
+        found = predict_rows(party, scorer, numbered, numbers, len(used), agreed.rows, Entry.SCORED_LEAVES)
+    if found is None:
+        return None
+    leaves[[i for i, _ in used]] = found
+    return leaves
+
+
 def _share_known_weights(party: Party, scorer: Scorer | None, used: Used) -> Secret:
     """Share the weights, which the active participant has."""
-    values = RingArray.encode(VECTOR, scorer.weights(used)) if party.is_active and scorer is not None else None
-    return share(party, ACTIVE, VECTOR, (_count_leaves(used),), values)
+    return _share_of_active(party, used, scorer.weights(used) if party.is_active and scorer is not None else None)
+
+
+def _share_of_active(party: Party, used: Used, values: npt.NDArray[np.int64] | None) -> Secret:
+    """Share one number of each leaf in use, which the active participant has."""
+    encoded = None if values is None else RingArray.encode(VECTOR, values)
+    return share(party, ACTIVE, VECTOR, (_count_leaves(used),), encoded)
 
 
 def _share_kept_shares(party: Party, scorer: Scorer | None, used: Used) -> Secret:
@@ -248,7 +280,7 @@ def _index(marks: Marks, wanted: Places) -> Places:
 _SIZES = (
     ("rows to score", 0, MOST_ROWS),
     ("trees", 1, MOST_TREES),
-    ("rounds in use", 0, MOST_TREES),
+    ("trees of a class in use", 0, MOST_TREES),
     ("holders of shares", 0, 1),
     ("takers of all trees", 0, 1),
 )
@@ -272,11 +304,11 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     """
     mine = None
     if scorer is not None:
-        mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds]
+        mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds * scorer.parallel]
         mine += [int(scorer.holds_shares), int(scorer.takes_all)]
-    told = party.tell_everyone(Entry.ROWS_TO_SCORE, mine, (len(_SIZES),))
-    check_told(party, Entry.ROWS_TO_SCORE, told, *_SIZES)
-    rows, trees, limits, shared, takes_all = told.T
+    announced = party.tell_everyone(Entry.ROWS_TO_SCORE, mine, (len(_SIZES),))
+    check_announced(party, Entry.ROWS_TO_SCORE, announced, *_SIZES)
+    rows, trees, limits, shared, takes_all = announced.T
     if len(set(rows)) > 1:
         counts = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, rows, strict=True))
         raise UserError(f"the participants bring different numbers of rows to score ({counts}); align the tables first")
@@ -291,7 +323,9 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     check_numbers(party, ACTIVE, [limit], ("trees in use", 1, int(trees[0])))
     numbers = None
     if scorer is not None:
-        outlines = [outline(tree, i % classes, party.role) for i, tree in enumerate(scorer.trees[:limit])]
+        outlines = [
+            outline(tree, i // scorer.parallel % classes, party.role) for i, tree in enumerate(scorer.trees[:limit])
+        ]
         numbers = [_to_numbers(o, party.roster.size) for o in outlines]
     public = party.tell_everyone(Entry.TREE_SHAPE, numbers, (limit, 2 + party.roster.size))
     if (public != public[0]).any():

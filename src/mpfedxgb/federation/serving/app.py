@@ -213,8 +213,8 @@ class Service:
             async with asyncio.timeout(timeout):
                 scores = await asyncio.wrap_future(self._batches.ask(rows))
         except TimeoutError:
-            told = self._batches.cause or f"not scored within [serve] timeout = {timeout:g} seconds"
-            raise FederationError(told) from None
+            cause = self._batches.cause or f"not scored within [serve] timeout = {timeout:g} seconds"
+            raise FederationError(cause) from None
         return await run_in_threadpool(bodies.results, settings, self._model, rows, scores)
 
 

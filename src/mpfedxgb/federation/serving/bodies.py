@@ -37,8 +37,8 @@ def read_json(body: bytes) -> Json:
     try:
         content = json.loads(body.decode(), parse_constant=_no_constant, object_pairs_hook=_no_name_twice)
     except (ValueError, RecursionError) as error:
-        told = f"at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "as RFC 8259 has it"
-        raise DataError(f"the body is not JSON {told}; NaN and names that occur twice are none") from None
+        text = f"at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "as RFC 8259 has it"
+        raise DataError(f"the body is not JSON {text}; NaN and names that occur twice are none") from None
     if not isinstance(content, dict):
         raise DataError("the body is not a JSON object")
     return content
@@ -151,8 +151,8 @@ def read_rows(settings: RoleSettings, model: PartialModel, columns: Columns) -> 
     names = {identifier, *(feature.name for feature in model.features)}
     for what, some in (("lacks", names - {*columns}), ("has unknown", {*columns} - names)):
         if some:
-            told = ", ".join(repr(name[:40]) for name in sorted(some)[:8])
-            raise DataError(f"the request {what} columns: {told}; give the id {identifier!r} and the model's columns")
+            text = ", ".join(repr(name[:40]) for name in sorted(some)[:8])
+            raise DataError(f"the request {what} columns: {text}; give the id {identifier!r} and the model's columns")
     if not all(type(value) in (str, int) for value in columns[identifier]):
         raise DataError(f"column {identifier!r} has ids that are neither text nor whole numbers")
     found: dict[str, Any] = {identifier: pd.Series(columns[identifier], dtype=object)}
@@ -186,8 +186,8 @@ def result_names(model: PartialModel) -> list[str]:
 def results(settings: RoleSettings, model: PartialModel, rows: Rows, scores: Scores) -> Columns:
     """Return what each row is answered with, in the order of the request: nothing but an error where it is unknown."""
     margins = scores.margins
-    if margins.shape[0] != model.params.trees_per_round:  # no row was found
-        margins = np.zeros((model.params.trees_per_round, margins.shape[1]))
+    if margins.shape[0] != model.params.outputs:  # no row was found
+        margins = np.zeros((model.params.outputs, margins.shape[1]))
     frame = predictions(model, rows, margins, id_name(settings))
     frame.columns = pd.Index([ID, *frame.columns[1:]])
     if model.classes is not None and len(model.classes) == 2:

@@ -1,4 +1,4 @@
-"""SecureTrain and SecurePredict in the open: `security="none"`.
+"""SecureTrain and SecurePredict in the clear: `security="none"`.
 
 One process that has all tables computes the model that `security="strict"` would give, from the same integers, samples
 and coins, without a protocol. It is for experiments: nothing is hidden from anybody.
@@ -6,7 +6,7 @@ and coins, without a protocol. It is for experiments: nothing is hidden from any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -90,9 +90,9 @@ class _Forest:
         assert labels is not None, "the active participant has the labels"
         plan = scales.plan(params, sizes.rows)
         self.active = Active(people[0], params, plan, labels, sizes, data[0].sample_key)
-        self._go_on([own.start for own in data if own.start is not None])
+        self._continue_from([own.start for own in data if own.start is not None])
 
-    def _go_on(self, start: Sequence[PartialModel]) -> None:
+    def _continue_from(self, start: Sequence[PartialModel]) -> None:
         """Begin with the trees of a model, and with the margins that they give, if there is one to go on from."""
         if start:
             assert start[0].base_margin is not None
@@ -101,7 +101,7 @@ class _Forest:
             self.active.start_from(start[0].base_margin, _sum_leaves(start, rows, None))
 
     def add_round(self, t: int) -> None:
-        """Grow the trees of a round, one or one per class, and keep everybody's part of them."""
+        """Grow the trees of a round and keep everybody's part of them."""
         gh = self.active.integers(t)
         rules, allowed = self._rules(), self._sample(t)
         trees, rows = [], list[npt.NDArray[np.int64]]()
@@ -124,6 +124,9 @@ class _Forest:
             mcw=scale.mcw,
             no_split_first=scales.no_split_first(params),
             first_layer_mask=params.first_layer_mask,
+            alpha=scale.alpha,
+            delta=scale.delta,
+            places=self.active.plan.places,
         )
 
     def _sample(self, t: int) -> npt.NDArray[np.uint8] | None:
@@ -149,29 +152,53 @@ def plain_predict(
     `models` and the `tables` that go with them are all participants', the active one's first; `rounds` limits the trees
     in use. The sums, (classes, rows), are in units of 2^-32.
     """
-    sums = _sum_leaves(models, tables, rounds)
-    results = [sums if role == ACTIVE else None for role in roster.roles]
+    return _told_to_active(_sum_leaves(models, tables, rounds), roster)
+
+
+def plain_leaves(
+    models: Sequence[PartialModel], tables: Sequence[Table], rounds: int | None, roster: Roster
+) -> LocalRun[npt.NDArray[np.int64] | None]:
+    """Return a run whose result, at the active participant, is the number of each row's leaf, (trees, rows)."""
+    found = list(_leaves(models, tables, rounds))
+    leaves = np.zeros((1 + max(number for number, _, _ in found), tables[0].rows), np.int64)
+    for number, node, rows in found:
+        leaves[number, rows] = node
+    return _told_to_active(leaves, roster)
+
+
+def _told_to_active(result: npt.NDArray[np.int64], roster: Roster) -> LocalRun[npt.NDArray[np.int64] | None]:
+    results = [result if role == ACTIVE else None for role in roster.roles]
     return LocalRun(roster, results, [Meter() for _ in roster.roles], [Ledger() for _ in roster.roles])
 
 
 def _sum_leaves(models: Sequence[PartialModel], tables: Sequence[Table], rounds: int | None) -> npt.NDArray[np.int64]:
-    classes = models[0].params.trees_per_round
+    params = models[0].params
+    sums = np.zeros((params.outputs, tables[0].rows), np.int64)
+    for number, node, rows in _leaves(models, tables, rounds):
+        leaf = models[0].trees[number][node]
+        assert isinstance(leaf, Leaf)
+        assert leaf.weight is not None
+        sums[params.output_of(number), rows] += leaf.weight
+    return sums
+
+
+def _leaves(
+    models: Sequence[PartialModel], tables: Sequence[Table], rounds: int | None
+) -> Iterator[tuple[int, int, npt.NDArray[np.int64]]]:
+    """Yield every leaf of the trees in use, by the numbers of its tree and its node, with the rows inside."""
     columns = [{column.name: column.values for column in table.columns} for table in tables]
-    sums = np.zeros((classes, tables[0].rows), np.int64)
-    for number in range(len(models[0].trees) if rounds is None else rounds * classes):
+    trees = len(models[0].trees) if rounds is None else rounds * models[0].params.trees_per_round
+    for number in range(trees):
         views = [model.trees[number] for model in models]
         open_ = [(0, np.arange(tables[0].rows))]
         for node, rows in open_:  # grows while it is walked
-            leaf = views[0][node]
-            if isinstance(leaf, Leaf):
-                assert leaf.weight is not None
-                sums[number % classes, rows] += leaf.weight
+            if isinstance(views[0][node], Leaf):
+                yield number, node, rows
                 continue
             owner, split = _owned(views, node)
             first = goes_first(split, columns[owner][split.feature][rows])
             left, right = (split.right, split.left) if split.flipped else (split.left, split.right)
             open_ += [(left, rows[first]), (right, rows[~first])]
-    return sums
 
 
 def _owned(views: Sequence[Tree], node: int) -> tuple[int, Split]:
