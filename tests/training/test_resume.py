@@ -51,6 +51,7 @@ KINDS = (
     "column samples",
     "evaluation rows",
     "early stopping",
+    "own starts",
     "paper binary",
     "paper squared error",
     "paper early stopping",
@@ -58,6 +59,7 @@ KINDS = (
     "sealed squared error",
     "sealed weights",
     "sealed row samples",
+    "sealed own starts",
     "sealed early stopping",
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -34,6 +35,7 @@ from mpfedxgb.api.tables import (
     is_federated,
     match_tables,
     read_frame,
+    read_margins,
     read_row_weights,
     read_tables,
     refuse_training_rows,
@@ -67,6 +69,7 @@ class Evaluation(NamedTuple):
     tables: dict[str, Table]
     y: Floats
     weight: Floats | None
+    base_margin: Floats | None = None
 
 
 class FitInput(NamedTuple):
@@ -77,6 +80,7 @@ class FitInput(NamedTuple):
     params: TrainParams
     weight: Floats | None
     evaluation: list[Evaluation]
+    base_margin: Floats | None = None
 
 
 class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no types
@@ -103,6 +107,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         tweedie_variance_power: float = 1.5,
         quantile_alpha: float = 0.5,
         base_score: float | None = None,
+        scale_pos_weight: float = 1.0,
         eval_metric: str | OwnMetric | Sequence[str | OwnMetric] | None = None,
         early_stopping_rounds: int | None = None,
         callbacks: Sequence[Any] | None = None,
@@ -139,6 +144,7 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.tweedie_variance_power = tweedie_variance_power
         self.quantile_alpha = quantile_alpha
         self.base_score = base_score
+        self.scale_pos_weight = scale_pos_weight
         self.eval_metric = eval_metric
         self.early_stopping_rounds = early_stopping_rounds
         self.callbacks = callbacks
@@ -218,6 +224,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         eval_set: Any = None,
         sample_weight_eval_set: Any = None,
         xgb_model: Any = None,
+        base_margin: Any = None,
+        base_margin_eval_set: Any = None,
     ) -> Self:
         """Train.
 
@@ -236,14 +244,25 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         xgb_model : fitted estimator, folder that save_model wrote, list of all participants' parts, or None
             A model to go on from: its trees come first, n_estimators new rounds follow. Classes, columns and
             categories are its own.
+        base_margin : array of shape (rows,), (rows, classes) for several classes, or None
+            The margin that each row starts from, in place of base_score; predictions take one too.
+        base_margin_eval_set : list of arrays or None
         """
         with all_or_nothing(self):
             start = read_start(xgb_model)
-            self._fit(self._read(X, y, sample_weight, eval_set, sample_weight_eval_set, start), start)
+            margins = base_margin, base_margin_eval_set
+            self._fit(self._read(X, y, sample_weight, eval_set, sample_weight_eval_set, start, margins), start)
             return self
 
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        eval_set: Any,
+        sample_weight_eval_set: Any,
+        start: Start = None,
+        margins: tuple[Any, Any] = (None, None),
     ) -> FitInput:
         """Return what `fit` takes, checked."""
         tables, order = self._tables(X, reset=True)
@@ -251,8 +270,11 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
         known, objective, classes = self._read_labels(labels, rows, weight, start)
         params = train_params(self, objective, classes, weight is not None)
-        evaluation = self._evaluation(eval_set, sample_weight_eval_set, (tables, order))
-        return FitInput(tables, known, params, weight, evaluation)
+        own = read_margins(order.put(margins[0], "base_margin"), rows, params.trees_per_round)
+        evaluation = self._evaluation(
+            eval_set, sample_weight_eval_set, margins[1], (tables, order), params.trees_per_round
+        )
+        return FitInput(tables, known, params, weight, evaluation, own)
 
     def _read_labels(self, y: Any, rows: int, weight: Floats | None, start: Start) -> tuple[Floats, str, int]:
         """Return the labels of a training as numbers, the name of its objective, and the number of classes."""
@@ -276,32 +298,33 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
 
     def _fit(self, given: FitInput, start: Start) -> None:
         """Train on checked input, from a model if there is one, and keep everything a fitted estimator has."""
-        tables, y, params, weight, evaluation = given
+        tables, params, evaluation = given.tables, given.params, given.evaluation
         new_rounds = params.n_estimators
-        if start is not None:
-            check_same_start(start[0], params, y, weight, self.base_score)
-            tables, params = go_on(start, tables, params)
-        metrics = read_metrics(self.eval_metric, params.objective)
-        patience = read_patience(self.early_stopping_rounds, bool(evaluation))
         callbacks = read_callbacks(self.callbacks)
+        labels = Labels(
+            y=given.y,
+            weight=given.weight,
+            eval_y=[e.y for e in evaluation],
+            eval_weight=[e.weight for e in evaluation],
+            eval_metrics=read_metrics(self.eval_metric, params.objective),
+            early_stopping_rounds=read_patience(self.early_stopping_rounds, bool(evaluation)),
+            base_score=self.base_score,
+            custom=self.objective if callable(self.objective) else None,
+            scale_pos_weight=float(self.scale_pos_weight),
+            base_margin=given.base_margin,
+            eval_base_margin=[e.base_margin for e in evaluation],
+        )
+        if start is not None:
+            check_same_start(start[0], params, labels)
+            tables, params = go_on(start, tables, params)
         key = sample_key(self.random_state)
-        check_start(params, y, weight, self.base_score)
+        check_start(params, labels)
         warn_of_identifiers(tables)
         matched = [match_tables(f"eval_set[{i}]", e.tables, tables) for i, e in enumerate(evaluation)]
         resources = Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool)
         roster, settings = roster_of(tables), self._settings(params)
         with watch(self.verbosity or 0, new_rounds, shows_forecast=start is None) as bar:
-            labels = Labels(
-                y=y,
-                weight=weight,
-                eval_y=[e.y for e in evaluation],
-                eval_weight=[e.weight for e in evaluation],
-                eval_metrics=metrics,
-                early_stopping_rounds=patience,
-                base_score=self.base_score,
-                custom=self.objective if callable(self.objective) else None,
-                callbacks=Callbacks.read([bar.round_done, *callbacks]),
-            )
+            labels = replace(labels, callbacks=Callbacks.read([bar.round_done, *callbacks]))
             parts = [None] * len(tables) if start is None else start
             data = [
                 TrainData(table, [known[name] for known in matched], labels if i == 0 else None, key, parts[i])
@@ -317,14 +340,17 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.evals_result_ = results[0].metrics
         self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score
 
-    def _evaluation(self, eval_set: Any, weights: Any, training: Rows) -> list[Evaluation]:
+    def _evaluation(
+        self, eval_set: Any, weights: Any, margins: Any, training: Rows, trees_per_round: int
+    ) -> list[Evaluation]:
         """Return checked evaluation sets of the participants of a training on these rows."""
         if eval_set is None:
             return []
         if not isinstance(eval_set, (list, tuple)) or any(not isinstance(p, tuple) or len(p) != 2 for p in eval_set):
             raise DataError("eval_set is not a list of (X, y) pairs; wrap one pair as [(X, y)]")
-        if weights is not None and len(weights) != len(eval_set):
-            raise DataError(f"sample_weight_eval_set has {len(weights)} entries for {len(eval_set)} evaluation sets")
+        for what, given in (("sample_weight_eval_set", weights), ("base_margin_eval_set", margins)):
+            if given is not None and len(given) != len(eval_set):
+                raise DataError(f"{what} has {len(given)} entries for {len(eval_set)} evaluation sets")
         checked, names = [], training[0]
         for i, (X, y) in enumerate(eval_set):
             tables, order = self._tables(X, reset=False, active=next(iter(names)))
@@ -338,8 +364,11 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
             of_weights = f"sample_weight_eval_set[{i}]"
             given = None if weights is None else order.put(weights[i], of_weights)
             weight = read_row_weights(given, rows, of_weights)
+            of_margins = f"base_margin_eval_set[{i}]"
+            own = None if margins is None else order.put(margins[i], of_margins)
+            start = read_margins(own, rows, trees_per_round, of_margins)
             name = f"y of eval_set[{i}]"
-            checked.append(Evaluation(tables, self._encode(order.put(y, name), rows, name), weight))
+            checked.append(Evaluation(tables, self._encode(order.put(y, name), rows, name), weight, start))
         return checked
 
     def _as_predicted(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
@@ -352,11 +381,11 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         """Score rows jointly and return the record of that run: what it cost and what it revealed."""
         return self._predicted(X)[1]
 
-    def _margins(self, X: Any, iteration_range: Any = None) -> Floats:
+    def _margins(self, X: Any, iteration_range: Any = None, base_margin: Any = None) -> Floats:
         """Return the margins of rows, (trees per round, rows), by secure joint prediction."""
-        return self._predicted(X, iteration_range)[0]
+        return self._predicted(X, iteration_range, base_margin)[0]
 
-    def _predicted(self, X: Any, iteration_range: Any = None) -> tuple[Floats, RunRecord]:
+    def _predicted(self, X: Any, iteration_range: Any = None, base_margin: Any = None) -> tuple[Floats, RunRecord]:
         check_is_fitted(self, "partial_models_")
         models = self.partial_models_
         if iteration_range is not None:
@@ -366,15 +395,18 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         names = [name for own in columns.values() for name in own]
         # Where two participants use one name, only `participants` says whose column is meant.
         if is_federated(X) or len(set(names)) < len(names):
-            tables, _ = self._tables(X, reset=False, active=models[0].name)
+            tables, order = self._tables(X, reset=False, active=models[0].name)
         else:
-            tables = cut_as_trained(self._frame(X, reset=False)[0], columns)
+            frame, order = self._frame(X, reset=False)
+            tables = cut_as_trained(frame, columns)
         if set(tables) != set(columns):
             raise DataError(
                 f"X has tables of {', '.join(tables)}, the model was trained by {', '.join(columns)}; "
                 "give one table for each of them"
             )
-        return predict_margins(models, tables, self._settings())
+        rows, trees = next(iter(tables.values())).rows, models[0].params.trees_per_round
+        start = read_margins(order.put(base_margin, "base_margin"), rows, trees)
+        return predict_margins(models, tables, self._settings(), start)
 
     @property
     def best_iteration(self) -> int:

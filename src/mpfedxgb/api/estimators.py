@@ -62,6 +62,9 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     base_score : float or None
         The prediction to start from: a probability, a mean or a margin, as the objective has it. None: derived from the
         labels, by the active participant alone.
+    scale_pos_weight : float, default 1.0
+        Weighs rows of the second class, or with a label of 1, so many times more. The active participant alone knows
+        it.
     eval_metric : str, callable or sequence of them or None
         Metrics of the evaluation rows, computed at the active participant; the last one decides.
     early_stopping_rounds : int or None
@@ -156,27 +159,29 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     def _class_names(self) -> tuple[str | int | float, ...]:
         return tuple(class_name(label) for label in self.classes_.tolist())
 
-    def predict_proba(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:
+    def predict_proba(self, X: Any, iteration_range: Any = None, base_margin: Any = None) -> npt.NDArray[np.float64]:
         """Return the probability of every class, (rows, classes), by joint prediction.
 
         iteration_range=(begin, end) takes the rounds from begin up to, not with, end; unset, all up to the best. With
-        security="sealed" it is refused, unless it means all.
+        security="sealed" it is refused, unless it means all. base_margin, as in `fit`, is where rows start.
         """
-        margins = self._margins(X, iteration_range)
+        margins = self._margins(X, iteration_range, base_margin)
         return np.ascontiguousarray(self.partial_models_[0].params.loss.probabilities(margins).T)
 
-    def predict(self, X: Any, iteration_range: Any = None) -> npt.NDArray[Any]:
-        """Return the likeliest class of every row, (rows,); iteration_range as in `predict_proba`."""
-        likeliest = self.predict_proba(X, iteration_range).argmax(axis=1)
+    def predict(self, X: Any, iteration_range: Any = None, base_margin: Any = None) -> npt.NDArray[Any]:
+        """Return the likeliest class of every row, (rows,); other arguments as in `predict_proba`."""
+        likeliest = self.predict_proba(X, iteration_range, base_margin).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is predicted; labels and weights are held to the rows as in `fit`."""
         return float(super().score(X, *self._as_predicted(X, y, sample_weight)))
 
-    def decision_function(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:
-        """Return margins: (rows,) for two classes, (rows, classes) for more; iteration_range as in `predict_proba`."""
-        margins = self._margins(X, iteration_range)
+    def decision_function(
+        self, X: Any, iteration_range: Any = None, base_margin: Any = None
+    ) -> npt.NDArray[np.float64]:
+        """Return margins: (rows,) for two classes, (rows, classes) for more; other arguments as in `predict_proba`."""
+        margins = self._margins(X, iteration_range, base_margin)
         return margins[0] if len(margins) == 1 else np.ascontiguousarray(margins.T)
 
     def _loaded(self, active: PartialModel) -> None:
@@ -212,9 +217,9 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
             raise objective_error(name, "is not for regression", f"use {', '.join(FOR_NUMBERS)} or a callable")
         return OBJECTIVES[name]
 
-    def predict(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:
-        """Return the prediction of every row, (rows,); iteration_range=(begin, end) as in `FedXGBClassifier`."""
-        margins = self._margins(X, iteration_range)
+    def predict(self, X: Any, iteration_range: Any = None, base_margin: Any = None) -> npt.NDArray[np.float64]:
+        """Return the prediction of every row, (rows,); other arguments as of `FedXGBClassifier.predict_proba`."""
+        margins = self._margins(X, iteration_range, base_margin)
         return np.asarray(self.partial_models_[0].params.loss.transform(margins)[0])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

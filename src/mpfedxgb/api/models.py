@@ -71,9 +71,15 @@ SUFFIX = ".mpfedxgb.json"
 
 
 def predict_margins(
-    models: Sequence[PartialModel], tables: dict[str, Table], settings: SessionSettings
+    models: Sequence[PartialModel],
+    tables: dict[str, Table],
+    settings: SessionSettings,
+    start: Floats | None = None,
 ) -> tuple[Floats, RunRecord]:
-    """Score tables with all participants' models in this process; return margins (trees per round, rows) and record."""
+    """Score tables with all participants' models in this process; return margins (trees per round, rows) and record.
+
+    Rows begin at `start`, of that shape too, or at the model's own start if it is None.
+    """
     active = models[0]
     names = active.participants
     roster = roster_of(names)
@@ -90,7 +96,8 @@ def predict_margins(
     sums = run.results[ACTIVE]
     assert sums is not None
     assert active.base_margin is not None
-    margins = decode_fixed(sums, active.weight_bits) + np.array(active.base_margin)[:, None]
+    base = np.array(active.base_margin)[:, None] if start is None else start
+    margins = decode_fixed(sums, active.weight_bits) + base
     return margins, record_run("predict", active, run, settings, seconds, memory.peak)
 
 

@@ -27,7 +27,7 @@ import pandas as pd
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from mpfedxgb.boosting.active import check_labels_present, read_weights
+from mpfedxgb.boosting.active import check_labels_present, read_base_margin, read_weights
 from mpfedxgb.boosting.objective import Floats, Origin
 from mpfedxgb.data.ids import Ids, count_common, id_as_column, sort_by_id
 from mpfedxgb.data.table import Table, identifier_columns, is_arrow, to_frame
@@ -60,7 +60,8 @@ class RowOrder:
             frame = values.to_frame() if isinstance(values, pd.Series) else values
             by_id, ids = sort_by_id(id_as_column(frame, self.column), self.column, name)
             _refuse_other_ids(name, ids, self.owner, self.ids, self.column)
-            return self.ids.to_file_order(by_id.iloc[:, 0].to_numpy()) if by_id.shape[1] == 1 else by_id
+            columns = [self.ids.to_file_order(by_id[name].to_numpy()) for name in by_id.columns]
+            return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
         if self.index is not None and len(values) == len(self.index):
             _refuse_other_index(name, values.index, self.owner, self.index)
         return values
@@ -392,3 +393,16 @@ def read_row_weights(weight: Any, rows: int, name: str = "sample_weight") -> Flo
         raise DataError(f"{name} has shape {array.shape}; it takes one weight per row, ({rows},)")
     weights = read_weights(array, Origin(name))
     return None if (weights == 1).all() else weights
+
+
+def read_margins(margins: Any, rows: int, trees: int, name: str = "base_margin") -> Floats | None:
+    """Return the margins that rows start from, (trees, rows), or None if none are given."""
+    if margins is None:
+        return None
+    try:
+        array = np.asarray(margins)
+    except ValueError:
+        raise DataError(f"{name} holds lists of different lengths; give as many margins per row") from None
+    if array.ndim == 0 or len(array) != rows:
+        raise DataError(f"{name} has shape {array.shape} for {rows} rows; give margins of each row")
+    return read_base_margin(array, trees, Origin(name))
