@@ -27,6 +27,7 @@ import mpfedxgb
 from mpfedxgb import FedXGBClassifier
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.data.table import Table
+from mpfedxgb.federation.lookup import TableLookup
 from mpfedxgb.federation.programs import run_coordinator, run_scoring
 from mpfedxgb.federation.record import AttemptRecord, read_record
 from mpfedxgb.federation.scoring import Service
@@ -60,7 +61,7 @@ class Federation:
         self.trial = Trial(folder, train, "label", "person", {"n_estimators": 3, "max_depth": 2, "num_class": 2})
         self.settings = [RoleSettings.from_toml(self.trial.settings(role)) for role in self.trial.roster.roles]
         self.services = [
-            Service(part) if part.is_active else Service(part, self.ids, table)
+            Service(part) if part.is_active else Service(part, TableLookup(self.ids, table))
             for part, table in zip(self.parts, self.tables, strict=True)
         ]
         self.outcomes: list[Outcome[Any]] = []

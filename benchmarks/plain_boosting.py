@@ -32,6 +32,7 @@ class PlainBoosting:
 
     def __init__(self, tables: Sequence[Table], params: TrainParams, keys: Sequence[Keyring] | None = None) -> None:
         self.tables, self.params, self.keys = tables, params, keys
+        self.plan = mode_of(params).plan(params, tables[0].rows)
         self.candidates = [Candidates(bin_table(table, params.max_bin, params.binning)) for table in tables]
         self.bits = np.concatenate([c.tile() for c in self.candidates])
         self.places = [(m, i) for m, c in enumerate(self.candidates, 1) for i in range(len(c))]
@@ -53,7 +54,7 @@ class PlainBoosting:
         """
         params, rows = self.params, self.tables[0].rows
         rounds = params.n_estimators if followed is None else len(followed) // params.trees_per_round
-        plan = mode_of(params).plan(params, rows)
+        plan = self.plan
         loss = params.loss.with_function(custom)
         start = base_margin
         if start is None:
@@ -83,7 +84,10 @@ class PlainBoosting:
     def _rules(self, scale: scales.Scale) -> reference.Rules:
         first = slice(0, len(self.candidates[0])) if self.params.first_layer_mask else None
         no_split_first = self.params.gamma <= scales.SMALLEST_GAMMA
-        return reference.Rules(self.params.max_depth, scale.lam, scale.gam, scale.mcw, no_split_first, first)
+        penalties = scale.alpha, scale.delta, self.plan.places
+        return reference.Rules(
+            self.params.max_depth, scale.lam, scale.gam, scale.mcw, no_split_first, first, *penalties
+        )
 
     def _allowed(self, key: str, t: int) -> Any:
         if self.params.colsample_bytree == 1:
@@ -100,13 +104,14 @@ class PlainBoosting:
         """Return a tree as `join` would list it, and add its leaf weights, or a followed tree's, to the margins."""
         params = self.params
         lam = math.ldexp(scale.lam, -scale.f_h) if not params.facts.is_exact else params.reg_lambda
+        more = params.reg_alpha, params.largest_step
 
         def leaf_of(node: reference.RefLeaf) -> Leaf:
-            w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, params.learning_rate, WEIGHT_BITS)
+            w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, params.learning_rate, WEIGHT_BITS, *more)
             return Leaf(w, float(np.ldexp(float(node.H), -scale.f_h)))
 
         def gain_of(node: reference.RefSplit) -> float | None:
-            return None if not params.facts.is_exact else reference.gain(node, scale.f_g, scale.f_h, lam)
+            return None if not params.facts.is_exact else reference.gain(node, scale.f_g, scale.f_h, lam, *more)
 
         tree = self.joined(root, leaf_of, gain_of)
         for number, (node, kept) in enumerate(zip(level_by_level(root), tree, strict=True)):

@@ -46,7 +46,7 @@ def shared_fields() -> Iterator[str]:
     """Yield the fields of TrainParams."""
     for p in SHARED.values():
         default = p.default if p.shared_default is None else p.shared_default
-        yield f"    {p.name}: {'str' if p.name == 'objective' else p.kind.python} = {_python(default)}"
+        yield f"    {p.name}: {'str' if p.name == 'objective' else p.python} = {_python(default)}"
 
 
 def section_fields(table: Table) -> Iterator[str]:

@@ -3,6 +3,9 @@
 One tree is grown on integer g and h (rows,) over candidate columns of 0/1 bits. The gain of a candidate is compared as
 an exact fraction; ties go to the lower index; "no split" is a candidate like the others.
 
+A node's weight is w = -T / (H + lambda), T = sign(G) max(|G| - alpha, 0), held to the node's bounds; its score is
+-(2 G w + (H + lambda) w^2 + 2 alpha |w|), which without alpha and bounds is G^2 / (H + lambda).
+
 A sealed training (`train_sealed`) is a function of integers as a whole: margins, gradients and leaf weights are rounded
 by one rule, round(x) = floor(x + 1/2).
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +27,19 @@ Bits = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the weight of a node is held to, in units of 2^-places of G~ / H~; None: nothing."""
+
+    lo: int | None = None
+    hi: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
-    """Integer constants of one tree: lambda~, gamma~, the least H~ of a side, where "no split" stands among ties."""
+    """Integer constants of one tree: lambda~, gamma~, the least H~ of a side, where "no split" stands among ties.
+
+    alpha~ is in the units of G~, and delta~ bounds all weights, in the units of `Bounds`; None: they have no bound.
+    """
 
     max_depth: int
     lam: int
@@ -32,6 +47,14 @@ class Rules:
     mcw: int
     no_split_first: bool
     first_layer: slice | None = None
+    alpha: int = 0
+    delta: int | None = None
+    places: int = 0
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds of a root."""
+        return Bounds() if self.delta is None else Bounds(-self.delta, self.delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +76,14 @@ class RefSplit:
 
 
 RefNode = RefLeaf | RefSplit
+Number = TypeVar("Number", int, Fraction)
 
 
 def grow(bits: Bits, g: Ints, h: Ints, rules: Rules, allowed: Bits | None = None) -> RefNode:
     """Return one tree (Algorithm 3 in the clear): bits (candidates, rows), allowed (candidates,) for samples."""
     columns = bits.astype(np.int64)
     permitted = np.ones(len(bits), bool) if allowed is None else allowed.astype(bool)
-    return _build(columns, g, h, np.ones(len(g), bool), rules, permitted, 0)
+    return _build(columns, g, h, np.ones(len(g), bool), rules, permitted, 0, rules.bounds)
 
 
 def _build(
@@ -70,35 +94,43 @@ def _build(
     rules: Rules,
     allowed: npt.NDArray[np.bool_],
     depth: int,
+    bounds: Bounds,
 ) -> RefNode:
     G, H = int(g[here].sum()), int(h[here].sum())
     if depth < rules.max_depth and len(columns):
         left = columns @ np.where(here, [g, h], 0).T
         candidates = slice(None) if depth or rules.first_layer is None else rules.first_layer
-        best = _best([(int(a), int(b)) for a, b in left], G, H, rules, allowed, range(len(columns))[candidates])
+        among = range(len(columns))[candidates]
+        best = _best([(int(a), int(b)) for a, b in left], G, H, rules, allowed, among, bounds)
         if best is not None:
             goes = columns[best].astype(bool)
             return RefSplit(
                 best,
-                _build(columns, g, h, here & goes, rules, allowed, depth + 1),
-                _build(columns, g, h, here & ~goes, rules, allowed, depth + 1),
+                _build(columns, g, h, here & goes, rules, allowed, depth + 1, bounds),
+                _build(columns, g, h, here & ~goes, rules, allowed, depth + 1, bounds),
             )
     return RefLeaf(tuple(int(i) for i in np.flatnonzero(here)), G, H)
 
 
 def _best(
-    left: Sequence[tuple[int, int]], G: int, H: int, rules: Rules, allowed: npt.NDArray[np.bool_], among: range
+    left: Sequence[tuple[int, int]],
+    G: int,
+    H: int,
+    rules: Rules,
+    allowed: npt.NDArray[np.bool_],
+    among: range,
+    bounds: Bounds | None = None,
 ) -> int | None:
-    """Return the best candidate, or None for "no split"."""
-    base = H + rules.lam
-    no_split = Fraction(G * G + rules.gam * base, base)
+    """Return the best candidate, or None for "no split"; without `bounds` of the node, under those of a root."""
+    held = rules.bounds if bounds is None else bounds
+    no_split = score(G, H, rules, held) + rules.gam
     best, value = None, no_split if rules.no_split_first else None
     for index in among:
         GL, HL = left[index]
         GR, HR = G - GL, H - HL
         if not allowed[index] or min(HL, HR) < rules.mcw:
             continue
-        gain = Fraction(GL * GL, HL + rules.lam) + Fraction(GR * GR, HR + rules.lam)
+        gain = score(GL, HL, rules, held) + score(GR, HR, rules, held)
         if value is None or gain > value:
             best, value = index, gain
     if not rules.no_split_first and (value is None or no_split > value):
@@ -106,13 +138,49 @@ def _best(
     return best
 
 
-def leaf_weight(leaf: RefLeaf, f_g: int, f_h: int, reg_lambda: float, learning_rate: float, weight_bits: int) -> int:
-    """Return rint(learning_rate * w * 2^weight_bits), w = -G / (H + lambda) exactly (Eq. 4); 0 if that is 0."""
-    H = Fraction(leaf.H) / Fraction(2) ** f_h + Fraction(reg_lambda)
-    if H == 0:
-        return 0
-    G = Fraction(leaf.G) / Fraction(2) ** f_g
-    return round(-G / H * Fraction(learning_rate) * (1 << weight_bits))
+def weight(G: int, H: int, rules: Rules, bounds: Bounds) -> Fraction:
+    """Return the weight of a node in units of G~ / H~, without the learning rate."""
+    w = Fraction(-_threshold(G, rules.alpha), H + rules.lam)
+    if bounds.lo is not None:
+        w = max(w, Fraction(bounds.lo, 1 << rules.places))
+    return w if bounds.hi is None else min(w, Fraction(bounds.hi, 1 << rules.places))
+
+
+def score(G: int, H: int, rules: Rules, bounds: Bounds) -> Fraction:
+    """Return what a node's weight takes off the loss, twice (Eq. 3 where nothing binds)."""
+    w = weight(G, H, rules, bounds)
+    return -(2 * G * w + (H + rules.lam) * w * w + 2 * rules.alpha * abs(w))
+
+
+def _threshold(G: Number, alpha: Number) -> Number:
+    """Return G, alpha nearer to 0, or 0."""
+    return max(G - alpha, 0 * G) if G > 0 else min(G + alpha, 0 * G)
+
+
+def leaf_weight(
+    leaf: RefLeaf,
+    f_g: int,
+    f_h: int,
+    reg_lambda: float,
+    learning_rate: float,
+    weight_bits: int,
+    reg_alpha: float = 0.0,
+    max_delta_step: float = 0.0,
+) -> int:
+    """Return rint(learning_rate * w * 2^weight_bits), w = -T / (H + lambda) exactly (Eq. 4); 0 if that is 0."""
+    w = _exact_weight(leaf.G, leaf.H, f_g, f_h, reg_lambda, reg_alpha, max_delta_step)
+    return round(w * Fraction(learning_rate) * (1 << weight_bits))
+
+
+def _exact_weight(
+    G: int, H: int, f_g: int, f_h: int, reg_lambda: float, reg_alpha: float, max_delta_step: float
+) -> Fraction:
+    D = Fraction(H) / Fraction(2) ** f_h + Fraction(reg_lambda)
+    if D == 0:
+        return Fraction(0)
+    w = -_threshold(Fraction(G) / Fraction(2) ** f_g, Fraction(reg_alpha)) / D
+    most = Fraction(max_delta_step)
+    return max(-most, min(most, w)) if most else w
 
 
 def sums(node: RefNode) -> tuple[int, int]:
@@ -123,15 +191,23 @@ def sums(node: RefNode) -> tuple[int, int]:
     return GL + GR, HL + HR
 
 
-def gain(split: RefSplit, f_g: int, f_h: int, reg_lambda: float) -> float:
+def gain(
+    split: RefSplit,
+    f_g: int,
+    f_h: int,
+    reg_lambda: float,
+    reg_alpha: float = 0.0,
+    max_delta_step: float = 0.0,
+) -> float:
     """Return what a split gains: the scores of both sides less that of the node (Eq. 3, without gamma and half)."""
 
-    def score(node: RefNode) -> Fraction:
+    def exact(node: RefNode) -> Fraction:
         G, H = sums(node)
-        denominator = Fraction(H) / Fraction(2) ** f_h + Fraction(reg_lambda)
-        return (Fraction(G) / Fraction(2) ** f_g) ** 2 / denominator if denominator else Fraction(0)
+        w = _exact_weight(G, H, f_g, f_h, reg_lambda, reg_alpha, max_delta_step)
+        D = Fraction(H) / Fraction(2) ** f_h + Fraction(reg_lambda)
+        return -(2 * w * Fraction(G) / Fraction(2) ** f_g + D * w * w + 2 * Fraction(reg_alpha) * abs(w))
 
-    return float(score(split.left) + score(split.right) - score(split))
+    return float(exact(split.left) + exact(split.right) - exact(split))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +216,7 @@ class RefSealed:
 
     `start` is that of all rows, or (all rows,) where they have their own.
     |g| is held to `g_cap` in regression. h is in units of 2^-h_places, but for the units of row weights: a weight of
-    2^rounding leaves g and h as they are.
+    2^rounding leaves g and h as they are. `largest` bounds leaf weights, in the units of margins.
     """
 
     is_logistic: bool
@@ -150,6 +226,7 @@ class RefSealed:
     g_cap: int = 0
     h_places: int = PLACES
     rounding: int = 24
+    largest: int | None = None
 
 
 def train_sealed(
@@ -180,7 +257,7 @@ def train_sealed(
         )
         F = F.copy()
         for leaf in leaves(tree):
-            F[list(leaf.rows)] += sealed_weight(leaf, sealed, rules.lam)
+            F[list(leaf.rows)] += sealed_weight(leaf, sealed, rules.lam, rules.alpha)
         trees.append(tree)
         margins.append(F)
     return trees, margins
@@ -204,10 +281,11 @@ def sealed_gradients(
     return np.array(g, np.int64) * counts, np.array(h, np.int64) * counts
 
 
-def sealed_weight(leaf: RefLeaf, sealed: RefSealed, lam: int) -> int:
-    """Return w = -round(rate G / (H + lambda)) in the units of margins, the rate as float32."""
+def sealed_weight(leaf: RefLeaf, sealed: RefSealed, lam: int, alpha: int = 0) -> int:
+    """Return w = -round(rate T / (H + lambda)) in the units of margins, the rate as float32, within its bound."""
     rate = Fraction(float(np.float32(sealed.learning_rate)))
-    return -_round(rate * leaf.G * (1 << sealed.h_places) / (leaf.H + lam))
+    w = -_round(rate * _threshold(leaf.G, alpha) * (1 << sealed.h_places) / (leaf.H + lam))
+    return w if sealed.largest is None else max(-sealed.largest, min(sealed.largest, w))
 
 
 def leaves(node: RefNode) -> list[RefLeaf]:

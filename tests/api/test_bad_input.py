@@ -485,9 +485,15 @@ def test_what_xgboost_has_and_changes_nothing(name: str, values: tuple[Any, ...]
 
 def test_all_that_is_refused_is_in_one_error() -> None:
     """Each with its remedy, so that nobody has to try once for each; values that change nothing are not among them."""
-    given: dict[str, Any] = {"tree_method": "hist", "reg_alpha": 0.5, "eta": 0.1, "sample_weight": [1], "missing": NAN}
+    given: dict[str, Any] = {
+        "tree_method": "hist",
+        "feature_weights": [1],
+        "eta": 0.1,
+        "sample_weight": [1],
+        "missing": NAN,
+    }
     says = (
-        r"^\(1\) reg_alpha is not supported: an L1 penalty .*; use reg_lambda; "
+        r"^\(1\) feature_weights is not supported: columns are drawn uniformly, .*; "
         r"\(2\) there is no parameter eta; it is called learning_rate here; "
         r"\(3\) sample_weight is no parameter of the estimator; it is an argument of fit$"
     )
@@ -495,10 +501,10 @@ def test_all_that_is_refused_is_in_one_error() -> None:
         FedXGBClassifier(**given)
     with pytest.raises(SettingsError, match=says):
         FedXGBClassifier().set_params(**given)
-    with pytest.raises(SettingsError, match=r"^\(1\) max_depth is no argument of fit; .*; \(2\) reg_alpha is not"):
-        FedXGBClassifier().fit(X, Y, max_depth=2, reg_alpha=1)  # type: ignore[call-arg]
-    with pytest.raises(SettingsError, match=r"^\(1\) reg_alpha is not .*; \(2\) there is no parameter max_deph"):
-        TrainParams.from_dict({"reg_alpha": 1, "max_deph": 3})
+    with pytest.raises(SettingsError, match=r"^\(1\) max_depth is no argument of fit; .*; \(2\) max_leaves is not"):
+        FedXGBClassifier().fit(X, Y, max_depth=2, max_leaves=8)  # type: ignore[call-arg]
+    with pytest.raises(SettingsError, match=r"^\(1\) max_leaves is not .*; \(2\) there is no parameter max_deph"):
+        TrainParams.from_dict({"max_leaves": 8, "max_deph": 3})
 
 
 @pytest.mark.usefixtures("no_protocol")

@@ -131,8 +131,8 @@ def test_parameters() -> None:
     X = pd.DataFrame(numbers()[:, :2], columns=["a", "b"])
     model.set_params(**QUICK).fit(X, X["a"] > 0)
     assert not hasattr(clone(model), "partial_models_")
-    with pytest.raises(ValueError, match="reg_alpha"):
-        model.set_params(reg_alpha=1.0)
+    with pytest.raises(ValueError, match="max_leaves"):
+        model.set_params(max_leaves=8)
 
 
 def test_what_they_are() -> None:

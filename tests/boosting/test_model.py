@@ -402,7 +402,7 @@ DAMAGE: dict[str, tuple[int, tuple[Any, ...], Any, str]] = {
     "three classes of two": (0, ("classes",), ["a", "b", "c"], "3 classes"),
     "an impossible parameter": (0, ("params", "max_depth"), 0, "max_depth=0"),
     "an unknown parameter": (0, ("params", "depth"), 3, "no parameter depth"),
-    "a refused parameter": (0, ("params", "reg_alpha"), 1, "reg_alpha is not supported"),
+    "a refused parameter": (0, ("params", "max_leaves"), 1, "max_leaves is not supported"),
 }
 
 

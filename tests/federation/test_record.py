@@ -19,7 +19,7 @@ from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import AttemptRecord, read_record, record_path
-from mpfedxgb.federation.rows import SCORING, read_rows
+from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Ledger
@@ -69,8 +69,7 @@ def score_all(places: Organisations) -> list[Any]:
     """Score the file once; return results or errors."""
 
     def serve(settings: RoleSettings) -> None:
-        model = roles.load_model(settings)
-        roles.serve_rows(settings, read_rows(settings, SCORING, model.features), model, once=True)
+        roles.serve_rows(settings, once=True)
 
     calls = [
         places.start(0, lambda settings: roles.coordinate(settings, once=True)),
@@ -317,8 +316,7 @@ def score_many(places: Organisations, batches: int, fail: bool = False) -> list[
                 raise StoppedError("stopped by SIGTERM")
 
     def serve(settings: RoleSettings) -> None:
-        model = roles.load_model(settings)
-        roles.serve_rows(settings, read_rows(settings, SCORING, model.features), model, once=True)
+        roles.serve_rows(settings, once=True)
 
     coordinate = places.start(0, lambda settings: roles.coordinate(settings, once=True))
     return [_ended(call) for call in (coordinate, places.start(1, ask), places.start(2, serve))]

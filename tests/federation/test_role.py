@@ -39,7 +39,7 @@ from mpfedxgb.errors import (
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import record_path
 from mpfedxgb.federation.role import Trained
-from mpfedxgb.federation.rows import SCORING, read_rows
+from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.session import SessionFolder, is_lost_peer, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.observer import Observer
@@ -149,8 +149,7 @@ def test_training_and_scoring_from_files(tmp_path: Path, monkeypatch: pytest.Mon
 
 def serve_once(settings: RoleSettings) -> None:
     """Answer one scoring session with the file of the settings."""
-    model = roles.load_model(settings)
-    roles.serve_rows(settings, read_rows(settings, SCORING, model.features), model, once=True)
+    roles.serve_rows(settings, once=True)
 
 
 def test_a_model_made_in_the_open_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -492,13 +491,13 @@ def test_some_rounds_of_a_table_of_pyarrow(tmp_path: Path, monkeypatch: pytest.M
 class running:  # noqa: N801 # reads as a verb
     """Run the coordinator and the auxiliary as services; gives the active participant's federation."""
 
-    def __init__(self, places: Organisations) -> None:
-        self.places, self.calls = places, list[Call]()
+    def __init__(self, places: Organisations, table: Any = None) -> None:
+        self.places, self.table, self.calls = places, table, list[Call]()
 
     def __enter__(self) -> Federation:
         self.calls = [
             self.places.start(0, lambda settings: roles.coordinate(settings, once=False)),
-            self.places.start(2, lambda settings: Federation(settings).serve()),
+            self.places.start(2, lambda settings: Federation(settings).serve(self.table)),
         ]
         return Federation(self.places.settings(1))
 
@@ -531,6 +530,61 @@ def test_services_outlive_sessions(
         pd.testing.assert_frame_equal(federation.predict(frame), first)
     assert "a session ended early" in caplog.text
     assert "has finished a session" in caplog.text
+
+
+def test_an_error_that_was_caught_is_not_raised_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who asked for scores and was told why there are none may leave in peace; who was not told is, at the end."""
+    places = organisations(tmp_path, monkeypatch, network={"connect_timeout": patience(WAIT)})
+    train_all(places)
+    frame = tables("binary", SCORE, with_label=False)["bank"]
+
+    def fail(ids: list[str]) -> pd.DataFrame:
+        raise KeyError(ids[0])
+
+    caplog.set_level(logging.INFO, "mpfedxgb")
+    with running(places, fail) as federation:
+        with federation.scoring() as session:
+            for _ in range(2):
+                with pytest.raises(PeerFailedError, match=r"telecom failed: DataError") as caught:
+                    session.predict(frame)
+                assert "c-30" not in str(caught.value)
+        model = federation.model()
+        replace(model, trees=model.trees[:-1]).save(roles.model_path(federation.settings))
+        before = caplog.text.count("a session ended early")
+
+        def wait() -> None:
+            end = time.monotonic() + patience(WAIT)
+            while caplog.text.count("a session ended early") < before + 2:
+                assert time.monotonic() < end, caplog.text
+                time.sleep(0.01)
+
+        with pytest.raises(UserError, match="do not have the same trees"), federation.scoring():
+            wait()
+    assert "the function that looks rows up raised KeyError" in caplog.text
+
+
+def test_rows_of_a_feature_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function in the place of a table: the same scores, and nobody learns more than who is not there."""
+    places = organisations(tmp_path, monkeypatch)
+    train_all(places)
+    frames = tables("binary", SCORE, with_label=False)
+    plain = estimator("binary")
+    aligned = {n: f.set_index("person").loc[frames["bank"]["person"], COLUMNS[n]] for n, f in frames.items()}
+    asked: list[int] = []
+
+    def look_up(ids: list[str]) -> pd.DataFrame:
+        asked.append(len(ids))
+        return frames["telecom"][frames["telecom"]["person"].isin(ids)]
+
+    with running(places, look_up) as federation, federation.scoring() as session:
+        found = session.predict(frames["bank"])
+        np.testing.assert_allclose(found.iloc[:, 2:].to_numpy(np.float64), plain.predict_proba(aligned), rtol=1e-12)
+        some = frames["bank"].iloc[:3].assign(person=["x-1", *frames["bank"]["person"].iloc[1:3]])
+        with pytest.raises(DataError, match="of 3 rows to score, some are not found: telecom 1"):
+            session.predict(some)
+    assert asked == [20, 3]
 
 
 def test_scoring_without_anybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

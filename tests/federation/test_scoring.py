@@ -36,6 +36,7 @@ from mpfedxgb.errors import (
     StoppedError,
     UserError,
 )
+from mpfedxgb.federation.lookup import TableLookup
 from mpfedxgb.federation.programs import run_coordinator, run_scoring
 from mpfedxgb.federation.scoring import (
     END,
@@ -139,7 +140,9 @@ def session(
     for part in parts:
         rows = list((served or {}).get(part.name, everyone))
         limit = quota if part.name == "telecom" else None
-        services.append(Service(part) if part.is_active else Service(part, keys(rows), table_of(part, rows), limit))
+        services.append(
+            Service(part) if part.is_active else Service(part, TableLookup(keys(rows), table_of(part, rows)), limit)
+        )
     recorder = Recorder()
     hub = MemoryHub(ROSTER.links(), 1 << 28, recorder)
     most = patience(WAIT) if deadline is None else deadline
@@ -354,7 +357,7 @@ def test_a_batch_waits_for_the_session() -> None:
             score_batches(party, service)
         else:
             part = parts[party.role - 1]
-            score_batches(party, Service(part, IDS, table_of(part, range(90))))
+            score_batches(party, Service(part, TableLookup(IDS, table_of(part, range(90)))))
 
     run = Call(run_roles, program, ROSTER, None, SessionSettings(deadline=patience(WAIT)))
     expected = margins_by_hand(join(list(parts)), tables([2]))
@@ -511,7 +514,7 @@ def test_garbled_lists_of_people(arrays: list[Any]) -> None:
 
     def program(party: Party) -> None:
         if party.role == 2:
-            score_batches(party, Service(part, IDS, table_of(part, range(90))))
+            score_batches(party, Service(part, TableLookup(IDS, table_of(part, range(90)))))
         else:
             service = Service(models()[0]) if party.is_active else None
             _check_models(party, service)
@@ -530,7 +533,7 @@ def test_garbled_lists_of_people(arrays: list[Any]) -> None:
 
 def test_nothing_is_printed_that_should_not_be() -> None:
     """A service and its requests show no ids and no margins."""
-    service = Service(models()[1], IDS, table_of(models()[1], range(90)))
+    service = Service(models()[1], TableLookup(IDS, table_of(models()[1], range(90))))
     assert repr(service) == "Service(telecom)"
     assert "c-4001" not in repr(_Request(IDS, table_of(models()[1], [1])))
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import shlex
+import signal
 import socket
 import threading
 import time
@@ -470,6 +471,49 @@ def asking(
         return places[None, :].astype(np.float64) + 0.5
 
     return ask
+
+
+# Newer files
+
+
+def test_a_table_is_taken_up_while_requests_come(served: Served) -> None:
+    """Within the session: a file that changes, or SIGHUP; what cannot be used is said, and the old table answers."""
+    made, expected = served.made, by_simulation(served)
+    assert made is not None
+    sessions = made.log(1).count("bank is connected with its peers")
+    table = made.home(2) / "score.csv"
+    text = table.read_text()
+    (row,) = records([11])
+    person = row["person"]
+
+    def change(content: str) -> None:
+        other = table.with_name("new.csv")
+        other.write_text(content)
+        other.rename(table)
+
+    def wait_for(error: str | None) -> dict[str, Any]:
+        end = time.monotonic() + patience(WAIT)
+        while (found := served.score([row])[0])["error"] != error:
+            assert time.monotonic() < end, (found, made.log(2))
+            time.sleep(0.05)
+        return found
+
+    change("".join(line for line in text.splitlines(keepends=True) if person not in line))
+    wait_for("not found at telecom")
+    change("nothing,of,use\n1,2,3\n")
+    made.wait_for(2, "what was read before stays in use")
+    wait_for("not found at telecom")
+    change(text)
+    assert wait_for(None)["probability"] == expected[person][1]
+    again = made.log(2).count("has read its files again, for the next batch on")
+    made.children[2].send_signal(signal.SIGHUP)
+    end = time.monotonic() + patience(WAIT)
+    while made.log(2).count("has read its files again, for the next batch on") == again:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert wait_for(None)["probability"] == expected[person][1]
+    assert made.log(1).count("bank is connected with its peers") == sessions
+    assert person not in made.logs()
 
 
 # The end

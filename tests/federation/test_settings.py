@@ -295,7 +295,7 @@ class TestMessages:
             ("bank", "network", "transport", "grpc", 'transport = "grpc" was replaced; write transport = "tls"'),
             ("bank", "network", "deadlin", 5, r'\[network\] has no key "deadlin"; did you mean deadline?'),
             ("bank", "training", "n_estimator", 5, "did you mean n_estimators?"),
-            ("bank", "training", "reg_alpha", 1.0, "reg_alpha is refused: an L1 penalty"),
+            ("bank", "training", "max_leaves", 8, "max_leaves is refused: trees grow level by level"),
             (
                 "bank",
                 "training",
@@ -525,7 +525,10 @@ KINDS = {
         **dict.fromkeys(("objective", "security", "binning", "xgboost_rules"), "choice"),
         **dict.fromkeys(("num_class", "n_estimators", "max_depth", "max_bin"), "integer"),
         **dict.fromkeys(("weighted", "first_layer_mask", "may_stop_early"), "flag"),
-        **dict.fromkeys(("learning_rate", "reg_lambda", "gamma", "min_child_weight", "subsample"), "number"),
+        **dict.fromkeys(
+            ("learning_rate", "reg_lambda", "reg_alpha", "max_delta_step", "gamma", "min_child_weight", "subsample"),
+            "number",
+        ),
         **dict.fromkeys(("colsample_bytree", "leaf_epsilon"), "number"),
         **dict.fromkeys(("huber_slope", "tweedie_variance_power", "quantile_alpha"), "number"),
     },

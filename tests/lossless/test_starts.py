@@ -107,7 +107,7 @@ def test_evaluation_rows_begin_at_their_own_margins() -> None:
     starts, later = starts_of(problem), np.linspace(-2, 2, 30)
     X, more = problem.whole[["c0", "c1", "c2"]].fillna(0.0), problem.whole[["c0", "c1", "c2"]].fillna(0.0)[:30]
     sets: dict[str, Any] = {"eval_set": [(X, problem.y), (more, problem.y[:30])], "base_margin_eval_set": [None, later]}
-    shared = {"n_estimators": 4, "max_depth": 2, "eval_metric": ["logloss", "auc"], "max_bin": 256}
+    shared: dict[str, Any] = {"n_estimators": 4, "max_depth": 2, "eval_metric": ["logloss", "auc"], "max_bin": 256}
     ours = FedXGBClassifier(**shared, security="none").fit(X, problem.y, base_margin=starts, **sets)
     theirs = xgboost.XGBClassifier(**shared, tree_method="hist")
     theirs.fit(X, problem.y, base_margin=starts, **sets, verbose=False)
@@ -135,7 +135,7 @@ def test_margins_follow_their_rows() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(30, 3)), columns=list("abc"))
     y, starts = np.arange(30) % 3, pd.DataFrame(rng.normal(size=(30, 3)))
-    settings = {"n_estimators": 1, "max_depth": 1, "security": "none"}
+    settings: dict[str, Any] = {"n_estimators": 1, "max_depth": 1, "security": "none"}
     plain = FedXGBClassifier(**settings).fit(X, y, base_margin=starts.to_numpy())
     ids = X.assign(who=[f"p{i:02}" for i in range(30)])
     turned = starts.set_axis(pd.Index(ids["who"], name="who")).iloc[::-1]

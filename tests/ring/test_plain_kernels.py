@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -65,7 +66,7 @@ def test_sums_are_exact_and_scores_near(seed: int, max_bin: int, size: int, lam:
 
     sum_bins(table.codes, order, gh[order], np.c_[bounds, places], table.counts, wanted, sums)
     sums = sums[places]
-    score_candidates(sums, table.items, table.counts, allowed, float(lam), 1, left, scores)
+    score_candidates(sums, table.items, table.counts, allowed, float(lam), 1, 0, math.inf, left, scores)
     totals = sums[:, 0]
 
     bits = own.tile().astype(np.int64)

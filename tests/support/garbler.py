@@ -22,6 +22,7 @@ from mpfedxgb.data import Table
 from mpfedxgb.data.ids import IdRule, Ids, sort_by_id
 from mpfedxgb.errors import FederationError
 from mpfedxgb.federation.alignment import Terms, Tools
+from mpfedxgb.federation.lookup import TableLookup
 from mpfedxgb.federation.programs import Training, run_aligning, run_coordinator, run_scoring, run_training
 from mpfedxgb.federation.scoring import Service
 from mpfedxgb.intersection.group import Edwards25519
@@ -137,7 +138,7 @@ class Session:
         if "aligning" in self.name:
             terms = Terms(IdRule(), 2, ("train",))
             return run_aligning(party, terms, {"train": ids}, Tools(Edwards25519(1), None))
-        service = Service(self._models[party.role], ids.keys, table)
+        service = Service(self._models[party.role], TableLookup(ids.keys, table))
         if not party.is_active:
             run_scoring(party, service)
             return "served"

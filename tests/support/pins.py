@@ -34,7 +34,7 @@ from mpfedxgb.data.ids import IdRule, Ids
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.alignment import Terms, Tools, alignment_path
 from mpfedxgb.federation.programs import run_aligning, run_coordinator
-from mpfedxgb.federation.rows import SCORING, read_rows
+from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.modes.none.labels import plain_train
@@ -323,7 +323,7 @@ def run_sessions(places: Organisations) -> None:
         if settings.is_active:
             roles.score_file(settings, model)
         else:
-            roles.serve_rows(settings, read_rows(settings, SCORING, model.features), model, once=True)
+            roles.serve_rows(settings, once=True)
 
     for program in (learn, score):  # who learns aligns first, as the settings say
         calls = [places.start(0, lambda settings: roles.coordinate(settings, once=True))]

@@ -23,6 +23,8 @@ _COMMON: Content = {
         "max_bin": 8,
         "learning_rate": 0.5,
         "reg_lambda": 1.5,
+        "reg_alpha": 0.0,
+        "max_delta_step": 0.0,
         "gamma": 0.25,
         "min_child_weight": 0.5,
         "subsample": 0.9,

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from mpfedxgb.boosting import PartialModel
 from mpfedxgb.config import TUNING, SessionSettings, Tuning
 from mpfedxgb.data import Table
-from mpfedxgb.federation.scoring import Service, score_batches, take_rows
+from mpfedxgb.federation.lookup import TableLookup
+from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.party import ACTIVE, LocalRun, Party, run_locally
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.roster import MakeSource
@@ -194,13 +195,13 @@ def serve(
 ) -> LocalRun[None]:
     """Score batches of rows, one after the other, in one session of all roles."""
     ids = tuple(f"row {i}" for i in range(tables[0].rows))
-    services = [Service(part, ids, table) for part, table in zip(parts, tables, strict=True)]
+    services = [Service(part, TableLookup(ids, table)) for part, table in zip(parts, tables, strict=True)]
     margins: list[npt.NDArray[np.float64]] = []
 
     def ask() -> None:
         try:
             for rows in batches:
-                table = take_rows(tables[0], np.array(rows, np.int64))
+                table = tables[0].take(np.array(rows, np.int64))
                 margins.append(services[0].score(tuple(ids[row] for row in rows), table, patience(WAIT)))
         finally:
             services[0].end()

@@ -99,6 +99,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         max_bin: int = 32,
         learning_rate: float = 0.3,
         reg_lambda: float = 1.0,
+        reg_alpha: float = 0.0,
+        max_delta_step: float | None = None,
         gamma: float = 0.0,
         min_child_weight: float = 1.0,
         subsample: float = 1.0,
@@ -136,6 +138,8 @@ class FederatedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships 
         self.max_bin = max_bin
         self.learning_rate = learning_rate
         self.reg_lambda = reg_lambda
+        self.reg_alpha = reg_alpha
+        self.max_delta_step = max_delta_step
         self.gamma = gamma
         self.min_child_weight = min_child_weight
         self.subsample = subsample

@@ -45,6 +45,10 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         Shrinks every leaf weight.
     reg_lambda : float, default 1.0
         L2 penalty on leaf weights.
+    reg_alpha : float, default 0.0
+        L1 penalty on leaf weights.
+    max_delta_step : float or None
+        Most that a leaf may weigh before learning_rate; 0 for no bound. None: 0.
     gamma : float, default 0.0
         Least gain of a split, on XGBoost's scale.
     min_child_weight : float, default 1.0

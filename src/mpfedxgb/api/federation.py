@@ -137,11 +137,20 @@ class Federation:
             return session.predict(table)
 
     def serve(self, table: Any = None, once: bool = False) -> None:
-        """Answer scoring sessions, at an auxiliary participant, about the people in a table or in [data] predict."""
+        """Answer scoring sessions, at an auxiliary participant.
+
+        Parameters
+        ----------
+        table : DataFrame, callable or None
+            The people it answers for, with the id column; the file in [data] predict if None, which is read again when
+            it has changed. Or a function that looks rows up in this organisation's own feature store: it is called with
+            the ids of a batch, a list of texts, and returns a DataFrame with the rows that are there.
+        once : bool
+            End after one session.
+        """
         if self.settings.is_active or self.settings.is_coordinator:
             raise SettingsError(f"{self.settings.role.name} is no auxiliary participant; only those serve")
-        model = self.model()
-        role.serve_rows(self.settings, self._rows(self.settings, table, "predict", model), model, once)
+        role.serve_rows(self.settings, table, once)
 
     def serve_http(self, address: str = "0") -> None:
         """Answer requests for scores over HTTP, at the active participant, until stopped; auxiliaries call `serve`.

@@ -25,7 +25,7 @@ from mpfedxgb.boosting.params import TrainParams, gradients_that_count
 from mpfedxgb.boosting.sampling import Participant, row_sample
 from mpfedxgb.errors import DataError, UserError
 from mpfedxgb.ring.ring import decode_fixed, encode_fixed
-from mpfedxgb.tree.leaf import WEIGHT_BITS, leaf_weight, split_gain
+from mpfedxgb.tree.leaf import WEIGHT_BITS, Penalties, leaf_weight, split_gain
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.tree.nodes import GrownLeaf, GrownTree, Leaf
 
@@ -311,7 +311,8 @@ class Active:
         """
         leaves = [Leaf(0, 0.0)] * len(rows)
         gains = []
-        f_g, f_h, lam = self.scale.f_g, self.scale.f_h, self.params.reg_lambda
+        f_g, f_h, params = self.scale.f_g, self.scale.f_h, self.params
+        penalties = Penalties(params.reg_lambda, params.reg_alpha, params.largest_step)
         for k, tree in enumerate(trees):
             sums, own_gains = [(0, 0)] * len(tree.nodes), [0.0] * len(tree.nodes)
             for number, node in reversed(list(enumerate(tree.nodes))):  # children follow their parents
@@ -319,7 +320,7 @@ class Active:
                     inside = rows[node.place]
                     own = inside[inside < self.sizes.rows] if self.sizes.eval_rows else inside
                     G, H = self._gh[k, 0].take(own).sum().item(), self._gh[k, 1].take(own).sum().item()
-                    w = leaf_weight(G, H, f_g, f_h, lam, self.params.learning_rate)
+                    w = leaf_weight(G, H, f_g, f_h, penalties, params.learning_rate)
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
                     leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -f_h)))
@@ -328,7 +329,7 @@ class Active:
                 elif node is not None:
                     left, right = sums[node.left], sums[node.right]
                     sums[number] = left[0] + right[0], left[1] + right[1]
-                    own_gains[number] = split_gain(left, right, f_g, f_h, lam)
+                    own_gains[number] = split_gain(left, right, f_g, f_h, penalties)
             gains.append(own_gains)
         self._check_margins()
         return leaves, gains

@@ -6,7 +6,7 @@ nothing. The name stands in model files, in the parameters that all roles agree 
 
 Rules "3.4" (XGBoost's pull requests 12296 and 12322): a candidate is valid only if both sides have H > 0 and
 H >= min_child_weight; the others are void before candidates compete. A leaf weighs -G / (H + lambda), however light it
-is, and 0 only if none of its rows has a hessian.
+is, and 0 only if none of its rows has a hessian. max_delta_step is 0.7 in count:poisson unless it is given.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from mpfedxgb.boosting.objective import Floats, Objective, ScalePolicy
-from mpfedxgb.boosting.objectives import OBJECTIVES, objective_error, objective_of
+from mpfedxgb.boosting.objectives import OBJECTIVES, default_step, objective_error, objective_of
 from mpfedxgb.errors import SettingsError, UnknownParameterError, raise_all
 from mpfedxgb.modes.facts import FACTS, Facts
 from mpfedxgb.schema.training import ALIASES, BY_NAME, OF_OBJECTIVES, REFUSED, SHARED, suggestion, wrong_values
@@ -42,6 +42,8 @@ class TrainParams:
     max_bin: int = 32
     learning_rate: float = 0.3
     reg_lambda: float = 1.0
+    reg_alpha: float = 0.0
+    max_delta_step: float | None = None
     gamma: float = 0.0
     min_child_weight: float = 1.0
     subsample: float = 1.0
@@ -113,7 +115,7 @@ class TrainParams:
     @property
     def of_objectives(self) -> dict[str, Any]:
         """The parameters that change one objective, or a metric."""
-        return {name: getattr(self, name) for name in OF_OBJECTIVES}
+        return {name: getattr(self, name) for name in OF_OBJECTIVES} | {"max_delta_step": self.largest_step}
 
     @property
     def scale_policy(self) -> ScalePolicy:
@@ -126,6 +128,11 @@ class TrainParams:
     def trees_per_round(self) -> int:
         """One tree, or one per class."""
         return self.loss.trees_per_round(self.num_class)
+
+    @property
+    def largest_step(self) -> float:
+        """The bound on leaf weights before the learning rate; 0 stands for none."""
+        return default_step(self.objective) if self.max_delta_step is None else self.max_delta_step
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters as plain values."""

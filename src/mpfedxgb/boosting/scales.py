@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -33,7 +33,8 @@ SUM_BITS = 62
 class ScalePlan:
     """The public part: limbs of the wide ring, caps on |g~|, h~, lambda~ and gamma~, and the scales.
 
-    A scale that is None is chosen by the active participant, in private.
+    A scale that is None is chosen by the active participant, in private. Bounds of weights are in units of 2^-places of
+    G~ / H~.
     """
 
     limbs: int
@@ -43,17 +44,35 @@ class ScalePlan:
     gam_cap: int
     f_g: int | None
     f_h: int | None
+    places: int = 0
+
+    def bits(self, rows: int) -> int:
+        """Return the width of what comparing two candidates meets: numerators have 2^(2 places) where bounds have."""
+        return bits_needed(rows, self.g_cap, self.h_cap, self.lam_cap, self.gam_cap) + 2 * self.places
+
+    def alpha_cap(self, rows: int) -> int:
+        """Return an alpha~ that no sum of g~ is above."""
+        return rows * self.g_cap
+
+    def delta_cap(self, rows: int) -> int:
+        """Return a delta~ that no weight is above, since a denominator is at least one."""
+        return rows * self.g_cap << self.places
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """One tree's scales and constants; public, or the active participant's, as the plan says."""
+    """One tree's scales and constants; public, or the active participant's, as the plan says.
+
+    alpha~ is in the units of g~, delta~ in those of bounds; 0 and None where there is no such penalty.
+    """
 
     f_g: int
     f_h: int
     lam: int
     gam: int
     mcw: int
+    alpha: int = 0
+    delta: int | None = None
 
 
 UNKNOWN = Scale(0, 0, 0, 0, 0)
@@ -78,11 +97,45 @@ Wider = Callable[[int, int, int, int], int]
 """From rows, caps on g~ and h~, and lambda~ to the bits of whatever else is computed in the wide ring."""
 
 
+MOST_PLACES, LEAST_PLACES = 24, 16
+"""Places of bounds of weights: as many as a float32 has digits, if the ring has room; with fewer than 16, below five
+decimal digits, trees would no longer be XGBoost's."""
+
+
 def plan(params: TrainParams, rows: int, wider: Wider = lambda *_: 0) -> ScalePlan:
     """Return the public widths of a training; raises DoesNotFitError for tables that no wide ring holds."""
-    policy = params.scale_policy
+    if not params.largest_step:
+        return _plan(params, _Room(rows, wider))
+    for places in range(MOST_PLACES, LEAST_PLACES - 1, -1):
+        try:
+            return replace(_plan(params, _Room(rows, wider, places)), places=places)
+        except DoesNotFitError:
+            continue
+    raise DoesNotFitError(
+        f"max_delta_step={params.largest_step:g} with {rows} rows and reg_lambda={params.reg_lambda:g} leaves bounds "
+        f"of weights fewer than {LEAST_PLACES} fraction bits in 256; train on fewer rows, or set max_delta_step=0"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What else than a table's rows takes room in the wide ring: other divisions, and places of bounds."""
+
+    rows: int
+    wider: Wider
+    places: int = 0
+
+    def holds(self, g_cap: int, h_cap: int, lam: int, gam: int, limbs: int) -> bool:
+        """Return whether a ring of so many limbs holds what these caps lead to."""
+        rows = self.rows
+        bits = bits_needed(rows, g_cap, h_cap, lam, gam) + 2 * self.places
+        return max(bits, self.wider(rows, g_cap, h_cap, lam)) <= 64 * limbs and rows * g_cap < 1 << SUM_BITS
+
+
+def _plan(params: TrainParams, room: _Room) -> ScalePlan:
+    policy, rows = params.scale_policy, room.rows
     if policy.raised:
-        return _raised_as_far_as_fits(params, rows, wider)
+        return _raised_as_far_as_fits(params, room)
     h_cap = policy.h_cap
     lam = _lambda_cap(params, rows, h_cap) if policy.f_h is None else _lambda(params, policy.f_h)
     if policy.g_cap is not None:
@@ -90,48 +143,48 @@ def plan(params: TrainParams, rows: int, wider: Wider = lambda *_: 0) -> ScalePl
         if policy.f_g is not None and policy.f_h is not None:
             gam = _gamma(params, policy.f_g, policy.f_h, gam)
         for limbs in _LIMBS:
-            if _fits(wider, rows, policy.g_cap, h_cap, lam, gam, limbs):
+            if room.holds(policy.g_cap, h_cap, lam, gam, limbs):
                 return ScalePlan(limbs, policy.g_cap, h_cap, lam, gam, policy.f_g, policy.f_h)
         raise _too_wide(params, rows)
     for limbs, enough in ((3, policy.g_bits), (4, min(24, policy.g_bits))):
-        shared = _shared_with_h(params, rows, wider) if limbs == _LIMBS[-1] else None
+        shared = _shared_with_h(params, room) if limbs == _LIMBS[-1] else None
         if shared is not None:
             return shared
         bits = 0
-        while bits < policy.g_most and _fits(wider, rows, 2 << bits, h_cap, lam, gain_cap(rows, 2 << bits), limbs):
+        while bits < policy.g_most and room.holds(2 << bits, h_cap, lam, gain_cap(rows, 2 << bits), limbs):
             bits += 1
         if bits >= enough:
             return ScalePlan(limbs, 1 << bits, h_cap, lam, gain_cap(rows, 1 << bits), None, policy.f_h)
     raise _too_wide(params, rows)
 
 
-def _shared_with_h(params: TrainParams, rows: int, wider: Wider) -> ScalePlan | None:
+def _shared_with_h(params: TrainParams, room: _Room) -> ScalePlan | None:
     """Return widths of 256 bits that give h more bits than its cap; None if g would have too few.
 
     g could have up to 62 bits less those of the rows, far more than h; a bit of h takes the room of one and a half of
     g. lambda~ may be an eighth of the largest sum of h~, which takes a bit in all: it holds no h back beside which it
     is small in sum.
     """
-    policy = params.scale_policy
+    policy, rows = params.scale_policy, room.rows
     for h_bits in range(policy.h_most, policy.h_cap.bit_length() - 1, -1):
         h_cap = 1 << h_bits
         lam = max(_lambda_cap(params, rows, h_cap), rows * h_cap >> 3)
         for more in _G_ABOVE_H:
             g_cap = h_cap << more
-            if _fits(wider, rows, g_cap, h_cap, lam, gain_cap(rows, g_cap), _LIMBS[-1]):
+            if room.holds(g_cap, h_cap, lam, gain_cap(rows, g_cap), _LIMBS[-1]):
                 return ScalePlan(_LIMBS[-1], g_cap, h_cap, lam, gain_cap(rows, g_cap), None, None)
     return None
 
 
-def _raised_as_far_as_fits(params: TrainParams, rows: int, wider: Wider) -> ScalePlan:
+def _raised_as_far_as_fits(params: TrainParams, room: _Room) -> ScalePlan:
     """Return widths for caps that are raised alike (see ScalePolicy)."""
-    policy = params.scale_policy
+    policy, rows = params.scale_policy, room.rows
     assert policy.g_cap is not None
     for limbs, enough in ((3, policy.raised * 2 // 3), (4, 0)):
         for more in range(policy.raised, enough - 1, -1):
             g_cap, h_cap = policy.g_cap << more, policy.h_cap << more
             lam, gam = _lambda_cap(params, rows, h_cap), gain_cap(rows, g_cap)
-            if _fits(wider, rows, g_cap, h_cap, lam, gam, limbs):
+            if room.holds(g_cap, h_cap, lam, gam, limbs):
                 return ScalePlan(limbs, g_cap, h_cap, lam, gam, None, None)
     raise _too_wide(params, rows)
 
@@ -147,11 +200,6 @@ def _too_wide(params: TrainParams, rows: int) -> DoesNotFitError:
         f"a table of {rows} rows with reg_lambda={params.reg_lambda:g} needs numbers wider than 256 bits; "
         "train on fewer rows, or lower reg_lambda if it is large"
     )
-
-
-def _fits(wider: Wider, rows: int, g_cap: int, h_cap: int, lam: int, gam: int, limbs: int) -> bool:
-    bits = max(bits_needed(rows, g_cap, h_cap, lam, gam), wider(rows, g_cap, h_cap, lam))
-    return bits <= 64 * limbs and rows * g_cap < 1 << SUM_BITS
 
 
 def gain_cap(rows: int, g_cap: int) -> int:
@@ -175,7 +223,12 @@ def scale(params: TrainParams, public: ScalePlan, rows: int, f_g: int, f_h: int)
     """Return the constants at given scales."""
     mcw = min(math.ceil(Fraction(params.min_child_weight) * Fraction(2) ** f_h), rows * public.h_cap + 1)
     mcw = least_hessian(params, mcw)
-    return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.gam_cap), mcw)
+    alpha = min(round(Fraction(params.reg_alpha) * Fraction(2) ** f_g), public.alpha_cap(rows))
+    delta = None
+    if params.largest_step:
+        exact = Fraction(params.largest_step) * Fraction(2) ** (f_g - f_h + public.places)
+        delta = min(max(1, round(exact)), public.delta_cap(rows))
+    return Scale(f_g, f_h, _lambda(params, f_h), _gamma(params, f_g, f_h, public.gam_cap), mcw, alpha, delta)
 
 
 def no_split_first(params: TrainParams) -> bool:

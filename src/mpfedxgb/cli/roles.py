@@ -29,7 +29,7 @@ from mpfedxgb.errors import CheckpointError, MpfedxgbError, SettingsError, Stopp
 from mpfedxgb.federation import role
 from mpfedxgb.federation.alignment import NAMES
 from mpfedxgb.federation.record import read_record
-from mpfedxgb.federation.rows import SCORING, Rows, read_rows
+from mpfedxgb.federation.rows import Rows, read_rows
 from mpfedxgb.federation.session import ignore_stops, stopping_on_signals
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.report.history import History
@@ -188,8 +188,7 @@ def participant(
             table = role.score_file(mine, role.load_model(mine))
             say_result(f"{len(table)} predictions are in {mine.file_of('predictions')}")
         else:
-            model = role.load_model(mine)
-            role.serve_rows(mine, read_rows(mine, SCORING, model.features), model, once=predict)
+            role.serve_rows(mine, once=predict)
             say_result(f"{mine.role.name}: the scoring session has ended; the predictions are {mine.roster.name(1)}'s")
 
 

@@ -165,6 +165,10 @@ def simulate(
     max_bin: Annotated[int, typer.Option(help="Most bins of a column; each costs bytes and comparisons.")] = 32,
     learning_rate: Annotated[float, typer.Option(help="Shrinks every leaf weight.")] = 0.3,
     reg_lambda: Annotated[float, typer.Option(help="L2 penalty on leaf weights.")] = 1.0,
+    reg_alpha: Annotated[float, typer.Option(help="L1 penalty on leaf weights.")] = 0.0,
+    max_delta_step: Annotated[
+        float | None, typer.Option(help="Most that a leaf may weigh before learning_rate; 0 for no bound.")
+    ] = None,
     gamma: Annotated[float, typer.Option(help="Least gain of a split, on XGBoost's scale.")] = 0.0,
     min_child_weight: Annotated[float, typer.Option(help="Least sum of hessians on either side of a split.")] = 1.0,
     subsample: Annotated[float, typer.Option(help="Share of rows in a boosting round.")] = 1.0,
@@ -251,6 +255,8 @@ def simulate(
         max_bin=max_bin,
         learning_rate=learning_rate,
         reg_lambda=reg_lambda,
+        reg_alpha=reg_alpha,
+        max_delta_step=max_delta_step,
         gamma=gamma,
         min_child_weight=min_child_weight,
         subsample=subsample,

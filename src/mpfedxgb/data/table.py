@@ -162,6 +162,11 @@ class Table:
         columns = tuple(Column(c.name, c.values[rows], c.categories) for c in self.columns)
         return Table(self.owner, columns, len(range(*rows.indices(self.rows))))
 
+    def take(self, places: npt.NDArray[np.int64]) -> Table:
+        """Return some rows, in the order of their places."""
+        columns = tuple(Column(c.name, np.ascontiguousarray(c.values[places]), c.categories) for c in self.columns)
+        return Table(self.owner, columns, len(places))
+
     def followed_by(self, others: Sequence[Table]) -> Table:
         """Return the rows of this table and then those of others with the same columns."""
         columns = tuple(

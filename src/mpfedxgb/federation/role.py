@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,6 +34,7 @@ from mpfedxgb.federation.alignment import (
     rows_in_common,
     take,
 )
+from mpfedxgb.federation.lookup import Watch, lookup_in
 from mpfedxgb.federation.programs import (
     ALIGNING,
     KINDS,
@@ -227,13 +228,34 @@ def coordinate(settings: RoleSettings, once: bool = False, client: Any = None) -
             _log.info("%s had no part in an alignment; what it is for may follow", settings.role.name)
 
 
-def serve_rows(settings: RoleSettings, rows: Rows, model: PartialModel, once: bool = False) -> None:
-    """Answer scoring sessions as an auxiliary participant, until stopped; one session only, if `once`."""
+def serve_rows(settings: RoleSettings, table: Any = None, once: bool = False) -> None:
+    """Answer scoring sessions as an auxiliary participant, until stopped; one session only, if `once`.
+
+    Rows are found in a table, by a function that takes ids and returns a DataFrame, or, if None, in [data] predict.
+    Until it is stopped, that file and the model are read again when they change, and with SIGHUP.
+    """
     most = settings.scoring.max_rows_per_day
     quota = None if most is None else RowsPerDay(state_folder(settings), most)
-    service = Service(model, rows.ids.keys, rows.table, quota)
+
+    def renew() -> Callable[[], None]:
+        model = load_model(settings)
+        lookup = lookup_in(settings, table, model)
+
+        def take_up() -> None:
+            since = "batch" if service.take_up(model, lookup) else "session"
+            _log.info("%s has read its files again, for the next %s on", settings.role.name, since)
+
+        return take_up
+
+    watch = Watch([model_path(settings), *([settings.file_of(SCORING)] if table is None else [])], renew)
+    model = load_model(settings)
+    service = Service(model, lookup_in(settings, table, model), quota)
     with stopping_on_signals(), locked_state(settings):
-        (run_session if once else serve)(settings, run_scoring, (service,))
+        if once:
+            run_session(settings, run_scoring, (service,))
+            return
+        with watch.looking():
+            serve(settings, run_scoring, (service,))
 
 
 class ScoringSession:
@@ -299,7 +321,7 @@ def scoring(settings: RoleSettings, model: PartialModel, pause: float = math.inf
             if service.begun.is_set():
                 thread.join(_AFTER_A_STOP)
             raise
-    if ended:
+    if ended and ended[0] is not service.told:  # who was told of it and goes on has made up its mind
         raise ended[0]
 
 

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.data.table import Column, Table
+from mpfedxgb.data.table import Table
 from mpfedxgb.errors import CheckpointError, DataError, FederationError, FrameError, HandshakeError, RefusedError
+from mpfedxgb.federation.lookup import Lookup
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import MOST_CLASSES, MOST_ROWS, check_numbers
 from mpfedxgb.party.party import Party
@@ -133,19 +133,22 @@ class Service:
     def __init__(
         self,
         model: PartialModel,
-        keys: tuple[str, ...] = (),
-        table: Table | None = None,
+        lookup: Lookup | None = None,
         quota: RowsPerDay | None = None,
         pause: float = math.inf,
     ) -> None:
-        self.model, self.table, self._quota, self.pause = model, table, quota, pause
-        self._place = {key: i for i, key in enumerate(keys)}
+        self.model, self._quota, self.pause = model, quota, pause
+        self._lookup = lookup
+        self._newest = model, lookup
+        self._changing = threading.Lock()
         self.begun = threading.Event()
         """Set when the session runs: everybody is there."""
         self.ready = threading.Event()
         """Set while batches can be answered: all models are compared and prepared."""
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._over: BaseException | None = None
+        self.told: BaseException | None = None
+        """The last error that ended a session and that `score` or `wait_until_ready` has raised."""
 
     def __repr__(self) -> str:
         return f"Service({self.model.name})"
@@ -162,11 +165,11 @@ class Service:
             raise DataError("there are no rows to score; give one or more")
         request = _Request(keys, table, start)
         self._requests.put(request)
-        if self._over is not None:  # asked after the request is in the queue: either `fail` found it there or this does
-            raise self._over
+        self._raise_if_over()  # asked after the request is in the queue: either `fail` found it there or this does
         if not request.done.wait(timeout):
             raise FederationError(f"a batch was not scored within {timeout:g} seconds")
         if request.error is not None:
+            self.told = self.told if isinstance(request.error, DataError) else request.error
             raise request.error
         assert request.margins is not None
         return request.margins
@@ -174,9 +177,30 @@ class Service:
     def wait_until_ready(self, timeout: float) -> bool:
         """Return whether batches can be answered, at most `timeout` seconds from now; raises what ended the session."""
         is_ready = self.ready.wait(timeout)
-        if self._over is not None:
-            raise self._over
+        self._raise_if_over()
         return is_ready
+
+    def _raise_if_over(self) -> None:
+        if self._over is not None:
+            self.told = self._over
+            raise self._over
+
+    def take_up(self, model: PartialModel, lookup: Lookup) -> bool:
+        """Answer with newer rows from the next batch on; return whether that is so.
+
+        With another model, and with rows whose columns are another model's, only from the next session on.
+        """
+        with self._changing:
+            self._newest = model, lookup
+            if model.features != self.model.features:
+                return False
+            self._lookup = lookup
+            return model.training == self.model.training
+
+    def begin(self) -> None:
+        """Begin a session, with the newest model and rows."""
+        with self._changing:
+            self.model, self._lookup = self._newest
 
     def end(self) -> None:
         """Let the session end after the batches that wait."""
@@ -202,8 +226,8 @@ class Service:
             return STILL_THERE, None
         return (END, None) if request is None else (len(request.keys), request)
 
-    def places_of(self, keys: list[str]) -> tuple[npt.NDArray[np.int64], int]:
-        """Return where rows are in this participant's table, and how many are not there.
+    def rows_of(self, keys: Sequence[str]) -> tuple[Table | None, int]:
+        """Return this participant's rows in the order of their ids, and how many are not there; None if any is not.
 
         Raises RefusedError where a row is asked for twice, or where these are too many for a day. Whether a row is
         there at all is an answer too, so all that are asked for count.
@@ -215,8 +239,8 @@ class Service:
             )
         if self._quota is not None:
             self._quota.take(self.model.name, len(keys))
-        found = [self._place[key] for key in keys if key in self._place]
-        return np.array(found, np.int64), len(keys) - len(found)
+        assert self._lookup is not None
+        return self._lookup.find(keys)
 
 
 def score_batches(party: Party, service: Service | None) -> None:
@@ -230,6 +254,7 @@ def score_batches(party: Party, service: Service | None) -> None:
     the active participant.
     """
     if service is not None:
+        service.begin()
         service.begun.set()
     _check_models(party, service)
     prepared = _prepare(party, service, _agree_on_classes(party, service))
@@ -316,10 +341,10 @@ def _score(
     so_far[BATCHES] += 1
     so_far[ROWS_ASKED] += size
     keys = _share_ids(party, request, size)
-    places, missing = np.empty(0, np.int64), 0
+    table, missing = None if request is None else request.table, 0
     if not party.is_coordinator and not party.is_active:
         assert service is not None
-        places, missing = service.places_of(keys)
+        table, missing = service.rows_of(keys)
     lacking = party.tell_everyone(Entry.NOT_FOUND, None if party.is_coordinator else [missing])[:, 0]
     if lacking.any():
         so_far[NOT_ANSWERED] += 1
@@ -334,8 +359,7 @@ def _score(
         )
     scorer = None
     if service is not None:
-        assert request is not None or service.table is not None
-        table = request.table if request is not None else take_rows(service.table, places)
+        assert table is not None
         scorer = service.model.scorer(table)
     sums = predict_prepared(party, ready, scorer, size)
     if sums is None or service is None or service.model.base_margin is None:
@@ -383,10 +407,3 @@ def _lists(keys: Sequence[str], room: int) -> Iterator[bytes]:
             begun, length = i, 2
         length += longest
     yield json.dumps(keys[begun:]).encode()
-
-
-def take_rows(table: Table | None, places: npt.NDArray[np.int64]) -> Table:
-    """Return some rows of a table."""
-    assert table is not None
-    columns = tuple(Column(c.name, np.ascontiguousarray(c.values[places]), c.categories) for c in table.columns)
-    return Table(table.owner, columns, len(places))

@@ -31,7 +31,7 @@ NOT_ALLOWED = -1.0
 _i64, _f64, _u8 = numba.int64, numba.float64, numba.uint8
 _KINDS = (numba.uint8, numba.uint16, numba.uint32)
 _R1, _R2, _W1, _W2, _W3 = reads(_i64, 1), reads(_i64, 2), writes(_i64, 1), writes(_i64, 2), writes(_i64, 3)
-_NUMBERS = (reads(_u8, 1), _f64, _i64)
+_NUMBERS = (reads(_u8, 1), _f64, _i64, _i64, _f64)
 _OUT = (_W3, writes(_f64, 2))
 
 
@@ -81,6 +81,17 @@ def sum_bins(codes: Codes, order: I64, gh: I64, nodes: I64, counts: I64, wanted:
             first = last
 
 
+@compiled((_i64, _f64, _i64, _f64))
+def score_side(G: int, D: float, alpha: int, delta: float) -> float:
+    """Return the score of a side, D = H + lambda: T^2 / D for T = |G| - alpha, or what a weight clipped at delta gives.
+
+    Without cancellation: clipped means T > delta D, and 2 T - delta D is not less than T then.
+    """
+    T = float(max(abs(G) - alpha, 0))
+    step = delta * D
+    return delta * (2.0 * T - step) if step < T else T * T / D
+
+
 @compiled((reads(_i64, 3), _R2, _R1, *_NUMBERS, *_OUT))
 def score_candidates(
     sums: I64,
@@ -89,13 +100,15 @@ def score_candidates(
     allowed: U8,
     lam: float,
     mcw: int,
+    alpha: int,
+    delta: float,
     left: I64,
     scores: F64,
 ) -> None:
-    """Write G and H of the left side of every candidate in every node, and its score G_L^2 / H_L + G_R^2 / H_R.
+    """Write G and H of the left side of every candidate in every node, and its score, the sum of both sides'.
 
     sums (n, ..., 2) as `sum_bins` writes them; items (C, 5), by feature ascending. A side lighter than mcw has no
-    score. left (n, C, 2), scores (n, C).
+    score. delta is infinite for weights without a bound. left (n, C, 2), scores (n, C).
     """
     most = counts.max() + 1 if len(counts) else 1
     prefix = np.zeros((most + 1, 2), np.int64)
@@ -124,9 +137,9 @@ def score_candidates(
                 GL, HL = GL + sums[n, first + count, 0], HL + sums[n, first + count, 1]
             left[n, c, 0], left[n, c, 1] = GL, HL
             HR = H - HL
-            a, b = float(GL), float(G - GL)
             if min(HL, HR) >= mcw:
-                scores[n, c] = a * a / (float(HL) + lam) + b * b / (float(HR) + lam)
+                a = score_side(GL, float(HL) + lam, alpha, delta)
+                scores[n, c] = a + score_side(G - GL, float(HR) + lam, alpha, delta)
             else:
                 scores[n, c] = NOT_ALLOWED
 

@@ -183,7 +183,7 @@ class Parameter(Declared):
     def fault_in(self, value: Any, mode: str) -> Fault | None:
         """Return what of a value does not go with a mode; `remedy` says what to do, or to take "strict"."""
         for rule in self.modes:
-            if rule.mode == mode and rule.kind.fault(value):
+            if rule.mode == mode and value is not None and rule.kind.fault(value):
                 remedy = f"{rule.remedy}, or use security='strict'"
                 return Fault("mode", f"does not go with security={mode!r}", remedy)
         return None
@@ -192,6 +192,7 @@ class Parameter(Declared):
 _POSITIVE = number(0.0, 1e9, above=True)
 _SHARE = number(0.0, 1.0, above=True)
 _AT_LEAST_0 = number(0.0, 1e30)
+_NOTHING = number(0.0, 0.0)
 
 _of_xgboost = partial(Parameter, xgboost=True)
 _of_all = partial(Parameter, xgboost=True, shared=True, offered=True)
@@ -222,9 +223,16 @@ PARAMETERS = (
     _of_all("reg_lambda", number(0.0, 1e9), 1.0, "L2 penalty on leaf weights", aliases=("lambda", "lambda_"),
         modes=(InMode("paper", _POSITIVE, "set it above 0: it hides the step size of the leaf weights"),
                InMode("sealed", _POSITIVE, "set it above 0, since H + lambda divides without anybody seeing H"))),
+    _of_all("reg_alpha", number(0.0, 1e9), 0.0, "L1 penalty on leaf weights", aliases=("alpha",),
+        modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no L1 penalty"),
+               InMode("strict", _NOTHING, "set it to 0"), InMode("sealed", _NOTHING, "set it to 0"))),
+    _of_all("max_delta_step", number(0.0, 1e9), None, "most that a leaf may weigh before learning_rate; 0 for no bound",
+        more="None: 0.",
+        modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no clipped weights"),
+               InMode("strict", _NOTHING, "set it to 0"), InMode("sealed", _NOTHING, "set it to 0"))),
     _of_all("gamma", _AT_LEAST_0, 0.0, "least gain of a split, on XGBoost's scale", aliases=("min_split_loss",)),
     _of_all("min_child_weight", _AT_LEAST_0, 1.0, "least sum of hessians on either side of a split",
-        modes=(InMode("paper", number(0.0, 0.0), "set it to 0: the paper's comparison knows no minimum"),)),
+        modes=(InMode("paper", _NOTHING, "set it to 0: the paper's comparison knows no minimum"),)),
     _of_all("subsample", _SHARE, 1.0, "share of rows in a boosting round",
         more="The active participant draws in private."),
     _of_all("colsample_bytree", _SHARE, 1.0, "share of columns in a tree",
@@ -338,7 +346,6 @@ class Refused(NamedTuple):
         return f"{self.why}; {self.instead}" if self.instead else self.why
 
 
-_L1 = "an L1 penalty needs the sign of G under secret sharing"
 _DEPTHWISE = "trees grow level by level (depthwise)"
 _ONE_HOT = "a split always sets one category against the rest"
 _CPU = "everything runs on the CPU"
@@ -348,10 +355,6 @@ _COLUMNS = "only colsample_bytree is supported"
 REFUSED = {
     refused.name: refused
     for refused in (
-        Refused("reg_alpha", _L1, "use reg_lambda", (0,)),
-        Refused("alpha", _L1, "use reg_lambda", (0,)),
-        Refused("max_delta_step", "a clipped leaf weight changes the gain, which is compared without division", "",
-            (0,)),
         Refused("monotone_constraints", "they need leaf weights while the tree grows, which nobody may see"),
         Refused("interaction_constraints", "they would tie one participant's columns to another's"),
         Refused("max_leaves", _DEPTHWISE, "", (0,)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -28,27 +30,69 @@ def record_own_paths(party: Party, tree: GrownTree, knows_leaves: bool = True) -
             party.record(Entry.OWN_PATH, min(owners), 1)
 
 
-def leaf_weight(G: int, H: int, f_g: int, f_h: int, reg_lambda: float, learning_rate: float) -> int:
-    """Return rint(learning_rate * w * 2^32) for w = -G / (H + lambda), exactly (Eq. 4); 0 without a denominator."""
-    a, b = _plus_lambda(H, f_h, reg_lambda)
+@dataclass(frozen=True, slots=True)
+class Penalties:
+    """What leaf weights are held back by, as users give it; a max_delta_step of 0 is none."""
+
+    reg_lambda: float
+    reg_alpha: float = 0.0
+    max_delta_step: float = 0.0
+
+
+def leaf_weight(G: int, H: int, f_g: int, f_h: int, penalties: Penalties, learning_rate: float) -> int:
+    """Return rint(learning_rate * w * 2^32) for w = -T / (H + lambda), exactly (Eq. 4); 0 without a denominator.
+
+    T is G, alpha nearer to 0; and w is held to max_delta_step.
+    """
+    a, b = _plus_lambda(H, f_h, penalties.reg_lambda)
     if a == 0:
         return 0
+    T, unit = _threshold(G, f_g, penalties.reg_alpha)
+    above, below = _clipped(*_times_power(T * b, a * unit, -f_g), penalties.max_delta_step)
     rate, unit = learning_rate.as_integer_ratio()
-    return _rint(*_times_power(-G * b * rate, a * unit, WEIGHT_BITS - f_g))
+    return _rint(*_times_power(-above * rate, below * unit, WEIGHT_BITS))
 
 
-def split_gain(left: Sums, right: Sums, f_g: int, f_h: int, reg_lambda: float) -> float:
+def split_gain(left: Sums, right: Sums, f_g: int, f_h: int, penalties: Penalties) -> float:
     """Return the loss reduction of a split, without gamma and the half of Eq. 3, as XGBoost reports it."""
     both = left[0] + right[0], left[1] + right[1]
-    (a, b), (c, d), (e, f) = (_score(G, H, f_h, reg_lambda) for G, H in (left, right, both))
+    (a, b), (c, d), (e, f) = (_score(G, H, f_g, f_h, penalties) for G, H in (left, right, both))
     above, below = _times_power(a * d * f + c * b * f - e * b * d, b * d * f, -2 * f_g)
     return above / below
 
 
-def _score(G: int, H: int, f_h: int, reg_lambda: float) -> tuple[int, int]:
-    """Return G^2 / (H + lambda) as a fraction, 0 where there is neither hessian nor lambda."""
-    a, b = _plus_lambda(H, f_h, reg_lambda)
-    return (G * G * b, a) if a else (0, 1)
+def _score(G: int, H: int, f_g: int, f_h: int, penalties: Penalties) -> tuple[int, int]:
+    """Return T^2 / (H + lambda) as a fraction, of a clipped weight less; 0 where there is neither hessian nor lambda.
+
+    In units of 2^(-2 f_g). A weight b at its bound scores b (2 T - b (H + lambda)).
+    """
+    a, b = _plus_lambda(H, f_h, penalties.reg_lambda)
+    if not a:
+        return 0, 1
+    T, unit = _threshold(abs(G), f_g, penalties.reg_alpha)
+    above, below = T * T * b, a * unit * unit
+    if penalties.max_delta_step:
+        step, one = _times_power(*penalties.max_delta_step.as_integer_ratio(), f_g)
+        if T * b * one > step * unit * a:  # T / unit / (a / b) > step / one
+            above, below = step * (2 * T * b * one - step * a * unit), unit * b * one * one
+    return above, below
+
+
+def _threshold(G: int, f_g: int, reg_alpha: float) -> tuple[int, int]:
+    """Return G, or what is left of it when alpha is taken off in the direction of 0, as a fraction."""
+    if not reg_alpha:
+        return G, 1
+    alpha, unit = _times_power(*reg_alpha.as_integer_ratio(), f_g)
+    T = max(abs(G) * unit - alpha, 0)
+    return (T if G > 0 else -T), unit
+
+
+def _clipped(above: int, below: int, most: float) -> tuple[int, int]:
+    """Return a fraction held to [-most, most]; 0 stands for no bound."""
+    b, unit = most.as_integer_ratio()
+    if not b or abs(above) * unit <= b * below:
+        return above, below
+    return (b if above > 0 else -b), unit
 
 
 def _plus_lambda(H: int, f_h: int, reg_lambda: float) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,9 @@ def as_reference(tree: Any, inside: list[Any], g: Any, h: Any, first: list[int],
     mcw=st.integers(0, 3),
     no_split_first=st.booleans(),
     first_layer_mask=st.booleans(),
+    alpha=st.sampled_from([0, 0, 1, 3, 2**19, 2**56]),
+    delta=st.sampled_from([None, None, 0, 1, 2**10, 2**17, 2**40]),
+    places=st.sampled_from([0, 16]),
     sampled=st.booleans(),
     at_once=st.sampled_from([1, 200, plain._AT_ONCE]),
 )
@@ -90,6 +94,7 @@ def test_trees_are_the_oracles(
 
     first = slice(0, len(candidates[0])) if made.first_layer_mask else None
     oracle = reference.Rules(made.max_depth, made.lam, made.gam, mcw, made.no_split_first, first)
+    oracle = replace(oracle, alpha=made.alpha, delta=made.delta, places=made.places)
     bits = np.concatenate([own.tile() for own in candidates])
     expected = reference.grow(bits, g, h, oracle, allowed)
     starts = np.cumsum([0, *(len(own) for own in candidates)]).tolist()

@@ -13,7 +13,7 @@ import numpy as np
 
 from mpfedxgb.boosting.objective import Floats, Gradients, Objective, Prediction
 from mpfedxgb.boosting.objectives.classes import HINGE, LOGISTIC, LOGIT_RAW, SHARES, SOFTMAX, SOFTPROB, sigmoid
-from mpfedxgb.boosting.objectives.positive import GAMMA, POISSON, tweedie
+from mpfedxgb.boosting.objectives.positive import GAMMA, poisson, tweedie
 from mpfedxgb.boosting.objectives.residuals import ABSOLUTE, SQUARED, SQUARED_LOGS, pseudo_huber, quantile
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.schema.training import BY_NAME, OF_OBJECTIVES
@@ -25,6 +25,11 @@ def _zero(y: Floats, weight: Floats | None, num_class: int) -> Floats:
 
 def _no_function(y: Floats, margins: Floats) -> Gradients:
     raise AssertionError("a custom objective computes gradients once it has its function")
+
+
+def default_step(objective: str) -> float:
+    """Return what max_delta_step is if it is not given (rules "3.4")."""
+    return 0.0
 
 
 CUSTOM = Objective(
@@ -61,7 +66,7 @@ OBJECTIVES: dict[str, Objective] = {
         SQUARED_LOGS,
         ABSOLUTE,
         SHARES,
-        POISSON,
+        poisson(default_step("count:poisson")),
         GAMMA,
         *(make(BY_NAME[parameter].default) for parameter, make in _WITH_PARAMETER.items()),
         CUSTOM,
@@ -107,6 +112,8 @@ def objective_of(name: str, num_class: int, values: Mapping[str, Any]) -> Object
     for parameter, only in OF_OBJECTIVES.items():
         if only == name:
             return _WITH_PARAMETER[parameter](values[parameter])
+    if name == "count:poisson":
+        return poisson(values["max_delta_step"])
     objective = OBJECTIVES[name]
     return _CUSTOM_CLASSIFIER if objective.is_custom and num_class == 2 else objective
 

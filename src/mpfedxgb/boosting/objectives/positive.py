@@ -27,9 +27,9 @@ def _log(scores: npt.NDArray[Any]) -> Floats:
 _LINK = LinkFunction(_log, _exp)
 
 
-def _poisson(y: Floats, margins: Floats) -> Gradients:
+def _poisson(step: float, y: Floats, margins: Floats) -> Gradients:
     mean = _exp(margins)
-    return mean - y, mean
+    return mean - y, mean if step == 0 else _exp(margins + step)
 
 
 def _gamma(y: Floats, margins: Floats) -> Gradients:
@@ -55,17 +55,6 @@ def _above_0(y: Floats, origin: Origin, starts: bool) -> None:
         raise DataError(f"{origin.holds(float(y.min()), 'numbers of 0 or less')}; reg:gamma takes numbers above 0")
 
 
-POISSON = Objective(
-    name="count:poisson",
-    derivatives=_poisson,
-    default_metric="poisson-nloglik",
-    block="poisson_regression_param",
-    block_parameters={"max_delta_step": "0"},
-    transform=_exp,
-    link=_LINK,
-    check_labels=partial(_not_negative, "count:poisson", "counts"),
-)
-
 GAMMA = Objective(
     name="reg:gamma",
     derivatives=_gamma,
@@ -77,6 +66,20 @@ GAMMA = Objective(
     link=_LINK,
     check_labels=_above_0,
 )
+
+
+def poisson(max_delta_step: float) -> Objective:
+    """Return the loss of counts; its hessian is that of a mean which the largest step has raised."""
+    return Objective(
+        name="count:poisson",
+        derivatives=partial(_poisson, float(np.float32(max_delta_step))),
+        default_metric="poisson-nloglik",
+        block="poisson_regression_param",
+        block_parameters={"max_delta_step": as_text(max_delta_step)},
+        transform=_exp,
+        link=_LINK,
+        check_labels=partial(_not_negative, "count:poisson", "counts"),
+    )
 
 
 def tweedie(tweedie_variance_power: float) -> Objective:

@@ -23,7 +23,7 @@ from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.errors import FederationError, FrameError, MpfedxgbError, StoppedError, own_reason
 from mpfedxgb.federation.role import ScoringSession, scoring
 from mpfedxgb.federation.rows import Rows
-from mpfedxgb.federation.scoring import RowsNotFoundError, take_rows
+from mpfedxgb.federation.scoring import RowsNotFoundError
 from mpfedxgb.federation.session import is_lost_peer
 from mpfedxgb.federation.settings import RoleSettings
 
@@ -194,7 +194,7 @@ class Batches:
             if left <= 0:
                 raise _too_late(self._serve.timeout)
             own = None if start is None else start[:, places]
-            return session.score(tuple(keys[i] for i in places), take_rows(table, places), left, own)
+            return session.score(tuple(keys[i] for i in places), table.take(places), left, own)
 
         try:
             found = score_those_found(ask, len(keys))

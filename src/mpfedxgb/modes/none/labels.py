@@ -124,6 +124,9 @@ class _Forest:
             mcw=scale.mcw,
             no_split_first=scales.no_split_first(params),
             first_layer_mask=params.first_layer_mask,
+            alpha=scale.alpha,
+            delta=scale.delta,
+            places=self.active.plan.places,
         )
 
     def _sample(self, t: int) -> npt.NDArray[np.uint8] | None:

@@ -7,6 +7,7 @@ winner is the one that the tournament under secret sharing has.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,12 +18,12 @@ from mpfedxgb.data.binning import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import I64, U8
-from mpfedxgb.ring.plain_kernels import F64, FEATURE, Codes, part_rows, score_candidates, sum_bins
+from mpfedxgb.ring.plain_kernels import F64, FEATURE, Codes, part_rows, score_candidates, score_side, sum_bins
 from mpfedxgb.tree.nodes import GrownTree
 
 NEAR = 2.0**-48
-"""Scores nearer than this, as a share of the larger, are compared exactly. Each has an error of at most 8 roundings of
-2^-53: of two sums to doubles, of their squares, of two denominators and of what is made of them."""
+"""Scores nearer than this, as a share of the larger, are compared exactly. Each has an error of at most 12 roundings of
+2^-53: of two sums to doubles, of two denominators, of bounds of weights and of what is made of them."""
 
 _AT_ONCE = 1 << 20
 """Nodes times candidates, or bins, whose scores and sums are kept at a time."""
@@ -35,7 +36,10 @@ Coin = Callable[[int, int], bool]
 
 @dataclass(frozen=True, slots=True)
 class PlainRules:
-    """How a tree grows: the integer constants of the round, and where "no split" stands among ties."""
+    """How a tree grows: the integer constants of the round, and where "no split" stands among ties.
+
+    `delta` bounds weights, in units of 2^-places of G~ / H~; None: nothing does.
+    """
 
     max_depth: int
     lam: int
@@ -43,6 +47,14 @@ class PlainRules:
     mcw: int
     no_split_first: bool
     first_layer_mask: bool
+    alpha: int = 0
+    delta: int | None = None
+    places: int = 0
+
+    @property
+    def largest_weight(self) -> float:
+        """The bound on weights, in units of G~ / H~."""
+        return math.inf if self.delta is None else math.ldexp(self.delta, -self.places)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,7 +204,8 @@ def _best(
         above = None if parents is None else parents[first // 2 : (first + step) // 2]
         sums = _sums(rows, nodes, np.empty((len(nodes), bins, 2), np.int64), above)
         left, scores = np.empty((len(nodes), len(items), 2), np.int64), np.empty((len(nodes), len(items)))
-        score_candidates(sums, items, counts, allowed, float(rules.lam), rules.mcw, left, scores)
+        numbers = float(rules.lam), rules.mcw, rules.alpha, rules.largest_weight
+        score_candidates(sums, items, counts, allowed, *numbers, left, scores)
         for (G, H), own, own_scores in zip(sums[:, 0].tolist(), left, scores, strict=True):
             best.append(_choose(rules, G, H, own, own_scores))
     return best, sums if len(level) <= step else None
@@ -214,7 +227,7 @@ def _sums(rows: _Rows, nodes: Sequence[_Node], sums: I64, parents: I64 | None) -
 
 def _choose(rules: PlainRules, G: int, H: int, left: I64, scores: F64) -> int:
     """Return the best candidate of a node from their left sums (candidates, 2) and scores; ties go to the first."""
-    no_split = float(G) ** 2 / (float(H) + float(rules.lam)) + float(rules.gam)
+    no_split = score_side(G, float(H) + float(rules.lam), rules.alpha, rules.largest_weight) + float(rules.gam)
     least = max(float(scores.max()), no_split) * (1 - NEAR)
     near = np.flatnonzero(scores >= least).tolist()
     if not near:
@@ -227,20 +240,26 @@ def _choose(rules: PlainRules, G: int, H: int, left: I64, scores: F64) -> int:
 def _choose_exactly(rules: PlainRules, G: int, H: int, near: Sequence[tuple[int, int, int]]) -> int:
     """Return the best of some candidates (number, G_L, H_L) and "no split", by Python's integers."""
     base = H + rules.lam
-    best, A, B = NO_SPLIT, G * G + rules.gam * base, base
+    best, A, B = NO_SPLIT, bounded_numerator(rules, G, base) + (rules.gam * base << 2 * rules.places), base
     is_first = not rules.no_split_first  # "no split" comes last, so the first candidate need not be better than it
     seen = set()
     for candidate, GL, HL in near:
         if (GL, HL) in seen:  # the same rows by another threshold: a tie, which goes to the first
             continue
         seen.add((GL, HL))
-        a, b = _fraction(rules.lam, GL, HL, G - GL, H - HL)
+        left, right = HL + rules.lam, H - HL + rules.lam
+        a = bounded_numerator(rules, GL, left) * right + bounded_numerator(rules, G - GL, right) * left
+        b = left * right
         if a * B > A * b or (is_first and a * B == A * b):
             best, A, B, is_first = candidate, a, b, False
     return best
 
 
-def _fraction(lam: int, GL: int, HL: int, GR: int, HR: int) -> tuple[int, int]:
-    """Return a candidate's score as A and B of A / B (Eq. 3 and 6)."""
-    left, right = HL + lam, HR + lam
-    return GL * GL * right + GR * GR * left, left * right
+def bounded_numerator(rules: PlainRules, G: int, D: int) -> int:
+    """Return 2^(2 places) times a side's score times D = H + lambda: T^2, less (T - delta D)^2 if that is clipped off.
+
+    T = max(|G| - alpha, 0); for T > delta D, delta D (2 T - delta D) is what the clipped weight gives.
+    """
+    T = max(abs(G) - rules.alpha, 0) << rules.places
+    beyond = 0 if rules.delta is None else max(T - rules.delta * D, 0)
+    return T * T - beyond * beyond
