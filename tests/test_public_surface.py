@@ -14,6 +14,7 @@ import mpfedxgb
 NAMES = {
     "FedXGBClassifier",
     "FedXGBRegressor",
+    "FederatedTable",
     "Federation",
     "MpfedxgbError",
     "PartialModel",

@@ -7,6 +7,7 @@ from mpfedxgb.errors import MpfedxgbError
 
 if TYPE_CHECKING:
     from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
+    from mpfedxgb.api.federated_table import FederatedTable
     from mpfedxgb.api.federation import Federation
     from mpfedxgb.api.plotting import plot_importance, plot_metrics, plot_tree
     from mpfedxgb.boosting.join import join
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FedXGBClassifier",
     "FedXGBRegressor",
+    "FederatedTable",
     "Federation",
     "MpfedxgbError",
     "PartialModel",
@@ -30,6 +32,7 @@ __version__ = "0.2.0.dev0"
 _HOMES = {
     "FedXGBClassifier": "mpfedxgb.api.estimators",
     "FedXGBRegressor": "mpfedxgb.api.estimators",
+    "FederatedTable": "mpfedxgb.api.federated_table",
     "Federation": "mpfedxgb.api.federation",
     "PartialModel": "mpfedxgb.boosting.model",
     "join": "mpfedxgb.boosting.join",

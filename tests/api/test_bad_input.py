@@ -558,7 +558,8 @@ def test_unknown_parameters_are_refused() -> None:
         ("min_split_loss", "it is called gamma here"),
         ("num_boost_round", "it is called n_estimators here"),
         ("seed", "it is called random_state here"),
-        ("verbose", "it is called verbosity here"),
+        ("verbose", "verbose is no parameter of the estimator; it is an argument of fit"),
+        ("class_weight", r"no parameter class_weight: .*sample_weight=.*compute_sample_weight"),
         ("nthread", "it is called n_jobs here"),
         ("device", "device is not supported: everything runs on the CPU"),
         ("tree_method", "tree_method is not supported: there is one method"),
@@ -579,7 +580,7 @@ def test_unknown_parameters_of_an_estimator(name: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("verbose", r"verbose is no argument of fit; .*FedXGBClassifier\(verbosity=\.\.\.\)"),
+        ("silent", r"silent is no argument of fit; .*FedXGBClassifier\(verbosity=\.\.\.\)"),
         (
             "early_stopping_rounds",
             r"a parameter of the estimator: FedXGBClassifier\(early_stopping_rounds=",
@@ -602,6 +603,7 @@ def test_unknown_arguments_of_fit(name: str, says: str) -> None:
         (lambda y, m: (m[:3], m[:3]), "one number each per row"),
         (lambda y, m: (m - y, -np.ones_like(m)), "negative hessian"),
         (lambda y, m: (m * np.nan, m), "not finite"),
+        (lambda preds, dtrain: preds - dtrain.get_label(), r"get_label, .*\(y, margin\), .*mpfedxgb.train"),
     ],
 )
 def test_a_custom_objective_that_cannot_be_used(returns: Callable[..., Any], says: str) -> None:

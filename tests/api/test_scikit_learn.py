@@ -32,7 +32,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     if isinstance(estimator, FedXGBRegressor):
         return {}
     rounding = "weights come with another scale of the integers, so that leaves agree to 24 bits, not to 1e-9"
-    return {"check_sample_weight_equivalence_on_dense_data": rounding}
+    return {f"check_sample_weight_equivalence_on_{form}_data": rounding for form in ("dense", "sparse")}
 
 
 @parametrize_with_checks(list(CHECKED), expected_failed_checks=expected_failures)  # type: ignore[untyped-decorator] # scikit-learn ships no types

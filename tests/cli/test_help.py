@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 import mpfedxgb
 from mpfedxgb.cli.main import COMMANDS, FIRST, make_app
@@ -148,3 +149,20 @@ def test_importance_of_a_file_and_of_a_folder(shell: Shell, tmp_path: Path) -> N
     assert told["telecom"]["owners"]["bank"] == {"splits": counts["bank"].sum()}
     assert shell.run("importance", tmp_path / "nothing.json") == 2
     assert "cannot read" in shell.err
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("--eta", "it is called --learning-rate here"),
+        ("--num-boost-round", "it is called --trees here"),
+        ("--tree-method", "tree_method is not supported: there is one method"),
+        ("--class-weight", "sample_weight="),
+        ("--max-dept", "--max-depth"),
+    ],
+)
+def test_options_of_xgboost_get_an_answer(option: str, says: str) -> None:
+    """What a parameter is called here, or why there is none; others get the nearest one."""
+    told = CliRunner().invoke(make_app(["simulate"]), ["simulate", "t.csv", option, "1"])
+    assert told.exit_code == 2
+    assert says in " ".join(told.output.split())

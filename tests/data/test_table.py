@@ -167,7 +167,8 @@ def test_table_without_columns_has_rows() -> None:
         (np.array([1, 2]), r"bank: expected 2D array \(rows, columns\), got 1D array.*reshape"),
         (None, "bank: expected 2D array"),
         (np.array([[1j]]), "bank: Complex data not supported; split it into real columns"),
-        (sparse.csr_matrix([[1.0]]), r"bank: sparse matrices are not supported; pass X.toarray\(\)"),
+        (sparse.csr_matrix([[1j]]), "bank: Complex data not supported"),
+        (sparse.coo_array([1.0, 2.0]), "expected 2D array"),
         (pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]), "bank: column names occur twice: a; rename or drop"),
         (pd.DataFrame([[1, 2]], columns=[1, "1"]), "bank: column names occur twice: 1; rename or drop"),
         (

@@ -18,6 +18,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats, Objective, Origin
 from mpfedxgb.boosting.objectives import CUSTOM, FOR_NUMBERS, OBJECTIVES, OTHER_NAMES, for_classes, objective_error
 from mpfedxgb.errors import DataError, SettingsError, UserError
+from mpfedxgb.report.progress import EvaluationLines
 
 
 class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] # scikit-learn ships no types
@@ -127,8 +128,8 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         What the training cost and revealed.
     """
 
-    def _fit(self, given: FitInput, start: Start) -> None:
-        super()._fit(given, start)
+    def _fit(self, given: FitInput, start: Start, lines: EvaluationLines | None = None) -> None:
+        super()._fit(given, start, lines)
         self.partial_models_[0] = replace(self.partial_models_[0], classes=self._class_names())
 
     def _read_labels(self, y: Any, rows: int, weight: Floats | None, start: Start) -> tuple[Floats, str, int]:
@@ -160,6 +161,11 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         check_labels_present(labels, Origin(name))
         return encode_classes(labels, self._class_names(), Origin(name))
 
+    @property
+    def n_classes_(self) -> int:
+        """The number of classes, as XGBoost calls it; an AttributeError before `fit`, as there."""
+        return len(self.classes_)
+
     def _class_names(self) -> tuple[str | int | float, ...]:
         return tuple(class_name(label) for label in self.classes_.tolist())
 
@@ -172,12 +178,19 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         margins = self._margins(X, iteration_range, base_margin)
         return np.ascontiguousarray(self.partial_models_[0].params.loss.probabilities(margins).T)
 
-    def predict(self, X: Any, iteration_range: Any = None, base_margin: Any = None) -> npt.NDArray[Any]:
-        """Return the likeliest class of every row, (rows,); other arguments as in `predict_proba`."""
+    def predict(
+        self, X: Any, iteration_range: Any = None, *, output_margin: bool = False, base_margin: Any = None
+    ) -> npt.NDArray[Any]:
+        """Return the likeliest class of every row, (rows,), or with output_margin the margins of `decision_function`.
+
+        Other arguments as in `predict_proba`.
+        """
+        if output_margin:
+            return self.decision_function(X, iteration_range, base_margin)
         likeliest = self.predict_proba(X, iteration_range, base_margin).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is predicted; labels and weights are held to the rows as in `fit`."""
         return float(super().score(X, *self._as_predicted(X, y, sample_weight)))
 
@@ -221,12 +234,17 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
             raise objective_error(name, "is not for regression", f"use {', '.join(FOR_NUMBERS)} or a callable")
         return OBJECTIVES[name]
 
-    def predict(self, X: Any, iteration_range: Any = None, base_margin: Any = None) -> npt.NDArray[np.float64]:
-        """Return the prediction of every row, (rows,); other arguments as of `FedXGBClassifier.predict_proba`."""
-        margins = self._margins(X, iteration_range, base_margin)
-        return np.asarray(self.partial_models_[0].params.loss.transform(margins)[0])
+    def predict(
+        self, X: Any, iteration_range: Any = None, *, output_margin: bool = False, base_margin: Any = None
+    ) -> npt.NDArray[np.float64]:
+        """Return the prediction of every row, (rows,), with output_margin before the loss transforms it.
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        Other arguments as of `FedXGBClassifier.predict_proba`.
+        """
+        margins = self._margins(X, iteration_range, base_margin)
+        return np.asarray(margins[0] if output_margin else self.partial_models_[0].params.loss.transform(margins)[0])
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of the labels' variance that is predicted; labels and weights are held to the rows."""
         return float(super().score(X, *self._as_predicted(X, y, sample_weight)))
 

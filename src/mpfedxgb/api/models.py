@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.atomic import new_file, write_file
-from mpfedxgb.boosting.join import Joined, join
+from mpfedxgb.boosting.join import Joined, join, joined_order
+from mpfedxgb.boosting.metrics import Range
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.xgboost_json import to_xgboost_json, unreadable_categories
@@ -21,7 +22,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.machine import PeakMemory, versions
-from mpfedxgb.modes.none.labels import plain_predict
+from mpfedxgb.modes.none.labels import plain_leaves, plain_predict
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
@@ -30,7 +31,7 @@ from mpfedxgb.report.html.data import Metrics, ReportData, of_simulation
 from mpfedxgb.report.record import RunRecord, record_run
 from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.tree.nodes import Scorer
-from mpfedxgb.tree.predict import secure_predict
+from mpfedxgb.tree.predict import secure_leaves, secure_predict
 
 
 def write_report(
@@ -81,47 +82,69 @@ def predict_margins(
     Rows begin at `start`, of that shape too, or at the model's own start if it is None.
     """
     active = models[0]
-    names = active.participants
-    roster = roster_of(names)
-    matched = [match_model(tables[model.name], model) for model in models]
     rounds = None if active.best_iteration is None else active.best_iteration + 1
+    plain = None if active.params.facts.runs_a_protocol else plain_predict
+    sums, record = _score(models, tables, rounds, settings, plain, secure_predict)
+    assert active.base_margin is not None
+    return decode_fixed(sums, active.weight_bits) + (
+        np.array(active.base_margin)[:, None] if start is None else start
+    ), record
 
+
+def predict_leaves(
+    models: Sequence[PartialModel], tables: dict[str, Table], chosen: Range, settings: SessionSettings
+) -> tuple[npt.NDArray[np.int64], RunRecord]:
+    """Return the leaf of every row in every tree of some rounds, (rows, trees), numbered as when joined, and record."""
+    active = models[0]
+    if active.params.facts.shares_leaf_weights:
+        raise SettingsError(
+            f"apply does not go with security={active.params.security!r}, where nobody may know which rows share a "
+            "leaf; train with security='strict' if the active participant may"
+        )
+    plain = None if active.params.facts.runs_a_protocol else plain_leaves
+    numbers, record = _score(models, tables, chosen[1], settings, plain, secure_leaves)
+    per_round = active.params.trees_per_round
+    leaves = []
+    for i in range(chosen[0] * per_round, chosen[1] * per_round):
+        order = np.array(joined_order([model.trees[i] for model in models]))
+        leaves.append(np.argsort(order)[numbers[i]])
+    return np.ascontiguousarray(np.array(leaves).T), record
+
+
+def _score(
+    models: Sequence[PartialModel],
+    tables: dict[str, Table],
+    rounds: int | None,
+    settings: SessionSettings,
+    plain: Callable[..., LocalRun[Any]] | None,
+    secure: Callable[..., npt.NDArray[np.int64] | None],
+) -> tuple[npt.NDArray[np.int64], RunRecord]:
+    """Return what the active participant learns of scored rows, in the clear or by a protocol, and the record."""
+    active = models[0]
+    roster = roster_of(active.participants)
+    matched = [match_model(tables[model.name], model) for model in models]
     started = time.perf_counter()
     with PeakMemory() as memory:
-        if not active.params.facts.runs_a_protocol:
-            run = plain_predict(models, matched, rounds, roster)
+        if plain is not None:
+            run = plain(models, matched, rounds, roster)
         else:
-            run = _predict_jointly(models, matched, rounds, roster, settings)
+            classes = active.params.trees_per_round
+
+            def program(party: Party, scorer: Scorer | None) -> npt.NDArray[np.int64] | None:
+                return secure(party, classes, scorer, rounds if party.is_active else None)
+
+            scorers = [m.scorer(table) for m, table in zip(models, matched, strict=True)]
+            run = run_locally(program, roster, [(None,), *((scorer,) for scorer in scorers)], settings)
     seconds = time.perf_counter() - started
-    sums = run.results[ACTIVE]
-    assert sums is not None
-    assert active.base_margin is not None
-    base = np.array(active.base_margin)[:, None] if start is None else start
-    margins = decode_fixed(sums, active.weight_bits) + base
-    return margins, record_run("predict", active, run, settings, seconds, memory.peak)
+    told = run.results[ACTIVE]
+    assert told is not None
+    return told, record_run("predict", active, run, settings, seconds, memory.peak)
 
 
 def match_model(table: Table, model: PartialModel) -> Table:
     """Return a participant's columns as its model knows them."""
     known = {f.name: f.categories for f in model.features if f.categories is not None}
     return table.match([f.name for f in model.features], known)
-
-
-def _predict_jointly(
-    models: Sequence[PartialModel],
-    tables: Sequence[Table],
-    rounds: int | None,
-    roster: Roster,
-    settings: SessionSettings,
-) -> LocalRun[npt.NDArray[np.int64] | None]:
-    """Score with every role as a thread; the sums of leaf weights are the active participant's."""
-    classes = models[0].params.trees_per_round
-
-    def program(party: Party, scorer: Scorer | None) -> npt.NDArray[np.int64] | None:
-        return secure_predict(party, classes, scorer, rounds if party.is_active else None)
-
-    scorers = [m.scorer(table) for m, table in zip(models, tables, strict=True)]
-    return run_locally(program, roster, [(None,), *((scorer,) for scorer in scorers)], settings)
 
 
 def part_of(parts: Sequence[PartialModel], participant: str | None) -> PartialModel:

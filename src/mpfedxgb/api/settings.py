@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
@@ -94,6 +95,24 @@ def train_params(estimator: Any, objective: str, num_class: int, weighted: bool)
     params = TrainParams(**values, num_class=num_class, weighted=weighted, may_stop_early=stops)
     check_scale_pos_weight(params.loss, plain(estimator.scale_pos_weight))
     return params
+
+
+_log = logging.getLogger("mpfedxgb.training")
+_told_defaults = False
+"""Whether this process has said where defaults differ."""
+
+
+def tell_other_defaults(params: TrainParams) -> None:
+    """Log once where parameters have defaults that differ from XGBoost's, at the first training that takes them."""
+    global _told_defaults  # once for all estimators of the process
+    differ = [
+        f"{name}={known.default!r} (XGBoost: {known.xgboost_default!r})"
+        for name, known in SHARED.items()
+        if known.xgboost_default is not None and getattr(params, name) == known.default
+    ]
+    if differ and not _told_defaults:
+        _told_defaults = True
+        _log.info("defaults that differ from XGBoost's: %s; each level and bin costs messages", ", ".join(differ))
 
 
 def sample_key(random_state: Any) -> str:

@@ -163,6 +163,7 @@ class Labels:
     weight: Floats | None = None
     eval_y: Sequence[Floats] = ()
     eval_weight: Sequence[Floats | None] = ()
+    eval_names: Sequence[str] = ()
     eval_metrics: Sequence[str | OwnMetric] = ()
     early_stopping_rounds: int | None = None
     base_score: float | None = None
@@ -359,6 +360,9 @@ class Active:
         is_last = t + 1 == self.params.n_estimators
         return is_last or not self.labels.callbacks.before(model, t + 1, self.metrics)
 
+    def _eval_name(self, i: int) -> str:
+        return self.labels.eval_names[i] if self.labels.eval_names else f"validation_{i}"
+
     def _is_out_of_patience(self, t: int) -> bool:
         patience = self.labels.early_stopping_rounds
         return patience is not None and self.best_iteration is not None and t - self.best_iteration >= patience
@@ -374,7 +378,7 @@ class Active:
             weight = self.labels.eval_weight[i] if self.labels.eval_weight else None
             for name, metric in self.judges.items():
                 value = metric(y, predictions, weight)
-                self.metrics.setdefault(f"validation_{i}", {}).setdefault(name, []).append(value)
+                self.metrics.setdefault(self._eval_name(i), {}).setdefault(name, []).append(value)
             first += len(y)
         # As XGBoost does, the last metric of the last evaluation set decides.
         if self.labels.early_stopping_rounds is None:

@@ -99,23 +99,31 @@ def _join_leaf(views: Sequence[Node], weight_bits: int) -> Leaf:
 
 def _join_tree(views: Sequence[Tree], weight_bits: int) -> JoinedTree:
     """Put the views of one tree together and renumber it level by level, real left first."""
-    if len({len(view) for view in views}) > 1:
-        raise UserError("the parts do not fit together: their trees have different shapes")
     nodes: list[JoinedSplit | Leaf] = []
-    queue = [0]
-    for number in queue:  # grows while it is walked
+    order, following = joined_order(views), 1
+    for number in order:
         owner, own = _owner(number, views)
         if own is None:
             nodes.append(_join_leaf([view[number] for view in views], weight_bits))
             continue
-        left, right = (own.right, own.left) if own.flipped else (own.left, own.right)
-        place = len(queue)
-        queue += [left, right]
         told = views[ACTIVE - 1][number]
         gain = None if isinstance(told, Leaf) else told.gain
         condition = (own.feature, own.threshold, own.category, own.missing_left)
-        nodes.append(JoinedSplit(owner, *condition, place, place + 1, gain))
+        nodes.append(JoinedSplit(owner, *condition, following, following + 1, gain))
+        following += 2
     return tuple(nodes)
+
+
+def joined_order(views: Sequence[Tree]) -> list[int]:
+    """Return the numbers that the nodes of the joined tree, in its order, have in everybody's view of a tree."""
+    if len({len(view) for view in views}) > 1:
+        raise UserError("the parts do not fit together: their trees have different shapes")
+    queue = [0]
+    for number in queue:  # grows while it is walked
+        _, own = _owner(number, views)
+        if own is not None:
+            queue += (own.right, own.left) if own.flipped else (own.left, own.right)
+    return queue
 
 
 def _owner(number: int, views: Sequence[Tree]) -> tuple[int, Split | None]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.errors import DataError, UserError
+from mpfedxgb.errors import DataError, SettingsError, UserError
 
 Floats = npt.NDArray[np.float64]
 Gradients = tuple[Floats, Floats]
@@ -265,9 +265,19 @@ class Objective:
         return replace(self, derivatives=partial(_custom, function))
 
 
+_OF_DMATRIX = ("get_label", "get_weight", "get_base_margin", "get_group", "num_row")
+
+
 def _custom(function: CustomObjective, y: Floats, margins: Floats) -> Gradients:
     try:
         g, h = (np.asarray(part, np.float64).reshape(margins.shape) for part in function(y, margins[0]))
+    except AttributeError as error:
+        if error.name not in _OF_DMATRIX:
+            raise
+        raise SettingsError(
+            f"objective: the function asks for {error.name}, as one of (preds, dtrain) that xgboost.train takes; an "
+            "estimator's takes (y, margin), or give yours to mpfedxgb.train(..., obj=function)"
+        ) from None
     except (TypeError, ValueError) as error:
         # A foreign text may quote labels, so it stays with this role.
         raise DataError(f"a custom objective returns (g, h), one number each per row: {error}") from error

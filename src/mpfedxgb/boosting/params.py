@@ -22,7 +22,16 @@ from mpfedxgb.boosting.objective import Floats, Objective, ScalePolicy
 from mpfedxgb.boosting.objectives import OBJECTIVES, default_step, objective_error, objective_of
 from mpfedxgb.errors import SettingsError, UnknownParameterError, raise_all
 from mpfedxgb.modes.facts import FACTS, Facts
-from mpfedxgb.schema.training import ALIASES, BY_NAME, OF_OBJECTIVES, REFUSED, SHARED, suggestion, wrong_values
+from mpfedxgb.schema.training import (
+    ALIASES,
+    BY_NAME,
+    OF_OBJECTIVES,
+    OF_OTHERS,
+    REFUSED,
+    SHARED,
+    suggestion,
+    wrong_values,
+)
 
 RULES, UNNAMED = BY_NAME["xgboost_rules"].kind.choices
 """The rules that trainings follow, and those of model files and checkpoints that name none: there a root lighter than
@@ -162,6 +171,8 @@ def unknown_parameter(name: str, known: Collection[str]) -> UnknownParameterErro
     """Return why there is no such parameter, or what it is called."""
     if name in REFUSED:
         return UnknownParameterError(f"{name} is not supported: {REFUSED[name].reason}", "refused", name)
+    if name in OF_OTHERS:
+        return UnknownParameterError(f"there is no parameter {name}: {OF_OTHERS[name]}", "unknown", name)
     hint = f"it is called {ALIASES[name]} here" if ALIASES.get(name) in known else ""
     hint = hint or suggestion(name, known, "the parameters are")
     return UnknownParameterError(f"there is no parameter {name}; {hint}", "unknown", name)

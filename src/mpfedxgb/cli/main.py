@@ -10,12 +10,13 @@ import inspect
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand
 
 import mpfedxgb
 from mpfedxgb.cli.exit_codes import exit_code
@@ -105,8 +106,40 @@ def make_app(names: Sequence[str]) -> typer.Typer:
     for name, command in COMMANDS.items():
         module, function = command.home.split(":")
         found = getattr(import_module(f"mpfedxgb.cli.{module}"), function) if name in names else _not_imported
-        app.command(name, help=_help_of(found), short_help=command.line, epilog=examples((name,)))(found)
+        end = examples((name,))
+        app.command(name, cls=_Explaining, help=_help_of(found), short_help=command.line, epilog=end)(found)
     return app
+
+
+class _Explaining(TyperCommand):
+    """A sub-command that says of XGBoost's parameters what they are called here, or why there are none."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line; an unknown option that is a parameter gets its reason."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # an error of the parser, whose class typer does not make public
+            name = str(getattr(error, "option_name", "")).lstrip("-").replace("-", "_")
+            known = {option for parameter in self.params for option in parameter.opts}
+            if name and (hint := _hint(name, known)):
+                error.message = f"No such option: {error.option_name}; {hint}"  # type: ignore[attr-defined] # see above
+                error.possibilities = None  # type: ignore[attr-defined]
+            raise
+
+
+def _hint(name: str, options: Collection[str]) -> str:
+    """Return what a parameter's option is called, or why there is none; nothing for what is no parameter."""
+    from mpfedxgb.schema.training import ALIASES, BY_NAME, OF_OTHERS, REFUSED
+
+    if name in REFUSED:
+        return f"{name} is not supported: {REFUSED[name].reason}"
+    if name in OF_OTHERS:
+        return OF_OTHERS[name]
+    own = ALIASES.get(name, name)
+    if own not in BY_NAME:
+        return ""
+    option = f"--{(BY_NAME[own].option or own).replace('_', '-')}"
+    return f"it is called {option} here" if option in options else ""
 
 
 def _help_of(command: Callable[..., None]) -> str:

@@ -61,6 +61,20 @@ def _arrow_column(pyarrow: Any, column: Any) -> pd.Series[Any]:
     return pd.Series(column.to_pandas())
 
 
+def is_sparse(data: Any) -> bool:
+    """Return whether data is one of SciPy's sparse matrices or arrays."""
+    return hasattr(data, "toarray") and hasattr(data, "nnz")
+
+
+def _from_sparse(data: Any) -> npt.NDArray[Any]:
+    """Return a sparse matrix as XGBoost reads one: what is not stored is missing, and a stored zero is a zero."""
+    stored = data.tocoo(copy=True)
+    stored.sum_duplicates()
+    dense = np.full(data.shape, np.nan, np.result_type(data.dtype, np.float64))
+    dense[stored.row, stored.col] = stored.data
+    return dense
+
+
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 """Beyond it a number is no float32."""
 
@@ -125,7 +139,8 @@ class Table:
 
         Parameters
         ----------
-        data : DataFrame, Series, table of polars or pyarrow, array of shape (rows, columns), list of lists, dictionary
+        data : DataFrame, Series, table of polars or pyarrow, array of shape (rows, columns), sparse matrix,
+            list of lists, dictionary
         owner : str
             The participant, for messages.
         names : sequence of str or None
@@ -206,8 +221,8 @@ def identifier_columns(table: Table) -> dict[str, int]:
 
 def to_frame(data: Any, owner: str, names: Sequence[str] | None = None) -> pd.DataFrame:
     """Return data as a DataFrame of one row per row; `names` are those of columns that have none."""
-    if hasattr(data, "toarray") and hasattr(data, "nnz"):
-        raise DataError(f"{owner}: sparse matrices are not supported; pass X.toarray() or a DataFrame")
+    if is_sparse(data):
+        data = _from_sparse(data) if data.ndim == 2 else data.toarray()
     if isinstance(data, pd.Series):
         data = data.to_frame()
     if is_arrow(data):

@@ -167,6 +167,11 @@ class Entry(StrEnum):
             "one 64-bit number for each row and class: the sum, over the trees in use, of what P_1 brought as the "
             "weight of the row's leaf; sealed, the sum over all trees of what all shares add up to", To.P_1))
 
+    SCORED_LEAVES = ("leaves of scored rows", "which scored rows share a leaf, in every tree", Source.ALL,
+        _in(Run.SCORING,
+            "only where leaves are asked for (`apply`), and then no prediction: for each row and tree the number of "
+            "its leaf", To.P_1))
+
     # what a federation of processes adds, to a training and to a scoring session
     KIND_OF_SESSION = ("kind of session", "whether a session is for training, for scoring or to find common rows",
         Source.ACTIVE,

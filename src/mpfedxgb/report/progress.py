@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from mpfedxgb.boosting.callbacks import RoundReport
+from mpfedxgb.boosting.callbacks import Metrics, RoundReport
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.costs.forecast import Basis, cached_forecast
+from mpfedxgb.errors import SettingsError
 from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party
 from mpfedxgb.tree.level import TableSizes
@@ -48,6 +51,38 @@ class ProgressBar(Silent):
     def on_progress(self, what: str) -> None:
         """Show the level that is being grown."""
         self._progress.update(self._task, level=what)
+
+
+class EvaluationLines:
+    """Prints metrics of evaluation rows on standard output, in XGBoost's form; a callback of XGBoost's kind."""
+
+    def __init__(self, every: int) -> None:
+        self._every, self._skipped = every, ""
+
+    @classmethod
+    def read(cls, verbose: object) -> EvaluationLines | None:
+        """Return what `fit(verbose=)` asks for: a line each round if True, every n-th if a number, none otherwise."""
+        if not isinstance(verbose, (bool, int, np.integer, type(None))) or (verbose or 0) < 0:
+            raise SettingsError(f"verbose={verbose!r} is not understood; give True, False, or a number of rounds")
+        return cls(int(verbose)) if verbose else None
+
+    def after_iteration(self, model: object, epoch: int, metrics: Metrics) -> bool:
+        """Print the line of a round, or keep it in case that round is the last."""
+        values = [f"\t{name}-{metric}:{own[-1]:.5f}" for name, one in metrics.items() for metric, own in one.items()]
+        line = f"[{epoch}]{''.join(values)}" if values else ""
+        self._skipped = line if epoch % self._every else ""
+        if line and not self._skipped:
+            self._write(line)
+        return False
+
+    def after_training(self, model: object) -> None:
+        """Print the line of the last round if it was kept back."""
+        if self._skipped:
+            self._write(self._skipped)
+
+    @staticmethod
+    def _write(line: str) -> None:
+        sys.stdout.write(f"{line}\n")
 
 
 class StepBar(Observer):

@@ -165,7 +165,8 @@ class Parameter(Declared):
 
     `shared` ones are known to all roles, in TrainParams, [training] and the handshake; `estimator` says whether
     classifier and regressor have it, `xgboost` whether XGBoost has, `offered` whether `mpfedxgb simulate` does, as
-    `option` if not by its name, `accepts` what pages say of the type, and `objective` the only one that it changes.
+    `option` if not by its name, `accepts` what pages say of the type, `objective` the only one that it changes, and
+    `xgboost_default` what XGBoost has if it is something else.
     """
 
     shared: bool = False
@@ -179,6 +180,7 @@ class Parameter(Declared):
     xgboost: bool = False
     accepts: str = ""
     objective: str = ""
+    xgboost_default: Any = None
 
     def fault_in(self, value: Any, mode: str) -> Fault | None:
         """Return what of a value does not go with a mode; `remedy` says what to do, or to take "strict"."""
@@ -216,9 +218,9 @@ PARAMETERS = (
         estimator=False, example=3),
     _of_all("n_estimators", integer(1, 1_000_000), 100, "boosting rounds; each grows one tree, or one for each class",
         option="trees", aliases=("num_boost_round", "num_round", "num_rounds", "n_trees")),
-    _of_all("max_depth", integer(1, 16), 3, "levels of splits of a tree"),
+    _of_all("max_depth", integer(1, 16), 3, "levels of splits of a tree", xgboost_default=6),
     _of_all("max_bin", integer(2, 65_535), 32, "most bins of a column; each costs bytes and comparisons",
-        aliases=("n_bins", "max_bins")),
+        aliases=("n_bins", "max_bins"), xgboost_default=256),
     _of_all("learning_rate", number(0.0, 1e6, above=True), 0.3, "shrinks every leaf weight", aliases=("eta",)),
     _of_all("reg_lambda", number(0.0, 1e9), 1.0, "L2 penalty on leaf weights", aliases=("lambda", "lambda_"),
         modes=(InMode("paper", _POSITIVE, "set it above 0: it hides the step size of the leaf weights"),
@@ -311,7 +313,7 @@ PARAMETERS = (
         "a Dask cluster whose workers hold rows, bins and masked matrices, and compute over them",
         more="The model is the same. None: this process does.", annotation="Any", accepts="distributed.Client"),
     _of_xgboost("verbosity", ANYTHING, 0, "1 shows a progress bar on standard error",
-        aliases=("verbose", "verbose_eval", "silent"), annotation="int | None"),
+        aliases=("silent",), annotation="int | None"),
 )
 # fmt: on
 
@@ -322,6 +324,13 @@ OF_OBJECTIVES = {parameter.name: parameter.objective for parameter in PARAMETERS
 
 ALIASES = {alias: parameter.name for parameter in PARAMETERS for alias in parameter.aliases}
 """Other names that XGBoost and its relatives have for parameters, and ours."""
+
+
+OF_OTHERS = {
+    "class_weight": "class_weight is scikit-learn's, XGBoost has none; give rows their weight in fit, "
+    "sample_weight=sklearn.utils.class_weight.compute_sample_weight('balanced', y)",
+}
+"""Parameters that relatives of XGBoost have, and what to do instead."""
 
 
 def wrong_values(values: Mapping[str, Any]) -> Iterator[SettingsError]:

@@ -166,6 +166,12 @@ class Scorer:
         leaves = [node for i, _ in used for node in self.trees[i] if isinstance(node, Leaf)]
         return np.array([leaf.share if self.holds_shares else _weight(leaf) for leaf in leaves], np.int64)
 
+    def leaf_numbers(self, used: Used) -> npt.NDArray[np.int64]:
+        """Return the numbers of all leaves in use, each in its own tree."""
+        return np.array(
+            [number for i, _ in used for number, node in enumerate(self.trees[i]) if isinstance(node, Leaf)], np.int64
+        )
+
     def single_leaves(self, outlines: Sequence[Outline], classes: int) -> npt.NDArray[np.int64]:
         """Return what trees without a split add to every row of their class, (classes,)."""
         total = np.zeros(classes, np.int64)

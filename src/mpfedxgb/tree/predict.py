@@ -11,7 +11,7 @@ Before rows are scored everyone tells everyone its number of rows and the public
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -103,10 +103,42 @@ def predict_prepared(party: Party, ready: Prepared, scorer: Scorer | None, rows:
     return None if sums is None else sums + ready.alone[:, None]
 
 
+def secure_leaves(
+    party: Party, classes: int, scorer: Scorer | None, rounds: int | None
+) -> npt.NDArray[np.int64] | None:
+    """Return the number of each row's leaf in each tree in use, (trees, rows), to the active participant.
+
+    As a sum of leaf weights: every tree is a class of its own, and the weight of a leaf is its number.
+    Rounds: 2 to agree; if trees with a split are in use 1 for the numbers, and those of `predict_rows`.
+    Reveals: SCORED_LEAVES to the active participant; sizes and shape of the model to everyone.
+    """
+    agreed = agree(party, classes, scorer, rounds)
+    if agreed.shared:
+        raise UserError("nobody may know the leaves of rows whose leaf weights are shared; train with strict")
+    used = [(i, o) for i, o in enumerate(agreed.outlines) if o.owners]
+    leaves = np.zeros((len(agreed.outlines), agreed.rows), np.int64)
+    if not used:
+        return leaves if party.is_active else None
+    numbered = [(i, replace(o, class_index=place)) for place, (i, o) in enumerate(used)]
+    with party.phase("predict"):
+        mine = scorer.leaf_numbers(used) if party.is_active and scorer is not None else None
+        numbers = _share_of_active(party, used, mine)
+        found = predict_rows(party, scorer, numbered, numbers, len(used), agreed.rows, Entry.SCORED_LEAVES)
+    if found is None:
+        return None
+    leaves[[i for i, _ in used]] = found
+    return leaves
+
+
 def _share_known_weights(party: Party, scorer: Scorer | None, used: Used) -> Secret:
     """Share the weights, which the active participant has."""
-    values = RingArray.encode(VECTOR, scorer.weights(used)) if party.is_active and scorer is not None else None
-    return share(party, ACTIVE, VECTOR, (_count_leaves(used),), values)
+    return _share_of_active(party, used, scorer.weights(used) if party.is_active and scorer is not None else None)
+
+
+def _share_of_active(party: Party, used: Used, values: npt.NDArray[np.int64] | None) -> Secret:
+    """Share one number of each leaf in use, which the active participant has."""
+    encoded = None if values is None else RingArray.encode(VECTOR, values)
+    return share(party, ACTIVE, VECTOR, (_count_leaves(used),), encoded)
 
 
 def _share_kept_shares(party: Party, scorer: Scorer | None, used: Used) -> Secret:

@@ -6,7 +6,7 @@ and coins, without a protocol. It is for experiments: nothing is hidden from any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -152,29 +152,53 @@ def plain_predict(
     `models` and the `tables` that go with them are all participants', the active one's first; `rounds` limits the trees
     in use. The sums, (classes, rows), are in units of 2^-32.
     """
-    sums = _sum_leaves(models, tables, rounds)
-    results = [sums if role == ACTIVE else None for role in roster.roles]
+    return _told_to_active(_sum_leaves(models, tables, rounds), roster)
+
+
+def plain_leaves(
+    models: Sequence[PartialModel], tables: Sequence[Table], rounds: int | None, roster: Roster
+) -> LocalRun[npt.NDArray[np.int64] | None]:
+    """Return a run whose result, at the active participant, is the number of each row's leaf, (trees, rows)."""
+    found = list(_leaves(models, tables, rounds))
+    leaves = np.zeros((1 + max(number for number, _, _ in found), tables[0].rows), np.int64)
+    for number, node, rows in found:
+        leaves[number, rows] = node
+    return _told_to_active(leaves, roster)
+
+
+def _told_to_active(result: npt.NDArray[np.int64], roster: Roster) -> LocalRun[npt.NDArray[np.int64] | None]:
+    results = [result if role == ACTIVE else None for role in roster.roles]
     return LocalRun(roster, results, [Meter() for _ in roster.roles], [Ledger() for _ in roster.roles])
 
 
 def _sum_leaves(models: Sequence[PartialModel], tables: Sequence[Table], rounds: int | None) -> npt.NDArray[np.int64]:
     classes = models[0].params.trees_per_round
-    columns = [{column.name: column.values for column in table.columns} for table in tables]
     sums = np.zeros((classes, tables[0].rows), np.int64)
-    for number in range(len(models[0].trees) if rounds is None else rounds * classes):
+    for number, node, rows in _leaves(models, tables, rounds):
+        leaf = models[0].trees[number][node]
+        assert isinstance(leaf, Leaf)
+        assert leaf.weight is not None
+        sums[number % classes, rows] += leaf.weight
+    return sums
+
+
+def _leaves(
+    models: Sequence[PartialModel], tables: Sequence[Table], rounds: int | None
+) -> Iterator[tuple[int, int, npt.NDArray[np.int64]]]:
+    """Yield every leaf of the trees in use, by the numbers of its tree and its node, with the rows inside."""
+    columns = [{column.name: column.values for column in table.columns} for table in tables]
+    trees = len(models[0].trees) if rounds is None else rounds * models[0].params.trees_per_round
+    for number in range(trees):
         views = [model.trees[number] for model in models]
         open_ = [(0, np.arange(tables[0].rows))]
         for node, rows in open_:  # grows while it is walked
-            leaf = views[0][node]
-            if isinstance(leaf, Leaf):
-                assert leaf.weight is not None
-                sums[number % classes, rows] += leaf.weight
+            if isinstance(views[0][node], Leaf):
+                yield number, node, rows
                 continue
             owner, split = _owned(views, node)
             first = goes_first(split, columns[owner][split.feature][rows])
             left, right = (split.right, split.left) if split.flipped else (split.left, split.right)
             open_ += [(left, rows[first]), (right, rows[~first])]
-    return sums
 
 
 def _owned(views: Sequence[Tree], node: int) -> tuple[int, Split]:

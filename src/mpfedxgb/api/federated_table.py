@@ -1,0 +1,92 @@
+"""What DMatrix is to XGBoost: one table per participant as one object, with the labels that the active one has.
+
+It has a length and is indexed by rows, so that scikit-learn splits all participants' tables alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from mpfedxgb.api.row_order import in_one_order
+from mpfedxgb.errors import DataError
+
+
+class FederatedTable:
+    """One table per participant about the same people, with labels, weights and base margins.
+
+    `len(table)` is the number of its rows and `table[rows]` has some of them, as scikit-learn's tools ask for it.
+
+    Parameters
+    ----------
+    tables : dict or list of one table per participant, the active one's first
+        In any form that the estimators take.
+    label : array of shape (rows,) or None
+        The active participant's.
+    weight : array of shape (rows,) or None
+        Row weights.
+    base_margin : array of shape (rows,) or (rows, classes), or None
+        The margins that rows start from, when they are learned from, evaluated and scored.
+    id : str or None
+        The column, or index, that says which row is whose; the rows take the order of the active participant's.
+    """
+
+    def __init__(
+        self,
+        tables: Any,
+        label: Any = None,
+        weight: Any = None,
+        id: str | None = None,  # noqa: A002 # what the estimators call it
+        base_margin: Any = None,
+    ) -> None:
+        named = tables if isinstance(tables, Mapping) else {f"P{m}": table for m, table in enumerate(tables, 1)}
+        self.tables: dict[str, Any] = {str(name): table for name, table in named.items()}
+        if not self.tables:
+            raise DataError("a FederatedTable holds one table per participant; give at least one")
+        frames, order = in_one_order(self.tables, id)
+        if id is not None:
+            self.tables = dict(frames)
+        self.shape = (len(next(iter(frames.values()))), sum(len(frame.columns) for frame in frames.values()))
+        self.label = self._in_order(order.put(label, "label"), "label")
+        self.weight = self._in_order(order.put(weight, "weight"), "weight")
+        self.base_margin = self._in_order(order.put(base_margin, "base_margin"), "base_margin")
+
+    def _in_order(self, values: Any, name: str) -> Any:
+        if values is not None and _num_samples(values) != len(self):
+            raise DataError(f"{name} has {_num_samples(values)} values for {len(self)} rows; give one per row")
+        return values
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"FederatedTable(rows={len(self)}, participants={list(self.tables)})"
+
+    def __getitem__(self, rows: Any) -> FederatedTable:
+        """Return a table of some rows, by their places, a slice, or a truth value for each."""
+        if isinstance(rows, tuple):  # as arrays are indexed: rows, and all columns
+            if len(rows) != 2 or not (rows[1] is Ellipsis or rows[1] == slice(None)):
+                raise DataError("a FederatedTable is indexed by rows alone; take columns out of a participant's table")
+            rows = rows[0]
+        if isinstance(rows, (int, np.integer)):
+            raise TypeError(f"a FederatedTable has no single row; table[[{rows}]] is a table of one")
+        places = np.arange(len(self))[rows]
+        chosen = object.__new__(FederatedTable)
+        chosen.tables = {name: _safe_indexing(table, places) for name, table in self.tables.items()}
+        chosen.shape = (len(places), self.shape[1])
+        chosen.label, chosen.weight = (_some(values, places) for values in (self.label, self.weight))
+        chosen.base_margin = _some(self.base_margin, places)
+        return chosen
+
+
+def margins_of(X: Any, base_margin: Any) -> Any:
+    """Return the base margins of rows: those that are given, or else those of a FederatedTable."""
+    return X.base_margin if base_margin is None and isinstance(X, FederatedTable) else base_margin
+
+
+def _some(values: Any, places: Any) -> Any:
+    return None if values is None else _safe_indexing(values, places)
