@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
     from mpfedxgb.api.federated_table import FederatedTable
     from mpfedxgb.api.federation import Federation
+    from mpfedxgb.api.functions import cv, train
     from mpfedxgb.api.plotting import plot_importance, plot_metrics, plot_tree
     from mpfedxgb.boosting.join import join
     from mpfedxgb.boosting.model import PartialModel
@@ -21,10 +22,12 @@ __all__ = [
     "MpfedxgbError",
     "PartialModel",
     "__version__",
+    "cv",
     "join",
     "plot_importance",
     "plot_metrics",
     "plot_tree",
+    "train",
 ]
 
 __version__ = "0.2.0.dev0"
@@ -35,10 +38,12 @@ _HOMES = {
     "FederatedTable": "mpfedxgb.api.federated_table",
     "Federation": "mpfedxgb.api.federation",
     "PartialModel": "mpfedxgb.boosting.model",
+    "cv": "mpfedxgb.api.functions",
     "join": "mpfedxgb.boosting.join",
     "plot_importance": "mpfedxgb.api.plotting",
     "plot_metrics": "mpfedxgb.api.plotting",
     "plot_tree": "mpfedxgb.api.plotting",
+    "train": "mpfedxgb.api.functions",
 }
 
 

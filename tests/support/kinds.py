@@ -18,6 +18,7 @@ an oracle; with processes, networks, or waits for deadlines; with a browser."""
 KIND_OF = {
     "api": UNIT,
     "api/test_estimators.py": EXHAUSTIVE,
+    "api/test_functions.py": EXHAUSTIVE,
     "api/test_resources.py": EXHAUSTIVE,
     "api/test_scikit_learn.py": EXHAUSTIVE,
     "api/test_sealed.py": EXHAUSTIVE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -79,6 +79,18 @@ class EvaluationLines:
         """Print the line of the last round if it was kept back."""
         if self._skipped:
             self._write(self._skipped)
+
+    def print_summary(self, summary: Mapping[str, Sequence[float]], show_std: bool) -> None:
+        """Print the rounds of a cross-validation: its means by name, with standard deviations if they are wanted."""
+        names = [name.removesuffix("-mean") for name in summary if name.endswith("-mean")]
+        rounds = len(summary[f"{names[0]}-mean"])
+        for t in range(rounds):
+            if t % self._every == 0 or t == rounds - 1:
+                values = []
+                for name in names:
+                    std = f"+{summary[f'{name}-std'][t]:.5f}" if show_std else ""
+                    values.append(f"\t{name}:{summary[f'{name}-mean'][t]:.5f}{std}")
+                self._write(f"[{t}]{''.join(values)}")
 
     @staticmethod
     def _write(line: str) -> None:
