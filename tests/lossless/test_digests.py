@@ -15,9 +15,9 @@ import pytest
 from support.small_trainings import Training, training_of
 
 DIGESTS = {
-    "strict, log-loss, early stopping": "177aa413fc4fbce44a1e3ba6dd7fb2a53d039feec9944dd21052a40f49a23755",
-    "strict, softmax": "f9c49f540fcdcad5109a76a0c21813c21b37313505386561fa985600aaac195b",
-    "paper, squared error": "b634f01dd3ee76ffc1e9facd2330090d842de24bb6fc58b546b784aa5963f129",
+    "strict, log-loss, early stopping": "30e2e6e5fe38985b00272d511802beb7527dea7374d173c66e5b2ed6520942b2",
+    "strict, softmax": "ad427453f4eb1a08f6c43de3bbd14d5084c21d3247d29c41d7dae5bfce921c01",
+    "paper, squared error": "6d08067a7c638f991349d20f46b98060b6c0d27631a5eee92352d4bf77bf4ee9",
 }
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import xgboost
 
-from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
+from mpfedxgb import FederatedTable, FedXGBClassifier, FedXGBRegressor, join
 from mpfedxgb.boosting.objectives import NAMED, OBJECTIVES
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.testing.parity import compare_with_xgboost
@@ -167,3 +167,18 @@ def test_margins_that_cannot_be_used(margins: Any, says: str) -> None:
         FedXGBClassifier(n_estimators=1, security="none").fit(X, y).predict(X, base_margin=margins)
     with pytest.raises(Exception, match="base_margin holds log-odds beyond 128"):
         FedXGBClassifier(n_estimators=1, security="sealed").fit(X, y, base_margin=np.full(20, 129.0))
+
+
+def test_a_federated_table_brings_them() -> None:
+    """To training, evaluation and scoring, in the rows that are taken of it."""
+    problem = small_problem(14, "binary", rows=ROWS)
+    starts, model = starts_of(problem), model_for(problem, security="none")
+    table = FederatedTable(problem.tables, problem.y, base_margin=starts)
+    model.fit(table[:50], eval_set={"later": (table[50:], problem.y[50:])})
+    first, rest = ({name: t[rows] for name, t in problem.tables.items()} for rows in (slice(50), slice(50, None)))
+    plain = model_for(problem, security="none")
+    later: dict[str, Any] = {"eval_set": [(rest, problem.y[50:])], "base_margin_eval_set": [starts[50:]]}
+    plain.fit(first, problem.y[:50], base_margin=starts[:50], **later)
+    assert join(model.partial_models_).trees == join(plain.partial_models_).trees
+    assert model.evals_result_["later"] == plain.evals_result_["validation_0"]
+    np.testing.assert_array_equal(model.predict_proba(table[50:]), plain.predict_proba(rest, base_margin=starts[50:]))
