@@ -15,7 +15,7 @@ Of lines chained by digest a reader notices every one that was changed, torn, mo
 hex, a space and a body. The digest is SHA-256 over the digest of the line before and the body, so each stands for all
 lines before it. Checkpoints are such a file; a role's record is a row of them (`ChainedFiles`).
 
-Nothing of it is secret. Whoever can write to the files can also compute the digests of another story: the chain shows
+Nothing of it is secret. Anyone who can write the files can also compute the digests of another story: the chain shows
 accidents and careless edits by itself, and forgeries to those who were given a digest at the time.
 """
 

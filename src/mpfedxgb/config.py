@@ -130,7 +130,7 @@ class Tuning:
     Parameters
     ----------
     block_rows : int
-        Rows of a block of a matrix: sixteen vectors of so many rows take half of a core's second-level cache.
+        Rows of a block of a matrix: sixteen vectors of that length take half of a core's second-level cache.
     tile_bytes : int
         Size of the tiles in which a block is expanded, sent and kept in memory.
     split_elements : int
@@ -143,8 +143,8 @@ class Tuning:
     leaf_elements : int
         Rows times leaves of one batch, of predictions and of leaf weights: arrays of 4 MB each stay in the cache.
     direct_bytes : int
-        Up to so many dealt bytes a batch of predictions, all owners' marks and the weights are multiplied at once,
-        without a round.
+        Up to that number of dealt bytes, all owners' marks and the weights of a batch of predictions are multiplied at
+        once, without a round.
     aligned_ids : int
         Ids in one message of an alignment: both sides compute while the other's next ones are on their way, and none
         waits for long.
@@ -192,7 +192,7 @@ class SessionSettings:
     topology : str
         How participants are connected, "star" or "mesh"; the same at all roles.
     insecure_seed : int or None
-        Makes a demonstration repeatable. Whoever knows it knows every mask: never for real data.
+        Makes a demonstration repeatable. Anyone who knows it knows every mask: never for real data.
     tuning : Tuning
         How much is worked on, dealt or sent at a time; the same at all roles.
     """

@@ -57,7 +57,7 @@ def anonymous_memory(proc: Path = _PROC) -> int:
 
 
 def give_back(count: int) -> None:
-    """Let the C library give the system back what is free, where so many bytes are large: it keeps it for its threads.
+    """Return freed heap to the system (malloc_trim) if `count` bytes are large: the C library keeps it for its threads.
 
     After a set-up that is what tiles took on their way. The next training has other threads, and would take as much.
     """

@@ -6,7 +6,7 @@ from its centre, and p is v = c0[s] + c1[s] t + c2[s] t^2, exact at 2^-60, round
     x = min(max(F, -2^28), 2^28 - 1) + 2^28     s = x >> 19     t = (x mod 2^19) - 2^18
     v = c0[s] 2^34 + c1[s] t 2^16 + c2[s] t^2   p = (v + 2^35) >> 36
 
-The table is a part of the protocol: whoever computes p, in the clear or on shares, has this one. It comes of `decimal`,
+The table is a part of the protocol: p is computed from it alone, in the clear and on shares. It comes of `decimal`,
 whose results are the same on every machine, and of integers.
 
 **Error.** |p u - sigma(F u)| <= 0.994 u inside, and < u outside; 0.9902 u is the largest of all 2^29 inputs

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mpfedxgb.boosting.sampling import forget_private_key, key_of_choices, private_key
+from mpfedxgb.boosting.sampling import forget_private_key, private_key, private_randomness_key
 from mpfedxgb.errors import CheckpointError
 
 MINE: dict[str, Any] = {
@@ -64,10 +64,10 @@ def test_a_forgotten_private_key_is_made_anew(tmp_path: Path) -> None:
     assert private_key(tmp_path, os.urandom) != key
 
 
-def test_the_key_of_choices_is_of_one_training() -> None:
+def test_the_private_randomness_key_is_of_one_training() -> None:
     """Whatever changes of what a training belongs to, and whichever key it is: the choices are others."""
-    found = {key_of_choices(b"k" * 32, MINE), key_of_choices(b"x" * 32, MINE)}
+    found = {private_randomness_key(b"k" * 32, MINE), private_randomness_key(b"x" * 32, MINE)}
     for name in MINE:
-        found.add(key_of_choices(b"k" * 32, MINE | {name: "changed"}))
+        found.add(private_randomness_key(b"k" * 32, MINE | {name: "changed"}))
     assert len(found) == 2 + len(MINE)
-    assert key_of_choices(b"k" * 32, dict(reversed(MINE.items()))) in found
+    assert private_randomness_key(b"k" * 32, dict(reversed(MINE.items()))) in found

@@ -37,7 +37,7 @@ def before_the_last_round_is_kept(patch: pytest.MonkeyPatch, name: str) -> None:
     save = Checkpoints.save
 
     def lose(self: Checkpoints, state: Any) -> None:
-        if self.belongs_to["role"] == name and state.rounds == self.belongs_to["parameters"]["n_estimators"]:
+        if self.fingerprint["role"] == name and state.rounds == self.fingerprint["parameters"]["n_estimators"]:
             raise LostError
         save(self, state)
 

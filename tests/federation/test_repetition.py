@@ -93,7 +93,7 @@ def test_auxiliaries_keep_their_rounds_when_p1_says_it_has_none(
     kept = rounds_of(places, 2)
     with monkeypatch.context() as patch:
         newest = Checkpoints.newest
-        patch.setattr(Checkpoints, "newest", lambda own: 0 if own.belongs_to["role"] == "bank" else newest(own))
+        patch.setattr(Checkpoints, "newest", lambda own: 0 if own.fingerprint["role"] == "bank" else newest(own))
         for ended in run(places):
             assert isinstance(ended, RefusedError)
             assert "all participants had kept boosting round 1, and now some went back: bank to 0" in str(ended)
@@ -116,7 +116,7 @@ def test_a_p1_that_walks_back_round_by_round_gets_nowhere(tmp_path: Path, monkey
         with monkeypatch.context() as patch:
 
             def claim(own: Checkpoints, claimed: int = claimed) -> int:
-                return min(claimed, newest(own)) if own.belongs_to["role"] == "bank" else newest(own)
+                return min(claimed, newest(own)) if own.fingerprint["role"] == "bank" else newest(own)
 
             patch.setattr(Checkpoints, "newest", claim)
             ended = run(places, observer=Stopping(2))

@@ -17,11 +17,11 @@ import pytest
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.parts import TrainData
-from mpfedxgb.boosting.sampling import key_of_choices, label_commitment, label_salt
+from mpfedxgb.boosting.sampling import label_commitment, label_salt, private_randomness_key
 from mpfedxgb.config import Resources
 from mpfedxgb.data.spool import Spool
 from mpfedxgb.federation.programs import Training, run_coordinator, run_training
-from mpfedxgb.federation.role import belongs_to, labels_of, numbers_of
+from mpfedxgb.federation.role import labels_of, numbers_of, training_fingerprint
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.local import Outcome, run_role
@@ -89,7 +89,7 @@ def in_memory(trial: Trial, limits: Resources | None = None) -> list[str]:
             rows = read_rows(settings, "train")
             labels, classes[settings.number] = labels_of(settings, rows, None, None)
             commitment = None if labels is None else label_commitment(label_salt(key), numbers_of(labels))
-            key = key_of_choices(key, belongs_to(settings, [rows.table], labels))
+            key = private_randomness_key(key, training_fingerprint(settings, [rows.table], labels))
             checkpoints = Checkpoints(trial.folder / "memory" / settings.role.name, {})
             limited = settings.limits if limits is None else limits
             mine = Training(TrainData(rows.table, (), labels), [rows.ids], checkpoints, limited, commitment=commitment)

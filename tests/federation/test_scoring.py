@@ -487,11 +487,11 @@ def test_sizes_that_cannot_be(name: str, lie: int, named: str) -> None:
 
     with (
         session(programs={1: tell_lies}, expected=FederationError) as running,
-        pytest.raises(PeerFailedError, match=f"FrameError: bank told of {named}"),
+        pytest.raises(PeerFailedError, match=f"FrameError: bank announced {named}"),
     ):
         running.score([1])
     for outcome in running.end():
-        assert f"bank told of {named}" in str(outcome.error)
+        assert f"bank announced {named}" in str(outcome.error)
 
 
 @pytest.mark.parametrize(
@@ -665,7 +665,7 @@ def test_rounds_beyond_the_model_are_refused() -> None:
         edited = replace(parts[0], best_iteration=best)
         with (
             session((edited, *parts[1:]), expected=FederationError) as running,
-            pytest.raises(DoesNotFitError, match=f"bank told of {told} "),
+            pytest.raises(DoesNotFitError, match=f"bank announced {told} "),
         ):
             running.score([1])
 

@@ -71,9 +71,8 @@ def test_requests_bring_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     train_all(made)
     model = load_model(settings)
     assert {"name": "start", "datatype": "FP64", "shape": [-1]} in metadata(settings, "m", model)["inputs"]
-    request: dict[str, list[Any]] = {"person": ["b", "a"], "start": [0.25, -0.5]} | {
-        f.name: [1.0, 2.0] for f in model.features
-    }
+    request: dict[str, list[Any]] = {f.name: [1.0, 2.0] for f in model.features}
+    request |= {"person": ["b", "a"], "start": [0.25, -0.5]}
     rows = rows_of_request(settings, model, request)
     assert rows.base_margin is not None
     assert rows.base_margin.tolist() == [[-0.5, 0.25]]

@@ -74,19 +74,19 @@ def put(row: int, column: int, value: int) -> Change:
         (
             Entry.TABLE_SIZES,
             put(1, 2, 1 << 31),
-            "P2 told of 2147483648 candidate columns; from 0 to 4194304 are possible",
+            "P2 announced 2147483648 candidate columns; allowed: 0 to 4194304",
         ),
-        (Entry.TABLE_SIZES, put(0, 2, -1), "P1 told of -1 candidate columns"),
-        (Entry.TABLE_SIZES, put(0, 0, 1 << 40), "P1 told of 1099511627776 training rows; from 1 to 67108864"),
-        (Entry.TABLE_SIZES, put(1, 0, 0), "P2 told of 0 training rows"),
-        (Entry.TABLE_SIZES, put(1, 1, 1 << 62), "evaluation rows; from 0"),
+        (Entry.TABLE_SIZES, put(0, 2, -1), "P1 announced -1 candidate columns"),
+        (Entry.TABLE_SIZES, put(0, 0, 1 << 40), "P1 announced 1099511627776 training rows; allowed: 1 to 67108864"),
+        (Entry.TABLE_SIZES, put(1, 0, 0), "P2 announced 0 training rows"),
+        (Entry.TABLE_SIZES, put(1, 1, 1 << 62), "evaluation rows; allowed: 0"),
         (Entry.TABLE_SIZES, lambda v: v[:, :2], "malformed"),
         (Entry.TABLE_SIZES, lambda v: v[:1], "malformed"),
         (Entry.TABLE_SIZES, lambda v: v[0], "malformed"),
-        (Entry.ROUNDS_DONE, put(1, 0, -1), "P2 told of -1 rounds that are done"),
-        (Entry.ROUNDS_DONE, put(0, 0, 1 << 40), "rounds that are done; from 0 to"),
-        (Entry.FEATURE_SIZES, put(0, 0, 1 << 31), "P1 told of 2147483648"),
-        (Entry.FEATURE_SIZES, put(1, 0, -5), "P2 told of -5"),
+        (Entry.ROUNDS_DONE, put(1, 0, -1), "P2 announced -1 rounds that are done"),
+        (Entry.ROUNDS_DONE, put(0, 0, 1 << 40), "rounds that are done; allowed: 0 to"),
+        (Entry.FEATURE_SIZES, put(0, 0, 1 << 31), "P1 announced 2147483648"),
+        (Entry.FEATURE_SIZES, put(1, 0, -5), "P2 announced -5"),
     ],
 )
 def test_a_training(name: str, change: Change, named: str) -> None:
@@ -112,11 +112,11 @@ def everywhere(place: tuple[int, ...], value: int) -> Change:
 @pytest.mark.parametrize(
     ("name", "change", "named"),
     [
-        (Entry.ROWS_TO_SCORE, everywhere((0,), 1 << 40), "rows to score; from 0 to 67108864"),
-        (Entry.ROWS_TO_SCORE, everywhere((1,), 1 << 40), "trees; from 1 to"),
-        (Entry.ROWS_TO_SCORE, everywhere((2,), 1 << 20), "P1 told of 1048576 trees in use"),
+        (Entry.ROWS_TO_SCORE, everywhere((0,), 1 << 40), "rows to score; allowed: 0 to 67108864"),
+        (Entry.ROWS_TO_SCORE, everywhere((1,), 1 << 40), "trees; allowed: 1 to"),
+        (Entry.ROWS_TO_SCORE, everywhere((2,), 1 << 20), "P1 announced 1048576 trees in use"),
         (Entry.ROWS_TO_SCORE, everywhere((3,), 7), "holders of shares"),
-        (Entry.TREE_SHAPE, everywhere((0, 1), 1 << 40), "leaves; from 1 to 16777216"),
+        (Entry.TREE_SHAPE, everywhere((0, 1), 1 << 40), "leaves; allowed: 1 to 16777216"),
         (Entry.TREE_SHAPE, everywhere((0, 1), 0), "P1 announced trees that no model has"),
         (Entry.TREE_SHAPE, everywhere((0, 0), 5), "P1 announced trees that no model has"),
         (Entry.TREE_SHAPE, everywhere((0, 2), 2), "P1 announced trees that no model has"),
@@ -145,7 +145,7 @@ def test_own_sizes_are_the_users_business() -> None:
 
     outcomes = run_roles(program, 2, settings=patient())
     assert isinstance(outcomes[2].error, DoesNotFitError)
-    assert str(outcomes[2].error) == "P2 told of 9 columns; from 0 to 8 are possible"
+    assert str(outcomes[2].error) == "P2 announced 9 columns; allowed: 0 to 8"
     assert all(isinstance(outcome.error, MpfedxgbError) for outcome in outcomes)
 
 

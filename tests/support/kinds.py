@@ -60,6 +60,7 @@ KIND_OF = {
     "test_distribution.py": PROCESS,
     "test_fuzz.py": EXHAUSTIVE,
     "test_generated.py": PROCESS,
+    "test_plain_words.py": UNIT,
     "test_units.py": UNIT,
     "test_mutants.py": PROCESS,
     "test_patience.py": PROCESS,

@@ -328,8 +328,8 @@ class FederatedModel(FittedModel):
         for i, (X, y) in enumerate(eval_set):
             tables, order = self._tables(X, reset=False, active=next(iter(own)))
             if set(tables) != set(own):
-                told = f"eval_set[{i}] has tables of {', '.join(tables)}, X of {', '.join(own)}"
-                raise DataError(f"{told}; give one table for each of them")
+                text = f"eval_set[{i}] has tables of {', '.join(tables)}, X of {', '.join(own)}"
+                raise DataError(f"{text}; give one table for each of them")
             if facts_of(self.security).hides_rows:
                 known = match_tables(f"eval_set[{i}]", tables, own)
                 refuse_training_rows(f"eval_set[{i}]", training, (known, order))

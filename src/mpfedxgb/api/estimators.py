@@ -97,7 +97,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     random_state : int or None
         Makes row and column samples repeat; masks are random all the same.
     insecure_seed : int or None
-        Makes the whole run repeat, for demonstrations; never for real data. Whoever knows it knows every secret.
+        Makes the whole run repeat, for demonstrations; never for real data. Anyone who knows it knows every secret.
     deadline : float, default 600.0
         Seconds that a role waits for another.
     link : str, default "local"

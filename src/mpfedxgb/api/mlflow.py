@@ -92,8 +92,8 @@ def _record(trained: Any, part: PartialModel) -> dict[str, Any]:
 
 
 def _log_metrics(mlflow: Any, trained: Any, part: PartialModel) -> None:
-    told = trained.metrics if isinstance(trained, Trained) else trained.evals_result_
-    curves = {_plain(f"{on}-{name}"): v for on, found in told.items() for name, v in found.items()}
+    metrics = trained.metrics if isinstance(trained, Trained) else trained.evals_result_
+    curves = {_plain(f"{on}-{name}"): v for on, found in metrics.items() for name, v in found.items()}
     for label, values in curves.items():
         for t, value in enumerate(values, first_judged(part, len(values))):
             mlflow.log_metric(label, value, step=t)

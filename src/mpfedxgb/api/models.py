@@ -136,9 +136,9 @@ def _score(
             scorers = [m.scorer(table) for m, table in zip(models, matched, strict=True)]
             run = run_locally(program, roster, [(None,), *((scorer,) for scorer in scorers)], settings)
     seconds = time.perf_counter() - started
-    told = run.results[ACTIVE]
-    assert told is not None
-    return told, record_run("predict", active, run, settings, seconds, memory.peak)
+    result = run.results[ACTIVE]
+    assert result is not None
+    return result, record_run("predict", active, run, settings, seconds, memory.peak)
 
 
 def match_model(table: Table, model: PartialModel) -> Table:

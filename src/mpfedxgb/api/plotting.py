@@ -139,11 +139,11 @@ def plot_metrics(model: Any, metric: str | None = None, ax: Any = None, *, title
     -------
     matplotlib Axes
     """
-    part, told = _parts(model)[0], getattr(model, "evals_result_", None)
-    told = getattr(model, "metrics", {}) if told is None else told
-    curves = {f"{on} {name}": v for on, found in told.items() for name, v in found.items() if metric in (None, name)}
+    part, metrics = _parts(model)[0], getattr(model, "evals_result_", None)
+    metrics = getattr(model, "metrics", {}) if metrics is None else metrics
+    curves = {f"{on} {name}": v for on, found in metrics.items() for name, v in found.items() if metric in (None, name)}
     if not curves:
-        names = sorted({name for found in told.values() for name in found})
+        names = sorted({name for found in metrics.values() for name in found})
         listed = f"the metrics are {', '.join(names)}" if names else "fit with an eval_set, or give [data] evaluate"
         raise SettingsError(f"there is no metric {'' if metric is None else repr(metric)} to plot; {listed}")
     ax = _axes(ax)
@@ -187,8 +187,8 @@ def _words(part: PartialModel, node: Node) -> str:
         return f"split of {part.participants[node.owner - 1]}"
     if isinstance(node, Split):
         rest = condition(part, node).removeprefix(node.feature).strip()
-        for told, side in (("(missing first)", "yes"), ("(missing second)", "no")):
-            rest = rest.replace(f" {told}", f"\nmissing: {side}")
+        for mark, side in (("(missing first)", "yes"), ("(missing second)", "no")):
+            rest = rest.replace(f" {mark}", f"\nmissing: {side}")
         return f"{node.feature}\n{rest}"
     if node.weight is None:
         return "leaf" if node.share is None else "leaf,\nshared"

@@ -113,13 +113,13 @@ def _refuse_other_index(name: str, index: pd.Index[Any], owner: str, first: pd.I
         return
     unique = index.is_unique and first.is_unique
     if unique and len(index.difference(first, sort=False)) == 0 and len(index) == len(first):
-        told = f"{name} has the rows of {owner} in another order, by their indexes"
+        text = f"{name} has the rows of {owner} in another order, by their indexes"
         remedy = f"put them in one order, such as {_word(name)}.loc[{_word(owner)}.index]"
     else:
         other = int((~index.isin(first)).sum())
-        told = f"{name} and {owner} have different indexes: {other} of {len(index)} rows of {name} are not {owner}'s"
+        text = f"{name} and {owner} have different indexes: {other} of {len(index)} rows of {name} are not {owner}'s"
         remedy = "give tables about the same rows in the same order"
-    raise DataError(f"{told}; {remedy}, name an id column (id=), or {BY_POSITION}")
+    raise DataError(f"{text}; {remedy}, name an id column (id=), or {BY_POSITION}")
 
 
 def _word(name: str) -> str:

@@ -121,7 +121,7 @@ def sample_key(random_state: Any) -> str:
 
 
 def read_metrics(eval_metric: Any, objective: str) -> list[str | OwnMetric]:
-    """Return the metrics, names or functions of one's own, checked against the objective."""
+    """Return the metrics, names or custom functions, checked against the objective."""
     if not isinstance(eval_metric, (str, list, tuple, type(None))) and not callable(eval_metric):
         remedy = "give a name, a function metric(y_true, y_pred), or a list of them"
         raise SettingsError(f"eval_metric={eval_metric!r} is not understood; {remedy}")

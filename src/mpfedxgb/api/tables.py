@@ -116,8 +116,8 @@ def warn_of_identifiers(tables: Mapping[str, Table]) -> None:
     """Log a warning for every column of words that looks like names or ids."""
     for owner, table in tables.items():
         for column, count in identifier_columns(table).items():
-            told = "%s: column %r has %d words for %d rows, as names and ids have; drop it: new rows will have others"
-            _log.warning(told, owner, column, count, table.rows)
+            text = "%s: column %r has %d words for %d rows, as names and ids have; drop it: new rows will have others"
+            _log.warning(text, owner, column, count, table.rows)
 
 
 def row_order(X: Any, id_column: str | None, active: str) -> RowOrder:
@@ -178,8 +178,8 @@ def cut_as_trained(
     for owner, names in columns.items():
         missing = [name for name in names if name not in have]
         if missing:
-            told = f"{owner}: the table lacks {', '.join(missing)}"
-            raise DataError(f"{told}; give the columns the model was trained with")
+            text = f"{owner}: the table lacks {', '.join(missing)}"
+            raise DataError(f"{text}; give the columns the model was trained with")
     unknown = sorted(have.difference(*columns.values()))
     if unknown:
         raise DataError(f"X has unknown columns, {_some(unknown)}; {remedy}: the model was trained without them")

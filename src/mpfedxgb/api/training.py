@@ -1,4 +1,4 @@
-"""One training in this process: every role as a thread or, with security="none", in the open.
+"""One training in this process: every role as a thread or, with security="none", in the clear.
 
 Before it runs: what it will cost, for which tables are binned and no more; and the model to go on from, if there is
 one (`fit(..., xgb_model=...)`), whose trees come first, checked against what is trained now.
@@ -52,8 +52,8 @@ def forecast_tables(
     """Return the forecast of a simulation on tables, with an estimate of its seconds on this machine."""
     rows = next(iter(tables.values())).rows
     columns = tuple(len(Candidates(bin_table(t, params.max_bin, params.binning))) for t in tables.values())
-    told = forecast(params, TableSizes(rows, eval_rows, columns), roster, settings, beside_strict=True)
-    return timed(told, together=True)
+    predicted = forecast(params, TableSizes(rows, eval_rows, columns), roster, settings, beside_strict=True)
+    return timed(predicted, together=True)
 
 
 def read_start(xgb_model: Any) -> list[PartialModel] | None:
@@ -89,7 +89,7 @@ def go_on(
                 f"xgb_model does not go with security={security.security!r}, whose leaf weights nobody knows; train "
                 "anew, or use security='strict' for both"
             )
-    for name in ("objective", "num_class", "security"):  # what was made in the open never passes for protected
+    for name in ("objective", "num_class", "security"):  # what was made in the clear never passes for protected
         old, new = getattr(active.params, name), getattr(params, name)
         if old != new:
             raise SettingsError(
@@ -102,8 +102,8 @@ def go_on(
             "the version of mpfedxgb that trained it"
         )
     if tuple(tables) != active.participants:
-        told = f"xgb_model is of {', '.join(active.participants)}, X of {', '.join(tables)}"
-        raise DataError(f"{told}; give the same participants in the same order")
+        text = f"xgb_model is of {', '.join(active.participants)}, X of {', '.join(tables)}"
+        raise DataError(f"{text}; give the same participants in the same order")
     matched = {part.name: _match(tables[part.name], part) for part in start}
     return matched, replace(params, n_estimators=rounds_of(active) + params.n_estimators)
 
@@ -121,8 +121,8 @@ def _match(table: Table, part: PartialModel) -> Table:
     matched = match_model(table, part)
     for column in matched.columns:
         if column.categories is not None and (column.values >= len(column.categories)).any():
-            told = f"{table.owner}: column {column.name!r} holds categories that xgb_model does not know"
-            raise DataError(f"{told}; mark them as missing, or train anew")
+            text = f"{table.owner}: column {column.name!r} holds categories that xgb_model does not know"
+            raise DataError(f"{text}; mark them as missing, or train anew")
     return matched
 
 

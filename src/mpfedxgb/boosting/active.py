@@ -2,7 +2,7 @@
 
 Labels and weights as training takes them; what cannot be used is refused, with the remedy.
 
-Whoever calls has already made arrays of one value per row. `Origin` says what messages call them.
+Callers have already made arrays of one value per row. `Origin` says what messages call them.
 """
 
 from __future__ import annotations

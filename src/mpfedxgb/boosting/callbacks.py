@@ -3,7 +3,7 @@
 XGBoost's are objects with before_training, before_iteration, after_iteration and after_training. The model that they
 are given is the active participant's own part so far: in a federation nobody has more.
 
-How far a training is: what a role remembers after a round, and what whoever keeps it has to offer.
+How far a training is: what a role remembers after a round, and what its keeper has to offer.
 """
 
 from __future__ import annotations

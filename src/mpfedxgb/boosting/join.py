@@ -106,8 +106,8 @@ def _join_tree(views: Sequence[Tree], weight_bits: int) -> JoinedTree:
         if own is None:
             nodes.append(_join_leaf([view[number] for view in views], weight_bits))
             continue
-        told = views[ACTIVE - 1][number]
-        gain = None if isinstance(told, Leaf) else told.gain
+        own_view = views[ACTIVE - 1][number]
+        gain = None if isinstance(own_view, Leaf) else own_view.gain
         condition = (own.feature, own.threshold, own.category, own.missing_left)
         nodes.append(JoinedSplit(owner, *condition, following, following + 1, gain))
         following += 2
@@ -128,12 +128,12 @@ def joined_order(views: Sequence[Tree]) -> list[int]:
 
 def _owner(number: int, views: Sequence[Tree]) -> tuple[int, Split | None]:
     """Return the one participant that has a node's split, and the split; 0 and None if the node is everybody's leaf."""
-    told = {}
+    owners = {}
     for m, view in enumerate(views, 1):
         node = view[number]
-        told[m] = 0 if isinstance(node, Leaf) else node.owner if isinstance(node, Dummy) else m
-    owner = told[ACTIVE]
-    if set(told.values()) != {owner}:
+        owners[m] = 0 if isinstance(node, Leaf) else node.owner if isinstance(node, Dummy) else m
+    owner = owners[ACTIVE]
+    if set(owners.values()) != {owner}:
         raise UserError(f"the parts do not fit together: they name different owners of node {number}")
     if not owner:
         return 0, None
@@ -185,8 +185,8 @@ def column_importance(models: Sequence[PartialModel], columns: Sequence[str]) ->
     """
     gains, counts = dict.fromkeys(columns, 0.0), dict.fromkeys(columns, 0)
     for model in models:
-        for tree, told in zip(model.trees, models[ACTIVE - 1].trees, strict=True):
-            for node, known in zip(tree, told, strict=True):
+        for tree, active_tree in zip(model.trees, models[ACTIVE - 1].trees, strict=True):
+            for node, known in zip(tree, active_tree, strict=True):
                 if isinstance(node, Split):
                     counts[node.feature] += 1
                     gains[node.feature] += _gain(known)

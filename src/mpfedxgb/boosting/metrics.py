@@ -1,6 +1,6 @@
-"""Evaluation metrics by their XGBoost names, or functions of one's own, computed by the active participant alone.
+"""Evaluation metrics by their XGBoost names, or custom functions, computed by the active participant alone.
 
-Which rounds of a model predict: XGBoost's iteration_range, chosen by whoever brings the leaf weights.
+Which rounds of a model predict: XGBoost's iteration_range, chosen by the party that brings the leaf weights.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_METRIC = (
 class Metric:
     """A function of labels (rows,), predictions (trees, rows) and weights (rows,), and what it judges.
 
-    `judges` is None for a function of one's own, which goes with everything. What the function takes besides is a
+    `judges` is None for a custom function, which goes with everything. What the function takes besides is a
     parameter of the training by its name, or a number within bounds that is written after @, as in error@0.7.
     """
 
@@ -252,15 +252,15 @@ def metric_of(name: str, values: Mapping[str, Any]) -> Metric:
     Raises SettingsError for names of no metric.
     """
     base, has_at, at = name.partition("@")
-    told = f"eval_metric={name!r}"
+    text = f"eval_metric={name!r}"
     if base not in METRICS:
-        raise SettingsError(f"{told} is not known; it is one of {', '.join(METRICS)}")
+        raise SettingsError(f"{text} is not known; it is one of {', '.join(METRICS)}")
     metric = METRICS[base]
     if metric.parameter:
         metric = replace(metric, function=partial(metric.function, **{metric.parameter: values[metric.parameter]}))
     if metric.at is None or not (has_at or metric.needs_at):
         if has_at:
-            raise SettingsError(f"{told} takes no number after @; write {base}")
+            raise SettingsError(f"{text} takes no number after @; write {base}")
         return metric
     try:
         number_at = float(at)
@@ -268,13 +268,13 @@ def metric_of(name: str, values: Mapping[str, Any]) -> Metric:
         number_at = math.nan
     if metric.at.fault(number_at):
         bounds = "" if metric.at.bounds == metric.at.words else f" that is {metric.at.bounds}"
-        raise SettingsError(f"{told} needs a number{bounds} after @, as in {base}@{1.5 if metric.needs_at else 0.7}")
+        raise SettingsError(f"{text} needs a number{bounds} after @, as in {base}@{1.5 if metric.needs_at else 0.7}")
     function = metric.function
     return replace(metric, function=lambda y, p, weight: function(y, p, weight, number_at))
 
 
 def named_metrics(given: Sequence[str | OwnMetric], values: Mapping[str, Any]) -> dict[str, Metric]:
-    """Return metrics by name, in their order; a function of one's own is named after itself, and less of it is better.
+    """Return metrics by name, in their order; a custom function is named after itself, and less of it is better.
 
     `values` are those of the training's parameters, which some metrics take. Raises SettingsError where two have one
     name: their values could not be told apart.
@@ -289,15 +289,15 @@ def named_metrics(given: Sequence[str | OwnMetric], values: Mapping[str, Any]) -
 
 
 def _own(name: str, function: OwnMetric, y: Floats, p: Floats, weight: Floats | None) -> float:
-    """Return what a function of one's own makes of labels and predictions, (rows,) or (rows, classes)."""
+    """Return what a custom function makes of labels and predictions, (rows,) or (rows, classes)."""
     predictions = p[0] if len(p) == 1 else np.ascontiguousarray(p.T)
     weights = {} if weight is None else {"sample_weight": weight}
     try:
         return float(function(y, predictions, **weights))
     except (TypeError, ValueError) as error:
         # A foreign text may quote labels, so it stays with this role.
-        told = "takes (y_true, y_pred), sample_weight too where evaluation rows have weights, and returns a number"
-        raise DataError(f"the metric {name} {told}: {error}") from error
+        text = "takes (y_true, y_pred), sample_weight too where evaluation rows have weights, and returns a number"
+        raise DataError(f"the metric {name} {text}: {error}") from error
 
 
 def check_metrics(given: Sequence[str | OwnMetric], objective: str) -> None:
@@ -320,7 +320,7 @@ def rounds_of(model: PartialModel) -> int:
 
 
 def first_judged(model: PartialModel, values: int) -> int:
-    """Return the round of the first of so many values of a metric.
+    """Return the boosting round of the first of `values` metric entries.
 
     Rounds of a model that was continued have none. A sealed model keeps the rounds up to the best only, and goes on
     from no other.
@@ -337,19 +337,19 @@ def read_range(iteration_range: Any, active: PartialModel) -> Range:
     used = rounds if active.best_iteration is None else active.best_iteration + 1
     if iteration_range is None:
         return 0, used
-    told = f"iteration_range={iteration_range!r}"
+    text = f"iteration_range={iteration_range!r}"
     if not isinstance(iteration_range, (tuple, list)) or len(iteration_range) != 2:
-        raise SettingsError(f"{told} is not understood; give (begin, end), as in (0, 10) for the first ten rounds")
+        raise SettingsError(f"{text} is not understood; give (begin, end), as in (0, 10) for the first ten rounds")
     if any(isinstance(n, bool) or not isinstance(n, numbers.Integral) for n in iteration_range):
-        raise SettingsError(f"{told} does not hold two integers; give (begin, end)")
+        raise SettingsError(f"{text} does not hold two integers; give (begin, end)")
     begin, end = int(iteration_range[0]), int(iteration_range[1]) or used
     if active.params.facts.sums_only and (begin, end) != (0, rounds):
         raise SettingsError(
-            f"{told} does not go with security='sealed', which tells sums over all {rounds} trees only: the difference "
+            f"{text} does not go with security='sealed', which tells sums over all {rounds} trees only: the difference "
             "of two sums would give single trees away; leave it out"
         )
     if not 0 <= begin < end <= rounds:
-        raise SettingsError(f"{told} is not within the model's {rounds} rounds; 0 <= begin < end <= {rounds}")
+        raise SettingsError(f"{text} is not within the model's {rounds} rounds; 0 <= begin < end <= {rounds}")
     return begin, end
 
 

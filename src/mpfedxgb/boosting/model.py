@@ -3,8 +3,8 @@
 A partial model holds the structure of every tree, the participant's own splits, `Dummy` for the others', and at the
 active participant the leaf weights and the gains. No file holds anything of another participant's columns.
 
-A file carries a digest of its content, against damage and against a change by mistake. There is no key in it: whoever
-changes a file on purpose can write the digest that fits.
+A file carries a digest of its content, against damage and against a change by mistake. There is no key in it:
+anyone who changes a file on purpose can write the digest that fits.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ class Objective:
         return self.classes != 1
 
     def takes_classes(self, count: int) -> bool:
-        """Return whether a classifier may use the objective for so many classes; two are the business of one tree."""
+        """Return whether a classifier may use the objective for `count` classes; two are the business of one tree."""
         return count > 2 if self.classes is None else self.has_classes and count == self.classes
 
     def trees_per_round(self, num_class: int) -> int:

@@ -54,9 +54,9 @@ def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> 
     return key
 
 
-def key_of_choices(key: bytes, belongs_to: dict[str, Any]) -> bytes:
+def private_randomness_key(key: bytes, fingerprint: dict[str, Any]) -> bytes:
     """Return the key of a role's own choices in one training: with other data or parameters it is another one."""
-    return digest(b"choices of one training", key, json.dumps(belongs_to, sort_keys=True).encode())
+    return digest(b"choices of one training", key, json.dumps(fingerprint, sort_keys=True).encode())
 
 
 def label_salt(key: bytes) -> bytes:

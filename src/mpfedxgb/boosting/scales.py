@@ -126,7 +126,7 @@ class _Room:
     places: int = 0
 
     def holds(self, g_cap: int, h_cap: int, lam: int, gam: int, limbs: int) -> bool:
-        """Return whether a ring of so many limbs holds what these caps lead to."""
+        """Return whether a ring of that number of limbs holds what these caps lead to."""
         rows = self.rows
         bits = bits_needed(rows, g_cap, h_cap, lam, gam) + 2 * self.places
         return max(bits, self.wider(rows, g_cap, h_cap, lam)) <= 64 * limbs and rows * g_cap < 1 << SUM_BITS
@@ -191,8 +191,8 @@ def _raised_as_far_as_fits(params: TrainParams, room: _Room) -> ScalePlan:
 
 def _lambda_cap(params: TrainParams, rows: int, h_cap: int) -> int:
     """Return what lambda~ may be where the scale of h is private."""
-    told = params.scale_policy.lam_room
-    return max(1, math.ceil(params.reg_lambda)) * h_cap << (max(0, rows.bit_length() - 1) if told is None else told)
+    room = params.scale_policy.lam_room
+    return max(1, math.ceil(params.reg_lambda)) * h_cap << (max(0, rows.bit_length() - 1) if room is None else room)
 
 
 def _too_wide(params: TrainParams, rows: int) -> DoesNotFitError:

@@ -104,8 +104,8 @@ def _places(roster: Roster, hosts: Sequence[str], ports: str, topology: str) -> 
     for text in hosts:
         name, equals, host = text.partition("=")
         if not equals or name not in listeners:
-            told = ", ".join(listeners)
-            raise SettingsError(f"--host {text} is not understood; give ROLE=HOST for {told}, the roles that listen")
+            listed = ", ".join(listeners)
+            raise SettingsError(f"--host {text} is not understood; give ROLE=HOST for {listed}, the roles that listen")
         found[listeners[name]] = host.strip("[]")
     chosen = _ports(ports, found)
     places = {}
@@ -205,7 +205,7 @@ def _readme(folder: Path, name: str, roster: Roster, places: dict[int, Place]) -
 
 | folder | for | holds |
 |---|---|---|
-{_folders(roster)}| `{AUTHORITY}/` | nobody else | the trial authority; whoever has its key can pose as any role |
+{_folders(roster)}| `{AUTHORITY}/` | nobody else | the trial authority; anyone who has its key can pose as any role |
 
 A role's folder is all that its organisation needs: hand it over by a safe way, for it holds the role's private key.
 Relative paths in a settings file begin at its folder, so the folder can go anywhere.

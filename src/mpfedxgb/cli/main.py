@@ -216,5 +216,6 @@ def version_text() -> str:
 def _are_compiled() -> bool:
     """Return whether numba has kept the kernels where it keeps them: beside the package, or where it was told to."""
     folders = [Path(mpfedxgb.__file__).parent / "ring" / "__pycache__"]
-    told = os.environ.get("NUMBA_CACHE_DIR")
-    return any(next(folder.rglob("kernels.*.nbi"), None) for folder in [*folders, *([Path(told)] if told else [])])
+    configured = os.environ.get("NUMBA_CACHE_DIR")
+    folders += [Path(configured)] if configured else []
+    return any(next(folder.rglob("kernels.*.nbi"), None) for folder in folders)

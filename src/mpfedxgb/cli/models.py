@@ -98,7 +98,7 @@ _Models = Annotated[
 def join(models: _Models, out: Annotated[Path, typer.Option(help="JSON file for the whole model.")]) -> None:
     """Join the partial models of all participants into the whole model, as JSON to read: who splits on what, and where.
 
-    Whoever has this file knows all participants' splits and thresholds, so all of them have to agree.
+    Anyone who has this file knows all participants' splits and thresholds, so all of them have to agree.
     """
     parts = _load(models)
     whole = join_parts(parts)
@@ -255,8 +255,8 @@ def _of_models(folder: Path) -> Iterator[tuple[str, str]]:
     run = _read_run(path)
     for part in load_parts(folder):
         if run is not None and run.get("trees", len(part.trees)) != len(part.trees):
-            told = f"{path} tells of {run['trees']} trees, and {part.name} has {len(part.trees)}"
-            raise UserError(f"{told}; it is of another training, so {_WITHOUT}")
+            text = f"{path} tells of {run['trees']} trees, and {part.name} has {len(part.trees)}"
+            raise UserError(f"{text}; it is of another training, so {_WITHOUT}")
         own = part_paths(folder, part.participants)[part.participant - 1]
         try:
             yield own.name.removesuffix(SUFFIX), page_html(of_simulation(part, run, versions=versions()))

@@ -158,18 +158,18 @@ def plan(
         security=security,
     )
     if settings is not None:
-        told, verdict = _of_settings(settings, asked)
+        predicted, verdict = _of_settings(settings, asked)
     elif table is not None:
         if not label:
             raise SettingsError("--table needs --label, the name of the label's column")
         X, y = read_labelled(table, label, drop, categorical, CsvFormat(missing=tuple(listed(missing))))
-        told, verdict = _of_table(X, y, participants, objective, params, link, topology)
+        predicted, verdict = _of_table(X, y, participants, objective, params, link, topology)
     else:
-        told, verdict = _of_sizes(params, participants, asked, link, topology)
+        predicted, verdict = _of_sizes(params, participants, asked, link, topology)
     if as_json:
-        typer.echo(json.dumps({**told.to_dict(), "room": verdict}, indent=1))
+        typer.echo(json.dumps({**predicted.to_dict(), "room": verdict}, indent=1))
     else:
-        typer.echo(f"{told}\n\n{verdict}")
+        typer.echo(f"{predicted}\n\n{verdict}")
 
 
 def _refuse_idle_options(context: typer.Context, settings: Path | None, table: Path | None) -> None:
@@ -211,14 +211,17 @@ def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
     if own is not None:
         counts = tuple(own if m == mine.number else count for m, count in enumerate(counts, 1))
     sizes = TableSizes(rows, later, counts)
-    told = forecast(params, sizes, roster, mine.session_settings(), keeps_rounds=True, beside_strict=True)
-    told = timed(told, together=False)
+    predicted = forecast(params, sizes, roster, mine.session_settings(), keeps_rounds=True, beside_strict=True)
+    predicted = timed(predicted, together=False)
     try:
         spooled = check_limits([mine.number], params, sizes, mine.limits)
         check_role(mine.role.name, mine.number, params, sizes, mine.role.state, in_spool=spooled)
     except NoRoomError as error:
-        return told, f"no room here: {error}"
-    return told, f"this machine has room for {mine.role.name}{', and its spool for the matrices' if spooled else ''}"
+        return predicted, f"no room here: {error}"
+    return (
+        predicted,
+        f"this machine has room for {mine.role.name}{', and its spool for the matrices' if spooled else ''}",
+    )
 
 
 def _of_table(
@@ -245,8 +248,8 @@ def _of_table(
         link=link,
         topology=topology,
     )
-    told = model.forecast(X, y)
-    return told, _room_for_all(told)
+    predicted = model.forecast(X, y)
+    return predicted, _room_for_all(predicted)
 
 
 def _of_sizes(params: TrainParams, participants: str, asked: Asked, link: str, topology: str) -> tuple[Forecast, str]:
@@ -261,13 +264,13 @@ def _of_sizes(params: TrainParams, participants: str, asked: Asked, link: str, t
     roster, chosen = Roster.numbered(count), link_of(link)
     sizes = TableSizes(asked.rows, asked.evaluation_rows, _candidates(asked, count, params.max_bin))
     settings = SessionSettings(parameters=params.to_json(), link=chosen, topology=topology)
-    told = timed(forecast(params, sizes, roster, settings, beside_strict=True), together=link == "local")
-    return told, _room_for_all(told)
+    predicted = timed(forecast(params, sizes, roster, settings, beside_strict=True), together=link == "local")
+    return predicted, _room_for_all(predicted)
 
 
-def _room_for_all(told: Forecast) -> str:
+def _room_for_all(predicted: Forecast) -> str:
     try:
-        check_simulation(told.params, told.sizes)
+        check_simulation(predicted.params, predicted.sizes)
     except NoRoomError as error:
         return f"no room here: {error}"
     return "this machine has room for all roles together"

@@ -294,8 +294,8 @@ def simulate(
         typer.echo(
             f"\nbest round: {model.best_iteration_ + 1} of {trained}; the model predicts with the trees up to it"
         )
-    told = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
-    typer.echo(f"\nscore: {told} on {judged.where}")
+    text = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+    typer.echo(f"\nscore: {text} on {judged.where}")
     typer.echo(f"written to {out}: {', '.join(path.name for path in paths)}, {RECORD}")
     typer.echo(f"pages to look at: mpfedxgb report {out}")
 

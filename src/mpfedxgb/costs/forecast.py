@@ -209,14 +209,14 @@ class Basis:
 
     def dry_run(self, role: int, rounds: int) -> DryRunParty:
         """Return a role after a rehearsal of some rounds."""
-        told = np.array([[self.sizes.rows, self.sizes.eval_rows, columns] for columns in self.sizes.columns], np.int64)
+        sizes = np.array([[self.sizes.rows, self.sizes.eval_rows, columns] for columns in self.sizes.columns], np.int64)
         assumed, given = assumed_owners(self.params, self.sizes), iter(self.owners or ())
 
         def decide(name: Entry, shape: Shape) -> Numbers:
             return assumed(*shape) if self.owners is None else np.array(next(given), np.int64)
 
         nothing_done = np.zeros((self.roster.size, 2), np.int64)
-        said = {Entry.TABLE_SIZES: told, Entry.ROUNDS_DONE: nothing_done}
+        said = {Entry.TABLE_SIZES: sizes, Entry.ROUNDS_DONE: nothing_done}
         party = DryRunParty(self.roster, role, self.settings, said, decide)
         progress = NothingKept() if self.keeps_rounds else None
         secure_train(party, self.params, None, progress, most_rounds=rounds)

@@ -74,41 +74,43 @@ def _a_second(work: Callable[[], object]) -> float:
     return done / (time.perf_counter() - started)
 
 
-def timed(told: Forecast, together: bool) -> Forecast:
+def timed(predicted: Forecast, together: bool) -> Forecast:
     """Return the forecast with `seconds` filled in from a measurement of now, for its strict twin too."""
-    rates, strict = calibrate(), told.strict
+    rates, strict = calibrate(), predicted.strict
     if strict is not None:
         strict = replace(strict, seconds=estimate_seconds(strict, rates, together))
-    return replace(told, seconds=estimate_seconds(told, rates, together), strict=strict)
+    return replace(predicted, seconds=estimate_seconds(predicted, rates, together), strict=strict)
 
 
-def estimate_seconds(told: Forecast, rates: Rates, together: bool) -> float:
+def estimate_seconds(predicted: Forecast, rates: Rates, together: bool) -> float:
     """Return about how long a training takes: all roles `together` on this machine, or each on one like it.
 
     Roles of one machine share its cores. Roles apart work side by side, and wait for the slowest; and for the link, by
     every hop and by what the busiest role sends.
     """
-    roles = told.roster.roles
-    work = [_work(told, role, rates) for role in roles]
-    openings = told.rounds * rates.opening * len(roles) / 3  # measured with three roles
+    roles = predicted.roster.roles
+    work = [_work(predicted, role, rates) for role in roles]
+    openings = predicted.rounds * rates.opening * len(roles) / 3  # measured with three roles
     if together:
         return openings + max(sum(work) / rates.cores, max(work))
-    busiest = max(counts.bytes_sent for counts in told.roles.values())
-    waiting = told.hops * told.link.latency / 1e3 + 8 * busiest / (told.link.bandwidth * 1e6)
+    busiest = max(counts.bytes_sent for counts in predicted.roles.values())
+    waiting = predicted.hops * predicted.link.latency / 1e3 + 8 * busiest / (predicted.link.bandwidth * 1e6)
     return openings + max(work) + waiting
 
 
-def _work(told: Forecast, role: int, rates: Rates) -> float:
+def _work(predicted: Forecast, role: int, rates: Rates) -> float:
     """Return the seconds that a role computes, but for what every opening costs."""
-    params, sizes = told.params, told.sizes
+    params, sizes = predicted.params, predicted.sizes
     columns, rounds = sum(sizes.columns), params.n_estimators
     vectors = rounds * params.trees_per_round << params.max_depth  # g and h of the roots and of all left children
     levels = rounds * params.max_depth
-    expanded = told.dealer_bytes + max(c.payload_sent.get(told.roster.name(1), 0) for c in told.roles.values())
+    expanded = predicted.dealer_bytes + max(
+        c.payload_sent.get(predicted.roster.name(1), 0) for c in predicted.roles.values()
+    )
     whole = 8 * sizes.rows * columns
     if role == COORDINATOR:
         times = 1 if whole <= KEPT_BYTES else levels
-        streams = times * whole + told.roster.size * expanded
+        streams = times * whole + predicted.roster.size * expanded
         return vectors * sizes.rows * columns / rates.products + streams / rates.stream
     own = sizes.columns[role - 1]
     streams, others = 8 * sizes.rows * own + expanded, sizes.rows * (columns - own)

@@ -42,7 +42,7 @@ _PART = 1 << 22
 class ValueCounts:
     """Different values in order, how often each occurs, and whether any is missing.
 
-    With a `shift`, values that differ in so many of their last bits only count as one, the largest of them.
+    With a `shift`, values that differ in their last `shift` bits only count as one, the largest of them.
     """
 
     values: npt.NDArray[np.float32] = field(repr=False)

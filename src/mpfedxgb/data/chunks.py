@@ -28,14 +28,14 @@ _EMPTY, _NUMBERS, _TRUTH, _WORDS = "empty", "numbers", "truth", "words"
 
 
 def rows_per_chunk(columns: int) -> int:
-    """Return how many rows of so many columns make a chunk."""
+    """Return how many rows make a chunk, given their columns."""
     return max(_LEAST_ROWS, CHUNK_CELLS // max(1, columns))
 
 
 def narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return numbers rounded to float32, by way of double precision; in double precision if some are beyond float32.
 
-    Those are refused later, by whoever knows the owner, and the message quotes them.
+    Those are refused later, by a caller that knows the owner, and the message quotes them.
     """
     if values.dtype == np.float32:
         return values

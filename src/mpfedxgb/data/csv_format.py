@@ -104,11 +104,11 @@ class ColumnKinds:
     may_mix: Callable[[str], bool] = never
 
 
-def read_csv(path: Path, told: CsvFormat, kinds: ColumnKinds) -> pd.DataFrame:
+def read_csv(path: Path, given: CsvFormat, kinds: ColumnKinds) -> pd.DataFrame:
     """Return a CSV file, also a compressed one, as pandas reads it, but for words, which are categories."""
-    encoding = told.encoding or _encoding(path)
+    encoding = given.encoding or _encoding(path)
     try:
-        return _read(path, told, encoding, kinds)
+        return _read(path, given, encoding, kinds)
     except UnicodeDecodeError:
         raise DataError(
             f"cannot read {path} as a table: it is not written in {encoding}; save it as UTF-8, or say its encoding, "
@@ -116,14 +116,14 @@ def read_csv(path: Path, told: CsvFormat, kinds: ColumnKinds) -> pd.DataFrame:
         ) from None
 
 
-def _read(path: Path, told: CsvFormat, encoding: str, kinds: ColumnKinds) -> pd.DataFrame:
+def _read(path: Path, given: CsvFormat, encoding: str, kinds: ColumnKinds) -> pd.DataFrame:
     first = first_lines(path, encoding, _SAMPLE)
-    delimiter = "\t" if told.delimiter == TAB else told.delimiter or _delimiter(path, first)
+    delimiter = "\t" if given.delimiter == TAB else given.delimiter or _delimiter(path, first)
     lines = CsvLines(path, encoding, delimiter)
     form: dict[str, Any] = {
         "sep": delimiter,
         "encoding": encoding,
-        "decimal": told.decimal or _decimal(path, first, delimiter),
+        "decimal": given.decimal or _decimal(path, first, delimiter),
         "index_col": False,
         **_NEAREST,
     }
@@ -136,7 +136,7 @@ def _read(path: Path, told: CsvFormat, encoding: str, kinds: ColumnKinds) -> pd.
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
-            columns, may_be_short = _in_chunks(path, form, told.missing, kinds, kept)
+            columns, may_be_short = _in_chunks(path, form, given.missing, kinds, kept)
         except pd.errors.ParserWarning:  # or else the first values would be taken for row names
             lines.refuse_uneven()
             raise DataError(f"{path}: rows have more values than there are column names; repair the file") from None
@@ -267,8 +267,8 @@ class CsvLines:
         try:
             return len(next(csv.reader(lines, delimiter=self.delimiter)))
         except csv.Error as error:
-            told = f"{self.path}: line {number} has a value that does not end ({error})"
-            raise DataError(f"{told}; close its quotes") from None
+            text = f"{self.path}: line {number} has a value that does not end ({error})"
+            raise DataError(f"{text}; close its quotes") from None
 
     def line_of(self, row: int) -> int:
         """Return the line at which a row of the table begins; the first row is 0."""
@@ -356,10 +356,12 @@ class NumberCheck:
         shown = [first, *(text for text in column.cat.categories[odd] if text != first)]
         line = self.lines.line_of(int(places[0]))
         raise DataError(
-            self._told(name, line, [*map(_short, shown)], [*map(_short, words)], f"{len(places)} of {present} values")
+            self._conflict(
+                name, line, [*map(_short, shown)], [*map(_short, words)], f"{len(places)} of {present} values"
+            )
         )
 
-    def _told(self, name: str, line: int, odd: list[str], words: list[str], counted: str) -> str:
+    def _conflict(self, name: str, line: int, odd: list[str], words: list[str], counted: str) -> str:
         others = ", ".join(map(repr, odd[1 : _LISTED + 1])) + (", ..." if len(odd) > _LISTED + 1 else "")
         holds, also = f"holds {odd[0]!r}", f"; also {others}" if others else ""
         remedies, as_words = ["correct them"], "if the column holds words name it in [data] categorical (--categorical)"

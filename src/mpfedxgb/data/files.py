@@ -248,7 +248,7 @@ class FileColumn(Column):
 class ParquetRows:
     """A Parquet file whose rows are in the order that they are needed in, to be read part by part.
 
-    Whoever reads a part, on whatever machine, makes sure by the file's footer that it is the same file.
+    Anyone who reads a part, on any machine, makes sure by the file's footer that it is the same file.
     """
 
     path: Path
@@ -276,9 +276,9 @@ class ParquetRows:
             for f in schema
             if pa.types.is_integer(f.type) or pa.types.is_floating(f.type) or f.type == pa.bool_()
         ]
-        told = schema.pandas_metadata or {}
-        odd = [n for n in told.get("index_columns", []) if isinstance(n, str)]
-        odd += [c["name"] for c in told.get("columns", []) if c["pandas_type"] == "categorical"]
+        metadata = schema.pandas_metadata or {}
+        odd = [n for n in metadata.get("index_columns", []) if isinstance(n, str)]
+        odd += [c["name"] for c in metadata.get("columns", []) if c["pandas_type"] == "categorical"]
         plain = len({*texts, *others}) == len(schema.names) and not odd
         return schema.names if plain and not ({*words} & {*others} or {*numbers} & {*texts}) else None
 

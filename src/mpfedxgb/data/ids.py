@@ -1,13 +1,13 @@
 """Rows in the order of their ids, so that all participants' tables list the same people in the same order.
 
-What counts as the same id, whoever reads it from whatever file:
+What counts as the same id, in every file and for every reader:
 
 - Spaces around an id do not count, nor does which of Unicode's spellings of a letter was used (NFC). Capitals do.
 - A column in which every id is a whole number holds numbers: 7, 007, +7 and 7.0 are one id, since spreadsheets and
   data frames drop zeros in front and add them behind. Numbers are sorted by size.
 - A column with any other id in it holds texts, and then 007 and 7 are two ids. Texts are sorted by code point.
 
-Both cases can be told from the list alone, so two participants with the same people decide alike. Whoever has people
+Both cases can be told from the list alone, so two participants with the same people decide alike. Anyone who has people
 that differ only in zeros in front gets a DataError about repeated ids, and can put a letter before every id.
 
 Participants whose lists differ, and who want to find what they have in common, agree on an `IdRule` instead.

@@ -2,7 +2,7 @@
 
 It lies in a folder of its own, which only its owner can enter, below the one that the settings name. The process that
 made it holds a lock on the file as long as it lives; the system takes the lock away from a dead one, however it died.
-So whoever begins next can tell what was left behind, and deletes it; and nobody deletes what is in use. Beginning and
+So the next process can tell what was left behind, and deletes it; and nobody deletes what is in use. Beginning and
 deleting happen under a lock of the named folder, so that no new file is taken for an old one.
 """
 
@@ -38,7 +38,7 @@ _log = logging.getLogger("mpfedxgb.spool")
 
 
 def check_spool(folder: Path, octets: int) -> None:
-    """Raise NoRoomError, with the figures, unless a spool of so many bytes can be made in a folder. Makes nothing."""
+    """Raise NoRoomError, with the figures, unless a spool of `octets` bytes can be made in a folder. Makes nothing."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise NoRoomError(_NONE, f": the folder {folder} {what}; make it, or name another one")
@@ -50,7 +50,7 @@ def check_spool(folder: Path, octets: int) -> None:
 
 
 class Spool:
-    """A file of so many bytes, gone when it is closed; at the latest when the process ends."""
+    """A file of `octets` bytes, gone when it is closed; at the latest when the process ends."""
 
     def __init__(self, folder: Path, octets: int) -> None:
         self.octets = octets
@@ -109,7 +109,7 @@ class Spool:
 
 
 def tidy(folder: Path) -> None:
-    """Delete what dead processes have left in a folder, if it is one; whoever makes a spool does so too."""
+    """Delete what dead processes have left in a folder, if it is one; making a spool does so too."""
     with contextlib.suppress(NoRoomError), _alone(folder):
         _delete_stale(folder)
 

@@ -260,8 +260,8 @@ def _numbers_of_array(frame: pd.DataFrame, owner: str) -> pd.DataFrame:
             numbers = pd.to_numeric(frame[name], errors="coerce")
             bad = frame[name][numbers.isna() & frame[name].notna()]
             if len(bad):
-                told = f"{owner}: column {name!r} of an array holds {bad.iloc[0]!r}, which is not a number"
-                raise DataError(f"{told}; convert it, or give a DataFrame, where words are categories")
+                text = f"{owner}: column {name!r} of an array holds {bad.iloc[0]!r}, which is not a number"
+                raise DataError(f"{text}; convert it, or give a DataFrame, where words are categories")
             frame[name] = numbers
     return frame
 
@@ -331,8 +331,8 @@ def _recode(owner: str, column: Column, categories: tuple[str, ...] | None) -> C
         return Column(column.name, column.values, categories)
     if categories is None or column.categories is None:
         kinds = ("numbers", "categories") if categories is None else ("categories", "numbers")
-        told = f"{owner}: column {column.name!r} holds {kinds[1]} here and {kinds[0]} in the training table"
-        raise DataError(f"{told}; convert one of them")
+        text = f"{owner}: column {column.name!r} holds {kinds[1]} here and {kinds[0]} in the training table"
+        raise DataError(f"{text}; convert one of them")
     present = ~np.isnan(column.values)
     codes = column.values[present].astype(np.int64)
     table = np.full(len(column.categories), np.nan, np.float32)
@@ -348,7 +348,7 @@ class _Known:
     """The categories of a model, found by what is written or, for numbers and truth values, by what it is worth.
 
     pandas makes 1 into 1.0 once a value is missing, and a file may say 1 where a frame says True; all of them mean one
-    category. Zeros in front are no matter of value: 007 is a word, which whoever reads 7 has spoilt.
+    category. Zeros in front are no matter of value: 007 is a word, which a reader of 7 has spoilt.
     """
 
     def __init__(self, categories: tuple[str, ...]) -> None:

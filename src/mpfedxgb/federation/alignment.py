@@ -58,7 +58,7 @@ def keep_alignment(settings: RoleSettings, lists: Mapping[str, Ids], found: Mapp
     path = alignment_path(settings)
     with as_checkpoint_error(f"cannot write {path}"):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_file(path, json.dumps({"format": _FORMAT, **_belongs_to(settings), "tables": tables}, indent=1) + "\n")
+        write_file(path, json.dumps({"format": _FORMAT, **_fingerprint(settings), "tables": tables}, indent=1) + "\n")
 
 
 def rows_in_common(settings: RoleSettings, tables: Mapping[str, Rows]) -> dict[str, Rows] | None:
@@ -75,7 +75,7 @@ def rows_in_common(settings: RoleSettings, tables: Mapping[str, Rows]) -> dict[s
     if not path.exists():
         return None
     kept = _read(path)
-    for key, mine in _belongs_to(settings).items():
+    for key, mine in _fingerprint(settings).items():
         if kept.get(key) != mine:
             raise DataError(f"{settings.role.name}: {key} changed since the rows were aligned; {_AGAIN}")
     common = {}
@@ -84,8 +84,8 @@ def rows_in_common(settings: RoleSettings, tables: Mapping[str, Rows]) -> dict[s
         if one is None:
             raise DataError(f"{settings.role.name}: the {NAMES[what]} rows were not aligned with the others; {_AGAIN}")
         if one["rows"] != len(rows.ids) or rows.ids.digest(bytes.fromhex(one["salt"])).hex() != one["digest"]:
-            told = f"the ids of the {NAMES[what]} rows have changed since they were aligned"
-            raise DataError(f"{settings.role.name}: {told}; {_AGAIN}")
+            text = f"the ids of the {NAMES[what]} rows have changed since they were aligned"
+            raise DataError(f"{settings.role.name}: {text}; {_AGAIN}")
         marks = np.unpackbits(np.frombuffer(base64.b64decode(one["marks"]), np.uint8), count=len(rows.ids))
         common[what] = take(rows, marks.astype(np.bool_))
     return common
@@ -114,7 +114,7 @@ def _used(column: Column) -> Column:
     return Column(column.name, values, tuple(column.categories[code] for code in codes))
 
 
-def _belongs_to(settings: RoleSettings) -> dict[str, Any]:
+def _fingerprint(settings: RoleSettings) -> dict[str, Any]:
     return {"participants": list(settings.roster.participants), "[align]": asdict(settings.align.rule)}
 
 
@@ -245,6 +245,6 @@ def let_all_keep(party: Party) -> None:
         party.send_bytes(party.others, [np.ones(1, np.int64)])
         return
     active = party.roster.name(ACTIVE)
-    (told,) = party.receive_bytes(ACTIVE, (np.int64, (1,)), name="end of the alignment")
-    if told[0] != 1:
-        raise FrameError(f"malformed end of the alignment from {active}: got {told[0]}, expected 1")
+    (flag,) = party.receive_bytes(ACTIVE, (np.int64, (1,)), name="end of the alignment")
+    if flag[0] != 1:
+        raise FrameError(f"malformed end of the alignment from {active}: got {flag[0]}, expected 1")

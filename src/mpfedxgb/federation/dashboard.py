@@ -3,7 +3,7 @@
 It shows what `overview` reads from the role's files, and the last lines of its log; it can change nothing. A thread of
 its own answers (`web`), and ends with the role; whatever fails there, the role goes on.
 
-Whoever has the link may look: it carries a random token, without which every request is refused alike. So the link is
+Everyone with the link may look: it carries a random token, without which every request is refused alike. So the link is
 shown on a terminal only; where the output goes elsewhere, it is in a file that only its owner can read.
 """
 

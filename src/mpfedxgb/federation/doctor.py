@@ -89,8 +89,8 @@ def examine(path: Path, timeout: float = TIMEOUT) -> Iterator[Finding]:
         yield from _versions()
         return
     kind = "the coordinator" if settings.is_coordinator else "active" if settings.is_active else "auxiliary"
-    told = f"{settings.role.name} ({kind}) of the federation {settings.federation.name}"
-    yield _ok("settings", f"{path} is for {told}, session {settings.session.name}")
+    text = f"{settings.role.name} ({kind}) of the federation {settings.federation.name}"
+    yield _ok("settings", f"{path} is for {text}, session {settings.session.name}")
     yield from _clock(settings, path)
     yield from _tables(settings)
     yield from _alignment(settings)
@@ -158,8 +158,8 @@ def _tables(settings: RoleSettings) -> Iterator[Finding]:
             rows = read_rows(settings, purpose, known)
             if rows.label is not None and settings.label is not None:
                 evaluates = purpose != "train"
-                told, base = classes if evaluates else None, settings.label.base_score
-                _, classes = encode_labels(rows.label, settings.training, settings.role.name, told, base, evaluates)
+                given, base = classes if evaluates else None, settings.label.base_score
+                _, classes = encode_labels(rows.label, settings.training, settings.role.name, given, base, evaluates)
         except (DataError, SettingsError) as error:
             yield _problem("data", f"{purpose} ({file.name}): {error}")
             continue
@@ -220,8 +220,8 @@ def _alignment(settings: RoleSettings) -> Iterator[Finding]:
     if common is None:
         yield _ok("align", "a training finds the rows that all participants have first; so does mpfedxgb align")
         return
-    told = (f"{len(common[what].ids)} of {len(tables[what].ids)} {NAMES[what]} rows" for what in tables)
-    yield _ok("align", f"{' and '.join(told)} are in common, as was found before")
+    counts = (f"{len(common[what].ids)} of {len(tables[what].ids)} {NAMES[what]} rows" for what in tables)
+    yield _ok("align", f"{' and '.join(counts)} are in common, as was found before")
 
 
 def _described(rows: Rows, purpose: str, file: Path, classes: tuple[object, ...] | None) -> str:

@@ -73,10 +73,10 @@ def find_settings(path: Path) -> Path:
         beside = sorted(path.absolute().parent.glob("*.toml"))
         found = [file for file in beside if RoleSettings.from_toml(file).role.state.resolve() == path.resolve()]
     if len(found) != 1:
-        told = f"{len(found)} settings files belong to it" if found else "no settings file belongs to it"
+        text = f"{len(found)} settings files belong to it" if found else "no settings file belongs to it"
         roles = [str(file.parent) for file in sorted(path.glob("*/*.toml"))]
         which = f", one of {', '.join(roles)}" if roles and not found else ", or its settings file (.toml)"
-        raise SettingsError(f"{path}: {told}; give the folder of one role{which}")
+        raise SettingsError(f"{path}: {text}; give the folder of one role{which}")
     return found[0]
 
 

@@ -126,8 +126,8 @@ def _agree_on_kind(party: Party, mine: int) -> int:
         remedy = "start all participants with the same command"
         if ALIGNING in (kind, mine):
             remedy = "give all participants the same [data] align, and run mpfedxgb align at all of them"
-        told = f"{party.roster.name(ACTIVE)} began a session for {KINDS[kind]}, {party.name} one for {KINDS[mine]}"
-        raise HandshakeError(f"{told}; {remedy}")
+        text = f"{party.roster.name(ACTIVE)} began a session for {KINDS[kind]}, {party.name} one for {KINDS[mine]}"
+        raise HandshakeError(f"{text}; {remedy}")
     party.observer.on_milestone({"kind": KINDS[kind]})
     return kind
 
@@ -174,16 +174,16 @@ def commit_to_labels(party: Party, commitment: bytes | None, progress: Progress)
     """
     assert party.is_active == (commitment is not None), "P_1 alone has labels"
     mine = np.frombuffer(commitment or bytes(COMMITMENT_BYTES), np.int64)
-    told = party.broadcast(Entry.LABEL_COMMITMENT, mine).tobytes()
-    party.keys.commit(told)
-    if not progress.fits(told.hex()):
+    announced = party.broadcast(Entry.LABEL_COMMITMENT, mine).tobytes()
+    party.keys.commit(announced)
+    if not progress.fits(announced.hex()):
         raise RefusedError(
             f"{party.roster.name(ACTIVE)} brings other labels, row weights, evaluation labels or starts than "
             f"{party.name} has begun this session with, by its commitment to them. Take the earlier ones; or give the "
             "training another [session] name; or begin again, with --restart at every participant, which each "
             "organisation decides for itself"
         )
-    party.observer.on_milestone({"labels": told.hex()})
+    party.observer.on_milestone({"labels": announced.hex()})
 
 
 def refuse_training_ids(name: str, ids: Sequence[Ids]) -> None:
@@ -214,13 +214,13 @@ def _digests(ids: Sequence[Ids], salt: bytes) -> tuple[npt.NDArray[np.int64], np
 def _differ(active: str, other: str, what: str, mine: int, theirs: int) -> str:
     aligned = "or let them find the people that all have, with [data] align = true at all participants"
     if not mine or not theirs:
-        told = f"{active} has {mine} {what} rows and {other} has {theirs}"
-        return f"{told}; name files of the same people under [data] at all participants, or at none"
+        text = f"{active} has {mine} {what} rows and {other} has {theirs}"
+        return f"{text}; name files of the same people under [data] at all participants, or at none"
     if mine != theirs:
-        told = f"{active} has {mine} {what} rows and {other} has {theirs}"
-        return f"{told}; give all participants files of the same people, one row each, {aligned}"
-    told = f"{active} and {other} both have {mine} {what} rows, but not of the same people"
-    return f"{told}; compare how both write the id column, {aligned}"
+        text = f"{active} has {mine} {what} rows and {other} has {theirs}"
+        return f"{text}; give all participants files of the same people, one row each, {aligned}"
+    text = f"{active} and {other} both have {mine} {what} rows, but not of the same people"
+    return f"{text}; compare how both write the id column, {aligned}"
 
 
 class ProgressHeard(NothingKept):

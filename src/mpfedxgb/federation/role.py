@@ -190,7 +190,7 @@ def _train(
     labels, classes = labels_of(settings, rows, evaluation, callback)
     others = [] if evaluation is None else [evaluation]
     tables = [r.table.match(rows.table.names, rows.table.categories) for r in others]
-    training = belongs_to(settings, [rows.table, *tables], labels)
+    training = training_fingerprint(settings, [rows.table, *tables], labels)
     files = _files(settings, training, restart, classes)
     commitment = None
     if labels is not None:
@@ -321,7 +321,7 @@ def scoring(settings: RoleSettings, model: PartialModel, pause: float = math.inf
             if service.begun.is_set():
                 thread.join(_AFTER_A_STOP)
             raise
-    if ended and ended[0] is not service.told:  # who was told of it and goes on has made up its mind
+    if ended and ended[0] is not service.reported:  # a program that caught it and goes on has decided
         raise ended[0]
 
 
@@ -412,18 +412,18 @@ def labels_of(
 
 
 def _log_round(report: RoundReport) -> None:
-    told = "  ".join(f"{name} {v[-1]:.5f}" for names in report.metrics.values() for name, v in names.items())
+    text = "  ".join(f"{name} {v[-1]:.5f}" for names in report.metrics.values() for name, v in names.items())
     _log.info(
         "round %d of %d: %s%d rounds of messages, %.1f MB sent so far",
         report.iteration + 1,
         report.iterations,
-        f"{told}; " if told else "",
+        f"{text}; " if text else "",
         report.communication_rounds,
         report.bytes_sent / 1e6,
     )
 
 
-def belongs_to(settings: RoleSettings, tables: Sequence[Table], labels: Labels | None) -> dict[str, Any]:
+def training_fingerprint(settings: RoleSettings, tables: Sequence[Table], labels: Labels | None) -> dict[str, Any]:
     """Return what makes a training another one at this role: if any of it changes, so do checkpoints and choices."""
     return {
         "session": settings.session_name,

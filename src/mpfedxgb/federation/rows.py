@@ -46,11 +46,11 @@ def own_workers(settings: RoleSettings, client: Any = None) -> Iterator[Cluster 
     if client is not None:
         yield Cluster.over(client, deadline)
         return
-    told = settings.workers
-    if told is None:
+    section = settings.workers
+    if section is None:
         yield None
         return
-    cluster = Cluster.connect(told.scheduler, told.ca, told.certificate, told.key, deadline)
+    cluster = Cluster.connect(section.scheduler, section.ca, section.certificate, section.key, deadline)
     try:
         yield cluster
     finally:
@@ -157,17 +157,17 @@ def arrange_rows(
 def _rows_in_file(settings: RoleSettings, path: Path, purpose: str) -> Rows | None:
     """Return rows whose features stay in their file; None, and a line in the log, if it is not fit for that."""
     data, owner = _data(settings), settings.role.name
-    told = "the features are read by this role, which hands their bins to the workers"
+    text = "the features are read by this role, which hands their bins to the workers"
     names = None
     if not path.is_file():
-        return None  # whoever reads the whole file says that there is none
+        return None  # the reader of the whole file says that there is none
     try:
         if is_parquet(path) and not data.missing:
             names = ParquetRows.plain_names(path, data.categorical, data.numeric)
     except (ImportError, ValueError, OSError):
-        return None  # whoever reads the whole file says what is wrong with it
+        return None  # the reader of the whole file says what is wrong with it
     if names is None or data.id not in names:
-        _log.info("%s is no Parquet file of plain columns without [data] missing; %s", path.name, told)
+        _log.info("%s is no Parquet file of plain columns without [data] missing; %s", path.name, text)
         return None
     _require_named(settings, names, purpose)
     own = [name for name in (data.id, *_of_label(settings)) if name in names]
@@ -177,7 +177,7 @@ def _rows_in_file(settings: RoleSettings, path: Path, purpose: str) -> Rows | No
         return None
     frame, ids = sort_by_id(frame, data.id, owner, settings.id_rule)
     if (ids.places != np.arange(len(ids))).any():
-        _log.info("%s is not sorted by %s as all participants sort; %s", path.name, data.id, told)
+        _log.info("%s is not sorted by %s as all participants sort; %s", path.name, data.id, text)
         return None
     others = [name for name in names if name != data.id]
     label, weight = _label_and_weight(settings, frame, others, purpose)

@@ -46,7 +46,7 @@ def _today() -> str:
 
 
 class RowsPerDay:
-    """At most so many rows a day, counted in a folder that is there."""
+    """A limit of rows per day, counted in a folder that is there."""
 
     def __init__(self, folder: Path, most: int, today: Callable[[], str] = _today) -> None:
         self._path, self._most, self._today = folder / _NAME, most, today
@@ -111,7 +111,7 @@ class _Request:
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Let whoever asked go on after the block, with margins or the error; the session survives a DataError only."""
+        """Let the caller go on after the block, with margins or the error; the session survives a DataError only."""
         try:
             yield
         except DataError as error:
@@ -126,8 +126,8 @@ class _Request:
 class Service:
     """What a participant brings to a scoring session: its model and, at an auxiliary, everyone it may be asked about.
 
-    An auxiliary with a `quota` answers for so many rows a day. At the active participant, `score` may be called from
-    any thread while the session runs, and the others hear at least every `pause` seconds that it is still there.
+    An auxiliary answers for at most `quota` rows a day. At the active participant, `score` may be called from any
+    thread while the session runs, and the others hear at least every `pause` seconds that it is still there.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Service:
         """Set while batches can be answered: all models are compared and prepared."""
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._over: BaseException | None = None
-        self.told: BaseException | None = None
+        self.reported: BaseException | None = None
         """The last error that ended a session and that `score` or `wait_until_ready` has raised."""
 
     def __repr__(self) -> str:
@@ -169,7 +169,7 @@ class Service:
         if not request.done.wait(timeout):
             raise FederationError(f"a batch was not scored within {timeout:g} seconds")
         if request.error is not None:
-            self.told = self.told if isinstance(request.error, DataError) else request.error
+            self.reported = self.reported if isinstance(request.error, DataError) else request.error
             raise request.error
         assert request.margins is not None
         return request.margins
@@ -182,7 +182,7 @@ class Service:
 
     def _raise_if_over(self) -> None:
         if self._over is not None:
-            self.told = self._over
+            self.reported = self._over
             raise self._over
 
     def take_up(self, model: PartialModel, lookup: Lookup) -> bool:
@@ -295,8 +295,8 @@ def _check_models(party: Party, service: Service | None) -> None:
     mine = None
     if service is not None:
         mine = [int.from_bytes(digest(service.model.training.encode())[:8], "little", signed=True)]
-    told = party.tell_everyone(Entry.MODEL, mine)[:, 0]
-    others = [party.roster.participants[m] for m in np.flatnonzero(told != told[0])]
+    announced = party.tell_everyone(Entry.MODEL, mine)[:, 0]
+    others = [party.roster.participants[m] for m in np.flatnonzero(announced != announced[0])]
     if others:
         raise HandshakeError(
             f"{', '.join(others)} and {party.roster.name(ACTIVE)} hold parts of different trainings; give all "
@@ -350,11 +350,11 @@ def _score(
         so_far[NOT_ANSWERED] += 1
         if not party.is_active:
             return None
-        told = ", ".join(
+        text = ", ".join(
             f"{name} {count}" for name, count in zip(party.roster.participants, lacking, strict=True) if count
         )
         raise RowsNotFoundError(
-            f"of {size} rows to score, some are not found: {told}; leave them out, or let those add them",
+            f"of {size} rows to score, some are not found: {text}; leave them out, or let those add them",
             {name: int(count) for name, count in zip(party.roster.participants, lacking, strict=True) if count},
         )
     scorer = None

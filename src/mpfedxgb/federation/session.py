@@ -36,7 +36,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from mpfedxgb.atomic import PRIVATE, lock_file, write_file
-from mpfedxgb.boosting.sampling import key_of_choices, private_key
+from mpfedxgb.boosting.sampling import private_key, private_randomness_key
 from mpfedxgb.costs.capacity import Capacity
 from mpfedxgb.errors import (
     CheckpointError,
@@ -82,7 +82,7 @@ class SessionFolder:
         self.key: bytes | None = None
         if not settings.is_coordinator:
             path = state_folder(settings) / settings.session.name
-            self.key = key_of_choices(private_key(path, os_entropy), training or {})
+            self.key = private_randomness_key(private_key(path, os_entropy), training or {})
             self._attempt = path / "attempt"
 
     def next_attempt(self) -> int:
@@ -386,7 +386,7 @@ def _hearing(main: _Main) -> Iterator[None]:
     def listen() -> None:
         while heard := reader.recv(64):
             if _UNRAISABLE in heard:
-                over.wait(_EVERY)  # whoever finalises has to come to an end first
+                over.wait(_EVERY)  # the thread that finalises has to come to an end first
                 main.due = main.lost
             if set(heard) & {_UNRAISABLE, *_STOPS}:
                 main.awake = False

@@ -82,19 +82,19 @@ class TrainingFiles:
 class Finished:
     """A note beside a participant's checkpoints: all have kept the last round, and this is the model."""
 
-    def __init__(self, folder: Path, belongs_to: Mapping[str, Any]) -> None:
-        self._path, self._belongs_to = folder / _NAME, dict(belongs_to)
+    def __init__(self, folder: Path, fingerprint: Mapping[str, Any]) -> None:
+        self._path, self._fingerprint = folder / _NAME, dict(fingerprint)
 
     def note(self, model: Path) -> None:
         """Write the note, once the model is there."""
         with as_checkpoint_error(f"cannot write {self._path}"):
-            write_file(self._path, json.dumps({"belongs_to": self._belongs_to, "model": _digest(model)}) + "\n")
+            write_file(self._path, json.dumps({"belongs_to": self._fingerprint, "model": _digest(model)}) + "\n")
 
     def is_noted(self, model: Path) -> bool:
         """Return whether the file is the model of this very training, and everybody has theirs or can get it."""
         try:
             noted = json.loads(self._path.read_bytes())
-            return bool(noted == {"belongs_to": self._belongs_to, "model": _digest(model)})
+            return bool(noted == {"belongs_to": self._fingerprint, "model": _digest(model)})
         except (OSError, ValueError):
             return False
 

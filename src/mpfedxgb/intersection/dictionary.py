@@ -37,7 +37,7 @@ class Shape:
 
     @classmethod
     def of(cls, keys: int) -> Shape:
-        """Return the shape for so many keys."""
+        """Return the shape for `keys` keys."""
         bins = max(1, keys // LOAD)
         return cls(bins, math.ceil(keys / bins * math.log2(math.e) + math.log2(bins)) + SPARE)
 

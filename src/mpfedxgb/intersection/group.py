@@ -69,7 +69,7 @@ class Group(Protocol):
 
 
 class Edwards25519:
-    """The group, with so many threads for its work: libsodium's functions run without the interpreter's lock."""
+    """The group, with `threads` threads for its work: libsodium's functions run without the interpreter's lock."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self._nacl = _bindings()
@@ -273,7 +273,7 @@ class Oracles:
         return _rows(list(pad), 16).view(np.uint64)
 
     def places(self, ids: Sequence[str], shape: Shape) -> U8:
-        """Return where in a dictionary each id is, (n, bytes): public, and the same whoever computes it."""
+        """Return where in a dictionary each id is, (n, bytes): public, and the same for everyone who computes it."""
         start = hashlib.shake_128(b"mpfedxgb place" + self._salt)
         octets = []
         for one in ids:

@@ -48,7 +48,7 @@ def intersect(
 
     1. P_1 sends a fresh salt and how many ids it has. Each auxiliary answers with how many it has.
     2. P_1 shuffles its ids and sends them as points under a scalar of its own, some at a time; each auxiliary returns
-       them under a scalar of its own, which P_1 takes for that auxiliary's function once its own is undone. Whoever is
+       them under a scalar of its own, which P_1 takes for that auxiliary's function once its own is undone. A party
        at work on more says so in between: the auxiliary by an empty answer, P_1 by a 0, and by a 1 when all are done.
     3. Each auxiliary sends its dictionary: mask plus share for every id that it has.
     4. P_1 adds up. It tells each auxiliary the tags of the common ids, which only that one understands, sorted.
@@ -117,9 +117,9 @@ def _hear_sizes(party: Party, size: int, what: str, most: int) -> tuple[bytes, d
     salt, sizes = os_entropy(SALT_BYTES), {}
     party.send_bytes(party.others, [np.frombuffer(salt, np.uint8), np.array([size], np.int64)])
     for m in party.others:
-        (told,) = party.receive_bytes(m, _SIZE)
-        check_numbers(party, m, told.tolist(), _ROWS)
-        sizes[m] = int(told[0])
+        (announced,) = party.receive_bytes(m, _SIZE)
+        check_numbers(party, m, announced.tolist(), _ROWS)
+        sizes[m] = int(announced[0])
     _note_sizes(party)
     for m, count in sizes.items():
         _refuse_many(party, m, what, count, most)
@@ -167,13 +167,13 @@ def _have_evaluated(mine: _Mine, sizes: dict[int, int]) -> tuple[U64, dict[int, 
 
 def _wait_for_others(party: Party, done: int, chunks: dict[int, int]) -> None:
     """Hear from auxiliaries with longer lists that they are at work, and tell all of them, until the last is done."""
-    told, pause = time.monotonic(), party.settings.tuning.sign_of_life * party.settings.deadline
+    last, pause = time.monotonic(), party.settings.tuning.sign_of_life * party.settings.deadline
     for i in range(done, max(chunks.values())):
         for m in (m for m, count in chunks.items() if i < count):
             party.receive_bytes(m, (np.uint8, (0, POINT_BYTES)))
-            if time.monotonic() - told >= pause:
+            if time.monotonic() - last >= pause:
                 party.send_bytes(party.others, [np.zeros(1, np.int64)])
-                told = time.monotonic()
+                last = time.monotonic()
     party.send_bytes(party.others, [np.ones(1, np.int64)])
 
 
@@ -239,8 +239,8 @@ def _tell_common(mine: _Mine, what: str, sums: U64, tags: dict[int, U8], least: 
     _refuse_few(what, count, least)
     party.record(Entry.ROWS_IN_COMMON, ALL, count)
     for m in party.others:
-        told = tags[m][common]
-        party.send_bytes([m], [told[np.lexsort(told.T[::-1])]])
+        common_tags = tags[m][common]
+        party.send_bytes([m], [common_tags[np.lexsort(common_tags.T[::-1])]])
     mine.done(1, 1)
     return common
 
@@ -253,13 +253,13 @@ def _hear_common(mine: _Mine, tags: U8, least: int) -> Marks:
     count = len(arrays[0]) if len(arrays) == 1 and arrays[0].ndim else len(tags)
     check_form(active, Entry.ROWS_IN_COMMON, arrays, (np.uint8, (count, TAG_BYTES)))
     place = {tag.tobytes(): i for i, tag in enumerate(tags)}
-    told = [place[tag.tobytes()] for tag in arrays[0] if tag.tobytes() in place]
-    if not len(arrays[0]) == len(told) == len(set(told)) or len(told) < least:
-        told_of = f"{active} told of {len(arrays[0])} common rows"
-        raise FrameError(f"{told_of}, which are not {least} or more different ones of {party.name}")
+    places = [place[tag.tobytes()] for tag in arrays[0] if tag.tobytes() in place]
+    if not len(arrays[0]) == len(places) == len(set(places)) or len(places) < least:
+        claim = f"{active} announced {len(arrays[0])} common rows"
+        raise FrameError(f"{claim}, which are not {least} or more different ones of {party.name}")
     common = np.zeros(len(mine.ids), np.bool_)
-    common[told] = True
-    party.record(Entry.ROWS_IN_COMMON, ALL, len(told))
+    common[places] = True
+    party.record(Entry.ROWS_IN_COMMON, ALL, len(places))
     mine.done(1, 1)
     return common
 
@@ -280,7 +280,7 @@ def _chunks(party: Party, size: int) -> list[slice]:
 
 
 def _refuse_few(what: str, count: int, least: int) -> None:
-    """Raise UserError where so many rows, in common or in a whole list, are fewer than there have to be in common."""
+    """Raise UserError if `count` rows, in common or in a whole list, are fewer than `least`."""
     if count >= least:
         return
     if count == 0:
@@ -301,5 +301,5 @@ def _refuse_many(party: Party, peer: int, what: str, count: int, most: int) -> N
             f"{name} brings more {what} rows to align than {party.name} compares its own with: a list of every id that "
             f"there could be would find out who is in {party.name}'s. If it is as long as it should be, raise [align] "
             f"max_rows at {party.name}",
-            f" ({name} has {count} rows, and max_rows is {most}; without the key it is twice one's own list)",
+            f" ({name} has {count} rows, and max_rows is {most}; without the key it is twice the list itself)",
         )

@@ -65,7 +65,7 @@ class Facts:
 
 
 NONE_WARNING = (
-    'NOTHING WAS PROTECTED: security="none" computes in the open, from all participants\' tables in one process; '
+    'NOTHING WAS PROTECTED: security="none" computes in the clear, from all participants\' tables in one process; '
     "for experiments only"
 )
 
@@ -123,7 +123,7 @@ def check_runs_a_protocol(facts: Facts, what: str = "a federation") -> None:
     """Raise SettingsError if everything would be computed in the clear, for which no federation is needed."""
     if not facts.runs_a_protocol:
         raise SettingsError(
-            f"security={facts.name!r} protects nothing, so it is not for {what}: one process computes in the open, "
+            f"security={facts.name!r} protects nothing, so it is not for {what}: one process computes in the clear, "
             "from everybody's tables; use security='strict', or for experiments with tables that are in one place "
             f"mpfedxgb simulate --security {facts.name}"
         )

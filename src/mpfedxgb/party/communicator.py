@@ -135,9 +135,9 @@ class Communicator:
     def exchange(
         self, outgoing: Sequence[tuple[Sequence[int], Sequence[Array]]], expected: Mapping[int, int]
     ) -> dict[int, tuple[Array, ...]]:
-        """Send peers what is theirs, and return what each has sent in the same step: so many bytes are expected of it.
+        """Send peers what is theirs, and return what each has sent in the same step; `expected` has the bytes of each.
 
-        A message of one frame finds room: whoever it goes to takes what is before it without waiting for this role. One
+        A message of one frame finds room: its receiver takes what is before it without waiting for this role. One
         in parts need not, while two send to each other and both wait for room: it goes from a thread of its own.
         """
         longest = max((sum(array.nbytes for array in arrays) for _, arrays in outgoing), default=0)

@@ -1,6 +1,6 @@
 """A role's run without content: the same program, every array hidden, every message counted and none sent.
 
-What a run costs is a matter of shapes, so whoever wants to know it beforehand need not describe it a second time: the
+What a run costs is a matter of shapes, so that it need not be described a second time to be known beforehand: the
 program itself is run dry. Its meter and ledger are then those of a run in which the others say what they are said to.
 """
 
@@ -37,16 +37,16 @@ Decide = Callable[[Entry, Shape], Numbers]
 class DryRunParty(Party):
     """One role of a dry run.
 
-    `told` is what the participants tell everyone by name, a row each, where it matters what it is; `decide` what they
+    `announced` is what the participants announce to all by name, a row each, if its values matter; `decide` what they
     find out together and announce.
     """
 
     def __init__(
-        self, roster: Roster, role: int, settings: SessionSettings, told: Mapping[Entry, Numbers], decide: Decide
+        self, roster: Roster, role: int, settings: SessionSettings, announced: Mapping[Entry, Numbers], decide: Decide
     ) -> None:
         self._counting = CountingCommunicator(roster, role, settings)
         super().__init__(self._counting, _NoKeys({}, b""))
-        self._told, self._decide = told, decide
+        self._announced, self._decide = announced, decide
         self._said: Numbers | None = None
         self.before: dict[str, Ledger] = {}
         """By phase, what had been revealed when it was first entered."""
@@ -151,7 +151,7 @@ class DryRunParty(Party):
 
     def tell_everyone(self, name: Entry, mine: npt.ArrayLike | None, shape: Shape = (1,)) -> Numbers:
         """Tell (see Party) what the participants are said to tell; without that, all pass what this role does."""
-        said = self._told.get(name)
+        said = self._announced.get(name)
         if said is None:
             said = np.stack(
                 [np.zeros(shape, np.int64) if mine is None else np.asarray(mine, np.int64)] * self.roster.size

@@ -8,7 +8,7 @@
    settings say to plan - and passes this and all nonces on.
 
 After this the coordinator receives announcements only. Sizes that roles tell each other later are held against limits
-(`check_told`) before anybody takes memory for them.
+(`check_announced`) before anybody takes memory for them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mpfedxgb.config import PROTOCOLS, SMALLEST_FRAME, Link
-from mpfedxgb.errors import DoesNotFitError, FrameError, HandshakeError, SettingsError, printable
+from mpfedxgb.errors import (
+    DoesNotFitError,
+    FrameError,
+    HandshakeError,
+    PeerFinishedError,
+    SettingsError,
+    printable,
+)
 from mpfedxgb.party.communicator import Array, Communicator
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import (
@@ -53,18 +60,18 @@ Bound = tuple[str, int, int]
 """What is counted, its least and its largest number."""
 
 
-def check_told(party: Party, name: str, told: npt.NDArray[np.int64], *bounds: Bound) -> None:
-    """Raise FrameError unless every participant told one number for each bound, within it; it names who told what."""
-    check_form(party.roster.name(ACTIVE), name, [told], (np.int64, (party.roster.size, len(bounds))))
-    for m, numbers in enumerate(told.tolist(), ACTIVE):
+def check_announced(party: Party, name: str, announced: npt.NDArray[np.int64], *bounds: Bound) -> None:
+    """Raise FrameError, naming the participant, unless all announced one number for each bound, within it."""
+    check_form(party.roster.name(ACTIVE), name, [announced], (np.int64, (party.roster.size, len(bounds))))
+    for m, numbers in enumerate(announced.tolist(), ACTIVE):
         check_numbers(party, m, numbers, *bounds)
 
 
 def check_numbers(party: Party, sender: int, numbers: Sequence[int], *bounds: Bound) -> None:
-    """Raise FrameError unless a participant's numbers are within bounds; DoesNotFitError if they are one's own."""
+    """Raise FrameError unless a participant's numbers are within bounds; DoesNotFitError if they are this role's."""
     for number, (what, least, most) in zip(numbers, bounds, strict=True):
         if not least <= number <= most:
-            text = f"{party.roster.name(sender)} told of {number} {what}; from {least} to {most} are possible"
+            text = f"{party.roster.name(sender)} announced {number} {what}; allowed: {least} to {most}"
             raise DoesNotFitError(text) if sender == party.role else FrameError(text)
 
 
@@ -129,7 +136,10 @@ def _participant(
     linked = comm.roster.neighbours(comm.role, comm.settings.topology)
     fellows = [m for m in linked if m not in (COORDINATOR, ACTIVE)] if comm.role != ACTIVE else []
     if comm.role != ACTIVE:
-        comm.send([ACTIVE, *fellows], [_octets(mine), _octets(nonce)], Kind.HELLO)
+        comm.send([ACTIVE], [_octets(mine), _octets(nonce)], Kind.HELLO)
+        for fellow in fellows:
+            with suppress(PeerFinishedError):  # the coordinator knows why, and answers first
+                comm.send([fellow], [_octets(mine), _octets(nonce)], Kind.HELLO)
     greeting, seed = _receive_greeting(comm, COORDINATOR)
     greetings = {COORDINATOR: greeting}
     if len(seed) != SEED_BYTES:
@@ -196,9 +206,9 @@ def _check(comm: Communicator, peer: int, theirs: bytes) -> dict[str, Any]:
     mine = json.loads(_greeting(comm, b""))
     for key in _MUST_AGREE:
         if greeting.get(key) != mine[key]:
-            told = _difference(key, greeting.get(key), mine[key], name, comm.roster.name(comm.role))
+            difference = _difference(key, greeting.get(key), mine[key], name, comm.roster.name(comm.role))
             raise HandshakeError(
-                f"{name} and {comm.roster.name(comm.role)} do not agree on the {key}: {told}; "
+                f"{name} and {comm.roster.name(comm.role)} do not agree on the {key}: {difference}; "
                 "give all roles the same settings and the same version of mpfedxgb"
             )
     spoken, attempt, commitment = (greeting.get(key) for key in ("protocols", "attempt", "commitment"))
@@ -222,8 +232,8 @@ def _difference(key: str, theirs: Any, mine: Any, name: str, me: str) -> str:
             other, own = dict(json.loads(theirs)), dict(json.loads(mine))
             names = [p for p in sorted({*other, *own}) if other.get(p, _NONE) != own.get(p, _NONE)]
             pairs = {f"{p!s:.40}": (other.get(p, _NONE), own.get(p, _NONE)) for p in names[:_MOST_NAMED]} or pairs
-    told = (f"{what} is {_shown(a)} at {name} and {_shown(b)} at {me}" for what, (a, b) in pairs.items())
-    return printable(", ".join(told))
+    pairs_shown = (f"{what} is {_shown(a)} at {name} and {_shown(b)} at {me}" for what, (a, b) in pairs.items())
+    return printable(", ".join(pairs_shown))
 
 
 def _shown(value: Any) -> str:

@@ -374,8 +374,8 @@ class Party:
         rows = np.zeros(shape, np.int64) if mine is None else np.asarray(mine, np.int64)
         assert rows.shape == shape, (name, rows.shape, shape)
         if self.topology == MESH and not self.is_coordinator:
-            told = self._communicator.exchange([(self.peers, [rows])], dict.fromkeys(self.peers, rows.nbytes))
-            others = {m: self._as_numbers(m, name, rows.shape, arrays) for m, arrays in told.items()}
+            announced = self._communicator.exchange([(self.peers, [rows])], dict.fromkeys(self.peers, rows.nbytes))
+            others = {m: self._as_numbers(m, name, rows.shape, arrays) for m, arrays in announced.items()}
             rows = np.stack([others.get(m, rows) for m in range(ACTIVE, self.roster.size + 1)])
         elif self.is_active:
             rows = np.stack([rows, *(self._numbers(m, name, rows.shape) for m in self.others)])

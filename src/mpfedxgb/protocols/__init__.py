@@ -1,6 +1,6 @@
 """What can be computed on secrets, for any model: every function that talks takes the party first.
 
-Everything that the rooms above use is here, and what a program of one's own may want besides.
+Everything that the rooms above use is here, and what a custom program may want besides.
 """
 
 from mpfedxgb.protocols.argmax import Fractions, argmax, fractions, winning_tags

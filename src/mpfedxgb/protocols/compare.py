@@ -138,7 +138,7 @@ def _look_up(plan: _Plan, table: RingArray, tau: RingArray) -> U8:
 
 @dataclass(frozen=True, slots=True)
 class ByteSigns:
-    """The signs of numbers of so many bits, as a part of a larger step: the comparison above, in one round."""
+    """The signs of numbers of `bits` bits, as a part of a larger step: the comparison above, in one round."""
 
     bits: int
     rounds: int = 1
@@ -149,11 +149,11 @@ class ByteSigns:
         return _plan(self.bits - 1, DIGIT)
 
     def fresh(self, count: int) -> list[Spec]:
-        """Return what is drawn for so many signs."""
+        """Return what is drawn for `count` signs."""
         return [(self._sizes.ring, (count, self._sizes.digits))]
 
     def opened(self, count: int) -> list[list[Spec]]:
-        """Return what each round opens for so many signs."""
+        """Return what each round opens for `count` signs."""
         return [self.fresh(count)]
 
     def clip(self, total: RingArray) -> RingArray:
@@ -161,7 +161,7 @@ class ByteSigns:
         return _clipped(total, self._sizes)
 
     def dealt(self, count: int) -> list[Spec]:
-        """Return what is dealt for so many signs."""
+        """Return what is dealt for `count` signs."""
         plan = self._sizes
         return [(plan.ring, (count, plan.digits, plan.base)), (PACKED, (count, plan.packed))]
 

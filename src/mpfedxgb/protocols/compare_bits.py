@@ -197,7 +197,7 @@ def compare_together(
     With m = x + r: the top bit of x is top(m) ^ top(r) ^ [low(m) < low(r)]; the tops are added to the first "less". A
     borrow is the sign of a number whose tops are 0.
 
-    Rounds: `rounds`, and fewer where so many are not needed. Sent: two bits per digit, and then per group of digits, by
+    Rounds: at most `rounds`. Sent: two bits per digit, and then per group of digits, by
     each auxiliary. Reveals: nothing.
     """
     party.step("compare")
@@ -244,7 +244,7 @@ Grouping = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BitSigns:
-    """The signs of numbers of so many bits, as a part of a larger step: sizes, and local parts.
+    """The signs of numbers of `bits` bits, as a part of a larger step: sizes, and local parts.
 
     Dealt are the tables, the flip of the answer and the products of each level; those of the last level, in which
     several numbers may meet, by themselves.
@@ -279,16 +279,16 @@ class BitSigns:
         return list(accumulate(map(_products_of_level, self.grouping[:-1]), initial=self.tables + 1))
 
     def fresh(self, count: int) -> list[Spec]:
-        """Return what is drawn for so many answers."""
+        """Return what is drawn for `count` answers."""
         return [(PACKED, (self.mask_places[-1], self.ending.sides * octets_of(count)))]
 
     def opened(self, count: int) -> list[list[Spec]]:
-        """Return what each round opens for so many answers."""
+        """Return what each round opens for `count` answers."""
         width, places = self.ending.sides * octets_of(count), self.mask_places
         return [[(PACKED, (stop - start, width))] for start, stop in pairwise(places)]
 
     def dealt(self, count: int) -> list[Spec]:
-        """Return what is dealt for so many answers."""
+        """Return what is dealt for `count` answers."""
         octets = octets_of(count)
         specs = [(PACKED, (self.dealt_places[-1], self.ending.sides * octets))]
         return [
@@ -367,7 +367,7 @@ class BitSigns:
 
 @lru_cache(maxsize=256)
 def bit_signs(bits: int, rounds: int, digit: int = DIGIT, ending: Ending = Ending.SIGN) -> BitSigns:
-    """Return the cheapest layout for the signs of numbers of so many bits in so many rounds, or fewer."""
+    """Return the cheapest layout for the signs of numbers of `bits` bits in at most `rounds` rounds."""
     if bits < 2 or rounds < 1:
         raise DoesNotFitError(f"a sign has 2 bits and 1 round or more, not {bits} and {rounds}")
     sizes = grouping(-(-(bits - 1) // digit), rounds, ending)
@@ -408,7 +408,7 @@ def _cheapest(digits: int, rounds: int, ending: Ending) -> tuple[float, Grouping
 
 
 def _products_of_level(level: tuple[int, ...]) -> int:
-    """Return the products dealt for groups of so many digits; the lowest has no "equal" to pass on."""
+    """Return the products dealt for a level's groups, given their digits; the lowest has no "equal" to pass on."""
     *upper, last = level
     return sum(2 * ((1 << g) - 1 - g) for g in upper) + (1 << last) - 1 - last + (1 << (last - 1)) - last
 

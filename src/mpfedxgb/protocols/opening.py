@@ -48,7 +48,7 @@ _ALIGNED = 8
 
 
 def in_pieces(opened_bytes: Any, participants: int, topology: str = STAR, link: Link = LINKS["local"]) -> Any:
-    """Return whether an opening of so many bytes is cut: a truth value, or an array of them for an array of bytes.
+    """Return whether an opening of that size is cut into pieces: a truth value, or an array for an array of bytes.
 
     In a mesh it is, if the bytes that this saves take longer over the link than one more hop.
     """
@@ -73,7 +73,7 @@ class Routes:
 
 
 def routes(opened_bytes: I64, participants: int, topology: str, link: Link) -> Routes:
-    """Return the ways of openings of so many bytes each."""
+    """Return how openings travel, given the bytes of each."""
     others, cuts = participants - 1, in_pieces(opened_bytes, participants, topology, link)
     if topology == STAR:
         sent = opened_bytes.astype(np.float64)
@@ -83,7 +83,7 @@ def routes(opened_bytes: I64, participants: int, topology: str, link: Link) -> R
 
 
 def cut(part: RingArray, count: int, keeps_last_axis: bool) -> list[RingArray]:
-    """Return an array in so many pieces of about the same size, cut on its leading axes or, if it may be, anywhere."""
+    """Return an array in `count` pieces of about the same size, cut on its leading axes or, if it may be, anywhere."""
     if keeps_last_axis:
         rows, step = part.reshape(prod(part.shape[:-1]), part.shape[-1]), 1
     else:

@@ -37,7 +37,7 @@ Named = list[tuple[str, Spec]]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """How one stage is played: in groups of `size`, comparing in so many `rounds`, one on bytes, more on bits."""
+    """How one stage is played: in groups of `size`, comparing in `rounds` rounds, one on bytes, more on bits."""
 
     size: int
     rounds: int
@@ -52,7 +52,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The sizes of one stage: groups of `size`, numbers of so many bits in their ring, tags in another.
+    """The sizes of one stage: groups of `size`, the width of numbers and their ring, tags in another.
 
     With `valid` there are invalid candidates among them; without `keeps_value` only the winners' tags are wanted, as
     shares.
@@ -272,7 +272,7 @@ def plan(
     link: Link = LINKS["local"],
     valid: bool = False,
 ) -> Plan:
-    """Return the cheapest stages for so many tournaments at once, up to shares of the winners' tags.
+    """Return the cheapest stages for `nodes` tournaments at once, up to shares of the winners' tags.
 
     `bits` is the width of what is compared; with `valid` there may be invalid candidates among them. The cost is
     hops x latency + rounds and steps themselves + bytes / bandwidth of the busiest role: a participant, with its turn
@@ -373,7 +373,7 @@ class _Costs:
 
 
 def _costs(dealt: I64, opened: I64, openings: I64, steps: int, participants: int, topology: str, link: Link) -> _Costs:
-    """Return what stages cost that deal these bytes (...) in so many steps, and open those (..., openings)."""
+    """Return what stages cost that deal these bytes (...) in `steps` steps, and open those (..., openings)."""
     ways = routes(opened, participants, topology, link)
     hops, cuts = (ways.hops * (opened > 0)).sum(axis=-1), ways.in_pieces.sum(axis=-1)
     carried = np.maximum(dealt, dealt / participants + ways.busiest.sum(axis=-1))

@@ -113,7 +113,7 @@ class Digit:
 
 @dataclass(frozen=True, slots=True)
 class LongDivision:
-    """The sizes of so many divisions at once, digit by digit from the top (see `quotient`)."""
+    """The sizes of `count` divisions at once, digit by digit from the top (see `quotient`)."""
 
     count: int
     ring: Ring
@@ -154,7 +154,7 @@ def quotient(
     3. Unless it was the last digit, subtract the digit times 2^p d from R, as a sum of gated secrets.
 
     At the end, the coordinator deals the masks of all bits in the ring of n; their sum is opened under a fresh mask.
-    Digits have `digit` bits or fewer; without it, as many as are cheapest for so many values (`long_division`).
+    Digits have `digit` bits or fewer; without it, as many as are cheapest for the number of values (`long_division`).
 
     Rounds: 4 a digit, and fewer where the numbers are short. Sent: what `negative_by_bits` takes for each multiple, and
     per value the bits of the quotient and an element a digit, by each auxiliary. Reveals: nothing.
@@ -208,7 +208,7 @@ def long_division(
     topology: str = "star",
     link: Link = LINKS["local"],
 ) -> LongDivision:
-    """Return the cheapest digits for so many quotients at once, over a link.
+    """Return the cheapest digits for `count` quotients at once, over a link.
 
     For few quotients rounds decide, so there are few digits, and wide ones; for many, bytes do. All roles plan from the
     same numbers, and so alike.
@@ -329,7 +329,7 @@ def truncate(party: Party, x: Secret, places: int, digit: int = DIGIT, rounds: i
        fraction is dealt. Open the answer as a bit.
     2. Shift (see `shift`), and open the quotient under a fresh mask.
 
-    Rounds: 2, and `rounds` of the comparison, fewer where so many are not needed. Sent: the digits of the low bits, a
+    Rounds: 2, and at most `rounds` of the comparison. Sent: the digits of the low bits, a
     byte each or two bits and more, a bit and an element by each auxiliary. Reveals: nothing.
     """
     _check_places(x.ring, places)

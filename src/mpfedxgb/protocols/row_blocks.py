@@ -2,7 +2,7 @@
 
 A matrix lies in blocks of `block_rows` rows, and a block column by column (`RowLayout`). E is sent, A is expanded and a
 file is written in this one order, so that the place of a block in the stream of A, or in a file, follows from its
-number: every block of every matrix can be expanded and multiplied by itself, by whoever has it. A block travels in
+number: every block of every matrix can be expanded and multiplied by itself, where it is. A block travels in
 tiles of whole columns of it.
 
 A role asks one object for all its row work, `RowBlocks`, and does not know where the blocks are:
@@ -85,7 +85,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """How a matrix of so many columns and rows lies: block of rows by block of rows, each of them column by column.
+    """How a matrix is laid out: block of rows by block of rows, each of them column by column.
 
     How large blocks and tiles are (see Tuning) stands here in plain numbers, as workers are sent them.
     """
@@ -115,7 +115,7 @@ class RowLayout:
         return slice(first, min(self.rows, first + count * self.block_rows))
 
     def runs(self, count: int) -> list[slice]:
-        """Return the rows of all blocks, in runs of so many blocks."""
+        """Return the rows of all blocks, in runs of `count` blocks."""
         return [self.rows_of(block, count) for block in range(0, self.blocks, count)]
 
     def tiles(self, block: int) -> list[Tile]:
@@ -187,7 +187,7 @@ class RowBlocks(Protocol):
         ...
 
 
-# The work on one block, for whoever has it
+# The work on one block, for the party that has it
 
 
 def expanded(mask: Source, tiles: Sequence[Tile]) -> Iterator[U64]:

@@ -1,6 +1,6 @@
 """Secret row vectors, and the two sides of a split (Algorithm 3, lines 33-34).
 
-Of a row vector's mask it is known who made it, part by part: whoever owns a matrix multiplies its own part in the plain
+Of a row vector's mask it is known who made it, part by part: the owner of a matrix multiplies its own part in the clear
 (`private_matrix`). A split works through the rows in blocks that stay in the cache, so that little but the key stream
 takes time.
 
@@ -135,7 +135,7 @@ Drawn = tuple[Block, list[Data]]
 
 
 def _blocks(shape: Shape, elements: int) -> Iterator[Block]:
-    """Yield nodes and rows of every block of so many elements: several whole nodes, or some rows of one."""
+    """Yield nodes and rows of every block of `elements` elements: several whole nodes, or some rows of one."""
     n, k, rows = shape
     nodes = max(1, elements // max(1, k * rows))
     step = rows if nodes > 1 else max(8, elements // max(1, k) // 8 * 8)
@@ -156,7 +156,7 @@ def row_slices(party: Party, rows: int, row_bytes: int) -> Iterator[slice]:
 
 
 def rows_in_turns(rows: int, step: int, party: Party) -> Iterator[slice]:
-    """Yield so many rows at a time.
+    """Yield slices of at most `step` rows.
 
     Participants take turns at the corrections from step to step, so that pieces cost them alike only M by M. A
     dry run gets one of those that cost alike, and does not have all rows in the end.

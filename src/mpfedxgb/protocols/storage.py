@@ -137,7 +137,7 @@ class Storage:
     @property
     def shelf(self) -> Shelf:
         """Where E is."""
-        assert self._shelf is not None, "whoever keeps something has told before what it will be"
+        assert self._shelf is not None, "what is kept has been declared before"
         return self._shelf
 
     def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
@@ -165,7 +165,7 @@ class Storage:
 
 
 def is_in_memory(resources: Resources, matrices: int, besides: int) -> bool:
-    """Return whether a process keeps so many bytes of E in memory, beside what else it takes; or else in its spool.
+    """Return whether a process keeps E, `matrices` bytes, in memory beside what else it takes, or in its spool.
 
     Raises NoRoomError, with figures and remedies, if neither will do. Makes and sends nothing.
     """
@@ -291,5 +291,5 @@ class LocalRows:
 
     def _owned(self, owner: int) -> _Own:
         held = self._held[owner]
-        assert isinstance(held, _Own), "only its owner has a matrix in the plain"
+        assert isinstance(held, _Own), "only its owner has a matrix in the clear"
         return held

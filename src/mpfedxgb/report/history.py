@@ -55,8 +55,8 @@ class Attempt:
 
     @property
     def _is_unjudged(self) -> bool:
-        told = self.content
-        return told.get("kind") == "training" and is_unjudged(told.get("parameters", {}), self.ledger)
+        content = self.content
+        return content.get("kind") == "training" and is_unjudged(content.get("parameters", {}), self.ledger)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, the ledger as in every other report."""
@@ -69,18 +69,18 @@ class Attempt:
 
     def head(self) -> str:
         """Return one line about the attempt."""
-        told = self.content
-        how = told.get("how", _LOST) + (f" ({told['why']})" if told.get("why") else "")
-        metrics = [f"{name} {v:.5f}" for rows in told.get("metrics", {}).values() for name, v in rows.items()]
+        content = self.content
+        how = content.get("how", _LOST) + (f" ({content['why']})" if content.get("why") else "")
+        metrics = [f"{name} {v:.5f}" for rows in content.get("metrics", {}).values() for name, v in rows.items()]
         return ", ".join(
             [
-                f"{told.get('begun', '?')}  {told.get('session', '?')}, attempt {told.get('attempt', '?')}",
-                f"{told.get('kind', 'nothing begun')}: {how}",
-                f"{told.get('seconds', 0.0):.1f} s",
-                f"{told.get('rounds', 0)} rounds",
-                f"{bytes_text(told.get('bytes_sent', 0))} sent",
-                *([_batches(told)] if "batches" in told else []),
-                f"peak memory {bytes_text(told.get('peak_memory', 0))}",
+                f"{content.get('begun', '?')}  {content.get('session', '?')}, attempt {content.get('attempt', '?')}",
+                f"{content.get('kind', 'nothing begun')}: {how}",
+                f"{content.get('seconds', 0.0):.1f} s",
+                f"{content.get('rounds', 0)} rounds",
+                f"{bytes_text(content.get('bytes_sent', 0))} sent",
+                *([_batches(content)] if "batches" in content else []),
+                f"peak memory {bytes_text(content.get('peak_memory', 0))}",
                 *metrics,
                 *([NO_METRIC] if self._is_unjudged else []),
             ]
@@ -270,10 +270,10 @@ def _parse(line: bytes) -> dict[str, Any]:
     return {key: content[key] for key in ("entry", *_ABOUT) if key in content}
 
 
-def _batches(told: Mapping[str, Any]) -> str:
-    lacking = told.get("batches_not_found", 0)
+def _batches(content: Mapping[str, Any]) -> str:
+    lacking = content.get("batches_not_found", 0)
     without = f" ({lacking} not answered: rows were not found)" if lacking else ""
-    return f"{told['batches']} batches of {told.get('rows_asked', 0)} rows in all{without}"
+    return f"{content['batches']} batches of {content.get('rows_asked', 0)} rows in all{without}"
 
 
 def _table(ledger: Ledger) -> Sequence[str]:

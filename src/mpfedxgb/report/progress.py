@@ -44,9 +44,9 @@ class ProgressBar(Silent):
 
     def on_sizes(self, party: Party, params: TrainParams, sizes: TableSizes) -> None:
         """Show what the training will cost, above the bar."""
-        told = cached_forecast(Basis(params, sizes, party.roster, party.settings)) if self._shows_forecast else None
-        if told is not None:
-            self._progress.console.print(told.summary, highlight=False, markup=False)
+        text = cached_forecast(Basis(params, sizes, party.roster, party.settings)) if self._shows_forecast else None
+        if text is not None:
+            self._progress.console.print(text.summary, highlight=False, markup=False)
 
     def on_progress(self, what: str) -> None:
         """Show the level that is being grown."""

@@ -25,7 +25,7 @@ class RunRecord:
     """One training or scoring run.
 
     `roles` holds each role's totals, `setup` what of them was spent once before the first tree, `phases` the active
-    participant's counts by phase, `ledger` every reveal. `plans` says how tournaments of so many nodes x candidates
+    participant's counts by phase, `ledger` every reveal. `plans` says how tournaments, by nodes x candidates,
     were played, planned for the `link` and the `topology`. `peak_memory` is the most anonymous memory that the process
     had meanwhile, in bytes: in a simulation that of all roles, and whatever else the process holds. `basis` is what the
     forecast of a training is made of. A run with security="none" has spent and revealed nothing, because it protected
@@ -117,7 +117,7 @@ class RunRecord:
         if self.kind == "train" and is_unjudged(self.params, self.ledger):
             lines.append(NO_METRIC)
         if self.insecure_seed:
-            lines.append("INSECURE: the masks come from insecure_seed, so whoever knows it knows every secret")
+            lines.append("INSECURE: the masks come from insecure_seed, so anyone who knows it knows every secret")
         lines += ["", *_traffic(self.roles)]
         lines += ["", f"{'phase':32}{'seconds':>10}{'rounds':>8}{'products':>12}{'comparisons':>13}"]
         for path, c in self.phases.items():
@@ -134,17 +134,17 @@ class RunRecord:
     def _unprotected(self) -> list[str]:
         """Return that nothing was protected, and what the same training would cost and reveal if all was."""
         lines = [facts_of(self.params.get("security")).warning]
-        told = self.forecast
-        if told is None or self.basis is None:
+        predicted = self.forecast
+        if predicted is None or self.basis is None:
             return lines
         how = "exactly" if self.basis.owners is not None else "with full trees, and so at most,"
         lines += [
             "",
-            f'The same model under security="strict" takes {how} {told.rounds} rounds and '
-            f"{bytes_text(told.dealer_bytes)} from the coordinator:",
-            *_traffic(told.roles),
+            f'The same model under security="strict" takes {how} {predicted.rounds} rounds and '
+            f"{bytes_text(predicted.dealer_bytes)} from the coordinator:",
+            *_traffic(predicted.roles),
             "",
-            *reveals_table("would be revealed", told.ledger),
+            *reveals_table("would be revealed", predicted.ledger),
         ]
         return lines
 

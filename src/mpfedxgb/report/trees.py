@@ -46,7 +46,7 @@ def sides(node: Split | Dummy) -> tuple[int, int]:
 
 
 def condition(model: PartialModel, node: Split) -> str:
-    """Return which rows go to the first child of a split of one's own, in words."""
+    """Return which rows go to the first child of a split of this participant, in words."""
     missing = "missing first" if node.missing_left else "missing second"
     if node.category is not None:
         feature = next(f for f in model.features if f.name == node.feature)

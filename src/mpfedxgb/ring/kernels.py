@@ -3,9 +3,9 @@
 All of them release the GIL, are compiled at first use and cached beside this file (or in the user's cache
 folder where this one is read-only), so an installation compiles once. Arithmetic wraps modulo 2^64.
 
-Threads for the compiled loops: pieces of row work, done by so many threads at once.
+Threads for the compiled loops: pieces of row work, done by several threads at once.
 
-Kernels release the interpreter's lock, so that threads of one process use several cores. Whoever adds up does so modulo
+Kernels release the interpreter's lock, so that threads of one process use several cores. Sums are modulo
 2^k, where the order makes no difference: any number of threads gives the same numbers.
 """
 
@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class Threads:
-    """So many threads; with one, the caller does everything itself. Threads start with the first work for them."""
+    """`count` threads; with one, the caller does everything itself. Threads start with the first work for them."""
 
     def __init__(self, count: int = 1) -> None:
         self.count = count

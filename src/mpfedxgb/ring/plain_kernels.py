@@ -1,4 +1,4 @@
-"""The compiled loops of trees that grow in the open: sums and scores of all candidates, and rows by their side.
+"""The compiled loops of trees that grow in the clear: sums and scores of all candidates, and rows by their side.
 
 The sums are exact integers. The scores are doubles, within a few units in the last place of what the integers say;
 `modes/none/tree.py` looks again, exactly, where two of them are too near to tell.

@@ -24,12 +24,12 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def octets_of(count: int) -> int:
-    """Return the bytes of a plane of so many bits."""
+    """Return the bytes of a plane of `count` bits."""
     return -(-count // 8)
 
 
 def words_of(octets: int) -> int:
-    """Return the words that hold so many bytes."""
+    """Return how many words hold `octets` bytes."""
     return -(-octets // 8)
 
 
@@ -54,7 +54,7 @@ def as_words(*planes: npt.NDArray[np.unsignedinteger]) -> U64:
 
 
 def as_octets(planes: U64, octets: int) -> U8:
-    """Return planes of words as so many bytes each."""
+    """Return planes of words as `octets` bytes each."""
     return np.ascontiguousarray(planes.view(np.uint8)[:, :octets])
 
 

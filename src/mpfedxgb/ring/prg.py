@@ -30,11 +30,11 @@ class Source(Protocol):
     """Something that gives uniformly random ring elements, in order."""
 
     def elements(self, ring: Ring, shape: Shape) -> RingArray:
-        """Return the next elements, in an array of their own: whoever draws them may write over it."""
+        """Return the next elements, in an array of their own, which the caller may overwrite."""
         ...
 
     def again(self, start: int = 0) -> Source:
-        """Return the same stream from its beginning, or from so many bytes behind it."""
+        """Return the same stream from its beginning, or starting `start` bytes in."""
         ...
 
 
@@ -56,11 +56,11 @@ class Stream:
 
     @property
     def key(self) -> bytes:
-        """The key of this step alone: with it and a start, whoever works for a role expands a piece by itself."""
+        """The key of this step alone: with it and a start, a worker of the role expands a piece by itself."""
         return self._key
 
     def again(self, start: int = 0) -> Stream:
-        """Return the same stream from so many bytes behind its beginning: masks of matrices are expanded in blocks."""
+        """Return the same stream, starting `start` bytes in: masks of matrices are expanded in blocks."""
         return Stream(self._key, start)
 
     def octets(self, count: int) -> U8:

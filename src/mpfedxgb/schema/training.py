@@ -294,7 +294,7 @@ PARAMETERS = (
     _of_xgboost("random_state", integer(), None, "makes row and column samples repeat; masks are random all the same",
         aliases=("seed",)),
     Parameter("insecure_seed", integer(0), None, "makes the whole run repeat, for demonstrations; never for real data",
-        more="Whoever knows it knows every secret.", offered=True),
+        more="Anyone who knows it knows every secret.", offered=True),
     Parameter("deadline", number(0.0, above=True), 600.0, "seconds that a role waits for another"),
     Parameter("link", ANYTHING, "local", "what to plan for: local, lan, wan, or ms/Mbit/s as in 20/100",
         more="What lies between the roles: milliseconds one way and megabits a second. It changes no model.",

@@ -94,7 +94,7 @@ def _beyond(a: float, b: float, error: float) -> float:
 
 
 class Comparison:
-    """Walks two models side by side, and judges where they part; `has_older_rules` of the other one's version.
+    """Walks two models side by side, and judges where they part.
 
     Rows begin at `start`, (trees of a boosting round, rows), if they have margins of their own.
     """

@@ -119,7 +119,7 @@ def _lambda_and_gamma(scale: scales.Scale) -> tuple[float, float]:
 def integer_gradients_of_sealed(
     params: TrainParams, y: Floats, weight: Floats | None, start: Floats, sums: npt.NDArray[np.int64], trees: int
 ) -> RoundedGradients:
-    """Return g and h of one tree as a sealed federation has them, where so many trees add up to sums (1, rows).
+    """Return g and h of one tree as a sealed federation has them, where `trees` trees add up to sums (1, rows).
 
     Margins were `start`, (rows,), before the first of them.
     Sums are those of a joined model, in units of 2^-32. Where a training's are finer, each tree has been rounded once.
@@ -150,7 +150,7 @@ def float32_gradients(
     """Return g and h as XGBoost has them at margins (trees, rows) that may be off by `error`, and how near that is."""
     g, h = loss.unweighted_gradients(y, margins, weight)
     w = np.ones(len(y)) if weight is None else weight
-    # One's own loss is computed in double precision there too; the labels of others are float32, classes exactly so.
+    # A custom loss is computed in double precision there too; the labels of others are float32, classes exactly so.
     label = np.zeros(len(y)) if loss.is_custom or loss.has_classes else FLOAT32 * np.abs(y)
     is_of_residuals = loss.transform is unchanged
     squares = 0.0  # XGBoost's Huber loss squares residuals on the way to g and h

@@ -89,12 +89,12 @@ class Checkpoints:
     ----------
     folder : Path
         Created if it is not there, and so is the one around it, for their owner only.
-    belongs_to : dict
+    fingerprint : dict
         Plain values that name session, role, parameters and data; a file with others is foreign.
     """
 
-    def __init__(self, folder: Path, belongs_to: dict[str, Any]) -> None:
-        self.folder, self.belongs_to = folder, belongs_to
+    def __init__(self, folder: Path, fingerprint: dict[str, Any]) -> None:
+        self.folder, self.fingerprint = folder, fingerprint
         self._path = folder / ROUNDS
         self._last: _Line | None = None
         self._labels = ""
@@ -129,13 +129,13 @@ class Checkpoints:
     def common(self) -> int:
         """Return the last round that all participants are known to have kept (see `common_round`)."""
         lines = self._read()
-        return max(read_common(self.folder, self.belongs_to).rounds, lines[-1].added.common if lines else 0)
+        return max(read_common(self.folder, self.fingerprint).rounds, lines[-1].added.common if lines else 0)
 
     def all_have(self, rounds: int) -> None:
         """Note, to the disk, that all participants have kept a round; what is known already is not forgotten."""
-        labels = self._labels or read_common(self.folder, self.belongs_to).labels
+        labels = self._labels or read_common(self.folder, self.fingerprint).labels
         common = CommonRound(max(rounds, self.common()), labels)
-        trying(partial(write_common, self.folder, self.belongs_to, common), f"cannot write {self.folder / COMMON}")
+        trying(partial(write_common, self.folder, self.fingerprint, common), f"cannot write {self.folder / COMMON}")
 
     def finish(self, model: PartialModel) -> None:
         """Note that all participants have kept the last round; where the model goes is for others to say."""
@@ -144,7 +144,7 @@ class Checkpoints:
     def fits(self, labels: str) -> bool:
         """Return whether what is kept is of labels with this commitment, which is noted when a training goes on."""
         self._labels = labels
-        return read_common(self.folder, self.belongs_to).labels in ("", labels)
+        return read_common(self.folder, self.fingerprint).labels in ("", labels)
 
     def load(self, rounds: int) -> State:
         """Return a state, checked, and cut off all later rounds; note before that that all participants have it.
@@ -182,7 +182,7 @@ class Checkpoints:
             if last.rounds:
                 trying(partial(append_to_file, self._path, line, last.length), what)
             else:
-                first = MAGIC + chained(_START, _header(self.belongs_to)) + line
+                first = MAGIC + chained(_START, _header(self.fingerprint)) + line
                 trying(partial(write_file, self._path, first), what)
         except CheckpointError:  # not after a signal, which may come when the round is written already
             with suppress(OSError):
@@ -212,14 +212,14 @@ class Checkpoints:
         if not self._path.is_file():
             return []
         content = trying(self._path.read_bytes, f"cannot read the checkpoint {self._path}")
-        lines = list(_whole_lines(content, self._path, self.belongs_to))
+        lines = list(_whole_lines(content, self._path, self.fingerprint))
         if warn and lines[-1].rounds and lines[-1].length < len(content):
             _log.warning("the checkpoint %s is torn or damaged after round %d", self._path, lines[-1].rounds)
         return lines
 
     def _line_of(self, lines: Sequence[_Line], rounds: int) -> _Line:
         if rounds == 0:
-            return _first_line(self.belongs_to)
+            return _first_line(self.fingerprint)
         if rounds >= len(lines):
             raise CheckpointError(
                 f"{rounds} rounds are asked for and {self._path} holds {max(0, len(lines) - 1)}; begin again "
@@ -300,12 +300,12 @@ class _DamagedError(CheckpointError):
 _START = chain_start(MAGIC)
 
 
-def _header(belongs_to: dict[str, Any]) -> bytes:
-    return json.dumps({"belongs_to": belongs_to}).encode()
+def _header(fingerprint: dict[str, Any]) -> bytes:
+    return json.dumps({"belongs_to": fingerprint}).encode()
 
 
-def _first_line(belongs_to: dict[str, Any]) -> _Line:
-    line = chained(_START, _header(belongs_to))
+def _first_line(fingerprint: dict[str, Any]) -> _Line:
+    line = chained(_START, _header(fingerprint))
     return _Line(line[:HEX], len(MAGIC) + len(line))
 
 
@@ -328,7 +328,7 @@ def _encode(state: State, earlier: int, margins: bytes | None) -> bytes:
     return json.dumps(content).encode()
 
 
-def _whole_lines(content: bytes, path: Path, belongs_to: dict[str, Any]) -> Iterator[_Line]:
+def _whole_lines(content: bytes, path: Path, fingerprint: dict[str, Any]) -> Iterator[_Line]:
     """Yield the line that says whose the file is, and those of its rounds, up to the first that is torn or damaged."""
     last = None
     bodies = whole_lines(content, _START, len(MAGIC)) if content.startswith(MAGIC) else ()
@@ -337,14 +337,14 @@ def _whole_lines(content: bytes, path: Path, belongs_to: dict[str, Any]) -> Iter
         try:
             plain = json.loads(body)
             if last is None:
-                foreign = [key for key, value in belongs_to.items() if plain["belongs_to"].get(key) != value]
+                foreign = [key for key, value in fingerprint.items() if plain["belongs_to"].get(key) != value]
                 last = _Line(digest, length)
             else:
                 last = _decode(plain, last, digest, length)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             break
         if foreign:
-            _check_rules(plain["belongs_to"], belongs_to, path)
+            _check_rules(plain["belongs_to"], fingerprint, path)
             raise CheckpointError(
                 f"the checkpoint {path} is of another training: {' and '.join(foreign)} changed since. Choose another "
                 "session name, or begin again with --restart at every participant"
@@ -414,7 +414,7 @@ class CommonRound:
     labels: str = ""
 
 
-def read_common(folder: Path, belongs_to: dict[str, Any]) -> CommonRound:
+def read_common(folder: Path, fingerprint: dict[str, Any]) -> CommonRound:
     """Return what a folder of checkpoints keeps; that of another training, by this role's own account, does not count.
 
     If rounds of that one are there, `Checkpoints` refuses them.
@@ -434,14 +434,14 @@ def read_common(folder: Path, belongs_to: dict[str, Any]) -> CommonRound:
             f"{path} is damaged, so that nobody knows which round all participants had; put a copy of it back, or "
             "begin again with --restart at every participant"
         ) from None
-    return kept if content["belongs_to"] == belongs_to else CommonRound()
+    return kept if content["belongs_to"] == fingerprint else CommonRound()
 
 
-def write_common(folder: Path, belongs_to: dict[str, Any], kept: CommonRound) -> None:
+def write_common(folder: Path, fingerprint: dict[str, Any], kept: CommonRound) -> None:
     """Write it down, whole or not at all, to the disk; raises OSError."""
-    write_file(folder / COMMON, json.dumps(_content(belongs_to, kept)) + "\n")
+    write_file(folder / COMMON, json.dumps(_content(fingerprint, kept)) + "\n")
 
 
-def _content(belongs_to: dict[str, Any], kept: CommonRound) -> dict[str, Any]:
-    content = {"belongs_to": belongs_to, "rounds": kept.rounds, "labels": kept.labels}
+def _content(fingerprint: dict[str, Any], kept: CommonRound) -> dict[str, Any]:
+    content = {"belongs_to": fingerprint, "rounds": kept.rounds, "labels": kept.labels}
     return {**content, "sha256": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}

@@ -20,7 +20,7 @@ from mpfedxgb.machine import give_back
 from mpfedxgb.modes.choose import mode_of
 from mpfedxgb.modes.mode import Setup
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.handshake import MOST_COLUMNS, MOST_ROWS, MOST_TREES, check_numbers, check_told
+from mpfedxgb.party.handshake import MOST_COLUMNS, MOST_ROWS, MOST_TREES, check_announced, check_numbers
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.protocols.share import publish_matrix
@@ -91,9 +91,9 @@ def _tell_sizes(party: Party, mine: TrainData | None, candidates: Candidates | N
     if mine is not None and candidates is not None:
         own = [mine.table.rows, sum(table.rows for table in mine.evaluation), len(candidates)]
         check_numbers(party, party.role, own, *_SIZES)
-    told = party.tell_everyone(Entry.TABLE_SIZES, own, (len(_SIZES),))
-    check_told(party, Entry.TABLE_SIZES, told, *_SIZES)
-    rows, eval_rows, columns = told.T.tolist()
+    announced = party.tell_everyone(Entry.TABLE_SIZES, own, (len(_SIZES),))
+    check_announced(party, Entry.TABLE_SIZES, announced, *_SIZES)
+    rows, eval_rows, columns = announced.T.tolist()
     for what, counts in (("training", rows), ("evaluation", eval_rows)):
         if len(set(counts)) > 1:
             listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, counts, strict=True))
@@ -115,10 +115,10 @@ def state_of_model(party: Party, setup: Setup) -> State:
     """
     model = None if setup.mine is None else setup.mine.start
     with party.phase("setup"):
-        told = party.tell_everyone(Entry.CONTINUED, None if model is None else [rounds_of(model)])
-        check_told(party, Entry.CONTINUED, told, ("rounds of the model", 1, MOST_TREES))
-        if len(set(told[:, 0].tolist())) > 1:
-            listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, told[:, 0], strict=True))
+        announced = party.tell_everyone(Entry.CONTINUED, None if model is None else [rounds_of(model)])
+        check_announced(party, Entry.CONTINUED, announced, ("rounds of the model", 1, MOST_TREES))
+        if len(set(announced[:, 0].tolist())) > 1:
+            listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, announced[:, 0], strict=True))
             raise UserError(f"the parts of the model to continue have different numbers of rounds ({listed})")
         scorer = None
         if setup.mine is not None and model is not None:
@@ -127,4 +127,4 @@ def state_of_model(party: Party, setup: Setup) -> State:
     if setup.active is not None and model is not None and sums is not None:
         assert model.base_margin is not None
         setup.active.start_from(model.base_margin, sums)
-    return State(int(told[0, 0]), trees=() if model is None else model.trees)
+    return State(int(announced[0, 0]), trees=() if model is None else model.trees)

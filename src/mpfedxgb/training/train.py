@@ -21,7 +21,7 @@ from mpfedxgb.errors import CheckpointError, RefusedError, SettingsError
 from mpfedxgb.modes.facts import check_runs_a_protocol
 from mpfedxgb.modes.mode import Setup
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.handshake import check_flag, check_told
+from mpfedxgb.party.handshake import check_announced, check_flag
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.bits import Bit, share_bit
@@ -75,8 +75,8 @@ def secure_train(
 
     With `progress`, at all roles or at none, each role keeps its state after every round, and training goes on from the
     last round that all participants have. With `continues` it goes on from the model of which `data.start` is a part.
-    `held` is where this role's row blocks live, in memory if it does not say. With `most_rounds` it ends after so many
-    rounds of a training of more.
+    `held` is where this role's row blocks live, in memory if it does not say. With `most_rounds` it ends after
+    that number of boosting rounds.
     """
     check_runs_a_protocol(params.facts, "a protocol")
     params.check_rules()
@@ -130,9 +130,10 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     Rounds: 1. Reveals: ROUNDS_DONE to everyone.
     """
     mine = None if party.is_coordinator else [progress.newest(), progress.common()]
-    told = party.tell_everyone(Entry.ROUNDS_DONE, mine, (2,))
-    check_told(party, Entry.ROUNDS_DONE, told, ("rounds that are done", 0, most), ("rounds that all had", 0, most))
-    newest, common = told.T.tolist()
+    announced = party.tell_everyone(Entry.ROUNDS_DONE, mine, (2,))
+    bounds = ("rounds that are done", 0, most), ("rounds that all had", 0, most)
+    check_announced(party, Entry.ROUNDS_DONE, announced, *bounds)
+    newest, common = announced.T.tolist()
     rounds = min(newest)
     if rounds < max(common):
         raise RefusedError(_went_back(party.roster, newest, max(common)))
@@ -174,8 +175,8 @@ def _check_mark(party: Party, mark: str) -> None:
     Rounds: 1. Reveals: ROUNDS_DONE to everyone.
     """
     mine = None if party.is_coordinator else [int.from_bytes(digest(mark.encode())[:8], "little", signed=True)]
-    told = party.tell_everyone(Entry.ROUNDS_DONE, mine)[:, 0]
-    others = [name for name, number in zip(party.roster.participants, told, strict=True) if number != told[0]]
+    announced = party.tell_everyone(Entry.ROUNDS_DONE, mine)[:, 0]
+    others = [name for name, number in zip(party.roster.participants, announced, strict=True) if number != announced[0]]
     if others:
         raise CheckpointError(
             f"{', '.join(others)} and {party.roster.name(ACTIVE)} have kept rounds of different attempts, and shares "
@@ -192,9 +193,9 @@ def _stops_early(party: Party, setup: Setup, t: int, trees: Sequence[Tree], mark
     goes_on = setup.active is None or setup.active.report(t, _part(party, setup, trees, mark))
     if not setup.params.may_stop_early:
         return False
-    told = int(party.broadcast(Entry.NUMBER_OF_TREES, [goes_on])[0])
-    check_flag(party, Entry.NUMBER_OF_TREES, told)
-    return not told
+    announced = int(party.broadcast(Entry.NUMBER_OF_TREES, [goes_on])[0])
+    check_flag(party, Entry.NUMBER_OF_TREES, announced)
+    return not announced
 
 
 def _latest_metrics(setup: Setup) -> dict[str, dict[str, dict[str, float]]]:

@@ -37,7 +37,7 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """An authority for trials: whoever has its key can make certificates for any role."""
+    """An authority for trials: anyone who has its key can make certificates for any role."""
 
     certificate: x509.Certificate = field(repr=False)
     key: ec.EllipticCurvePrivateKey = field(repr=False)

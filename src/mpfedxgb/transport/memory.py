@@ -56,7 +56,7 @@ class _Queue:
         except Empty:
             raise PeerTimeoutError(f"role {self.sender} did not answer for {timeout:g} seconds") from None
         if block is None:
-            self.blocks.put(None)  # whoever asks again is told again
+            self.blocks.put(None)  # so that the next caller finds the same
             self._refuse_if_closed(self.receiver)
             raise PeerFinishedError(f"role {self.sender} has closed its connection")
         self.taken += _length(block)

@@ -68,7 +68,7 @@ class _Pauses:
 
 
 class _Line:
-    """What is on its way between this role and one peer; whoever looks holds the lock."""
+    """What is on its way between this role and one peer; a reader holds the lock."""
 
     def __init__(self, comm: MPI.Comm, role: int, peer: int, rank: int) -> None:
         self.lock = threading.Lock()

@@ -23,7 +23,7 @@ STAR, MESH = TOPOLOGIES
 
 
 def neighbours(topology: str, role: int, roles: int) -> list[int]:
-    """Return the roles that one of so many is connected to; of two that are, the one with the higher number dials.
+    """Return the roles that `role` is connected to; of two connected ones, that with the higher number dials.
 
     A star is around the active participant, with the coordinator beside it, who is connected with everybody.
     """

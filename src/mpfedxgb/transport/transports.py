@@ -2,7 +2,7 @@
 
 A transport is a folder or module of this room, called as in the table, that has a function
 `open_transport(settings: ConnectionSettings) -> Transport`. It is imported when it is used: each brings a library that
-the others do without. The in-process one is not here: whoever simulates a federation makes all ends of it.
+the others do without. The in-process one is not here: a simulation makes all ends of it.
 """
 
 from __future__ import annotations

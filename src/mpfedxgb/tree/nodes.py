@@ -105,7 +105,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A kept split of one's own.
+    """A kept split of this participant.
 
     Rows with x <= threshold, or of another category than `category`, or with a missing value if `missing_left`, go to
     the first child; the first child is `left`, unless the split is `flipped`. Its `gain`, at the active participant.
@@ -188,7 +188,7 @@ def _weight(node: Node) -> int:
 
 
 def reachable(tree: Tree, table: Table, rows: slice) -> Bits:
-    """Return which leaves one's own splits leave open, (leaves, rows): at a Dummy, both sides are."""
+    """Return which leaves this participant's splits leave open, (leaves, rows): at a Dummy, both sides are."""
     columns = {column.name: column.values[rows] for column in table.columns}
     count = len(range(*rows.indices(table.rows)))
     open_ = {0: np.ones(count, bool)}

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from mpfedxgb.errors import FrameError, UserError
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.handshake import MOST_LEAVES, MOST_ROWS, MOST_TREES, check_numbers, check_told
+from mpfedxgb.party.handshake import MOST_LEAVES, MOST_ROWS, MOST_TREES, check_announced, check_numbers
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.bits import Bit, BitProduct, shares_of_bit_products
@@ -294,9 +294,9 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     if scorer is not None:
         mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds]
         mine += [int(scorer.holds_shares), int(scorer.takes_all)]
-    told = party.tell_everyone(Entry.ROWS_TO_SCORE, mine, (len(_SIZES),))
-    check_told(party, Entry.ROWS_TO_SCORE, told, *_SIZES)
-    rows, trees, limits, shared, takes_all = told.T
+    announced = party.tell_everyone(Entry.ROWS_TO_SCORE, mine, (len(_SIZES),))
+    check_announced(party, Entry.ROWS_TO_SCORE, announced, *_SIZES)
+    rows, trees, limits, shared, takes_all = announced.T
     if len(set(rows)) > 1:
         counts = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, rows, strict=True))
         raise UserError(f"the participants bring different numbers of rows to score ({counts}); align the tables first")

@@ -112,7 +112,7 @@ class Cluster:
             _log.warning("the connection to the Dask cluster at %s did not close (%s)", self._address, error)
 
     def workers(self, least: int = 0) -> list[str]:
-        """Return the addresses of all workers, in order; waits for so many of them. New ones are looked at first."""
+        """Return the addresses of all workers, in order; waits for `least` of them. New ones are looked at first."""
         end = time.monotonic() + self._deadline
         while True:
             found = self._there()
@@ -137,11 +137,11 @@ class Cluster:
             raise
         except Exception as error:
             found = dict.fromkeys(workers, error)
-        for worker, told in found.items():
-            if isinstance(told, OSError):  # it has gone meanwhile
+        for worker, answer in found.items():
+            if isinstance(answer, OSError):  # it has gone meanwhile
                 continue
-            if told != tasks.version():
-                said = f"{type(told).__name__}: {told}" if isinstance(told, BaseException) else told
+            if answer != tasks.version():
+                said = f"{type(answer).__name__}: {answer}" if isinstance(answer, BaseException) else answer
                 raise WorkersError(
                     f"the worker {worker} has another environment than this role ({said}, here {tasks.version()}); "
                     "install the same versions on all workers"

@@ -108,7 +108,7 @@ def objective_error(name: Any, does_not_fit: str, remedy: str) -> SettingsError:
 
 
 def objective_of(name: str, num_class: int, values: Mapping[str, Any]) -> Objective:
-    """Return a known objective, as a training with so many classes and these values of parameters uses it."""
+    """Return a known objective, as a training with `num_class` classes and these values of parameters uses it."""
     for parameter, only in OF_OBJECTIVES.items():
         if only == name:
             return _WITH_PARAMETER[parameter](values[parameter])
@@ -119,5 +119,5 @@ def objective_of(name: str, num_class: int, values: Mapping[str, Any]) -> Object
 
 
 def for_classes(count: int) -> Objective:
-    """Return the objective of choice for so many classes, two or more."""
+    """Return the objective of choice for `count` classes, two or more."""
     return next(o for o in OBJECTIVES.values() if o.takes_classes(count))

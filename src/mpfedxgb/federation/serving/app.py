@@ -186,8 +186,8 @@ class Service:
         cause = self._batches.cause
         if cause is None:
             return answer({"ready": True})
-        told = {"error": cause} if self._is_known(request) else {}
-        return answer({"ready": False} | told, 503, {"Retry-After": _RETRY})
+        more = {"error": cause} if self._is_known(request) else {}
+        return answer({"ready": False} | more, 503, {"Retry-After": _RETRY})
 
     async def server(self, request: Request) -> Response:
         """Say what answers."""
@@ -251,8 +251,8 @@ class Service:
             async with asyncio.timeout(timeout):
                 scores = await asyncio.wrap_future(self._batches.ask(rows))
         except TimeoutError:
-            told = self._batches.cause or f"not scored within [serve] timeout = {timeout:g} seconds"
-            raise FederationError(told) from None
+            cause = self._batches.cause or f"not scored within [serve] timeout = {timeout:g} seconds"
+            raise FederationError(cause) from None
         return await run_in_threadpool(bodies.results, settings, self._model, rows, scores)
 
 

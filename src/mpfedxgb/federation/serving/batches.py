@@ -57,7 +57,7 @@ class _Waiting:
 
     def fail(self, error: BaseException) -> None:
         """Answer with an error, if there is no answer yet."""
-        with suppress(InvalidStateError):  # whoever asked has gone
+        with suppress(InvalidStateError):  # the caller has gone
             self.scores.set_exception(error)
 
 

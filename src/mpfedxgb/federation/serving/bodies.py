@@ -37,8 +37,8 @@ def read_json(body: bytes) -> Json:
     try:
         content = json.loads(body.decode(), parse_constant=_no_constant, object_pairs_hook=_no_name_twice)
     except (ValueError, RecursionError) as error:
-        told = f"at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "as RFC 8259 has it"
-        raise DataError(f"the body is not JSON {told}; NaN and names that occur twice are none") from None
+        text = f"at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "as RFC 8259 has it"
+        raise DataError(f"the body is not JSON {text}; NaN and names that occur twice are none") from None
     if not isinstance(content, dict):
         raise DataError("the body is not a JSON object")
     return content
@@ -154,9 +154,9 @@ def read_rows(settings: RoleSettings, model: PartialModel, columns: Columns) -> 
     names = {identifier, *(feature.name for feature in (*model.features, *start))}
     for what, some in (("lacks", names - {*columns}), ("has unknown", {*columns} - names)):
         if some:
-            told = ", ".join(repr(name[:40]) for name in sorted(some)[:8])
+            text = ", ".join(repr(name[:40]) for name in sorted(some)[:8])
             own = f"the id {identifier!r}, {'[label] base_margin ' if start else ''}and the model's columns"
-            raise DataError(f"the request {what} columns: {told}; give {own}")
+            raise DataError(f"the request {what} columns: {text}; give {own}")
     if not all(type(value) in (str, int) for value in columns[identifier]):
         raise DataError(f"column {identifier!r} has ids that are neither text nor whole numbers")
     found: dict[str, Any] = {identifier: pd.Series(columns[identifier], dtype=object)}

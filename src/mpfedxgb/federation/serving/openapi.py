@@ -90,14 +90,14 @@ _SCHEMAS: dict[str, Json] = {
 
 
 def _answers(good: str, *others: tuple[int, str]) -> Json:
-    told = {"200": ("Done.", good)}
-    told |= {str(code): (text, "Ready" if good == "Ready" and code == 503 else "Error") for code, text in others}
+    described = {"200": ("Done.", good)}
+    described |= {str(code): (text, "Ready" if good == "Ready" and code == 503 else "Error") for code, text in others}
     return {
         code: {
             "description": text,
             "content": {"application/json": {"schema": {"$ref": f"{_REF}{schema}"}}},
         }
-        for code, (text, schema) in told.items()
+        for code, (text, schema) in described.items()
     }
 
 
@@ -113,14 +113,14 @@ _BODY = (
 
 
 def _get(summary: str, good: str, *others: tuple[int, str], is_closed: bool = True) -> Json:
-    told = _answers(good, _ADDRESSED, *((_TOKEN,) if is_closed else ()), *others)
-    return {"get": {"summary": summary, "responses": told} | ({} if is_closed else {"security": []})}
+    described = _answers(good, _ADDRESSED, *((_TOKEN,) if is_closed else ()), *others)
+    return {"get": {"summary": summary, "responses": described} | ({} if is_closed else {"security": []})}
 
 
 def _post(summary: str, takes: str, good: str) -> Json:
     body = {"required": True, "content": {"application/json": {"schema": {"$ref": f"{_REF}{takes}"}}}}
-    told = _answers(good, _ADDRESSED, _TOKEN, *_BODY, _NOT_READY)
-    return {"post": {"summary": summary, "requestBody": body, "responses": told}}
+    described = _answers(good, _ADDRESSED, _TOKEN, *_BODY, _NOT_READY)
+    return {"post": {"summary": summary, "requestBody": body, "responses": described}}
 
 
 def description(model: str, version: str) -> Json:

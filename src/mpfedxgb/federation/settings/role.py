@@ -1,4 +1,4 @@
-"""What one role of a federation is told: one TOML file, read once, checked before anything runs.
+"""The settings of one role of a federation: one TOML file, read once, checked before anything runs.
 
 Nothing here opens a data file, a certificate or a connection; whether files are there, `doctor` looks.
 
@@ -44,7 +44,7 @@ from mpfedxgb.transport.transports import TRANSPORTS, ConnectionSettings
 
 @dataclass(frozen=True, slots=True)
 class RoleSettings:
-    """Everything one role is told; what it has no use for is None: `tls` without certificates, `data`, `label`."""
+    """All settings of one role; what it has no use for is None: `tls` without certificates, `data`, `label`."""
 
     source: str
     federation: Membership
@@ -138,7 +138,7 @@ class RoleSettings:
         )
 
     def connection_settings(self, timeout: float, capacity: int) -> ConnectionSettings:
-        """Return what a transport has to know; waits so many seconds, and lets so many bytes wait."""
+        """Return what a transport has to know; `timeout` in seconds, `capacity` in waiting bytes."""
         kind = TRANSPORTS[self.network.transport]
         return ConnectionSettings(
             role=self.number,

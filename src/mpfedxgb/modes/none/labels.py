@@ -1,4 +1,4 @@
-"""SecureTrain and SecurePredict in the open: `security="none"`.
+"""SecureTrain and SecurePredict in the clear: `security="none"`.
 
 One process that has all tables computes the model that `security="strict"` would give, from the same integers, samples
 and coins, without a protocol. It is for experiments: nothing is hidden from anybody.
@@ -90,9 +90,9 @@ class _Forest:
         assert labels is not None, "the active participant has the labels"
         plan = scales.plan(params, sizes.rows)
         self.active = Active(people[0], params, plan, labels, sizes, data[0].sample_key)
-        self._go_on([own.start for own in data if own.start is not None])
+        self._continue_from([own.start for own in data if own.start is not None])
 
-    def _go_on(self, start: Sequence[PartialModel]) -> None:
+    def _continue_from(self, start: Sequence[PartialModel]) -> None:
         """Begin with the trees of a model, and with the margins that they give, if there is one to go on from."""
         if start:
             assert start[0].base_margin is not None

@@ -1,4 +1,4 @@
-"""SecureBuild in the open: the tree that the secure code would give, of everybody's columns in one place.
+"""SecureBuild in the clear: the tree that the secure code would give, of everybody's columns in one place.
 
 A histogram per node and column, in integers; of two siblings, the larger has what the smaller leaves of their parent's.
 Scores are compared as doubles first, whose error is bounded, and as exact fractions where that does not tell: the

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from mpfedxgb.errors import FrameError
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.handshake import MOST_COLUMNS, check_numbers, check_told
+from mpfedxgb.party.handshake import MOST_COLUMNS, check_announced, check_numbers
 from mpfedxgb.party.party import ALL, Party
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
 from mpfedxgb.protocols.argmax import fractions, winning_tags
@@ -166,7 +166,7 @@ def argmax_by_division(
 
 @dataclass(frozen=True, slots=True)
 class FeatureIndex:
-    """Per participant the candidates of each feature, and the permuted indices of one's own."""
+    """Per participant the candidates of each feature, and the permuted indices of its own."""
 
     sizes: tuple[tuple[int, ...], ...]
     mine: tuple[int, ...]
@@ -179,17 +179,17 @@ def index_features(party: Party, mine: list[int]) -> FeatureIndex:
     participant. Reveals: FEATURE_SIZES to everyone, FEATURE_INDEX to the owner.
     """
     features = party.tell_everyone(Entry.FEATURE_SIZES, None if party.is_coordinator else [len(mine)])
-    check_told(party, Entry.FEATURE_SIZES, features, ("features", 0, MOST_COLUMNS))
+    check_announced(party, Entry.FEATURE_SIZES, features, ("features", 0, MOST_COLUMNS))
     counts = features[:, 0]
     padded = None if party.is_coordinator else mine + [0] * (int(counts.max()) - len(mine))
-    told = party.tell_everyone(Entry.FEATURE_SIZES, padded, (int(counts.max()),))
-    check_told(
+    announced = party.tell_everyone(Entry.FEATURE_SIZES, padded, (int(counts.max()),))
+    check_announced(
         party,
         Entry.FEATURE_SIZES,
-        told,
+        announced,
         *[("candidate columns of a feature", 0, MOST_COLUMNS)] * int(counts.max()),
     )
-    sizes = tuple(tuple(int(s) for s in row[:count]) for row, count in zip(told, counts, strict=True))
+    sizes = tuple(tuple(int(s) for s in row[:count]) for row, count in zip(announced, counts, strict=True))
     total = int(counts.sum())
     order = np.zeros(total, np.int64)
     if party.is_coordinator:
@@ -308,7 +308,7 @@ class LeafRules:
 
 
 def steps_needed(v: float, ratio: float, mu: float = MU) -> int:
-    """Return t_min of Appendix A: after so many steps w is within epsilon, for ratio = a epsilon / |b|.
+    """Return t_min of Appendix A: after t_min steps w is within epsilon, for ratio = a epsilon / |b|.
 
     v = (a + sigma) / (mu lambda). The first term takes r = v mu; the second, r = v / (v - 1), holds for v > 1 only.
     """

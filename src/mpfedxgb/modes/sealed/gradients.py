@@ -69,7 +69,7 @@ _LEAST_LAMBDA = 1 << 12
 """The least lambda~ where its scale is private, in units of g and h that weights have not made finer."""
 
 MOST_TIMES_LAMBDA = (1 << (PLACES - 1)) // _LEAST_LAMBDA
-"""A row may weigh so many times lambda; scales are powers of two, so that up to twice as much may fit."""
+"""The largest row weight, as a multiple of lambda; scales are powers of two, so that up to twice as much may fit."""
 
 _MOST_LOG_ODDS = 128
 """Margins of log-loss start from no larger ones."""

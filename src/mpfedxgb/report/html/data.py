@@ -134,11 +134,11 @@ def cost_of(attempts: Sequence[Attempt]) -> Spent:
     """Return what attempts cost together; phases of those that ended, as only these could write them down."""
     written = (_mapping(attempt.content.get("phases")) for attempt in attempts)
     phases = by_name((name, Counts.from_dict(plain)) for some in written for name, plain in some.items())
-    told = [attempt.content for attempt in attempts]
+    contents = [attempt.content for attempt in attempts]
     return Spent(
-        sum((c.get("seconds", 0.0) for c in told), 0.0),
-        sum(c.get("rounds", 0) for c in told),
-        sum(c.get("bytes_sent", 0) for c in told),
+        sum((c.get("seconds", 0.0) for c in contents), 0.0),
+        sum(c.get("rounds", 0) for c in contents),
+        sum(c.get("bytes_sent", 0) for c in contents),
         phases,
     )
 

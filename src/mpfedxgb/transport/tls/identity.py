@@ -66,7 +66,7 @@ class Identity:
         name : str
             The role's; the certificate must have it as DNS name.
         ca : Path
-            The authority's certificate, or several: whoever they have certified is believed.
+            The authority's certificate, or several: everyone they have certified is believed.
         certificate : Path
             The role's certificate, followed by those in between, if there are any.
         key : Path

@@ -52,7 +52,7 @@ class Pieces:
         self.finished = self.asked = self.ignores = False
         """Whether the peer has said that nothing follows, or wants an answer; whether its blocks are thrown away."""
         self._sent = self.taken_there = 0  # of our blocks, and how much of that the peer's program has taken
-        self._arrived = self._taken = self._told = 0  # of the peer's; taken by our program; of which the peer knows
+        self._arrived = self._taken = self._announced = 0  # the peer's; taken by our program; known to the peer
         self._head = b""
         self._kind, self._left = ROOM, 0  # of the piece that is being read
         self._parts: list[bytes | bytearray] = []
@@ -79,7 +79,7 @@ class Pieces:
 
     def header(self, kind: int, size: int = 0) -> bytes:
         """Return how a piece begins, which tells what was taken."""
-        self._told = self._taken
+        self._announced = self._taken
         return HEADER.pack(kind, size, self._taken)
 
     def take(self) -> bytes:
@@ -91,7 +91,7 @@ class Pieces:
     @property
     def must_tell(self) -> bool:
         """Whether so much was taken that the peer has to know."""
-        return self._taken - self._told > self.window // _TELL_AT
+        return self._taken - self._announced > self.window // _TELL_AT
 
     @property
     def is_between(self) -> bool:

@@ -2,7 +2,7 @@
 
 A caller introduces itself: wire version, federation, name and window. The listening role holds that against the roster
 and against the certificate that the caller has proved to own, before it reads anything else.
-Whoever is refused is told why, and so is the log; the role goes on waiting for the right one.
+A refused caller is told why, and so is the log; the role goes on waiting for the right one.
 
 What a role says while it waits: to its own log for whom, and to those who are there already the same.
 """
@@ -34,7 +34,7 @@ class Waiting:
     def __init__(self, rendezvous: Rendezvous, interim: InterimMessages | None, timeout: float) -> None:
         self._rendezvous, self._interim, self._timeout = rendezvous, interim, timeout
         self._began = self._next = time.monotonic()
-        self._told: dict[PeerStream, list[int]] = {}
+        self._last_reported: dict[PeerStream, list[int]] = {}
 
     def say(self) -> None:
         """Say what is due by now; call it often."""
@@ -47,11 +47,11 @@ class Waiting:
         if self._interim is None:
             return
         for stream in [stream for stream in list(self._rendezvous.streams.values()) if stream.alive]:
-            if self._told.get(stream) != missing:  # only news: what is not read must not pile up
-                self._told[stream] = missing
+            if self._last_reported.get(stream) != missing:  # only news: what is not read must not pile up
+                self._last_reported[stream] = missing
                 with suppress(FederationError):  # it has no room, or has gone
                     stream.send(self._interim.waiting([self._rendezvous.names[role] for role in missing]), 0)
-        self._told = {stream: told for stream, told in self._told.items() if stream.alive}
+        self._last_reported = {stream: names for stream, names in self._last_reported.items() if stream.alive}
 
 
 WIRE_VERSION = 2
@@ -233,7 +233,7 @@ class Rendezvous:
             return True
 
     def finish(self) -> None:
-        """Let nobody in any more; whoever joins at the moment is among the streams afterwards."""
+        """Let nobody in any more; anyone who joins at the moment is among the streams afterwards."""
         with self._lock:
             self.over.set()
             self._changed.notify_all()

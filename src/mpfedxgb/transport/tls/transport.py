@@ -59,7 +59,7 @@ def _identity(settings: ConnectionSettings, end: float) -> tuple[Identity, Expir
     """
     assert settings.credentials is not None
     load = partial(Identity.of, settings.names[settings.role], settings.credentials)
-    told = ""
+    text = ""
     while True:
         try:
             identity = load(may_have_ended=settings.again)
@@ -69,8 +69,8 @@ def _identity(settings: ConnectionSettings, end: float) -> tuple[Identity, Expir
                 raise
             if time.monotonic() >= end:
                 raise MissingPeerError(f"{settings.names[settings.role]} cannot connect: {error}") from None
-            if told != str(error):
-                told = str(error)
+            if text != str(error):
+                text = str(error)
                 log.warning("%s; reading the files again", error)
         time.sleep(min(READ_EVERY, max(0.0, end - time.monotonic())))
 
