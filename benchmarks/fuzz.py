@@ -265,14 +265,14 @@ def _against_evaluation(training: Training, model: Model, joined: Joined, margin
 
 
 def _margins(model: Model, training: Training) -> Any:
-    """Return margins of all rows by joint scoring, (trees per round, rows)."""
+    """Return margins of all rows by joint scoring, (classes, rows)."""
     matched = {name: Table.read(frame, name) for name, frame in training.tables.items()}
     start = None if training.base_margin is None else _columns(training.base_margin)
     return predict_margins(model.partial_models_, matched, SessionSettings(deadline=120.0), start)[0]
 
 
 def _start(training: Training, joined: Joined) -> Any:
-    """Return where all rows start, (trees per round, rows)."""
+    """Return where all rows start, (classes, rows)."""
     if training.base_margin is not None:
         return _columns(training.base_margin)
     return np.repeat(np.array(joined.base_margin)[:, None], len(training.y), axis=1)

@@ -49,7 +49,7 @@ class PlainBoosting:
     ) -> list[JoinedTree]:
         """Return the trees of all rounds; of as many as are `followed`, with the leaf weights of those in the margins.
 
-        Rows begin at `base_margin`, (trees of a round, rows), if that is given, and not at base_score.
+        Rows begin at `base_margin`, (classes, rows), if that is given, and not at base_score.
         In the paper's way leaf weights are near the exact ones, and the next tree's integers come from them.
         """
         params, rows = self.params, self.tables[0].rows
@@ -64,10 +64,12 @@ class PlainBoosting:
         scale = scales.Scale(0, 0, 0, 0, 0)
         for t in range(rounds):
             g, h = loss.gradients(y, np.ldexp(margins.astype(np.float64), -WEIGHT_BITS), weight)
-            every = g, h
+            every, parallel = (g, h), params.num_parallel_tree
+            g, h = np.repeat(g, parallel, axis=0), np.repeat(h, parallel, axis=0)
             if params.subsample < 1:
-                inside = row_sample(self._party(1), params.subsample, rows, key, t)
-                g, h = g * inside, h * inside
+                for k in range(len(g)):
+                    inside = row_sample(self._party(1), params.subsample, rows, key, t, k % parallel)
+                    g[k], h[k] = g[k] * inside, h[k] * inside
             g = np.where((h > 0).any(axis=1, keepdims=True), g, 0)  # a tree without any hessian weighs nothing
             if params.facts.is_exact:
                 scale = scales.choose_scale(params, plan, g, h, rows)
@@ -78,7 +80,7 @@ class PlainBoosting:
             for k in range(params.trees_per_round):
                 root = reference.grow(self.bits, g_int[k], h_int[k], self._rules(scale), allowed[k])
                 leader = None if followed is None else followed[len(trees)]
-                trees.append(self._kept(root, scale, margins[k], leader))
+                trees.append(self._kept(root, scale, margins[k // parallel], leader))
         return trees
 
     def _rules(self, scale: scales.Scale) -> reference.Rules:
@@ -107,7 +109,8 @@ class PlainBoosting:
         more = params.reg_alpha, params.largest_step
 
         def leaf_of(node: reference.RefLeaf) -> Leaf:
-            w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, params.learning_rate, WEIGHT_BITS, *more)
+            rate = params.learning_rate / params.num_parallel_tree
+            w = reference.leaf_weight(node, scale.f_g, scale.f_h, lam, rate, WEIGHT_BITS, *more)
             return Leaf(w, float(np.ldexp(float(node.H), -scale.f_h)))
 
         def gain_of(node: reference.RefSplit) -> float | None:

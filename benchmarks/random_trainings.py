@@ -144,8 +144,8 @@ def random_sealed_training(seed: int) -> Training:
     """
     drawn, rng = random_training(seed), np.random.default_rng([seed, 1])
     y, weight = drawn.y, drawn.weight
-    of_losses = ("objective", "leaf_epsilon", "eval_metric", *(name for name, _ in _PARAMETERS.values()))
-    params = {k: v for k, v in drawn.params.items() if k not in of_losses}
+    others = ("objective", "leaf_epsilon", "eval_metric", *(name for name, _ in _PARAMETERS.values()))
+    params = {k: v for k, v in drawn.params.items() if k not in (*others, "num_parallel_tree")}
     if drawn.has_classes:
         objective, y = "binary:logistic", (y > y.min()).astype(np.int64)
         y[:2] = 0, 1  # as in `random_training`, and these two count
@@ -397,6 +397,8 @@ def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) 
     if evaluates and rng.random() < 0.6:
         names = _METRICS.get(objective, ["rmse", "mae", "mphe", "quantile"])
         params["eval_metric"] = [str(name) for name in rng.permutation(names)[: int(rng.integers(1, len(names) + 1))]]
+    if not is_paper and rng.random() < 0.1:
+        params["num_parallel_tree"] = int(rng.integers(2, 5))
     return params
 
 

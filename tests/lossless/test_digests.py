@@ -15,9 +15,9 @@ import pytest
 from support.small_trainings import Training, training_of
 
 DIGESTS = {
-    "strict, log-loss, early stopping": "30e2e6e5fe38985b00272d511802beb7527dea7374d173c66e5b2ed6520942b2",
-    "strict, softmax": "ad427453f4eb1a08f6c43de3bbd14d5084c21d3247d29c41d7dae5bfce921c01",
-    "paper, squared error": "6d08067a7c638f991349d20f46b98060b6c0d27631a5eee92352d4bf77bf4ee9",
+    "strict, log-loss, early stopping": "ed092a449cea02fdb37eee96419580ced894e4b317cc304b55230ca5e45426f8",
+    "strict, softmax": "9b145fb153b4bc04ffc0efe40718ed0fedf766c2b52afc41e6217faa93165c47",
+    "paper, squared error": "b0e64229fd940f80c249acd219731cd3da8bb29803cb7444cc62404722f12b6a",
 }
 
 

@@ -69,6 +69,7 @@ KIND_OF = {
     "test_public_surface.py": PROCESS,
     "test_readme.py": PROCESS,
     "test_reference.py": EXHAUSTIVE,
+    "test_scripts.py": EXHAUSTIVE,
     "test_site.py": BROWSER,
     "test_walk.py": PROCESS,
     "testing": UNIT,

@@ -125,6 +125,12 @@ KINDS: dict[str, Callable[[Training, Floats], Training]] = {
     "no checks": lambda t, s: replace(t, params=_as(t, min_child_weight=0.0)),
     "column samples": lambda t, s: replace(t, params=_as(t, colsample_bytree=0.5)),
     "row samples": lambda t, s: replace(t, params=_as(t, subsample=0.6)),
+    "parallel trees": lambda t, s: replace(
+        KINDS["classes"](t, s),
+        params=_as(
+            t, objective="multi:softprob", num_class=3, num_parallel_tree=2, subsample=0.6, colsample_bytree=0.5
+        ),
+    ),
     "evaluation rows": lambda t, s: _with_evaluation(t, None),
     "early stopping": lambda t, s: _with_evaluation(t, 1),
     "first layer masked": lambda t, s: replace(t, params=_as(t, first_layer_mask=True)),

@@ -49,6 +49,7 @@ KINDS = (
     "counts",
     "row samples",
     "column samples",
+    "parallel trees",
     "evaluation rows",
     "early stopping",
     "own starts",

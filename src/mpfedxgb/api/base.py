@@ -86,6 +86,7 @@ class FederatedModel(FittedModel):
         id: str | None = None,  # noqa: A002 # what the settings file of a federation calls it
         objective: str | Callable[..., Any] | None = None,
         n_estimators: int = 100,
+        num_parallel_tree: int = 1,
         max_depth: int = 3,
         max_bin: int = 32,
         learning_rate: float = 0.3,
@@ -125,6 +126,7 @@ class FederatedModel(FittedModel):
         self.id = id
         self.objective = objective
         self.n_estimators = n_estimators
+        self.num_parallel_tree = num_parallel_tree
         self.max_depth = max_depth
         self.max_bin = max_bin
         self.learning_rate = learning_rate
@@ -241,9 +243,9 @@ class FederatedModel(FittedModel):
         weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
         known, objective, classes = self._read_labels(labels, rows, weight, start)
         params = train_params(self, objective, classes, weight is not None)
-        trees = params.trees_per_round
-        own = read_margins(order.put(margins_of(X, margins[0]), "base_margin"), rows, trees)
-        evaluation = self._evaluation(eval_set, sample_weight_eval_set, margins[1], (tables, order), trees)
+        outputs = params.outputs
+        own = read_margins(order.put(margins_of(X, margins[0]), "base_margin"), rows, outputs)
+        evaluation = self._evaluation(eval_set, sample_weight_eval_set, margins[1], (tables, order), outputs)
         return FitInput(tables, known, params, weight, evaluation, own)
 
     def _read_labels(self, y: Any, rows: int, weight: Floats | None, start: Start) -> tuple[Floats, str, int]:
@@ -313,7 +315,7 @@ class FederatedModel(FittedModel):
         self.evals_result_ = results[0].metrics
         self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score
 
-    def _evaluation(self, eval_set: Any, weights: Any, margins: Any, training: Rows, trees: int) -> list[Evaluation]:
+    def _evaluation(self, eval_set: Any, weights: Any, margins: Any, training: Rows, classes: int) -> list[Evaluation]:
         """Return checked evaluation sets of the participants of a training on these rows."""
         if eval_set is None:
             return []
@@ -339,7 +341,7 @@ class FederatedModel(FittedModel):
             weight = read_row_weights(given, rows, of_weights)
             of_margins = f"base_margin_eval_set[{i}]"
             given = order.put(margins_of(X, None if margins is None else margins[i]), of_margins)
-            start = read_margins(given, rows, trees, of_margins)
+            start = read_margins(given, rows, classes, of_margins)
             name = f"y of eval_set[{i}]"
             known_as = f"validation_{i}" if names is None else names[i]
             checked.append(Evaluation(known_as, tables, self._encode(order.put(y, name), rows, name), weight, start))

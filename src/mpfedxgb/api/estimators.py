@@ -38,6 +38,9 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         of classes; "reg:squarederror" in a regressor. A callable (y, margin) -> (g, h) is for two classes, or numbers.
     n_estimators : int, default 100
         Boosting rounds; each grows one tree, or one for each class.
+    num_parallel_tree : int, default 1
+        Trees of a boosting round, for each class. All are fit to the same gradients, each with samples of its own, and
+        share the learning rate: a random forest in every round.
     max_depth : int, default 3
         Levels of splits of a tree.
     max_bin : int, default 32
@@ -68,8 +71,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         The prediction to start from: a probability, a mean or a margin, as the objective has it. None: derived from the
         labels, by the active participant alone.
     scale_pos_weight : float, default 1.0
-        Weighs rows of the second class, or with a label of 1, so many times more. The active participant alone knows
-        it.
+        Multiplies the weights of rows of the second class, or with a label of 1. The active participant alone knows it.
     eval_metric : str, callable or sequence of them or None
         Metrics of the evaluation rows, computed at the active participant; the last one decides.
     early_stopping_rounds : int or None

@@ -107,7 +107,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
         return self._predicted(X)[1]
 
     def _margins(self, X: Any, iteration_range: Any = None, base_margin: Any = None) -> Floats:
-        """Return the margins of rows, (trees per round, rows), by secure joint prediction."""
+        """Return the margins of rows, (classes, rows), by secure joint prediction."""
         return self._predicted(X, iteration_range, base_margin)[0]
 
     def _predicted(self, X: Any, iteration_range: Any = None, base_margin: Any = None) -> tuple[Floats, RunRecord]:
@@ -117,7 +117,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
             chosen = read_range(iteration_range, models[0])
             models = [limited_to(model, chosen) for model in models]
         tables, order = self._tables_to_score(X)
-        rows, trees = next(iter(tables.values())).rows, models[0].params.trees_per_round
+        rows, trees = next(iter(tables.values())).rows, models[0].params.outputs
         start = read_margins(order.put(margins_of(X, base_margin), "base_margin"), rows, trees)
         return predict_margins(models, tables, self._settings(), start)
 

@@ -77,7 +77,7 @@ def predict_margins(
     settings: SessionSettings,
     start: Floats | None = None,
 ) -> tuple[Floats, RunRecord]:
-    """Score tables with all participants' models in this process; return margins (trees per round, rows) and record.
+    """Score tables with all participants' models in this process; return margins (classes, rows) and record.
 
     Rows begin at `start`, of that shape too, or at the model's own start if it is None.
     """
@@ -128,7 +128,7 @@ def _score(
         if plain is not None:
             run = plain(models, matched, rounds, roster)
         else:
-            classes = active.params.trees_per_round
+            classes = active.params.outputs
 
             def program(party: Party, scorer: Scorer | None) -> npt.NDArray[np.int64] | None:
                 return secure(party, classes, scorer, rounds if party.is_active else None)

@@ -282,8 +282,8 @@ def read_row_weights(weight: Any, rows: int, name: str = "sample_weight") -> Flo
     return None if (weights == 1).all() else weights
 
 
-def read_margins(margins: Any, rows: int, trees: int, name: str = "base_margin") -> Floats | None:
-    """Return the margins that rows start from, (trees, rows), or None if none are given."""
+def read_margins(margins: Any, rows: int, classes: int, name: str = "base_margin") -> Floats | None:
+    """Return the margins that rows start from, (classes, rows), or None if none are given."""
     if margins is None:
         return None
     try:
@@ -292,4 +292,4 @@ def read_margins(margins: Any, rows: int, trees: int, name: str = "base_margin")
         raise DataError(f"{name} holds lists of different lengths; give as many margins per row") from None
     if array.ndim == 0 or len(array) != rows:
         raise DataError(f"{name} has shape {array.shape} for {rows} rows; give margins of each row")
-    return read_base_margin(array, trees, Origin(name))
+    return read_base_margin(array, classes, Origin(name))

@@ -89,7 +89,8 @@ def go_on(
                 f"xgb_model does not go with security={security.security!r}, whose leaf weights nobody knows; train "
                 "anew, or use security='strict' for both"
             )
-    for name in ("objective", "num_class", "security"):  # what was made in the clear never passes for protected
+    # What was made in the clear never passes for protected.
+    for name in ("objective", "num_class", "num_parallel_tree", "security"):
         old, new = getattr(active.params, name), getattr(params, name)
         if old != new:
             raise SettingsError(

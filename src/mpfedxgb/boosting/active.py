@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -113,19 +114,19 @@ def read_weights(weights: npt.NDArray[Any], origin: Origin) -> Floats:
     return array
 
 
-def read_base_margin(margins: npt.NDArray[Any], trees: int, origin: Origin) -> Floats:
-    """Return the margins (trees, rows) that rows start from: finite, one per row, or one per row and class.
+def read_base_margin(margins: npt.NDArray[Any], classes: int, origin: Origin) -> Floats:
+    """Return the margins (classes, rows) that rows start from: finite, one per row, or one per row and class.
 
     Parameters
     ----------
     margins : array (rows,) or (rows, classes)
-    trees : int
-        Of a boosting round: how many margins a row has.
+    classes : int
+        How many margins a row has: 1, or one for each class.
     origin : Origin
     """
     columns = margins.reshape(-1, 1) if margins.ndim == 1 else margins
-    if columns.ndim != 2 or columns.shape[1] != trees:
-        wanted = "one per row" if trees == 1 else f"one per row and class, (rows, {trees})"
+    if columns.ndim != 2 or columns.shape[1] != classes:
+        wanted = "one per row" if classes == 1 else f"one per row and class, (rows, {classes})"
         raise DataError(f"{origin.name} has shape {margins.shape}; give {wanted}")
     try:
         array = np.where(pd.isna(columns), np.nan, columns).astype(np.float64)
@@ -155,8 +156,8 @@ _log = logging.getLogger("mpfedxgb.training")
 class Labels:
     """What only the active participant has: labels, weights, and how it judges progress.
 
-    `base_margin`, (trees, rows), is where rows start in place of base_score, and `eval_base_margin` where those of each
-    evaluation set do; None for all at base_score.
+    `base_margin`, (classes, rows), is where rows start in place of base_score, and `eval_base_margin` where those of
+    each evaluation set do; None for all at base_score.
     """
 
     y: Floats
@@ -185,12 +186,12 @@ class Labels:
         return scaled if self.weight is None else self.weight * scaled
 
     def start(self, loss: Objective, num_class: int) -> Floats:
-        """Return the margin that rows without a base_margin start from, per tree of a round."""
+        """Return the margin that rows without a base_margin start from, one or one per class."""
         scaled = abs(np.float32(self.scale_pos_weight) - 1) > _NO_SCALE
         return loss.base_margin(self.y, self.row_weights, self.base_score, num_class, bool(scaled))
 
     def starting_margins(self, base: Floats, eval_rows: int) -> Floats:
-        """Return the margins (trees, all rows) before the first tree; `base` is that of rows without base_margin."""
+        """Return the margins (classes, all rows) before the first tree; `base` is that of rows without base_margin."""
         margins = np.repeat(base[:, None], len(self.y) + eval_rows, axis=1)
         first = 0
         for y, own in zip((self.y, *self.eval_y), (self.base_margin, *self.eval_base_margin), strict=False):
@@ -218,7 +219,6 @@ class Active:
     ) -> None:
         self.party, self.params, self.plan, self.labels, self.sizes = party, params, plan, labels, sizes
         self.sample_key = sample_key
-        k = params.trees_per_round
         self.loss = params.loss.with_function(labels.custom)
         self.weight = labels.row_weights
         self.base = labels.start(self.loss, params.num_class)
@@ -229,7 +229,7 @@ class Active:
         self.metrics: dict[str, dict[str, list[float]]] = {}
         self.best_iteration: int | None = None
         self._best = float("nan")
-        self._gh: npt.NDArray[np.int64] = np.empty((k, 2, 0), np.int64)
+        self._gh: npt.NDArray[np.int64] = np.empty((params.trees_per_round, 2, 0), np.int64)
         self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric], params.of_objectives)
 
     def _tell_few_digits(self) -> None:
@@ -271,7 +271,7 @@ class Active:
         return None if self.best_iteration is None else self._best
 
     def start_from(self, base_margin: Sequence[float], sums: npt.NDArray[np.int64]) -> None:
-        """Begin where a model ends: at its base margin and the sums of its leaf weights, (trees per round, rows)."""
+        """Begin where a model ends: at its base margin and the sums of its leaf weights, (classes, rows)."""
         self.base = np.array(base_margin)
         self.start = self.labels.starting_margins(self.base, self.sizes.eval_rows)
         self.margins = encode_fixed(self.start, WEIGHT_BITS) + sums
@@ -285,8 +285,11 @@ class Active:
         margins = decode_fixed(self.margins[:, : self.sizes.rows], WEIGHT_BITS)
         g, h = self.loss.gradients(self.labels.y, margins, self.weight)
         every = g, h
+        parallel = self.params.num_parallel_tree  # the trees of a round that a class has
+        g, h = np.repeat(g, parallel, axis=0), np.repeat(h, parallel, axis=0)
         if self.params.subsample < 1:
-            inside = row_sample(self.party, self.params.subsample, self.sizes.rows, self.sample_key, t)
+            draw = partial(row_sample, self.party, self.params.subsample, self.sizes.rows, self.sample_key, t)
+            inside = np.tile([draw(tree) for tree in range(parallel)], (self.params.outputs, 1))
             g, h = g * inside, h * inside
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
             raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
@@ -321,11 +324,11 @@ class Active:
                     inside = rows[node.place]
                     own = inside[inside < self.sizes.rows] if self.sizes.eval_rows else inside
                     G, H = self._gh[k, 0].take(own).sum().item(), self._gh[k, 1].take(own).sum().item()
-                    w = leaf_weight(G, H, f_g, f_h, penalties, params.learning_rate)
+                    w = leaf_weight(G, H, f_g, f_h, penalties, params.tree_rate)
                     if abs(w) > _LARGEST_MARGIN:
                         raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
                     leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -f_h)))
-                    self.margins[k, inside] += w
+                    self.margins[self.params.output_of(k), inside] += w
                     sums[number] = G, H
                 elif node is not None:
                     left, right = sums[node.left], sums[node.right]

@@ -218,8 +218,8 @@ class Objective:
         """Return whether a classifier may use the objective for `count` classes; two are the business of one tree."""
         return count > 2 if self.classes is None else self.has_classes and count == self.classes
 
-    def trees_per_round(self, num_class: int) -> int:
-        """Return the number of trees of a round: one, or one per class."""
+    def outputs(self, num_class: int) -> int:
+        """Return the number of margins of a row: one, or one per class."""
         return num_class if self.classes is None else 1
 
     def unweighted_gradients(self, y: Floats, margins: Floats, weight: Floats | None) -> Gradients:
@@ -234,14 +234,14 @@ class Objective:
     def base_margin(
         self, y: Floats, weight: Floats | None, base_score: float | None, num_class: int, scaled: bool = False
     ) -> Floats:
-        """Return the margin that boosting starts from, per tree of a round, as XGBoost derives it from base_score.
+        """Return the margin that boosting starts from, one or one per class, as XGBoost derives it from base_score.
 
         If weights are `scaled` by scale_pos_weight, XGBoost fits a leaf to them in place of its usual start.
         """
         if base_score is None:
             fitted = self.link.to_score(newton_step(self.derivatives, y, weight)) if scaled else None
             return self.link.to_margin(self.start(y, weight, num_class) if fitted is None else fitted)
-        return self.link.to_margin(np.full(self.trees_per_round(num_class), base_score))
+        return self.link.to_margin(np.full(self.outputs(num_class), base_score))
 
     def probabilities(self, margins: Floats) -> Floats:
         """Return the probability of every class, (classes, rows), from the margins of a classifier."""

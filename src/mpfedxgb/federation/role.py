@@ -269,14 +269,14 @@ class ScoringSession:
         return self._service.wait_until_ready(timeout)
 
     def score(self, keys: tuple[str, ...], table: Table, timeout: float, start: Floats | None = None) -> Floats:
-        """Return the margins of some rows, (trees per round, rows); raises FederationError after the time-out.
+        """Return the margins of some rows, (classes, rows); raises FederationError after the time-out.
 
         They begin at `start`, of that shape too, or where the model does if it is None.
         """
         return self._service.score(keys, table, timeout, start)
 
     def margins(self, rows: Rows) -> Floats:
-        """Return the margins of rows, (trees per round, rows), in the order of their ids."""
+        """Return the margins of rows, (classes, rows), in the order of their ids."""
         return self._service.score(rows.ids.keys, rows.table, start=rows.base_margin)
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:

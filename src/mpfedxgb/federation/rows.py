@@ -77,7 +77,7 @@ _log = logging.getLogger("mpfedxgb.role")
 class Rows:
     """What a participant brings to a session, sorted by id; label and weight where a file for training has them.
 
-    `base_margin`, (trees of a boosting round, rows), is where rows start, to be trained on or scored.
+    `base_margin`, (classes, rows), is where rows start, to be trained on or scored.
     """
 
     ids: Ids
@@ -214,7 +214,7 @@ def _base_margin(settings: RoleSettings, frame: pd.DataFrame, there: Sequence[st
     _require(there, names, f"{owner}: [label] base_margin")
     origin = Origin(f"{owner}: the base margin", shows_values=False)
     margins = np.stack([_plain(frame[name]) for name in names], axis=1)
-    return read_base_margin(margins, settings.training.trees_per_round, origin)
+    return read_base_margin(margins, settings.training.outputs, origin)
 
 
 def _features(settings: RoleSettings, there: Sequence[str], known: Sequence[Feature] | None) -> list[str]:

@@ -156,7 +156,7 @@ class Service:
     def score(
         self, keys: tuple[str, ...], table: Table, timeout: float | None = None, start: Floats | None = None
     ) -> Floats:
-        """Return the margins of rows, (trees per round, rows), once the session has got to them.
+        """Return the margins of rows, (classes, rows), once the session has got to them.
 
         They begin at `start`, or where the model does. Without a timeout it waits as long as the session itself waits
         for its peers.
@@ -310,12 +310,12 @@ def _agree_on_classes(party: Party, service: Service | None) -> int:
     With a class for each tree, the active participant would be told the leaf of every tree.
     Rounds: 1. Reveals: CLASSES to everyone.
     """
-    own = 1 if service is None else service.model.params.trees_per_round
+    own = 1 if service is None else service.model.params.outputs
     classes = int(party.broadcast(Entry.CLASSES, [own])[0])
-    check_numbers(party, ACTIVE, [classes], ("trees per round", 1, MOST_CLASSES))
+    check_numbers(party, ACTIVE, [classes], ("margins per row", 1, MOST_CLASSES))
     if service is not None and classes != own:
         raise HandshakeError(
-            f"the model of {party.roster.name(ACTIVE)} has {classes} trees per round, that of {party.name} {own}; give "
+            f"the model of {party.roster.name(ACTIVE)} has {classes} margins per row, that of {party.name} {own}; give "
             "all participants the models of one training"
         )
     return classes

@@ -96,7 +96,7 @@ def _beyond(a: float, b: float, error: float) -> float:
 class Comparison:
     """Walks two models side by side, and judges where they part.
 
-    Rows begin at `start`, (trees of a boosting round, rows), if they have margins of their own.
+    Rows begin at `start`, (classes, rows), if they have margins of their own.
     """
 
     def __init__(
@@ -179,8 +179,8 @@ class Comparison:
         self._theirs_now = float32_gradients(params, self.loss, self.y, self.weight, margins, error)
         if not self._theirs_now.fit_float32:
             self.ties.append(f"tree {number}: g or h is beyond float32, so xgboost cannot go on")
-        for class_, tree in enumerate(self.joined.trees[number : number + per_round]):
-            self._add(tree, 0, class_, np.ones(len(self.y), bool))
+        for k, tree in enumerate(self.joined.trees[number : number + per_round]):
+            self._add(tree, 0, params.output_of(k), np.ones(len(self.y), bool))
 
     def _add(self, tree: JoinedTree, i: int, class_: int, rows: Rows) -> None:
         """Add a tree's weights to our margins."""
@@ -195,7 +195,7 @@ class Comparison:
 
     def _leaf(self, number: int, weight: int, theirs: float, rows: Rows, is_root: bool) -> None:
         """Hold two leaves of the same rows to what each model's own g and h make of them."""
-        params, class_ = self.joined.params, number % self.joined.params.trees_per_round
+        params, class_ = self.joined.params, self.joined.params.output_of(number)
         there = self._theirs_now.sums(class_, rows)
         is_light = theirs == 0 and there.H - there.off_h < params.min_child_weight
         if is_root and weight and is_light and self.older_rules:
@@ -259,7 +259,7 @@ class Comparison:
 
     def _judge(self, where: str, number: int, mine: Condition | None, yours: Condition | None, rows: Rows) -> None:
         """Decide whether rounding makes two splits of one node a tie: each must be better by its own g and h."""
-        class_ = number % self.joined.params.trees_per_round
+        class_ = self.joined.params.output_of(number)
         a, b = (self._score(self._theirs_now, c, class_, rows) for c in (mine, yours))
         ours_a, ours_b = (self._score(self._ours_now, c, class_, rows) for c in (mine, yours))
         mine_here, yours_here = (self._allowed(self._ours_now, c, class_, rows) for c in (mine, yours))

@@ -142,6 +142,7 @@ def xgboost_parameters(params: TrainParams) -> dict[str, Any]:
         "gamma": params.gamma,
         "min_child_weight": params.min_child_weight,
         "max_cat_to_onehot": 100_000,
+        "num_parallel_tree": params.num_parallel_tree,
         "nthread": 1,
     }
 

@@ -57,9 +57,9 @@ class Sums:
         """Return the weight of a leaf of these rows, and how far it may be off."""
         if self.H + params.reg_lambda == 0:
             return 0.0, 0.0
-        weight = -params.learning_rate * self.G / max(self.H + params.reg_lambda, _SMALLEST)
+        weight = -params.tree_rate * self.G / max(self.H + params.reg_lambda, _SMALLEST)
         denominator = max(self.H + params.reg_lambda - self.off_h, _SMALLEST)
-        error = (params.learning_rate * self.off_g + abs(weight) * self.off_h) / denominator
+        error = (params.tree_rate * self.off_g + abs(weight) * self.off_h) / denominator
         return weight, min(error, _HUGE)
 
 

@@ -37,7 +37,7 @@ _log = logging.getLogger("mpfedxgb.serving")
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Margins of a request's rows, (trees per round, rows), in the order of their ids; and who lacks which of them.
+    """Margins of a request's rows, (classes, rows), in the order of their ids; and who lacks which of them.
 
     The margins of a row that somebody lacks are 0 and mean nothing.
     """

@@ -194,8 +194,8 @@ def result_names(model: PartialModel) -> list[str]:
 def results(settings: RoleSettings, model: PartialModel, rows: Rows, scores: Scores) -> Columns:
     """Return what each row is answered with, in the order of the request: nothing but an error where it is unknown."""
     margins = scores.margins
-    if margins.shape[0] != model.params.trees_per_round:  # no row was found
-        margins = np.zeros((model.params.trees_per_round, margins.shape[1]))
+    if margins.shape[0] != model.params.outputs:  # no row was found
+        margins = np.zeros((model.params.outputs, margins.shape[1]))
     frame = predictions(model, rows, margins, id_name(settings))
     frame.columns = pd.Index([ID, *frame.columns[1:]])
     if model.classes is not None and len(model.classes) == 2:

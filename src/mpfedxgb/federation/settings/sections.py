@@ -375,7 +375,7 @@ class Label:
         if self.weight is None and self.scale_pos_weight == 1 and training.weighted:
             remedy = "name the weight column, or set scale_pos_weight"
             yield table.error("weight", "is missing, though [training] has weighted = true", remedy, "missing")
-        count = training.trees_per_round
+        count = training.outputs
         if self.base_margin and len(self.base_margin) != count:
             remedy = f"{training.objective} has {count} margins for each row; name {count} columns"
             yield table.error("base_margin", f"names {len(self.base_margin)} columns", remedy)
