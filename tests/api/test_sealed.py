@@ -45,6 +45,11 @@ class TestRefused:
             ("counts", {"objective": "count:poisson"}, "use binary:logistic or reg:squarederror, or security='strict'"),
             ("regression", {"objective": lambda y, m: (m - y, 1 + 0 * m)}, "a callable objective is not covered"),
             ("regression", {"reg_lambda": 0.0}, "reg_lambda=0.0 does not go with security='sealed'"),
+            (
+                "regression",
+                {"num_parallel_tree": 2},
+                "num_parallel_tree=2 does not go with security='sealed'; set it to 1",
+            ),
             ("regression", {"early_stopping_rounds": 2}, "needs an eval_set"),
         ],
     )

@@ -27,6 +27,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "many participants": {"participants": 5},
     "first layer": {"first_layer_mask": True, "participants": 3},
     "samples": {"subsample": 0.7, "colsample_bytree": 0.6, "random_state": 4},
+    "parallel trees": {"num_parallel_tree": 3, "subsample": 0.7, "random_state": 4},
     "mesh": {"topology": "mesh", "participants": 3},
     "another link": {"link": "wan", "max_depth": 3},
     "nothing to gain": {"gamma": 1e9},

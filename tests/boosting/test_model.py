@@ -46,7 +46,7 @@ def federations(draw: st.DrawFn) -> list[PartialModel]:
     owners = draw(st.lists(NAMES, min_size=2, max_size=4, unique=True))
     features = [draw(features_of_one()) for _ in owners]
     trees = [draw(views(features)) for _ in range(2 * params.trees_per_round)]
-    base = draw(st.lists(st.floats(-2, 2), min_size=params.trees_per_round, max_size=params.trees_per_round))
+    base = draw(st.lists(st.floats(-2, 2), min_size=params.outputs, max_size=params.outputs))
     return [
         PartialModel(
             training="4f",

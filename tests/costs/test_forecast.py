@@ -53,6 +53,7 @@ SHAPES = {
     "columns sampled": case(3, colsample_bytree=0.6),
     "columns sampled, least weight": case(2, colsample_bytree=0.6, min_child_weight=0.5),
     "rows sampled": case(2, subsample=0.7),
+    "parallel trees": case(3, num_parallel_tree=3, subsample=0.7, colsample_bytree=0.6),
     "weights": case(3, weighted=True, weights=True),
     "regression": case(2, objective="reg:squarederror"),
     "counts": case(3, objective="count:poisson"),

@@ -465,8 +465,8 @@ def test_parts_of_different_models() -> None:
 @pytest.mark.parametrize(
     ("name", "lie", "named"),
     [
-        (Entry.CLASSES, 1 << 40, "1099511627776 trees per round; from 1 to 10000"),
-        (Entry.CLASSES, 0, "0 trees per round"),
+        (Entry.CLASSES, 1 << 40, "1099511627776 margins per row; from 1 to 10000"),
+        (Entry.CLASSES, 0, "0 margins per row"),
         (Entry.BATCH, 1 << 40, "1099511627776 rows of a batch; from -1 to 67108864"),
         (Entry.BATCH, -2, "-2 rows of a batch"),
     ],
@@ -616,7 +616,7 @@ def test_a_class_for_every_tree_is_refused() -> None:
     edited = replace(parts[0], params=params, base_margin=(0.0,) * len(parts[0].trees), classes=None)
     with (
         session((edited, *parts[1:]), expected=FederationError) as running,
-        pytest.raises(PeerFailedError, match=r"the model of bank has 3 trees per round, that of (telecom|retail) 1;"),
+        pytest.raises(PeerFailedError, match=r"the model of bank has 3 margins per row, that of (telecom|retail) 1;"),
     ):
         running.score([1, 2])
     assert {type(outcome.error) for outcome in running.outcomes[2:]} <= {HandshakeError, PeerFailedError}

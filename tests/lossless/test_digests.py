@@ -15,9 +15,9 @@ import pytest
 from support.small_trainings import Training, training_of
 
 DIGESTS = {
-    "strict, log-loss, early stopping": "177aa413fc4fbce44a1e3ba6dd7fb2a53d039feec9944dd21052a40f49a23755",
-    "strict, softmax": "f9c49f540fcdcad5109a76a0c21813c21b37313505386561fa985600aaac195b",
-    "paper, squared error": "b634f01dd3ee76ffc1e9facd2330090d842de24bb6fc58b546b784aa5963f129",
+    "strict, log-loss, early stopping": "ed092a449cea02fdb37eee96419580ced894e4b317cc304b55230ca5e45426f8",
+    "strict, softmax": "9b145fb153b4bc04ffc0efe40718ed0fedf766c2b52afc41e6217faa93165c47",
+    "paper, squared error": "b0e64229fd940f80c249acd219731cd3da8bb29803cb7444cc62404722f12b6a",
 }
 
 

@@ -19,6 +19,7 @@ _COMMON: Content = {
         "objective": "binary:logistic",
         "num_class": 2,
         "n_estimators": 3,
+        "num_parallel_tree": 1,
         "max_depth": 2,
         "max_bin": 8,
         "learning_rate": 0.5,
@@ -92,6 +93,8 @@ _LABEL: dict[str, Any] = {
     "eval_metric": ["logloss", "auc"],
     "early_stopping_rounds": 5,
     "base_score": 0.5,
+    "scale_pos_weight": 2.0,
+    "base_margin": "margin",
 }
 
 

@@ -63,12 +63,12 @@ def labels(frame: pd.DataFrame, kind: str, seed: int = 3) -> npt.NDArray[Any]:
 
 
 def margins_by_hand(model: Joined, tables: dict[str, pd.DataFrame], trees: int | None = None) -> Floats:
-    """Return margins (trees per round, rows), walking every row down every joined tree: x <= edge goes left."""
+    """Return margins (classes, rows), walking every row down every joined tree: x <= edge goes left."""
     rows = len(next(iter(tables.values())))
     margins = np.repeat(np.array(model.base_margin)[:, None], rows, axis=1)
     for number, tree in enumerate(model.trees[:trees]):
         for row in range(rows):
-            margins[number % len(margins), row] += _weight(model, tree, tables, row)
+            margins[model.params.output_of(number), row] += _weight(model, tree, tables, row)
     return margins
 
 

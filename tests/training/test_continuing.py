@@ -52,18 +52,17 @@ def test_state_margins_rounds_and_reveals(kind: str) -> None:
     training = training_of(kind, 3)
     parts = grown(training)
     run = go_on(training, parts)
-    per_round = training.params.trees_per_round
 
     def score(party: Party, data: TrainData | None) -> Any:
         scorer = None
         if data is not None and data.start is not None:
             scorer = Scorer(data.start.trees, data.table.followed_by(data.evaluation))
-        return secure_predict(party, per_round, scorer, None), party.meter.total().rounds
+        return secure_predict(party, training.params.outputs, scorer, None), party.meter.total().rounds
 
     scored = run_locally(score, training.participants, inputs(training, parts))
     (sums, rounds) = scored.results[1]
     for role, (state, margins, taken, told) in enumerate(run.results):
-        assert state.rounds == len(parts[0].trees) // per_round == 2
+        assert state.rounds == len(parts[0].trees) // training.params.trees_per_round == 2
         assert tuple(state.trees) == (() if role == 0 else parts[role - 1].trees)
         assert role == 0 or taken == rounds + 1
         assert set(told) == {

@@ -48,7 +48,7 @@ def share_inputs(training: Training, t: int = 0) -> list[Shared]:
     return run_locally(program, training.participants, training.private).results
 
 
-@pytest.mark.parametrize("kind", ["binary", "classes", "squared error", "weights", "row samples"])
+@pytest.mark.parametrize("kind", ["binary", "classes", "squared error", "weights", "row samples", "parallel trees"])
 def test_gradients_are_the_active_participants(kind: str) -> None:
     """Of every tree of the round, over the training rows."""
     shared = share_inputs(training_of(kind, 3))

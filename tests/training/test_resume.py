@@ -49,8 +49,10 @@ KINDS = (
     "counts",
     "row samples",
     "column samples",
+    "parallel trees",
     "evaluation rows",
     "early stopping",
+    "own starts",
     "paper binary",
     "paper squared error",
     "paper early stopping",
@@ -58,6 +60,7 @@ KINDS = (
     "sealed squared error",
     "sealed weights",
     "sealed row samples",
+    "sealed own starts",
     "sealed early stopping",
 )
 

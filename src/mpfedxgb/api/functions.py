@@ -270,10 +270,10 @@ def _filled(table: Any, name: str) -> FederatedTable:
 
 def _check_classes(table: FederatedTable, model: Model, params: Params) -> None:
     """Raise SettingsError if num_class is not the number of classes that the labels have."""
-    told = _as_dict(params).get("num_class")
-    found = len(np.unique(table.label)) if isinstance(model, FedXGBClassifier) else told
-    if told is not None and told != found:
-        raise SettingsError(f"num_class={told!r}, but the labels have {found} classes; leave it out")
+    asked = _as_dict(params).get("num_class")
+    found = len(np.unique(table.label)) if isinstance(model, FedXGBClassifier) else asked
+    if asked is not None and asked != found:
+        raise SettingsError(f"num_class={asked!r}, but the labels have {found} classes; leave it out")
 
 
 def _folds(table: FederatedTable, nfold: int, stratified: bool, folds: Any, seed: int, shuffle: bool) -> Iterator[Fold]:

@@ -52,10 +52,10 @@ class PartialModel:
     """What one participant keeps of a model.
 
     `training` is the same in all parts of one model; `participant` counts from 1, the active one. Trees are listed
-    round by round, class by class. `base_margin`, `best_iteration`, `classes` (what the labels of a classifier are
-    called), leaf weights and gains are the active participant's. In the sealed way and the paper's every participant
-    has shares of the leaf weights, in units of 2^-weight_bits, which the active participant knows, and nobody gains. A
-    sealed model is scored with all its trees, always.
+    round by round, class by class, the parallel ones of a class side by side. `base_margin`, `best_iteration`,
+    `classes` (what the labels of a classifier are called), leaf weights and gains are the active participant's. In the
+    sealed way and the paper's every participant has shares of the leaf weights, in units of 2^-weight_bits, which the
+    active participant knows, and nobody gains. A sealed model is scored with all its trees, always.
     """
 
     training: str
@@ -184,8 +184,8 @@ class PartialModel:
         per_round, best = self.params.trees_per_round, self.best_iteration
         margins = None if self.base_margin is None else len(self.base_margin)
         _require(
-            margins == (per_round if self.is_active else None),
-            "the base margin is the active participant's, one number per tree of a round",
+            margins == (self.params.outputs if self.is_active else None),
+            "the base margin is the active participant's, one number, or one per class",
         )
         rounds, rest = divmod(len(self.trees), per_round)
         _require(rounds > 0 and rest == 0, f"{len(self.trees)} trees are not whole rounds of {per_round}")
@@ -228,7 +228,8 @@ class PartialModel:
 
     def scorer(self, table: Table) -> Scorer:
         """Return what the participant computes with when the rows of a table are scored."""
-        return Scorer(self.trees, table, self.params.facts.shares_leaf_weights, self.params.facts.sums_only)
+        facts, parallel = self.params.facts, self.params.num_parallel_tree
+        return Scorer(self.trees, table, facts.shares_leaf_weights, facts.sums_only, parallel)
 
     def save(self, path: Path) -> None:
         """Write the model to a file, whole or not at all."""

@@ -47,6 +47,7 @@ class TrainParams:
     objective: str = "binary:logistic"
     num_class: int = 1
     n_estimators: int = 100
+    num_parallel_tree: int = 1
     max_depth: int = 3
     max_bin: int = 32
     learning_rate: float = 0.3
@@ -134,9 +135,23 @@ class TrainParams:
         return policy
 
     @property
+    def outputs(self) -> int:
+        """Margins of a row: one, or one per class."""
+        return self.loss.outputs(self.num_class)
+
+    @property
     def trees_per_round(self) -> int:
-        """One tree, or one per class."""
-        return self.loss.trees_per_round(self.num_class)
+        """num_parallel_tree of every class, class by class."""
+        return self.outputs * self.num_parallel_tree
+
+    def output_of(self, tree: int) -> int:
+        """Return the margin that a tree adds to, its class, from its number in the model."""
+        return tree % self.trees_per_round // self.num_parallel_tree
+
+    @property
+    def tree_rate(self) -> float:
+        """What a leaf weight is multiplied by: the parallel trees of a round share the learning rate, as in XGBoost."""
+        return self.learning_rate / self.num_parallel_tree
 
     @property
     def largest_step(self) -> float:
@@ -157,6 +172,14 @@ class TrainParams:
         known = [f.name for f in fields(cls)]
         raise_all(unknown_parameter(name, known) for name in values if name not in known)
         return cls(**values)
+
+
+def check_scale_pos_weight(loss: Objective, value: float) -> None:
+    """Raise SettingsError if XGBoost would ignore a scale_pos_weight."""
+    if value != 1 and not loss.scales_positives:
+        known = ", ".join(name for name, one in OBJECTIVES.items() if one.scales_positives)
+        text = f"scale_pos_weight={value!r} does not go with objective={loss.name!r}; it is for {known}: leave it out"
+        raise SettingsError(f"{text}, or use row weights", "choice", "scale_pos_weight", value)
 
 
 def unknown_parameter(name: str, known: Collection[str]) -> UnknownParameterError:

@@ -100,9 +100,12 @@ class Participant(Protocol):
         ...
 
 
-def row_sample(party: Participant, fraction: float, rows: int, key: str, t: int) -> Floats:
-    """Return 1 for rows inside the sample of a round and 0 outside; each row is in with probability `fraction`."""
-    words = _words(party, f"{t}/rows", rows, key)
+def row_sample(party: Participant, fraction: float, rows: int, key: str, t: int, tree: int = 0) -> Floats:
+    """Return 1 for rows inside the sample of a round and 0 outside; each row is in with probability `fraction`.
+
+    All classes have the same; of parallel trees each, counted from 0, has its own.
+    """
+    words = _words(party, f"{t}/rows/{tree}" if tree else f"{t}/rows", rows, key)
     return (words < np.uint64(int(fraction * 2.0**63) * 2)).astype(np.float64)
 
 

@@ -76,7 +76,7 @@ def to_xgboost_json(model: Joined, reader: Version | None = OLDEST) -> str:
     """
     trees = model.trees_in_use
     place = {(owner, feature.name): i for i, (owner, feature) in enumerate(model.features)}
-    per_round = model.params.trees_per_round
+    params, per_round = model.params, model.params.trees_per_round
     loss = model.params.loss
     learner = {
         "attributes": _attributes(model),
@@ -85,9 +85,12 @@ def to_xgboost_json(model: Joined, reader: Version | None = OLDEST) -> str:
         "gradient_booster": {
             "model": {
                 "cats": _NO_CATEGORIES if reader is None else _matched_categories(model, reader),
-                "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+                "gbtree_model_param": {
+                    "num_parallel_tree": str(params.num_parallel_tree),
+                    "num_trees": str(len(trees)),
+                },
                 "iteration_indptr": list(range(0, len(trees) + 1, per_round)),
-                "tree_info": [i % per_round for i in range(len(trees))],
+                "tree_info": [params.output_of(i) for i in range(len(trees))],
                 "trees": [_tree(i, tree, place) for i, tree in enumerate(trees)],
             },
             "name": "gbtree",
@@ -95,7 +98,7 @@ def to_xgboost_json(model: Joined, reader: Version | None = OLDEST) -> str:
         "learner_model_param": {
             "base_score": _numbers(loss.link.to_score(np.array(model.base_margin))),
             "boost_from_average": "1",
-            "num_class": str(per_round if per_round > 1 else 0),
+            "num_class": str(params.outputs if params.outputs > 1 else 0),
             "num_feature": str(len(model.features)),
             "num_target": "1",
         },

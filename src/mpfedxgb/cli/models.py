@@ -159,7 +159,7 @@ def _content(whole: Joined, parts: Sequence[PartialModel]) -> dict[str, Any]:
         ],
         "trees": [
             {"round": number // per_round}
-            | ({"class": number % per_round} if per_round > 1 else {})
+            | ({"class": whole.params.output_of(number)} if whole.params.outputs > 1 else {})
             | {"root": _node(whole, tree, 0)}
             for number, tree in enumerate(whole.trees)
         ],

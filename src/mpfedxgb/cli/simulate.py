@@ -161,6 +161,7 @@ def simulate(
     missing: Annotated[str, typer.Option(help=_MISSING)] = "",
     # generated: options
     trees: Annotated[int, typer.Option(help="Boosting rounds; each grows one tree, or one for each class.")] = 100,
+    num_parallel_tree: Annotated[int, typer.Option(help="Trees of a boosting round, for each class.")] = 1,
     max_depth: Annotated[int, typer.Option(help="Levels of splits of a tree.")] = 3,
     max_bin: Annotated[int, typer.Option(help="Most bins of a column; each costs bytes and comparisons.")] = 32,
     learning_rate: Annotated[float, typer.Option(help="Shrinks every leaf weight.")] = 0.3,
@@ -178,6 +179,9 @@ def simulate(
         float, typer.Option(help="Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.")
     ] = 1.5,
     quantile_alpha: Annotated[float, typer.Option(help="Which quantile reg:quantileerror predicts.")] = 0.5,
+    scale_pos_weight: Annotated[
+        float, typer.Option(help="Multiplies the weights of rows of the second class, or with a label of 1.")
+    ] = 1.0,
     early_stopping_rounds: Annotated[
         int | None, typer.Option(help="Boosting rounds without progress before stopping; needs rows to watch.")
     ] = None,
@@ -248,6 +252,7 @@ def simulate(
         objective=objective,
         # generated: arguments
         n_estimators=trees,
+        num_parallel_tree=num_parallel_tree,
         max_depth=max_depth,
         max_bin=max_bin,
         learning_rate=learning_rate,
@@ -261,6 +266,7 @@ def simulate(
         huber_slope=huber_slope,
         tweedie_variance_power=tweedie_variance_power,
         quantile_alpha=quantile_alpha,
+        scale_pos_weight=scale_pos_weight,
         early_stopping_rounds=early_stopping_rounds,
         first_layer_mask=first_layer_mask,
         security=security,

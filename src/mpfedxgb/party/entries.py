@@ -197,7 +197,7 @@ class Entry(StrEnum):
     MODEL = ("which training the model is of", "a digest that tells which training each model is of", Source.ALL,
         _in(Run.FEDERATION, "a digest of the training's name, so that parts of two trainings are never mixed",
             *EVERYONE))
-    CLASSES = ("trees per round of the model", "how many trees a round of the model has", Source.ALL,
+    CLASSES = ("trees per round of the model", "how many margins a row has: one, or one for each class", Source.ALL,
         _in(Run.FEDERATION, "number of classes with a tree of their own", *EVERYONE))
     BATCH = ("size of a batch to score", "how many rows the next batch has", Source.ACTIVE,
         _in(Run.FEDERATION, "rows of the next batch; 0 says that P_1 is still there", *EVERYONE))

@@ -17,8 +17,10 @@ def model_text(model: PartialModel) -> str:
     if model.params.facts.warning:
         lines.append(model.params.facts.warning)
     for number, tree in enumerate(model.trees):
-        round_, class_ = divmod(number, model.params.trees_per_round)
-        title = f"tree {round_}" + (f", class {class_}" if model.params.trees_per_round > 1 else "")
+        params, round_ = model.params, number // model.params.trees_per_round
+        title = f"tree {number if params.num_parallel_tree > 1 else round_}"
+        title += f", round {round_}" if params.num_parallel_tree > 1 else ""
+        title += f", class {params.output_of(number)}" if params.outputs > 1 else ""
         lines += ["", title, *_lines(model, tree, 0, 1)]
     return "\n".join(lines)
 

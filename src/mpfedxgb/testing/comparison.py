@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree
-from mpfedxgb.boosting.objective import Floats, Objective
+from mpfedxgb.boosting.objective import Floats, Objective, float32
 from mpfedxgb.boosting.params import RULES, TrainParams, tells_zero_hessians
 from mpfedxgb.data.table import FLOAT32_MAX
 from mpfedxgb.ring.ring import encode_fixed
@@ -94,7 +94,10 @@ def _beyond(a: float, b: float, error: float) -> float:
 
 
 class Comparison:
-    """Walks two models side by side, and judges where they part."""
+    """Walks two models side by side, and judges where they part.
+
+    Rows begin at `start`, (classes, rows), if they have margins of their own.
+    """
 
     def __init__(
         self,
@@ -106,6 +109,7 @@ class Comparison:
         weight: Floats | None,
         loss: Objective,
         older_rules: bool,
+        start: Floats | None = None,
     ) -> None:
         self.older_rules = older_rules
         self.joined, self.columns, self.edges, self.y, self.weight, self.loss = joined, columns, edges, y, weight, loss
@@ -119,8 +123,9 @@ class Comparison:
         self.compared = 0
         self.leaf_difference = 0.0
         self.rounded_leaves = 0
-        base = encode_fixed(np.array(joined.base_margin), WEIGHT_BITS)
-        self.margins = np.repeat(base[:, None], len(y), axis=1)  # ours, in the units of leaf weights
+        self.start = np.repeat(np.array(joined.base_margin)[:, None], len(y), axis=1) if start is None else start
+        self.has_own_start = start is not None
+        self.margins = encode_fixed(self.start, WEIGHT_BITS)  # ours, in the units of leaf weights
         self.apart = np.zeros(self.margins.shape)
         self._largest = np.zeros(self.margins.shape)
         self._ours_now: RoundedGradients
@@ -151,10 +156,13 @@ class Comparison:
         """Compare where training starts; xgboost adds up in float32, so each row may cost it a rounding."""
         ours = np.array(self.joined.base_margin)
         theirs = np.broadcast_to(self.loss.link.to_margin(np.atleast_1d(json.loads(base_score))), ours.shape)
-        self.apart += np.abs(ours - theirs)[:, None]
+        if not self.has_own_start:
+            self.apart += np.abs(ours - theirs)[:, None]
         largest = max(1.0, float(np.abs(ours).max()), float(np.abs(self.y).max()))
         if np.abs(ours - theirs).max() > FLOAT32 * len(self.y) * largest:
             self.difference = f"training starts from {ours}, xgboost's from {theirs}"
+        if self.has_own_start:
+            return float32(self.start)
         return np.repeat(theirs.astype(np.float64)[:, None], len(self.y), axis=1)
 
     def _begin_round(self, number: int, margins: Floats, is_exact: bool) -> None:
@@ -163,17 +171,16 @@ class Comparison:
         error = np.zeros_like(margins) if is_exact else FLOAT32 * self._largest  # of sums in float32
         params, per_round = self.joined.params, self.joined.params.trees_per_round
         if params.facts.hides_rows:
-            (base,) = self.joined.base_margin
-            sums = self.margins - encode_fixed(base, WEIGHT_BITS)
-            self._ours_now = integer_gradients_of_sealed(params, self.y, self.weight, base, sums, number)
+            sums = self.margins - encode_fixed(self.start, WEIGHT_BITS)
+            self._ours_now = integer_gradients_of_sealed(params, self.y, self.weight, self.start[0], sums, number)
         else:
             ours = np.ldexp(self.margins.astype(np.float64), -WEIGHT_BITS)
             self._ours_now = integer_gradients(params, self.loss, self.y, self.weight, ours)
         self._theirs_now = float32_gradients(params, self.loss, self.y, self.weight, margins, error)
         if not self._theirs_now.fit_float32:
             self.ties.append(f"tree {number}: g or h is beyond float32, so xgboost cannot go on")
-        for class_, tree in enumerate(self.joined.trees[number : number + per_round]):
-            self._add(tree, 0, class_, np.ones(len(self.y), bool))
+        for k, tree in enumerate(self.joined.trees[number : number + per_round]):
+            self._add(tree, 0, params.output_of(k), np.ones(len(self.y), bool))
 
     def _add(self, tree: JoinedTree, i: int, class_: int, rows: Rows) -> None:
         """Add a tree's weights to our margins."""
@@ -188,7 +195,7 @@ class Comparison:
 
     def _leaf(self, number: int, weight: int, theirs: float, rows: Rows, is_root: bool) -> None:
         """Hold two leaves of the same rows to what each model's own g and h make of them."""
-        params, class_ = self.joined.params, number % self.joined.params.trees_per_round
+        params, class_ = self.joined.params, self.joined.params.output_of(number)
         there = self._theirs_now.sums(class_, rows)
         is_light = theirs == 0 and there.H - there.off_h < params.min_child_weight
         if is_root and weight and is_light and self.older_rules:
@@ -252,7 +259,7 @@ class Comparison:
 
     def _judge(self, where: str, number: int, mine: Condition | None, yours: Condition | None, rows: Rows) -> None:
         """Decide whether rounding makes two splits of one node a tie: each must be better by its own g and h."""
-        class_ = number % self.joined.params.trees_per_round
+        class_ = self.joined.params.output_of(number)
         a, b = (self._score(self._theirs_now, c, class_, rows) for c in (mine, yours))
         ours_a, ours_b = (self._score(self._ours_now, c, class_, rows) for c in (mine, yours))
         mine_here, yours_here = (self._allowed(self._ours_now, c, class_, rows) for c in (mine, yours))

@@ -100,7 +100,7 @@ def disk_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
 def margin_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
     """Return how much the margins that P_1 keeps, or everyone shares of, take on disk, however trees turn out."""
     keeps = role == ACTIVE or (params.facts.hides_rows and role != COORDINATOR)
-    return (KEPT + 1) * 8 * sizes.all_rows * params.trees_per_round if keeps else 0
+    return (KEPT + 1) * 8 * sizes.all_rows * params.outputs if keeps else 0
 
 
 def _vectors(role: int, params: TrainParams, sizes: TableSizes) -> int:

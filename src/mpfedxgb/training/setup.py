@@ -123,7 +123,7 @@ def state_of_model(party: Party, setup: Setup) -> State:
         scorer = None
         if setup.mine is not None and model is not None:
             scorer = model.scorer(setup.mine.table.followed_by(setup.mine.evaluation))
-        sums = secure_predict(party, setup.params.trees_per_round, scorer, None)
+        sums = secure_predict(party, setup.params.outputs, scorer, None)
     if setup.active is not None and model is not None and sums is not None:
         assert model.base_margin is not None
         setup.active.start_from(model.base_margin, sums)

@@ -37,7 +37,7 @@ from mpfedxgb.tree.nodes import Tree
 
 
 def secure_fit(party: Party, setup: Setup, t: int) -> Grown:
-    """Return this role's view of the trees of round t: one, or one per class."""
+    """Return this role's view of the trees of round t: one, or one per class, or several of each."""
     trees = setup.params.trees_per_round
     s = public_secret(party, PACKED, np.full((trees, setup.data.sizes.packed), 255, np.uint8))  # 3
     with party.phase("gradients"):

@@ -149,13 +149,15 @@ class Scorer:
     """A participant's own part of a model, for scoring: its trees and its columns, with the table to score.
 
     `holds_shares` says that leaf weights are shared among all participants; otherwise they are the active one's.
-    `takes_all` says that only sums over all trees may be told, as sealed models have it.
+    `takes_all` says that only sums over all trees may be told, as sealed models have it. `parallel` trees of a
+    round belong to one class, side by side.
     """
 
     trees: Sequence[Tree]
     table: Table
     holds_shares: bool = False
     takes_all: bool = False
+    parallel: int = 1
 
     def marks(self, trees: Sequence[int], rows: slice) -> Bits:
         """Return s_m of some rows, (leaves of those trees, rows)."""

@@ -268,7 +268,7 @@ def _index(marks: Marks, wanted: list[int]) -> npt.NDArray[np.int64]:
 _SIZES = (
     ("rows to score", 0, MOST_ROWS),
     ("trees", 1, MOST_TREES),
-    ("rounds in use", 0, MOST_TREES),
+    ("trees of a class in use", 0, MOST_TREES),
     ("holders of shares", 0, 1),
     ("takers of all trees", 0, 1),
 )
@@ -292,7 +292,7 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     """
     mine = None
     if scorer is not None:
-        mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds]
+        mine = [scorer.table.rows, len(scorer.trees), 0 if rounds is None else rounds * scorer.parallel]
         mine += [int(scorer.holds_shares), int(scorer.takes_all)]
     announced = party.tell_everyone(Entry.ROWS_TO_SCORE, mine, (len(_SIZES),))
     check_announced(party, Entry.ROWS_TO_SCORE, announced, *_SIZES)
@@ -311,7 +311,9 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     check_numbers(party, ACTIVE, [limit], ("trees in use", 1, int(trees[0])))
     numbers = None
     if scorer is not None:
-        outlines = [outline(tree, i % classes, party.role) for i, tree in enumerate(scorer.trees[:limit])]
+        outlines = [
+            outline(tree, i // scorer.parallel % classes, party.role) for i, tree in enumerate(scorer.trees[:limit])
+        ]
         numbers = [_to_numbers(o, party.roster.size) for o in outlines]
     public = party.tell_everyone(Entry.TREE_SHAPE, numbers, (limit, 2 + party.roster.size))
     if (public != public[0]).any():

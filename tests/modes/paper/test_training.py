@@ -320,6 +320,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "reg_lambda": ({"reg_lambda": 0.0}, r"reg_lambda=0\.0 .*; set it above 0: .*, or use security='strict'"),
     "colsample": ({"colsample_bytree": 0.5}, r"colsample_bytree=0\.5 .*; set it to 1: .*, or use security='strict'"),
+    "forest": ({"num_parallel_tree": 2}, r"num_parallel_tree=2 does not go with .*; set it to 1: .*"),
     "poisson": (
         {"objective": "count:poisson"},
         r"objective='count:poisson' is not covered by security='paper'; "

@@ -184,13 +184,14 @@ def test_a_slow_connection_with_much_to_send_is_not_lost(federation: Loopback) -
     with connected(federation, silence=patience(0.9)) as (stream, there):
         for number in range(40):
             stream.send(bytes([number]) * PIECE_BYTES, LONG)
-        pieces, until = Pieces("coordinator", ROOM, ROOM), time.monotonic() + patience(2.0)
-        while time.monotonic() < until:
+        pieces, span = Pieces("coordinator", ROOM, ROOM), patience(2.0)
+        until = time.monotonic() + span
+        while time.monotonic() < until and len(pieces.blocks) < 30:
             pieces.accept(there.recv(1 << 14))
             if pieces.asked:
                 pieces.asked = False
                 there.sendall(pieces.header(NO_BLOCK))
-            time.sleep(0.01)
+            time.sleep(span / 200)
         assert stream.alive
         assert 1 < len(pieces.blocks) < 40
         assert all(pieces.take() == bytes([number]) * PIECE_BYTES for number in range(len(pieces.blocks)))

@@ -434,6 +434,29 @@ def test_a_caller_that_hangs_up_before_it_is_answered(federation: Loopback) -> N
         again.close()
 
 
+def test_a_caller_whose_link_has_ended_before_it_is_in_its_place(federation: Loopback) -> None:
+    """On a busy machine its end is known before its link is; it counts as lost all the same."""
+    callers: list[ByHand] = []
+
+    class Slow(Rendezvous):
+        def join(self, role: int, connect: Callable[[], PeerStream]) -> PeerStream:
+            def gone() -> PeerStream:
+                stream = connect()
+                callers.pop().hang_up()
+                assert stream.ended.wait(LONG)
+                return stream
+
+            return super().join(role, gone)
+
+    meeting = a_rendezvous(federation, 1, 2, kind=Slow)
+    with door(federation, meeting):
+        with by_hand(federation) as bank:
+            callers.append(bank)
+            bank.say(Introduction("bank", "test", ROOM).content())
+            link_of(meeting, 1)
+        wait_until_noted(meeting, "bank: the connection to bank was lost; it has not called again")
+
+
 def test_who_joins_while_a_role_closes_is_closed_as_well(federation: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its stream does not outlive the transport."""
     joining, made = threading.Event(), list[PeerStream]()
@@ -527,8 +550,9 @@ def test_the_port_is_taken(federation: Loopback) -> None:
     federation.wait_for_port()
     with pytest.raises(UserError, match="Address already in use"):
         federation.connect(0)
-    federation.connect(1, peers=[0]).close()
+    bank = federation.connect(1, peers=[0])
     waiting.result().close()
+    bank.close()
 
 
 @pytest.mark.parametrize(

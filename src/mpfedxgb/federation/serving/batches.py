@@ -37,7 +37,7 @@ _log = logging.getLogger("mpfedxgb.serving")
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Margins of a request's rows, (trees per round, rows), in the order of their ids; and who lacks which of them.
+    """Margins of a request's rows, (classes, rows), in the order of their ids; and who lacks which of them.
 
     The margins of a row that somebody lacks are 0 and mean nothing.
     """
@@ -185,13 +185,16 @@ class Batches:
         """Score a batch, and answer each of its requests."""
         keys = tuple(key for waiting in batch for key in waiting.rows.ids.keys)
         table = batch[0].rows.table.followed_by([waiting.rows.table for waiting in batch[1:]])
+        starts = [waiting.rows.base_margin for waiting in batch if waiting.rows.base_margin is not None]
+        start = np.concatenate(starts, axis=1) if starts else None  # all have one, as the settings say, or none has
         until = max(waiting.until for waiting in batch)
 
         def ask(places: npt.NDArray[np.int64]) -> Floats:
             left = until - time.monotonic()
             if left <= 0:
                 raise _too_late(self._serve.timeout)
-            return session.score(tuple(keys[i] for i in places), table.take(places), left)
+            own = None if start is None else start[:, places]
+            return session.score(tuple(keys[i] for i in places), table.take(places), left, own)
 
         try:
             found = score_those_found(ask, len(keys))

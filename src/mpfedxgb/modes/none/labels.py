@@ -101,7 +101,7 @@ class _Forest:
             self.active.start_from(start[0].base_margin, _sum_leaves(start, rows, None))
 
     def add_round(self, t: int) -> None:
-        """Grow the trees of a round, one or one per class, and keep everybody's part of them."""
+        """Grow the trees of a round and keep everybody's part of them."""
         gh = self.active.integers(t)
         rules, allowed = self._rules(), self._sample(t)
         trees, rows = [], list[npt.NDArray[np.int64]]()
@@ -172,13 +172,13 @@ def _told_to_active(result: npt.NDArray[np.int64], roster: Roster) -> LocalRun[n
 
 
 def _sum_leaves(models: Sequence[PartialModel], tables: Sequence[Table], rounds: int | None) -> npt.NDArray[np.int64]:
-    classes = models[0].params.trees_per_round
-    sums = np.zeros((classes, tables[0].rows), np.int64)
+    params = models[0].params
+    sums = np.zeros((params.outputs, tables[0].rows), np.int64)
     for number, node, rows in _leaves(models, tables, rounds):
         leaf = models[0].trees[number][node]
         assert isinstance(leaf, Leaf)
         assert leaf.weight is not None
-        sums[number % classes, rows] += leaf.weight
+        sums[params.output_of(number), rows] += leaf.weight
     return sums
 
 

@@ -42,6 +42,8 @@ class ShownTree:
     number: int
     round_: int
     class_: str
+    has_others: bool
+    """Whether its round has more trees."""
     splits: int
     own: int
     leaves: int
@@ -86,14 +88,17 @@ def _is_small(tree: Tree) -> bool:
 def _shown(data: ReportData, number: int, is_drawn: bool) -> ShownTree:
     tree = data.trees[number]
     names = Names(data.participants, {f.name: f.categories for f in data.features if f.categories is not None})
-    round_, class_ = divmod(number, data.trees_per_round)
+    round_, place = divmod(number, data.trees_per_round)
+    parallel = int(data.parameters.get("num_parallel_tree", 1))  # models of older versions do not say
+    class_ = place // parallel
     classes = None if data.model is None else data.model.classes
     own = [node for node in tree if isinstance(node, Split)]
     leaves = sum(isinstance(node, Leaf) for node in tree)
     return ShownTree(
         number + 1,
         round_ + 1,
-        "" if data.trees_per_round == 1 else str(class_ if classes is None else classes[class_]),
+        "" if data.trees_per_round == parallel else str(class_ if classes is None else classes[class_]),
+        data.trees_per_round > 1,
         len(tree) - leaves,
         len(own),
         leaves,

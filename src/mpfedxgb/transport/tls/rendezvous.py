@@ -61,6 +61,7 @@ LOOK = 0.1
 """Seconds between two looks at what nobody tells of."""
 
 _MOST_WARNINGS = 100
+_NOT_AGAIN = "it has not called again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,8 @@ class Rendezvous:
                 raise Refusal(f"{self.me.name} has begun without {self.names[role]} or is about to end", "passing")
             stream = self.streams[role] = connect()
             self._reasons[role] = "the connection was lost"  # if it is missing again before more is known
+            if not stream.alive:  # it ended before it was in its place here, so that `leave` did not find it
+                self._reasons[role] = f"{stream.why_ended}; {_NOT_AGAIN}"
             if not self.missing():
                 self.over.set()  # here: a stream may break, with what it brought, before the waiting thread looks at it
             self._changed.notify_all()
@@ -184,7 +187,7 @@ class Rendezvous:
     def leave(self, role: int, stream: PeerStream) -> None:
         """Note that a caller's stream has ended, unless it has called again."""
         if self.streams.get(role) is stream:
-            self.note(role, f"{stream.why_ended}; it has not called again")
+            self.note(role, f"{stream.why_ended}; {_NOT_AGAIN}")
 
     def warn(self, caller: str, certified: Sequence[str], reason: str) -> None:
         """Log a refusal, once for each caller and reason; of a role that is waited for, remember it."""
