@@ -1,8 +1,8 @@
 """Boosting rounds whose splits are known: of those that cost the same one is rehearsed, and counted again for others.
 
 What a role sends in a round depends on how many nodes of each level belong to whom, and on whose turn it is in the
-first step to receive what the coordinator deals. What is revealed depends on the trees alone. Rounds of a sealed training
-depend on those before them, so each of them is rehearsed.
+first step to receive what the coordinator deals. What is revealed depends on the trees alone. Rounds of a sealed
+training depend on those before them, so each of them is rehearsed.
 """
 
 from __future__ import annotations
