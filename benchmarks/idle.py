@@ -22,9 +22,8 @@ from pathlib import Path
 from mpfedxgb.transport.certificates import Authority
 from mpfedxgb.transport.tls import connect
 from mpfedxgb.transport.tls.identity import Identity
-from mpfedxgb.transport.tls.stream import ask_every
 from mpfedxgb.transport.transport import Address
-from mpfedxgb.transport.transports import ConnectionSettings
+from mpfedxgb.transport.transports import ConnectionSettings, ask_every
 from relay import Relay
 
 NAMES = ("coordinator", "bank")
