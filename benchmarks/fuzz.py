@@ -121,7 +121,7 @@ def _compare(training: Training, outcome: Outcome) -> Outcome:
     if difference or other_algorithm or not _has_counterpart(training):
         return replace(outcome, difference=difference)
     whole = pd.concat(list(training.for_training.values()), axis=1)
-    parity = compare_with_xgboost(model, whole, training.labels, training.weight)
+    parity = compare_with_xgboost(model, whole, training.labels, training.weight, training.start)
     if not parity.same_trees:
         difference = f"xgboost: {parity.difference}"
     elif not (_sealed_values_agree(parity) if joined.params.facts.hides_rows else values_agree(parity)):
@@ -149,13 +149,16 @@ def fit(training: Training) -> Model:
     model: Model = kind(deadline=120.0, **training.params)
     evaluation = [(training.as_passed(training.for_evaluation), training.evaluation_labels)]
     weights = None if training.evaluation_weight is None else [training.evaluation_weight]
-    more = {"eval_set": evaluation, "sample_weight_eval_set": weights} if training.evaluates else {}
+    margins = None if training.evaluation_start is None else [training.evaluation_start]
+    more: dict[str, Any] = {"base_margin": training.start}
+    if training.evaluates:
+        more |= {"eval_set": evaluation, "sample_weight_eval_set": weights, "base_margin_eval_set": margins}
     return model.fit(training.as_passed(training.for_training), training.labels, training.weight, **more)
 
 
 def _has_counterpart(training: Training) -> bool:
     params = training.params
-    samples = params["subsample"] < 1 or params["colsample_bytree"] < 1
+    samples = any(params[name] < 1 for name in params if name.startswith(("subsample", "colsample")))
     return not (samples or params["first_layer_mask"] or params.get("security") == "paper")
 
 
@@ -163,7 +166,8 @@ def against_oracle(training: Training, model: Model, joined: Joined) -> str:
     """Return where a model is not the oracle's; nothing if it is."""
     if joined.params.facts.hides_rows:
         return _against_sealed_oracle(training, model, joined)
-    expected = plain_trees(model, training.for_training, training.labels, training.weight, followed=joined.trees)
+    labels, weight, start = training.labels, training.weight, training.start
+    expected = plain_trees(model, training.for_training, labels, weight, joined.trees, start)
     epsilon = 0.0
     if not joined.params.facts.is_exact:
         largest = 1.0 if training.has_classes else float(np.abs(training.labels - joined.base_margin[0]).max())
@@ -182,8 +186,9 @@ def against_oracle(training: Training, model: Model, joined: Joined) -> str:
 def _against_sealed_oracle(training: Training, model: Model, joined: Joined) -> str:
     """Return where a sealed model is not the oracle's: its trees, its weights, what it scores, what P_1 was told."""
     kept, rounds = len(joined.trees), max(len(joined.trees), _rounds_evaluated(model))
+    starts = training.start, training.evaluation_start
     answer = answer_to(
-        model, training.for_training, training.labels, training.weight, training.for_evaluation, rounds=rounds
+        model, training.for_training, training.labels, training.weight, training.for_evaluation, rounds, *starts
     )
     for number, (mine, theirs) in enumerate(zip(joined.trees, answer.trees, strict=False)):
         if mine != theirs:
@@ -191,7 +196,8 @@ def _against_sealed_oracle(training: Training, model: Model, joined: Joined) -> 
     if joined_weights(model.partial_models_) != answer.weights[:kept]:
         return "oracle: leaf weights differ in units of their own"
     sums = answer.margins[kept - 1] - answer.encoded.sealed.start
-    if not (_margins(model, training.tables) == decode_fixed(sums, answer.encoded.places) + joined.base_margin).all():
+    start = _start(training, joined)
+    if not (_margins(model, training) == decode_fixed(sums, answer.encoded.places) + start).all():
         return "oracle: what is scored is not what its trees add up to"
     return _metrics_of(training, model, joined, answer) if training.evaluates else ""
 
@@ -209,7 +215,7 @@ def _metrics_of(training: Training, model: Model, joined: Joined, answer: Sealed
     weight = np.ones(OTHER_ROWS) if training.evaluation_weight is None else training.evaluation_weight
     for name, values in model.evals_result_["validation_0"].items():
         for t, sums in enumerate(answer.evaluated(training.rows)):
-            margins = decode_fixed(sums, answer.encoded.places)[None] + np.array(joined.base_margin)[:, None]
+            margins = decode_fixed(sums, answer.encoded.places)[None] + _start(training, joined)[:, training.rows :]
             metric = named_metrics([name], joined.params.of_objectives)[name]
             value = metric(codes.astype(np.float64), joined.params.loss.transform(margins), weight)
             if not np.isclose(value, values[t], rtol=1e-6, atol=1e-8, equal_nan=True):  # margins to 2^-32 there
@@ -227,9 +233,11 @@ def _leaves(tree: JoinedTree) -> list[float]:
 
 def against_export(training: Training, model: Model, joined: Joined) -> str:
     """Return how the exported model's margins, or the metric of the best round, are not joint scoring's, if so."""
-    ours = _margins(model, training.tables)
-    booster = model.to_xgboost()
-    theirs = booster.predict(_coded(training, joined), output_margin=True).reshape(len(training.y), -1).T
+    ours = _margins(model, training)
+    booster, rows = model.to_xgboost(), _coded(training, joined)
+    if training.base_margin is not None:
+        rows.set_base_margin(training.base_margin)
+    theirs = booster.predict(rows, output_margin=True).reshape(len(training.y), -1).T
     largest = max(
         1e-3, float(np.abs(ours).max()), *(abs(w) * 2.0**-WEIGHT_BITS for t in joined.trees for w in _leaves(t))
     )
@@ -256,10 +264,22 @@ def _against_evaluation(training: Training, model: Model, joined: Joined, margin
     return ""
 
 
-def _margins(model: Model, tables: dict[str, pd.DataFrame]) -> Any:
-    """Return margins by joint scoring, (classes, rows)."""
-    matched = {name: Table.read(frame, name) for name, frame in tables.items()}
-    return predict_margins(model.partial_models_, matched, SessionSettings(deadline=120.0))[0]
+def _margins(model: Model, training: Training) -> Any:
+    """Return margins of all rows by joint scoring, (classes, rows)."""
+    matched = {name: Table.read(frame, name) for name, frame in training.tables.items()}
+    start = None if training.base_margin is None else _columns(training.base_margin)
+    return predict_margins(model.partial_models_, matched, SessionSettings(deadline=120.0), start)[0]
+
+
+def _start(training: Training, joined: Joined) -> Any:
+    """Return where all rows start, (classes, rows)."""
+    if training.base_margin is not None:
+        return _columns(training.base_margin)
+    return np.repeat(np.array(joined.base_margin)[:, None], len(training.y), axis=1)
+
+
+def _columns(margins: Any) -> Any:
+    return margins.reshape(len(margins), -1).T
 
 
 def _coded(training: Training, joined: Joined) -> Any:

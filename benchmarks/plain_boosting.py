@@ -45,17 +45,21 @@ class PlainBoosting:
         key: str,
         custom: Any = None,
         followed: Sequence[JoinedTree] | None = None,
+        base_margin: Floats | None = None,
     ) -> list[JoinedTree]:
         """Return the trees of all rounds; of as many as are `followed`, with the leaf weights of those in the margins.
 
+        Rows begin at `base_margin`, (classes, rows), if that is given, and not at base_score.
         In the paper's way leaf weights are near the exact ones, and the next tree's integers come from them.
         """
         params, rows = self.params, self.tables[0].rows
         rounds = params.n_estimators if followed is None else len(followed) // params.trees_per_round
         plan = self.plan
         loss = params.loss.with_function(custom)
-        base = loss.base_margin(y, weight, base_score, params.num_class)
-        margins = np.repeat(encode_fixed(base, WEIGHT_BITS)[:, None], rows, axis=1)
+        start = base_margin
+        if start is None:
+            start = np.repeat(loss.base_margin(y, weight, base_score, params.num_class)[:, None], rows, axis=1)
+        margins = encode_fixed(start, WEIGHT_BITS)
         trees: list[JoinedTree] = []
         scale = scales.Scale(0, 0, 0, 0, 0)
         for t in range(rounds):
@@ -159,12 +163,34 @@ def plain_trees(
     y: Any,
     weight: Any = None,
     followed: Sequence[JoinedTree] | None = None,
+    base_margin: Any = None,
 ) -> list[JoinedTree]:
     """Return the oracle's trees for the table, label and parameters that an estimator was fitted with."""
     params = model.partial_models_[0].params
-    labels = np.searchsorted(model.classes_, y) if isinstance(model, FedXGBClassifier) else np.asarray(y)
-    weights = None if weight is None or (np.asarray(weight) == 1).all() else np.asarray(weight, np.float64)
+    labels, weights, start = as_numbers(model, y, weight, base_margin)
     plain = PlainBoosting([Table.read(data, name) for name, data in tables.items()], params)
     key = "" if model.random_state is None else f"random_state {model.random_state}"
     custom = model.objective if callable(model.objective) else None
-    return plain.train(labels.astype(np.float64), weights, model.base_score, key, custom, followed)
+    return plain.train(labels, weights, model.base_score, key, custom, followed, start)
+
+
+def as_numbers(
+    model: FedXGBClassifier | FedXGBRegressor, y: Any, weight: Any, base_margin: Any
+) -> tuple[Floats, Floats | None, Floats | None]:
+    """Return labels, row weights, and the margins that rows start from if it is not base_score, as training has them.
+
+    With scale_pos_weight positives weigh more, and without base_score a leaf over all rows is what they start from.
+    """
+    params, scale = model.partial_models_[0].params, model.scale_pos_weight
+    codes = np.searchsorted(model.classes_, y) if isinstance(model, FedXGBClassifier) else np.asarray(y)
+    labels = codes.astype(np.float64)
+    weights = None if weight is None or (np.asarray(weight) == 1).all() else np.asarray(weight, np.float64)
+    start = None if base_margin is None else np.asarray(base_margin, np.float64).reshape(len(labels), -1).T
+    if scale != 1:
+        weights = (np.ones(len(labels)) if weights is None else weights) * np.where(labels == 1, scale, 1.0)
+        if model.base_score is None and start is None:
+            g, h = params.loss.gradients(labels, np.zeros((1, len(labels))), weights)
+            link = params.loss.link
+            margin = link.to_margin(link.to_score(np.array([-g.sum() / max(h.sum(), 1e-6)])))
+            start = np.full((1, len(labels)), margin[0])
+    return labels, weights, start

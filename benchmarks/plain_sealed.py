@@ -23,7 +23,7 @@ from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.data.table import Table
 from mpfedxgb.sigmoid import PLACES
 from mpfedxgb.tree.nodes import Leaf
-from plain_boosting import WEIGHT_BITS, PlainBoosting, level_by_level
+from plain_boosting import WEIGHT_BITS, PlainBoosting, as_numbers, level_by_level
 
 Ints = npt.NDArray[np.int64]
 
@@ -45,13 +45,18 @@ class Encoded:
     scale: scales.Scale
 
 
-def encode(params: TrainParams, labels: Labels, rounds: int | None = None) -> Encoded:
+def encode(params: TrainParams, labels: Labels, rounds: int | None = None, eval_rows: int = 0) -> Encoded:
     """Return labels and row weights as integers, at the finest scales that fit."""
     rows, is_logistic = len(labels.y), params.objective == "binary:logistic"
     plan = scales.plan(params, rows)
-    (base,) = params.loss.base_margin(labels.y, labels.weight, labels.base_score, 1)
+    base = np.full(rows + eval_rows, params.loss.base_margin(labels.y, labels.weight, labels.base_score, 1)[0])
+    if labels.base_margin is not None:
+        base[:rows] = labels.base_margin[0]
+    own = [margins[0] for margins in labels.eval_base_margin if margins is not None]
+    if own:
+        base[rows:] = np.concatenate(own)
     g_cap = min(plan.g_cap, LARGEST_G)
-    places = PLACES if is_logistic else _finest(np.abs(labels.y - base).max(), g_cap // SHARE_OF_LABELS)
+    places = PLACES if is_logistic else _finest(np.abs(labels.y - base[:rows]).max(), g_cap // SHARE_OF_LABELS)
     weights, more, rounding = None, 0, 36 if is_logistic else 24
     if labels.weight is not None:
         largest = 1 << rounding  # times |g|, 2^60
@@ -61,8 +66,8 @@ def encode(params: TrainParams, labels: Labels, rounds: int | None = None) -> En
         weights, more = _times_power(labels.weight, f_w), f_w - rounding
     h_places = PLACES if is_logistic or weights is not None else 16
     scale = scales.scale(params, plan, rows, places + more, h_places + more)
-    start = int(_times_power(np.array([base]), places)[0]) if is_logistic else 0
-    y = labels.y.astype(np.int64) << PLACES if is_logistic else _times_power(labels.y - base, places)
+    start = _times_power(base if is_logistic else np.zeros(len(base)), places)
+    y = labels.y.astype(np.int64) << PLACES if is_logistic else _times_power(labels.y - base[:rows], places)
     count = params.n_estimators if rounds is None else rounds
     sealed = reference.RefSealed(is_logistic, count, params.learning_rate, start, g_cap, h_places, rounding)
     return Encoded(y, weights, sealed, places, scale)
@@ -97,7 +102,7 @@ class SealedAnswer:
 
     def evaluated(self, rows: int) -> Ints:
         """Return what the trees add up to in evaluation rows, round by round; there are `rows` training rows."""
-        return np.asarray(self.margins[:, rows:] - self.encoded.sealed.start)
+        return np.asarray(self.margins - self.encoded.sealed.start)[:, rows:]
 
 
 class SealedBoosting(PlainBoosting):
@@ -111,7 +116,7 @@ class SealedBoosting(PlainBoosting):
         rounds: int | None = None,
     ) -> SealedAnswer:
         """Return the answer of all rounds or of the first so many; `evaluation` has every set's tables."""
-        encoded = encode(self.params, labels, rounds)
+        encoded = encode(self.params, labels, rounds, sum(tables[0].rows for tables in evaluation))
         sealed, rules = encoded.sealed, self._rules(encoded.scale)
         bits = np.concatenate([self.bits, *(self._evaluation_bits(tables) for tables in evaluation)], axis=1)
         count, inside, allowed = len(labels.y), None, None
@@ -145,18 +150,22 @@ def answer_to(
     weight: Any = None,
     evaluation: dict[str, pd.DataFrame] | None = None,
     rounds: int | None = None,
+    base_margin: Any = None,
+    evaluation_margin: Any = None,
 ) -> SealedAnswer:
     """Return what a sealed training must give, for the tables, labels and parameters that an estimator was fitted with.
 
     Of as many rounds as its model has, or as are given.
     """
     part = model.partial_models_[0]
-    labels = np.searchsorted(model.classes_, y) if isinstance(model, FedXGBClassifier) else np.asarray(y)
-    weights = None if weight is None or (np.asarray(weight) == 1).all() else np.asarray(weight, np.float64)
+    labels, weights, start = as_numbers(model, y, weight, base_margin)
     plain = SealedBoosting([Table.read(data, name) for name, data in tables.items()], part.params)
     key = "" if model.random_state is None else f"random_state {model.random_state}"
-    known = Labels(labels.astype(np.float64), weights, base_score=model.base_score)
+    known = Labels(labels, weights, base_score=model.base_score, base_margin=start)
     rows = [] if evaluation is None else [[_like(plain, m, data) for m, data in enumerate(evaluation.values())]]
+    if rows and start is not None:  # that of scale_pos_weight is the same for all
+        later = np.full(rows[0][0].rows, start[0, 0]) if evaluation_margin is None else np.asarray(evaluation_margin)
+        known = replace(known, eval_base_margin=[later[None]])
     return plain.train_sealed(known, rows, key, len(part.trees) if rounds is None else rounds)
 
 

@@ -34,6 +34,7 @@ class Training:
     evaluates: bool
     evaluation_weight: Floats | None = None
     curve: str = ""
+    base_margin: Floats | None = None
 
     @property
     def rows(self) -> int:
@@ -54,6 +55,16 @@ class Training:
     def evaluation_labels(self) -> npt.NDArray[Any]:
         """The labels of the other rows."""
         return self.y[self.rows :]
+
+    @property
+    def start(self) -> Floats | None:
+        """The margins that training rows start from, if they have their own."""
+        return None if self.base_margin is None else self.base_margin[: self.rows]
+
+    @property
+    def evaluation_start(self) -> Floats | None:
+        """Those of the other rows."""
+        return None if self.base_margin is None else self.base_margin[self.rows :]
 
     @property
     def for_training(self) -> dict[str, pd.DataFrame]:
@@ -77,6 +88,7 @@ class Training:
     def __str__(self) -> str:
         columns = "+".join(str(table.shape[1]) for table in self.tables.values())
         weights = "" if self.weight is None else ", weighted"
+        weights += "" if self.base_margin is None else ", base margins"
         options = ", ".join(f"{k}={v}" for k, v in self.params.items() if k not in ("objective", "insecure_seed"))
         return f"{self.objective}{self.curve}, {self.rows} rows, {columns} columns{weights}, {options}"
 
@@ -119,7 +131,9 @@ def random_training(seed: int) -> Training:
         params["objective"] = objective
     params |= _further_options(rng, objective, is_paper, evaluates)
     shares = rng.choice([0.0, 0.5, 2.0], OTHER_ROWS) + 1e-3 if evaluates and rng.random() < 0.4 else None
-    return Training(seed, objective, params | {"insecure_seed": seed}, tables, y, weight, evaluates, shares, curve)
+    params |= {"insecure_seed": seed} | _weighs_more(rng, objective, is_paper)
+    start = _base_margin(rng, objective, y) if rng.random() < 0.15 else None
+    return Training(seed, objective, params, tables, y, weight, evaluates, shares, curve, start)
 
 
 def random_sealed_training(seed: int) -> Training:
@@ -155,7 +169,12 @@ def random_sealed_training(seed: int) -> Training:
     params |= {"security": "sealed", "topology": str(rng.choice(["star", "mesh"]))}
     if drawn.evaluates:
         params["eval_metric"] = ["logloss" if drawn.has_classes else "rmse"]
-    return Training(seed, objective, params, drawn.tables, y, weight, drawn.evaluates, drawn.evaluation_weight)
+    start = drawn.base_margin
+    if start is not None:  # of several classes those of one
+        start = start.reshape(len(y), -1)[:, 0]
+    return Training(
+        seed, objective, params, drawn.tables, y, weight, drawn.evaluates, drawn.evaluation_weight, base_margin=start
+    )
 
 
 # Tables
@@ -396,6 +415,26 @@ _METRICS = {
     "reg:squaredlogerror": ["rmsle", "rmse"],
 }
 """Metrics that go with an objective; the others predict a number."""
+
+
+def _weighs_more(rng: Rng, objective: str, is_paper: bool) -> dict[str, float]:
+    """Return a weight for rows of the second class, or with a label of 1, if there is one."""
+    scaled = ("binary:logistic", "binary:logitraw", "reg:logistic", "reg:squarederror", "reg:gamma")
+    if is_paper or objective not in scaled or rng.random() > 0.2:
+        return {}
+    return {"scale_pos_weight": float(rng.choice([0.0, 0.01, 0.5, 3.0, 40.0]))}
+
+
+def _base_margin(rng: Rng, objective: str, y: npt.NDArray[Any]) -> Floats:
+    """Return margins for all rows, of a size that goes with the labels."""
+    classes = len(np.unique(y)) if objective.startswith("multi:") else 1
+    margins = rng.normal(size=(len(y), classes)) * rng.choice([0.1, 1.0, 3.0])
+    if objective.startswith("reg:") and objective not in _OF_LOGARITHMS:
+        margins *= float(np.std(y)) or 1.0
+    return np.asarray(margins if classes > 1 else margins[:, 0])
+
+
+_OF_LOGARITHMS = ("reg:gamma", "reg:tweedie", "reg:logistic")
 
 
 def _mostly(rng: Rng, common: list[float], rare: list[float]) -> float:

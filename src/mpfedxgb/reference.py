@@ -214,6 +214,7 @@ def gain(
 class RefSealed:
     """The numbers of a sealed training that are no tree's: the loss, the rounds, the rate, where margins start.
 
+    `start` is that of all rows, or (all rows,) where they have their own.
     |g| is held to `g_cap` in regression. h is in units of 2^-h_places, but for the units of row weights: a weight of
     2^rounding leaves g and h as they are. `largest` bounds leaf weights, in the units of margins.
     """
@@ -221,7 +222,7 @@ class RefSealed:
     is_logistic: bool
     rounds: int
     learning_rate: float
-    start: int = 0
+    start: int | Ints = 0
     g_cap: int = 0
     h_places: int = PLACES
     rounding: int = 24

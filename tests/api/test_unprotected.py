@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor, join
-from mpfedxgb.costs.forecast import MOST_LEVELS
+from mpfedxgb.costs.known_rounds import KnownRounds
 from mpfedxgb.modes.facts import NONE
 from mpfedxgb.party.local import run_locally
+from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.report.record import RunRecord
 from support.small_problems import small_problem
 from support.toy_tables import QUICK, halves, labels, people
@@ -29,6 +31,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "mesh": {"topology": "mesh", "participants": 3},
     "another link": {"link": "wan", "max_depth": 3},
     "nothing to gain": {"gamma": 1e9},
+    "rounds that are alike": {"n_estimators": 14, "max_depth": 1, "max_bin": 3, "participants": 3},
     "no least weight": {"min_child_weight": 0.0, "reg_lambda": 0.3},
 }
 
@@ -67,15 +70,42 @@ def test_a_training_that_stops_early_is_forecast_as_far_as_it_went() -> None:
     assert (model.forecast.rounds, model.forecast.dealer_bytes) == (strict.rounds, strict.dealer_bytes)
 
 
-def test_long_trainings_are_forecast_with_full_trees() -> None:
-    """Which is at least what they cost, and does not take as long as there are trees."""
-    model = fit("none", "binary", n_estimators=MOST_LEVELS // 2 + 1, learning_rate=0.1)
-    record = model.run_.to_dict()
-    assert record["forecast_is_exact"] is False
-    assert "takes with full trees, and so at most," in str(model.run_)
-    few = fit("none", "binary", n_estimators=MOST_LEVELS // 2, learning_rate=0.1)
-    assert few.run_.to_dict()["forecast_is_exact"] is True
-    assert record["forecast"]["rounds"] > few.run_.to_dict()["forecast"]["rounds"]
+def test_rounds_that_are_alike_are_rehearsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what comes of it is what all of them cost, one after the other."""
+    basis = fit("none", "rounds that are alike", n_estimators=30).run_.basis
+    assert basis is not None
+    rehearsed: list[Any] = []
+    monkeypatch.setattr(KnownRounds, "decide", spied(KnownRounds.decide, rehearsed))
+    short = basis.costs(ACTIVE)
+    seen = len(rehearsed)
+    monkeypatch.setattr(KnownRounds, "_keys_of", lambda self, levels: (object(), object()))
+    long = basis.costs(ACTIVE)
+    assert (long.total, long.ledger, long.plans) == (short.total, short.ledger, short.plans)
+    assert seen < 0.8 * (len(rehearsed) - seen) == 0.8 * len(basis.owners or ())
+
+
+def spied(method: Callable[..., Any], calls: list[Any]) -> Callable[..., Any]:
+    """Return a method that notes its calls."""
+
+    def noted(*args: Any) -> Any:
+        calls.append(args[1:])
+        return method(*args)
+
+    return noted
+
+
+def test_very_long_trainings_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds and dealt bytes of full trees, which are at least theirs; nothing that is none is told."""
+    monkeypatch.setattr("mpfedxgb.costs.forecast.MOST_LEVELS", 5)
+    params: dict[str, Any] = {"gamma": 4.0, "max_depth": 3}
+    strict, model = fit("strict", "binary", **params).run_, fit("none", "binary", **params).run_
+    assert model.to_dict()["forecast_is_exact"] is False
+    assert model.forecast is not None
+    assert model.forecast.rounds >= strict.rounds
+    assert model.forecast.dealer_bytes > strict.dealer_bytes
+    told = str(model)
+    assert "takes with full trees, and so at most," in told
+    assert "would be revealed" not in told
 
 
 def test_the_record_says_that_nothing_was_protected() -> None:

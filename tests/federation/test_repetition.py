@@ -172,7 +172,7 @@ def test_other_labels_are_not_taken_for_the_same_training(tmp_path: Path, monkey
     for restarts in ((), (1,)):  # at P_1 alone it is another salt, so that nobody could tell
         ended = run(places, *restarts)
         assert isinstance(ended[2], RefusedError)
-        assert "bank brings other labels, row weights, evaluation labels or base score than telecom has begun" in str(
+        assert "bank brings other labels, row weights, evaluation labels or starts than telecom has begun" in str(
             ended[2]
         )
         for one in ended[:2]:

@@ -330,6 +330,10 @@ class TestMessages:
             ("telecom", "data", "predictions", "p.csv", "only the active participant learns predictions"),
             ("bank", "label", "column", "age", r"is also named by \[data\] features"),
             ("bank", "label", "column", "weight", "is the label's own column"),
+            ("bank", "label", "scale_pos_weight", -1.0, "above|at least 0"),
+            ("bank", "label", "base_margin", ["a", "b"], "binary:logistic has 1 margins for each row; name 1 columns"),
+            ("bank", "label", "base_margin", "defaulted", "names the column of the label or of the weights"),
+            ("bank", "label", "base_margin", "age", r"also named by \[data\] features"),
             ("bank", "label", "eval_metric", "acu", "eval_metric='acu' is not known"),
             ("bank", "label", "eval_metric", ["rmse", "auc", "auc"], "twice"),
             ("bank", "log", "level", "verbose", "it is one of debug, info, warning, error"),
@@ -392,6 +396,7 @@ class TestMessages:
         assert named == {
             "session.name",
             "label.weight",
+            "label.scale_pos_weight",
             "data.features",
             "data.predictions",
             "data.categorical",
@@ -407,6 +412,8 @@ class TestMessages:
         """If all roles reckon with weights, the active participant has to bring them."""
         content = full("bank")
         del content["label"]["weight"]
+        assert RoleSettings.from_dict(content).label is not None, "scale_pos_weight is one"
+        del content["label"]["scale_pos_weight"]
         with pytest.raises(SettingsError, match="weight is missing, though"):
             RoleSettings.from_dict(content)
 
@@ -541,6 +548,8 @@ KINDS = {
         "eval_metric": "texts",
         "early_stopping_rounds": "integer",
         "base_score": "number",
+        "scale_pos_weight": "number",
+        "base_margin": "texts",
     },
     "scoring": {"max_rows_per_day": "integer"},
     "serve": {
@@ -560,8 +569,8 @@ def mutations(role: str) -> Iterator[tuple[str, str, str]]:
         for key in keys:
             kind = KINDS[table][key]
             for value in [*ALWAYS_BAD, *WORSE[kind]]:
-                if key == "base_score" and value in (-1, Raw("-1e-300")):
-                    continue  # a regression may start below zero
+                if (key == "base_score" and value in (-1, Raw("-1e-300"))) or (key == "base_margin" and value == "a"):
+                    continue  # a regression may start below zero, and one column need not be a list
                 text = to_toml(changed(role, table, key, value))
                 yield f"{role} {table}.{key} = {str(value)[:20]!r}", text, key
             for typo in (key + "x", "x-" + key, key.upper()):

@@ -125,7 +125,7 @@ def test_a_mesh_changes_nothing() -> None:
 def test_encoded_labels_show_nothing() -> None:
     """Neither labels, weights and the start nor their scales are in the text of what P_1 encodes."""
     numbers = np.arange(3)
-    assert repr(SealedLabels(23, 5, numbers, numbers, UNKNOWN)) == "SealedLabels()"
+    assert repr(SealedLabels(23, numbers, numbers, numbers, UNKNOWN)) == "SealedLabels()"
 
 
 @PARTICIPANTS

@@ -93,6 +93,8 @@ _LABEL: dict[str, Any] = {
     "eval_metric": ["logloss", "auc"],
     "early_stopping_rounds": 5,
     "base_score": 0.5,
+    "scale_pos_weight": 2.0,
+    "base_margin": "margin",
 }
 
 

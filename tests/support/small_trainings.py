@@ -120,6 +120,7 @@ KINDS: dict[str, Callable[[Training, Floats], Training]] = {
     "weights": lambda t, s: replace(
         t, params=_as(t, weighted=True), labels=replace(t.labels, weight=np.linspace(0, 3, ROWS))
     ),
+    "own starts": lambda t, s: _with_own_starts(_with_evaluation(t, None)),
     "no lambda": lambda t, s: replace(t, params=_as(t, reg_lambda=0.0, gamma=0.1)),
     "no checks": lambda t, s: replace(t, params=_as(t, min_child_weight=0.0)),
     "column samples": lambda t, s: replace(t, params=_as(t, colsample_bytree=0.5)),
@@ -156,6 +157,16 @@ def _with_evaluation(training: Training, patience: int | None) -> Training:
         labels=replace(training.labels, eval_y=labels, early_stopping_rounds=patience),
         evaluation=[_tables(training.participants, EVAL_ROWS, 90 + i) for i in range(2)],
     )
+
+
+def _with_own_starts(training: Training) -> Training:
+    """Let all rows begin at margins of their own, and positives weigh more."""
+    rng = np.random.default_rng(2)
+    later = [rng.normal(size=(1, EVAL_ROWS)) for _ in training.labels.eval_y]
+    labels = replace(
+        training.labels, base_margin=rng.normal(size=(1, ROWS)), eval_base_margin=later, scale_pos_weight=2.5
+    )
+    return replace(training, params=_as(training, weighted=True), labels=labels)
 
 
 def training_of(kind: str, participants: int) -> Training:

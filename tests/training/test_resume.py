@@ -52,6 +52,7 @@ KINDS = (
     "parallel trees",
     "evaluation rows",
     "early stopping",
+    "own starts",
     "paper binary",
     "paper squared error",
     "paper early stopping",
@@ -59,6 +60,7 @@ KINDS = (
     "sealed squared error",
     "sealed weights",
     "sealed row samples",
+    "sealed own starts",
     "sealed early stopping",
 )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from sklearn.base import BaseEstimator
 
-from mpfedxgb.api.federated_table import FederatedTable
+from mpfedxgb.api.federated_table import FederatedTable, margins_of
 from mpfedxgb.api.fitted import FittedModel, all_or_nothing
 from mpfedxgb.api.models import roster_of
 from mpfedxgb.api.settings import (
@@ -28,6 +29,7 @@ from mpfedxgb.api.tables import (
     Participants,
     Rows,
     match_tables,
+    read_margins,
     read_row_weights,
     refuse_training_rows,
     warn_of_identifiers,
@@ -58,6 +60,7 @@ class Evaluation(NamedTuple):
     tables: dict[str, Table]
     y: Floats
     weight: Floats | None
+    base_margin: Floats | None = None
 
 
 class FitInput(NamedTuple):
@@ -68,6 +71,7 @@ class FitInput(NamedTuple):
     params: TrainParams
     weight: Floats | None
     evaluation: list[Evaluation]
+    base_margin: Floats | None = None
 
 
 class FederatedModel(FittedModel):
@@ -97,6 +101,7 @@ class FederatedModel(FittedModel):
         tweedie_variance_power: float = 1.5,
         quantile_alpha: float = 0.5,
         base_score: float | None = None,
+        scale_pos_weight: float = 1.0,
         eval_metric: str | OwnMetric | Sequence[str | OwnMetric] | None = None,
         early_stopping_rounds: int | None = None,
         callbacks: Sequence[Any] | None = None,
@@ -136,6 +141,7 @@ class FederatedModel(FittedModel):
         self.tweedie_variance_power = tweedie_variance_power
         self.quantile_alpha = quantile_alpha
         self.base_score = base_score
+        self.scale_pos_weight = scale_pos_weight
         self.eval_metric = eval_metric
         self.early_stopping_rounds = early_stopping_rounds
         self.callbacks = callbacks
@@ -184,6 +190,8 @@ class FederatedModel(FittedModel):
         sample_weight_eval_set: Any = None,
         xgb_model: Any = None,
         verbose: Any = False,
+        base_margin: Any = None,
+        base_margin_eval_set: Any = None,
     ) -> Self:
         """Train.
 
@@ -207,15 +215,25 @@ class FederatedModel(FittedModel):
         verbose : bool or int
             Whether to print the metrics of evaluation rows after each boosting round, or after every n-th, on standard
             output, as XGBoost does. It does so unasked; here an estimator is silent.
+        base_margin : array of shape (rows,), (rows, classes) for several classes, or None
+            The margin that each row starts from, in place of base_score; predictions take one too.
+        base_margin_eval_set : list of arrays or None
         """
         with all_or_nothing(self):
-            start = read_start(xgb_model)
-            given = self._read(X, y, sample_weight, eval_set, sample_weight_eval_set, start)
+            start, margins = read_start(xgb_model), (base_margin, base_margin_eval_set)
+            given = self._read(X, y, sample_weight, eval_set, sample_weight_eval_set, start, margins)
             self._fit(given, start, EvaluationLines.read(verbose))
             return self
 
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, eval_set: Any, sample_weight_eval_set: Any, start: Start = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        eval_set: Any,
+        sample_weight_eval_set: Any,
+        start: Start = None,
+        margins: tuple[Any, Any] = (None, None),
     ) -> FitInput:
         """Return what `fit` takes, checked."""
         if isinstance(X, FederatedTable):
@@ -225,8 +243,10 @@ class FederatedModel(FittedModel):
         weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
         known, objective, classes = self._read_labels(labels, rows, weight, start)
         params = train_params(self, objective, classes, weight is not None)
-        evaluation = self._evaluation(eval_set, sample_weight_eval_set, (tables, order))
-        return FitInput(tables, known, params, weight, evaluation)
+        outputs = params.outputs
+        own = read_margins(order.put(margins_of(X, margins[0]), "base_margin"), rows, outputs)
+        evaluation = self._evaluation(eval_set, sample_weight_eval_set, margins[1], (tables, order), outputs)
+        return FitInput(tables, known, params, weight, evaluation, own)
 
     def _read_labels(self, y: Any, rows: int, weight: Floats | None, start: Start) -> tuple[Floats, str, int]:
         """Return the labels of a training as numbers, the name of its objective, and the number of classes."""
@@ -250,34 +270,36 @@ class FederatedModel(FittedModel):
 
     def _fit(self, given: FitInput, start: Start, lines: EvaluationLines | None = None) -> None:
         """Train on checked input, from a model if there is one, and keep everything a fitted estimator has."""
-        tables, y, params, weight, evaluation = given
+        tables, params, evaluation = given.tables, given.params, given.evaluation
         new_rounds = params.n_estimators
-        if start is not None:
-            check_same_start(start[0], params, y, weight, self.base_score)
-            tables, params = go_on(start, tables, params)
-        metrics = read_metrics(self.eval_metric, params.objective)
-        patience = read_patience(self.early_stopping_rounds, bool(evaluation))
         callbacks = read_callbacks(self.callbacks)
+        labels = Labels(
+            y=given.y,
+            weight=given.weight,
+            eval_y=[e.y for e in evaluation],
+            eval_weight=[e.weight for e in evaluation],
+            eval_names=[e.name for e in evaluation],
+            eval_metrics=read_metrics(self.eval_metric, params.objective),
+            early_stopping_rounds=read_patience(self.early_stopping_rounds, bool(evaluation)),
+            base_score=self.base_score,
+            custom=self.objective if callable(self.objective) else None,
+            scale_pos_weight=float(self.scale_pos_weight),
+            base_margin=given.base_margin,
+            eval_base_margin=[e.base_margin for e in evaluation],
+        )
+        if start is not None:
+            check_same_start(start[0], params, labels)
+            tables, params = go_on(start, tables, params)
         key = sample_key(self.random_state)
-        check_start(params, y, weight, self.base_score)
+        check_start(params, labels)
         warn_of_identifiers(tables)
         tell_other_defaults(params)
         matched = [match_tables(f"eval_set[{i}]", e.tables, tables) for i, e in enumerate(evaluation)]
         resources = Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool)
         roster, settings = roster_of(tables), self._settings(params)
         with watch(self.verbosity or 0, new_rounds, shows_forecast=start is None) as bar:
-            labels = Labels(
-                y=y,
-                weight=weight,
-                eval_y=[e.y for e in evaluation],
-                eval_weight=[e.weight for e in evaluation],
-                eval_names=[e.name for e in evaluation],
-                eval_metrics=metrics,
-                early_stopping_rounds=patience,
-                base_score=self.base_score,
-                custom=self.objective if callable(self.objective) else None,
-                callbacks=Callbacks.read([bar.round_done, *callbacks, *([lines] if lines else [])]),
-            )
+            whom = [bar.round_done, *callbacks, *([lines] if lines else [])]
+            labels = replace(labels, callbacks=Callbacks.read(whom))
             parts = [None] * len(tables) if start is None else start
             data = [
                 TrainData(table, [known[name] for known in matched], labels if i == 0 else None, key, parts[i])
@@ -293,7 +315,7 @@ class FederatedModel(FittedModel):
         self.evals_result_ = results[0].metrics
         self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score
 
-    def _evaluation(self, eval_set: Any, weights: Any, training: Rows) -> list[Evaluation]:
+    def _evaluation(self, eval_set: Any, weights: Any, margins: Any, training: Rows, classes: int) -> list[Evaluation]:
         """Return checked evaluation sets of the participants of a training on these rows."""
         if eval_set is None:
             return []
@@ -301,8 +323,9 @@ class FederatedModel(FittedModel):
         eval_set = list(eval_set.values()) if isinstance(eval_set, Mapping) else eval_set
         if not isinstance(eval_set, (list, tuple)) or any(not isinstance(p, tuple) or len(p) != 2 for p in eval_set):
             raise DataError("eval_set is not a list of (X, y) pairs; wrap one pair as [(X, y)]")
-        if weights is not None and len(weights) != len(eval_set):
-            raise DataError(f"sample_weight_eval_set has {len(weights)} entries for {len(eval_set)} evaluation sets")
+        for what, given in (("sample_weight_eval_set", weights), ("base_margin_eval_set", margins)):
+            if given is not None and len(given) != len(eval_set):
+                raise DataError(f"{what} has {len(given)} entries for {len(eval_set)} evaluation sets")
         checked, own = [], training[0]
         for i, (X, y) in enumerate(eval_set):
             tables, order = self._tables(X, reset=False, active=next(iter(own)))
@@ -316,7 +339,10 @@ class FederatedModel(FittedModel):
             of_weights = f"sample_weight_eval_set[{i}]"
             given = None if weights is None else order.put(weights[i], of_weights)
             weight = read_row_weights(given, rows, of_weights)
+            of_margins = f"base_margin_eval_set[{i}]"
+            given = order.put(margins_of(X, None if margins is None else margins[i]), of_margins)
+            start = read_margins(given, rows, classes, of_margins)
             name = f"y of eval_set[{i}]"
             known_as = f"validation_{i}" if names is None else names[i]
-            checked.append(Evaluation(known_as, tables, self._encode(order.put(y, name), rows, name), weight))
+            checked.append(Evaluation(known_as, tables, self._encode(order.put(y, name), rows, name), weight, start))
         return checked

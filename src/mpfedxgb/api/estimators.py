@@ -70,6 +70,8 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     base_score : float or None
         The prediction to start from: a probability, a mean or a margin, as the objective has it. None: derived from the
         labels, by the active participant alone.
+    scale_pos_weight : float, default 1.0
+        Multiplies the weights of rows of the second class, or with a label of 1. The active participant alone knows it.
     eval_metric : str, callable or sequence of them or None
         Metrics of the evaluation rows, computed at the active participant; the last one decides.
     early_stopping_rounds : int or None
@@ -169,32 +171,36 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     def _class_names(self) -> tuple[str | int | float, ...]:
         return tuple(class_name(label) for label in self.classes_.tolist())
 
-    def predict_proba(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:
+    def predict_proba(self, X: Any, iteration_range: Any = None, base_margin: Any = None) -> npt.NDArray[np.float64]:
         """Return the probability of every class, (rows, classes), by joint prediction.
 
         iteration_range=(begin, end) takes the rounds from begin up to, not with, end; unset, all up to the best. With
-        security="sealed" it is refused, unless it means all.
+        security="sealed" it is refused, unless it means all. base_margin, as in `fit`, is where rows start.
         """
-        margins = self._margins(X, iteration_range)
+        margins = self._margins(X, iteration_range, base_margin)
         return np.ascontiguousarray(self.partial_models_[0].params.loss.probabilities(margins).T)
 
-    def predict(self, X: Any, iteration_range: Any = None, *, output_margin: bool = False) -> npt.NDArray[Any]:
+    def predict(
+        self, X: Any, iteration_range: Any = None, *, output_margin: bool = False, base_margin: Any = None
+    ) -> npt.NDArray[Any]:
         """Return the likeliest class of every row, (rows,), or with output_margin the margins of `decision_function`.
 
-        iteration_range as in `predict_proba`.
+        Other arguments as in `predict_proba`.
         """
         if output_margin:
-            return self.decision_function(X, iteration_range)
-        likeliest = self.predict_proba(X, iteration_range).argmax(axis=1)
+            return self.decision_function(X, iteration_range, base_margin)
+        likeliest = self.predict_proba(X, iteration_range, base_margin).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is predicted; labels and weights are held to the rows as in `fit`."""
         return float(super().score(X, *self._as_predicted(X, y, sample_weight)))
 
-    def decision_function(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.float64]:
-        """Return margins: (rows,) for two classes, (rows, classes) for more; iteration_range as in `predict_proba`."""
-        margins = self._margins(X, iteration_range)
+    def decision_function(
+        self, X: Any, iteration_range: Any = None, base_margin: Any = None
+    ) -> npt.NDArray[np.float64]:
+        """Return margins: (rows,) for two classes, (rows, classes) for more; other arguments as in `predict_proba`."""
+        margins = self._margins(X, iteration_range, base_margin)
         return margins[0] if len(margins) == 1 else np.ascontiguousarray(margins.T)
 
     def _loaded(self, active: PartialModel) -> None:
@@ -230,12 +236,14 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
             raise objective_error(name, "is not for regression", f"use {', '.join(FOR_NUMBERS)} or a callable")
         return OBJECTIVES[name]
 
-    def predict(self, X: Any, iteration_range: Any = None, *, output_margin: bool = False) -> npt.NDArray[np.float64]:
+    def predict(
+        self, X: Any, iteration_range: Any = None, *, output_margin: bool = False, base_margin: Any = None
+    ) -> npt.NDArray[np.float64]:
         """Return the prediction of every row, (rows,), with output_margin before the loss transforms it.
 
-        iteration_range=(begin, end) as in `FedXGBClassifier`.
+        Other arguments as of `FedXGBClassifier.predict_proba`.
         """
-        margins = self._margins(X, iteration_range)
+        margins = self._margins(X, iteration_range, base_margin)
         return np.asarray(margins[0] if output_margin else self.partial_models_[0].params.loss.transform(margins)[0])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

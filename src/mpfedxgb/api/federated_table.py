@@ -17,7 +17,7 @@ from mpfedxgb.errors import DataError
 
 
 class FederatedTable:
-    """One table per participant about the same people, with labels and weights.
+    """One table per participant about the same people, with labels, weights and base margins.
 
     `len(table)` is the number of its rows and `table[rows]` has some of them, as scikit-learn's tools ask for it.
 
@@ -29,6 +29,8 @@ class FederatedTable:
         The active participant's.
     weight : array of shape (rows,) or None
         Row weights.
+    base_margin : array of shape (rows,) or (rows, classes), or None
+        The margins that rows start from, when they are learned from, evaluated and scored.
     id : str or None
         The column, or index, that says which row is whose; the rows take the order of the active participant's.
     """
@@ -39,6 +41,7 @@ class FederatedTable:
         label: Any = None,
         weight: Any = None,
         id: str | None = None,  # noqa: A002 # what the estimators call it
+        base_margin: Any = None,
     ) -> None:
         named = tables if isinstance(tables, Mapping) else {f"P{m}": table for m, table in enumerate(tables, 1)}
         self.tables: dict[str, Any] = {str(name): table for name, table in named.items()}
@@ -48,8 +51,9 @@ class FederatedTable:
         if id is not None:
             self.tables = dict(frames)
         self.shape = (len(next(iter(frames.values()))), sum(len(frame.columns) for frame in frames.values()))
-        self.label, self.weight = self._in_order(order.put(label, "label"), "label"), None
+        self.label = self._in_order(order.put(label, "label"), "label")
         self.weight = self._in_order(order.put(weight, "weight"), "weight")
+        self.base_margin = self._in_order(order.put(base_margin, "base_margin"), "base_margin")
 
     def _in_order(self, values: Any, name: str) -> Any:
         if values is not None and _num_samples(values) != len(self):
@@ -75,7 +79,13 @@ class FederatedTable:
         chosen.tables = {name: _safe_indexing(table, places) for name, table in self.tables.items()}
         chosen.shape = (len(places), self.shape[1])
         chosen.label, chosen.weight = (_some(values, places) for values in (self.label, self.weight))
+        chosen.base_margin = _some(self.base_margin, places)
         return chosen
+
+
+def margins_of(X: Any, base_margin: Any) -> Any:
+    """Return the base margins of rows: those that are given, or else those of a FederatedTable."""
+    return X.base_margin if base_margin is None and isinstance(X, FederatedTable) else base_margin
 
 
 def _some(values: Any, places: Any) -> Any:

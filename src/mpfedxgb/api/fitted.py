@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mpfedxgb.api.federated_table import FederatedTable
+from mpfedxgb.api.federated_table import FederatedTable, margins_of
 from mpfedxgb.api.models import (
     load_models,
     predict_leaves,
@@ -33,6 +33,7 @@ from mpfedxgb.api.tables import (
     cut_as_trained,
     is_federated,
     read_frame,
+    read_margins,
     read_tables,
     row_order,
 )
@@ -105,17 +106,20 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
         """Score rows jointly and return the record of that run: what it cost and what it revealed."""
         return self._predicted(X)[1]
 
-    def _margins(self, X: Any, iteration_range: Any = None) -> Floats:
+    def _margins(self, X: Any, iteration_range: Any = None, base_margin: Any = None) -> Floats:
         """Return the margins of rows, (classes, rows), by secure joint prediction."""
-        return self._predicted(X, iteration_range)[0]
+        return self._predicted(X, iteration_range, base_margin)[0]
 
-    def _predicted(self, X: Any, iteration_range: Any = None) -> tuple[Floats, RunRecord]:
+    def _predicted(self, X: Any, iteration_range: Any = None, base_margin: Any = None) -> tuple[Floats, RunRecord]:
         check_is_fitted(self, "partial_models_")
         models = self.partial_models_
         if iteration_range is not None:
             chosen = read_range(iteration_range, models[0])
             models = [limited_to(model, chosen) for model in models]
-        return predict_margins(models, self._tables_to_score(X), self._settings())
+        tables, order = self._tables_to_score(X)
+        rows, trees = next(iter(tables.values())).rows, models[0].params.outputs
+        start = read_margins(order.put(margins_of(X, base_margin), "base_margin"), rows, trees)
+        return predict_margins(models, tables, self._settings(), start)
 
     def apply(self, X: Any, iteration_range: Any = None) -> npt.NDArray[np.int64]:
         """Return the leaf of every row in every tree in use, (rows, trees), by joint prediction.
@@ -126,24 +130,25 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
         """
         check_is_fitted(self, "partial_models_")
         chosen = read_range(iteration_range, self.partial_models_[0])
-        return predict_leaves(self.partial_models_, self._tables_to_score(X), chosen, self._settings())[0]
+        return predict_leaves(self.partial_models_, self._tables_to_score(X)[0], chosen, self._settings())[0]
 
-    def _tables_to_score(self, X: Any) -> dict[str, Table]:
-        """Return everybody's table of rows to score, with the columns that each one's model knows."""
+    def _tables_to_score(self, X: Any) -> tuple[dict[str, Table], RowOrder]:
+        """Return everybody's rows to score, with the columns that each one's model knows, and their order."""
         models = self.partial_models_
         columns = {model.name: [f.name for f in model.features] for model in models}
         names = [name for own in columns.values() for name in own]
         # Where two participants use one name, only `participants` says whose column is meant.
         if is_federated(X) or len(set(names)) < len(names):
-            tables, _ = self._tables(X, reset=False, active=models[0].name)
+            tables, order = self._tables(X, reset=False, active=models[0].name)
         else:
-            tables = cut_as_trained(self._frame(X, reset=False)[0], columns)
+            frame, order = self._frame(X, reset=False)
+            tables = cut_as_trained(frame, columns)
         if set(tables) != set(columns):
             raise DataError(
                 f"X has tables of {', '.join(tables)}, the model was trained by {', '.join(columns)}; "
                 "give one table for each of them"
             )
-        return tables
+        return tables, order
 
     @property
     def best_iteration(self) -> int:

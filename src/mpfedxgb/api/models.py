@@ -72,15 +72,23 @@ SUFFIX = ".mpfedxgb.json"
 
 
 def predict_margins(
-    models: Sequence[PartialModel], tables: dict[str, Table], settings: SessionSettings
+    models: Sequence[PartialModel],
+    tables: dict[str, Table],
+    settings: SessionSettings,
+    start: Floats | None = None,
 ) -> tuple[Floats, RunRecord]:
-    """Score tables with all participants' models in this process; return margins (classes, rows) and record."""
+    """Score tables with all participants' models in this process; return margins (classes, rows) and record.
+
+    Rows begin at `start`, of that shape too, or at the model's own start if it is None.
+    """
     active = models[0]
     rounds = None if active.best_iteration is None else active.best_iteration + 1
     plain = None if active.params.facts.runs_a_protocol else plain_predict
     sums, record = _score(models, tables, rounds, settings, plain, secure_predict)
     assert active.base_margin is not None
-    return decode_fixed(sums, active.weight_bits) + np.array(active.base_margin)[:, None], record
+    return decode_fixed(sums, active.weight_bits) + (
+        np.array(active.base_margin)[:, None] if start is None else start
+    ), record
 
 
 def predict_leaves(

@@ -45,7 +45,8 @@ class RowOrder:
             frame = values.to_frame() if isinstance(values, pd.Series) else values
             by_id, ids = sort_by_id(id_as_column(frame, self.column), self.column, name)
             _refuse_other_ids(name, ids, self.owner, self.ids, self.column)
-            return self.ids.to_file_order(by_id.iloc[:, 0].to_numpy()) if by_id.shape[1] == 1 else by_id
+            columns = [self.ids.to_file_order(by_id[name].to_numpy()) for name in by_id.columns]
+            return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
         if self.index is not None and len(values) == len(self.index):
             _refuse_other_index(name, values.index, self.owner, self.index)
         return values

@@ -11,10 +11,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from mpfedxgb.boosting.active import LARGEST_LABEL
+from mpfedxgb.boosting.active import LARGEST_LABEL, Labels
 from mpfedxgb.boosting.metrics import OwnMetric, check_metrics
-from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.params import TrainParams, unknown_parameter
+from mpfedxgb.boosting.params import TrainParams, check_scale_pos_weight, unknown_parameter
 from mpfedxgb.config import Resources, link_of
 from mpfedxgb.errors import DataError, SettingsError, UnknownParameterError, raise_all
 from mpfedxgb.modes.choose import mode_of
@@ -92,7 +91,10 @@ def train_params(estimator: Any, objective: str, num_class: int, weighted: bool)
     values = {name: plain(getattr(estimator, name)) for name, known in SHARED.items() if known.estimator}
     values |= {"objective": objective, "first_layer_mask": bool(estimator.first_layer_mask)}
     stops = estimator.early_stopping_rounds is not None or bool(estimator.callbacks)
-    return TrainParams(**values, num_class=num_class, weighted=weighted, may_stop_early=stops)
+    weighted = weighted or estimator.scale_pos_weight != 1
+    params = TrainParams(**values, num_class=num_class, weighted=weighted, may_stop_early=stops)
+    check_scale_pos_weight(params.loss, plain(estimator.scale_pos_weight))
+    return params
 
 
 _log = logging.getLogger("mpfedxgb.training")
@@ -146,12 +148,15 @@ def read_callbacks(callbacks: Any) -> Sequence[Any]:
     return callbacks
 
 
-def check_start(params: TrainParams, y: Floats, weight: Floats | None, base_score: Any) -> None:
+def check_start(params: TrainParams, labels: Labels) -> None:
     """Refuse starting points and sizes of tables that the protocol would stumble over later."""
-    base = params.loss.base_margin(y, weight, base_score, params.num_class)
-    if np.abs(base).max() >= LARGEST_LABEL:
-        raise DataError(f"base_score={base_score!r} is too large; rescale the labels so that it is below 2^29 (5e8)")
-    mode_of(params).plan(params, len(y))
+    if np.abs(labels.start(params.loss, params.num_class)).max() >= LARGEST_LABEL:
+        text = f"base_score={labels.base_score!r} is too large"
+        raise DataError(f"{text}; rescale the labels so that it is below 2^29 (5e8)")
+    if labels.row_weights is not None and not labels.row_weights.any():
+        text = f"scale_pos_weight={labels.scale_pos_weight!r} leaves no row a weight"
+        raise DataError(f"{text}; at least one row has to count")
+    mode_of(params).plan(params, len(labels.y))
 
 
 def plain(value: Any) -> Any:

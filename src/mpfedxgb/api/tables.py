@@ -24,7 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from mpfedxgb.api.federated_table import FederatedTable
 from mpfedxgb.api.row_order import RowOrder, in_one_order
-from mpfedxgb.boosting.active import check_labels_present, read_weights
+from mpfedxgb.boosting.active import check_labels_present, read_base_margin, read_weights
 from mpfedxgb.boosting.objective import Floats, Origin
 from mpfedxgb.data.ids import count_common
 from mpfedxgb.data.table import Table, identifier_columns, is_arrow, is_sparse
@@ -280,3 +280,16 @@ def read_row_weights(weight: Any, rows: int, name: str = "sample_weight") -> Flo
         raise DataError(f"{name} has shape {array.shape}; it takes one weight per row, ({rows},)")
     weights = read_weights(array, Origin(name))
     return None if (weights == 1).all() else weights
+
+
+def read_margins(margins: Any, rows: int, classes: int, name: str = "base_margin") -> Floats | None:
+    """Return the margins that rows start from, (classes, rows), or None if none are given."""
+    if margins is None:
+        return None
+    try:
+        array = np.asarray(margins)
+    except ValueError:
+        raise DataError(f"{name} holds lists of different lengths; give as many margins per row") from None
+    if array.ndim == 0 or len(array) != rows:
+        raise DataError(f"{name} has shape {array.shape} for {rows} rows; give margins of each row")
+    return read_base_margin(array, classes, Origin(name))

@@ -17,10 +17,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mpfedxgb.api.models import load_models, match_model
+from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.join import join
 from mpfedxgb.boosting.metrics import rounds_of
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainData, TrainResult
 from mpfedxgb.config import Resources, SessionSettings
@@ -109,12 +109,12 @@ def go_on(
     return matched, replace(params, n_estimators=rounds_of(active) + params.n_estimators)
 
 
-def check_same_start(active: PartialModel, params: TrainParams, y: Floats, weight: Floats | None, base: Any) -> None:
+def check_same_start(active: PartialModel, params: TrainParams, labels: Labels) -> None:
     """Refuse a base_score that is not the model's."""
+    base = labels.base_score
     if base is None:
         return
-    margin = params.loss.base_margin(y, weight, base, params.num_class)
-    if not np.array_equal(margin, np.array(active.base_margin)):
+    if not np.array_equal(labels.start(params.loss, params.num_class), np.array(active.base_margin)):
         raise SettingsError(f"base_score={base!r} is not where xgb_model started; leave it None to keep that")
 
 

@@ -114,7 +114,38 @@ def read_weights(weights: npt.NDArray[Any], origin: Origin) -> Floats:
     return array
 
 
+def read_base_margin(margins: npt.NDArray[Any], classes: int, origin: Origin) -> Floats:
+    """Return the margins (classes, rows) that rows start from: finite, one per row, or one per row and class.
+
+    Parameters
+    ----------
+    margins : array (rows,) or (rows, classes)
+    classes : int
+        How many margins a row has: 1, or one for each class.
+    origin : Origin
+    """
+    columns = margins.reshape(-1, 1) if margins.ndim == 1 else margins
+    if columns.ndim != 2 or columns.shape[1] != classes:
+        wanted = "one per row" if classes == 1 else f"one per row and class, (rows, {classes})"
+        raise DataError(f"{origin.name} has shape {margins.shape}; give {wanted}")
+    try:
+        array = np.where(pd.isna(columns), np.nan, columns).astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{origin.name} holds something that is not a number; give {MARGINS}") from None
+    if not np.isfinite(array).all():
+        held = origin.holds(float(array[~np.isfinite(array)][0]), "gaps or infinity")
+        raise DataError(f"{held}; give {MARGINS}")
+    if np.abs(array).max(initial=0) >= LARGEST_LABEL:
+        raise DataError(f"{origin.holds(float(np.abs(array).max()), 'a number of 2^29 (5e8) or more')}; rescale it")
+    return np.ascontiguousarray(array.T)
+
+
+MARGINS = "finite numbers, in the units of margins (log-odds, or logarithms of means, as the objective has them)"
+
 _LARGEST_MARGIN = 1 << 62
+_NO_SCALE = 1e-6
+"""As near to 1, scale_pos_weight leaves XGBoost's start as it is."""
+
 _SMALLEST_SPREAD = 2.0**-12
 """Labels nearer than this to where training starts leave a leaf weight fewer than 20 bits, six digits."""
 
@@ -123,7 +154,11 @@ _log = logging.getLogger("mpfedxgb.training")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """What only the active participant has: labels, weights, and how it judges progress."""
+    """What only the active participant has: labels, weights, and how it judges progress.
+
+    `base_margin`, (classes, rows), is where rows start in place of base_score, and `eval_base_margin` where those of
+    each evaluation set do; None for all at base_score.
+    """
 
     y: Floats
     weight: Floats | None = None
@@ -135,9 +170,35 @@ class Labels:
     base_score: float | None = None
     custom: CustomObjective | None = None
     callbacks: Callbacks = field(default_factory=Callbacks)
+    scale_pos_weight: float = 1.0
+    base_margin: Floats | None = None
+    eval_base_margin: Sequence[Floats | None] = ()
 
     def __repr__(self) -> str:
         return f"Labels(rows={len(self.y)})"
+
+    @property
+    def row_weights(self) -> Floats | None:
+        """What rows weigh: their weights, times scale_pos_weight for a label of 1; None if all weigh 1."""
+        if self.scale_pos_weight == 1:
+            return self.weight
+        scaled = np.where(self.y.astype(np.float32) == 1, self.scale_pos_weight, 1.0)
+        return scaled if self.weight is None else self.weight * scaled
+
+    def start(self, loss: Objective, num_class: int) -> Floats:
+        """Return the margin that rows without a base_margin start from, one or one per class."""
+        scaled = abs(np.float32(self.scale_pos_weight) - 1) > _NO_SCALE
+        return loss.base_margin(self.y, self.row_weights, self.base_score, num_class, bool(scaled))
+
+    def starting_margins(self, base: Floats, eval_rows: int) -> Floats:
+        """Return the margins (classes, all rows) before the first tree; `base` is that of rows without base_margin."""
+        margins = np.repeat(base[:, None], len(self.y) + eval_rows, axis=1)
+        first = 0
+        for y, own in zip((self.y, *self.eval_y), (self.base_margin, *self.eval_base_margin), strict=False):
+            if own is not None:
+                margins[:, first : first + len(y)] = own
+            first += len(y)
+        return margins
 
 
 ChooseScale = Callable[["Active", int, Gradients, Gradients], scales.Scale]
@@ -159,10 +220,11 @@ class Active:
         self.party, self.params, self.plan, self.labels, self.sizes = party, params, plan, labels, sizes
         self.sample_key = sample_key
         self.loss = params.loss.with_function(labels.custom)
-        self.base = self.loss.base_margin(labels.y, labels.weight, labels.base_score, params.num_class)
+        self.weight = labels.row_weights
+        self.base = labels.start(self.loss, params.num_class)
+        self.start = labels.starting_margins(self.base, sizes.eval_rows)
         self._tell_few_digits()
-        start = encode_fixed(self.base, WEIGHT_BITS)
-        self.margins = np.repeat(start[:, None], sizes.all_rows, axis=1)
+        self.margins = encode_fixed(self.start, WEIGHT_BITS)
         self.scale = scales.UNKNOWN
         self.metrics: dict[str, dict[str, list[float]]] = {}
         self.best_iteration: int | None = None
@@ -175,7 +237,9 @@ class Active:
         if self.params.facts.hides_rows:  # there the steps are as fine as the labels ask for
             return
         in_units_of_labels = self.loss.transform is unchanged and not self.loss.is_custom
-        if in_units_of_labels and 0 < np.abs(self.labels.y - self.base).max() < _SMALLEST_SPREAD:
+        if not in_units_of_labels:
+            return
+        if 0 < np.abs(self.labels.y - self.start[:, : self.sizes.rows]).max() < _SMALLEST_SPREAD:
             _log.warning(
                 "the labels differ by less than %.1g, and leaf weights are kept in steps of 2^-%d, which leaves fewer "
                 "than six digits; multiply the labels by a constant and divide the predictions by it",
@@ -209,7 +273,8 @@ class Active:
     def start_from(self, base_margin: Sequence[float], sums: npt.NDArray[np.int64]) -> None:
         """Begin where a model ends: at its base margin and the sums of its leaf weights, (classes, rows)."""
         self.base = np.array(base_margin)
-        self.margins = encode_fixed(self.base, WEIGHT_BITS)[:, None] + sums
+        self.start = self.labels.starting_margins(self.base, self.sizes.eval_rows)
+        self.margins = encode_fixed(self.start, WEIGHT_BITS) + sums
         self._check_margins()
 
     def integers(self, t: int, choose: ChooseScale | None = None) -> npt.NDArray[np.int64]:
@@ -218,7 +283,7 @@ class Active:
         At the finest scale, or at one that is chosen from the gradients inside the sample and those of all rows.
         """
         margins = decode_fixed(self.margins[:, : self.sizes.rows], WEIGHT_BITS)
-        g, h = self.loss.gradients(self.labels.y, margins, self.labels.weight)
+        g, h = self.loss.gradients(self.labels.y, margins, self.weight)
         every = g, h
         parallel = self.params.num_parallel_tree  # the trees of a round that a class has
         g, h = np.repeat(g, parallel, axis=0), np.repeat(h, parallel, axis=0)
@@ -280,7 +345,7 @@ class Active:
 
     def see_evaluation(self, sums: npt.NDArray[np.int64], weight_bits: int) -> None:
         """Take what the trees so far add up to in evaluation rows, in units of 2^-weight_bits (security="sealed")."""
-        start = encode_fixed(self.base, WEIGHT_BITS)[:, None]
+        start = encode_fixed(self.start[:, self.sizes.rows :], WEIGHT_BITS)
         self.margins[:, self.sizes.rows :] = start + encode_fixed(decode_fixed(sums, weight_bits), WEIGHT_BITS)
         self._check_margins()
 

@@ -130,6 +130,17 @@ def mean(y: Floats, weight: Floats | None, num_class: int) -> Floats:
     return np.array([float(np.average(y, weights=weight))])
 
 
+_SMALLEST_SUM = 1e-6
+"""XGBoost divides by no smaller sum of hessians when it looks for a start."""
+
+
+def newton_step(loss: Derivatives, y: Floats, weight: Floats | None) -> Floats:
+    """Return the margin of a single leaf over all rows, as XGBoost fits one from margins of 0."""
+    g, h = loss(y, np.zeros(len(y)))
+    w = np.ones(len(y)) if weight is None else weight
+    return np.array([-(w * g).sum() / max((w * h).sum(), _SMALLEST_SUM)])
+
+
 def any_number(y: Floats, origin: Origin, starts: bool) -> None:
     """Take all labels as they are."""
 
@@ -146,6 +157,8 @@ class Objective:
         Labels (rows,) and margins (trees, rows) to two arrays (trees, rows), without row weights.
     default_metric : str
         A name of `METRICS`.
+    scales_positives : bool
+        Whether XGBoost's scale_pos_weight multiplies the weights of rows with a label of 1.
     averages : bool
         Whether a row's g and h hang on all rows: `derivatives` then takes row weights, or None, for an average.
     block : str
@@ -180,6 +193,7 @@ class Objective:
     name: str
     derivatives: Derivatives
     default_metric: str
+    scales_positives: bool = False
     averages: bool = False
     block: str = ""
     block_parameters: Mapping[str, str] = field(default_factory=dict)
@@ -217,10 +231,16 @@ class Objective:
         g, h = self.unweighted_gradients(y, margins, weight)
         return (g, h) if weight is None else (g * weight, h * weight)
 
-    def base_margin(self, y: Floats, weight: Floats | None, base_score: float | None, num_class: int) -> Floats:
-        """Return the margin that boosting starts from, one or one per class, as XGBoost derives it from base_score."""
+    def base_margin(
+        self, y: Floats, weight: Floats | None, base_score: float | None, num_class: int, scaled: bool = False
+    ) -> Floats:
+        """Return the margin that boosting starts from, one or one per class, as XGBoost derives it from base_score.
+
+        If weights are `scaled` by scale_pos_weight, XGBoost fits a leaf to them in place of its usual start.
+        """
         if base_score is None:
-            return self.link.to_margin(self.start(y, weight, num_class))
+            fitted = self.link.to_score(newton_step(self.derivatives, y, weight)) if scaled else None
+            return self.link.to_margin(self.start(y, weight, num_class) if fitted is None else fitted)
         return self.link.to_margin(np.full(self.outputs(num_class), base_score))
 
     def probabilities(self, margins: Floats) -> Floats:

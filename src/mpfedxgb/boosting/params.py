@@ -174,6 +174,14 @@ class TrainParams:
         return cls(**values)
 
 
+def check_scale_pos_weight(loss: Objective, value: float) -> None:
+    """Raise SettingsError if XGBoost would ignore a scale_pos_weight."""
+    if value != 1 and not loss.scales_positives:
+        known = ", ".join(name for name, one in OBJECTIVES.items() if one.scales_positives)
+        text = f"scale_pos_weight={value!r} does not go with objective={loss.name!r}; it is for {known}: leave it out"
+        raise SettingsError(f"{text}, or use row weights", "choice", "scale_pos_weight", value)
+
+
 def unknown_parameter(name: str, known: Collection[str]) -> UnknownParameterError:
     """Return why there is no such parameter, or what it is called."""
     if name in REFUSED:

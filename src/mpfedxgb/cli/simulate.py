@@ -179,6 +179,9 @@ def simulate(
         float, typer.Option(help="Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.")
     ] = 1.5,
     quantile_alpha: Annotated[float, typer.Option(help="Which quantile reg:quantileerror predicts.")] = 0.5,
+    scale_pos_weight: Annotated[
+        float, typer.Option(help="Multiplies the weights of rows of the second class, or with a label of 1.")
+    ] = 1.0,
     early_stopping_rounds: Annotated[
         int | None, typer.Option(help="Boosting rounds without progress before stopping; needs rows to watch.")
     ] = None,
@@ -263,6 +266,7 @@ def simulate(
         huber_slope=huber_slope,
         tweedie_variance_power=tweedie_variance_power,
         quantile_alpha=quantile_alpha,
+        scale_pos_weight=scale_pos_weight,
         early_stopping_rounds=early_stopping_rounds,
         first_layer_mask=first_layer_mask,
         security=security,

@@ -8,6 +8,7 @@ proportion to their candidate columns, unless it is said whose they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -18,6 +19,7 @@ from mpfedxgb.boosting.callbacks import NothingKept
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainResult
 from mpfedxgb.config import Link, SessionSettings
+from mpfedxgb.costs.known_rounds import KnownRounds, NoMoreRoundsError, rounds_of_levels
 from mpfedxgb.errors import UserError
 from mpfedxgb.modes.facts import STRICT
 from mpfedxgb.party.dry_run import DryRunParty, Numbers
@@ -157,8 +159,8 @@ class Forecast:
 _WIDE = 15
 
 
-MOST_LEVELS = 100
-"""Levels of all trees for which a forecast is made of whose splits there are: a second of rehearsing, or some."""
+MOST_LEVELS = 1200
+"""Levels of all trees up to which it is forecast whose splits cost what: some seconds of rehearsing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,18 +211,29 @@ class Basis:
 
     def dry_run(self, role: int, rounds: int) -> DryRunParty:
         """Return a role after a rehearsal of some rounds."""
-        sizes = np.array([[self.sizes.rows, self.sizes.eval_rows, columns] for columns in self.sizes.columns], np.int64)
-        assumed, given = assumed_owners(self.params, self.sizes), iter(self.owners or ())
+        announced = np.array([[self.sizes.rows, self.sizes.eval_rows, own] for own in self.sizes.columns], np.int64)
+        assumed, known = assumed_owners(self.params, self.sizes), self._known_rounds(role)
 
         def decide(name: Entry, shape: Shape) -> Numbers:
-            return assumed(*shape) if self.owners is None else np.array(next(given), np.int64)
+            return assumed(*shape) if known is None else known.decide(name, shape)
 
         nothing_done = np.zeros((self.roster.size, 2), np.int64)
-        said = {Entry.TABLE_SIZES: sizes, Entry.ROUNDS_DONE: nothing_done}
+        said = {Entry.TABLE_SIZES: announced, Entry.ROUNDS_DONE: nothing_done}
         party = DryRunParty(self.roster, role, self.settings, said, decide)
         progress = NothingKept() if self.keeps_rounds else None
-        secure_train(party, self.params, None, progress, most_rounds=rounds)
+        if known is not None:
+            party.observer = known
+            known.party = party
+        with suppress(NoMoreRoundsError):
+            secure_train(party, self.params, None, progress, most_rounds=rounds)
         return party
+
+    def _known_rounds(self, role: int) -> KnownRounds | None:
+        """Return the rounds whose splits are known; the ledger of a forecast is the active participant's."""
+        if self.owners is None:
+            return None
+        rounds = rounds_of_levels(self.owners, self.params.max_depth, self.params.n_estimators)
+        return KnownRounds(list(rounds), not self.params.facts.first_round_differs, tells_ledger=role == ACTIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +272,8 @@ def strict_basis(
 ) -> Basis:
     """Return what the cost of the same training with security="strict" is computed of: its sizes, and whose splits.
 
-    With them the forecast is exact. It takes as long as there are levels, so that long trainings are content with full
-    trees, which cost as much or more.
+    With them the forecast is exact. Trainings of more levels than MOST_LEVELS are content with full trees, whose
+    message rounds and dealt bytes are at least theirs.
     """
     trees, per_round = results[0].model.trees, params.trees_per_round
     sizes = TableSizes(results[0].candidates.bins.table.rows, eval_rows, tuple(len(r.candidates) for r in results))
@@ -268,8 +281,8 @@ def strict_basis(
     if any(sizes.columns):
         for first in range(0, len(trees), per_round):
             owners += _levels(trees[first : first + per_round], params.max_depth)
-    as_trained = replace(params.as_protected(), n_estimators=len(trees) // per_round)
     known = tuple(owners) if len(owners) <= MOST_LEVELS else None
+    as_trained = replace(params.as_protected(), n_estimators=len(trees) // per_round)
     return Basis(as_trained, sizes, roster, replace(settings, parameters=params.as_protected().to_json()), owners=known)
 
 

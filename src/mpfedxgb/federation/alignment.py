@@ -100,6 +100,7 @@ def take(rows: Rows, marks: Marks) -> Rows:
         table=Table(rows.table.owner, columns, int(marks.sum())),
         label=None if rows.label is None else rows.label[marks],
         weight=None if rows.weight is None else rows.weight[marks],
+        base_margin=None if rows.base_margin is None else rows.base_margin[:, marks],
     )
 
 

@@ -178,7 +178,7 @@ def commit_to_labels(party: Party, commitment: bytes | None, progress: Progress)
     party.keys.commit(announced)
     if not progress.fits(announced.hex()):
         raise RefusedError(
-            f"{party.roster.name(ACTIVE)} brings other labels, row weights, evaluation labels or base score than "
+            f"{party.roster.name(ACTIVE)} brings other labels, row weights, evaluation labels or starts than "
             f"{party.name} has begun this session with, by its commitment to them. Take the earlier ones; or give the "
             "training another [session] name; or begin again, with --restart at every participant, which each "
             "organisation decides for itself"

@@ -272,13 +272,16 @@ class ScoringSession:
         """Return whether batches can be answered, at most `timeout` seconds from now; raises what ended the session."""
         return self._service.wait_until_ready(timeout)
 
-    def score(self, keys: tuple[str, ...], table: Table, timeout: float) -> Floats:
-        """Return the margins of some rows, (classes, rows); raises FederationError after the time-out."""
-        return self._service.score(keys, table, timeout)
+    def score(self, keys: tuple[str, ...], table: Table, timeout: float, start: Floats | None = None) -> Floats:
+        """Return the margins of some rows, (classes, rows); raises FederationError after the time-out.
+
+        They begin at `start`, of that shape too, or where the model does if it is None.
+        """
+        return self._service.score(keys, table, timeout, start)
 
     def margins(self, rows: Rows) -> Floats:
         """Return the margins of rows, (classes, rows), in the order of their ids."""
-        return self._service.score(rows.ids.keys, rows.table)
+        return self._service.score(rows.ids.keys, rows.table, start=rows.base_margin)
 
     def predict(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return id and prediction of every row, in the order of the table; of a classifier also the probabilities."""
@@ -406,6 +409,9 @@ def labels_of(
         eval_metrics=label.eval_metric,
         early_stopping_rounds=label.early_stopping_rounds,
         base_score=label.base_score,
+        scale_pos_weight=label.scale_pos_weight,
+        base_margin=rows.base_margin,
+        eval_base_margin=[None if evaluation is None else evaluation.base_margin] * len(eval_y),
         callbacks=Callbacks.read([_log_round, *([] if callback is None else [callback])]),
     )
     return labels, classes
@@ -435,9 +441,14 @@ def training_fingerprint(settings: RoleSettings, tables: Sequence[Table], labels
 
 
 def numbers_of(labels: Labels) -> list[Floats | None]:
-    """Return what the active participant alone brings to a training: labels, row weights and base score."""
+    """Return what the active participant alone brings to a training: labels, weights, where rows start."""
     base = None if labels.base_score is None else np.array([labels.base_score])
-    return [labels.y, labels.weight, *labels.eval_y, *labels.eval_weight, base]
+    numbers = [labels.y, labels.weight, *labels.eval_y, *labels.eval_weight, base]
+    if labels.scale_pos_weight != 1:
+        numbers.append(np.array([labels.scale_pos_weight]))
+    if labels.base_margin is not None:
+        numbers += [labels.base_margin, *labels.eval_base_margin]
+    return numbers
 
 
 def _files(

@@ -21,6 +21,7 @@ from mpfedxgb.boosting.active import (
     check_labels_present,
     encode_classes,
     find_classes,
+    read_base_margin,
     read_numbers,
     read_weights,
 )
@@ -74,12 +75,16 @@ _log = logging.getLogger("mpfedxgb.role")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """What a participant brings to a session, sorted by id; label and weight where a file for training has them."""
+    """What a participant brings to a session, sorted by id; label and weight where a file for training has them.
+
+    `base_margin`, (classes, rows), is where rows start, to be trained on or scored.
+    """
 
     ids: Ids
     table: Table
     label: npt.NDArray[Any] | None = field(default=None, repr=False)
     weight: Floats | None = field(default=None, repr=False)
+    base_margin: Floats | None = field(default=None, repr=False)
 
 
 def read_rows(
@@ -141,11 +146,12 @@ def arrange_rows(
     _require_named(settings, list(frame.columns), purpose)
     frame, ids = sort_by_id(frame, data.id, owner, settings.id_rule)
     label, weight = _label_and_weight(settings, frame, list(frame.columns), purpose)
+    start = _base_margin(settings, frame, list(frame.columns))
     names = _features(settings, list(frame.columns), known)
     table = Table.read(frame[names], owner)
     if known is not None:
         table = table.match(names, {f.name: f.categories for f in known if f.categories is not None})
-    return Rows(ids, table, label, weight)
+    return Rows(ids, table, label, weight, start)
 
 
 def _rows_in_file(settings: RoleSettings, path: Path, purpose: str) -> Rows | None:
@@ -176,7 +182,7 @@ def _rows_in_file(settings: RoleSettings, path: Path, purpose: str) -> Rows | No
     others = [name for name in names if name != data.id]
     label, weight = _label_and_weight(settings, frame, others, purpose)
     features = _features(settings, others, None)
-    return Rows(ids, file.table(owner, features, len(ids)), label, weight)
+    return Rows(ids, file.table(owner, features, len(ids)), label, weight, _base_margin(settings, frame, others))
 
 
 def _require_named(settings: RoleSettings, names: Sequence[str], purpose: str) -> None:
@@ -199,6 +205,16 @@ def _label_and_weight(
         origin = Origin(f"{owner}: the weight", shows_values=False)
         weight = read_weights(_plain(frame[settings.label.weight]), origin)
     return label, weight
+
+
+def _base_margin(settings: RoleSettings, frame: pd.DataFrame, there: Sequence[str]) -> Floats | None:
+    if settings.label is None or not settings.label.base_margin:
+        return None
+    owner, names = settings.role.name, settings.label.base_margin
+    _require(there, names, f"{owner}: [label] base_margin")
+    origin = Origin(f"{owner}: the base margin", shows_values=False)
+    margins = np.stack([_plain(frame[name]) for name in names], axis=1)
+    return read_base_margin(margins, settings.training.outputs, origin)
 
 
 def _features(settings: RoleSettings, there: Sequence[str], known: Sequence[Feature] | None) -> list[str]:
@@ -271,7 +287,8 @@ def _data(settings: RoleSettings) -> Data:
 def _of_label(settings: RoleSettings) -> list[str]:
     if settings.label is None:
         return []
-    return [name for name in (settings.label.column, settings.label.weight) if name is not None]
+    own = (settings.label.column, settings.label.weight, *settings.label.base_margin)
+    return [name for name in own if name is not None]
 
 
 def _kinds(data: Data, known: Sequence[Feature] | None) -> tuple[Collection[str], Collection[str]]:

@@ -105,6 +105,7 @@ class _Request:
 
     keys: tuple[str, ...] = field(repr=False)
     table: Table
+    start: Floats | None = field(default=None, repr=False)
     done: threading.Event = field(default_factory=threading.Event)
     margins: Floats | None = field(default=None, repr=False)
     error: BaseException | None = None
@@ -153,14 +154,17 @@ class Service:
     def __repr__(self) -> str:
         return f"Service({self.model.name})"
 
-    def score(self, keys: tuple[str, ...], table: Table, timeout: float | None = None) -> Floats:
+    def score(
+        self, keys: tuple[str, ...], table: Table, timeout: float | None = None, start: Floats | None = None
+    ) -> Floats:
         """Return the margins of rows, (classes, rows), once the session has got to them.
 
-        Without a timeout it waits as long as the session itself waits for its peers.
+        They begin at `start`, or where the model does. Without a timeout it waits as long as the session itself waits
+        for its peers.
         """
         if not keys:
             raise DataError("there are no rows to score; give one or more")
-        request = _Request(keys, table)
+        request = _Request(keys, table, start)
         self._requests.put(request)
         self._raise_if_over()  # asked after the request is in the queue: either `fail` found it there or this does
         if not request.done.wait(timeout):
@@ -362,6 +366,8 @@ def _score(
     if sums is None or service is None or service.model.base_margin is None:
         return None
     base: Floats = np.array(service.model.base_margin)[:, None]
+    if request is not None and request.start is not None:
+        base = request.start
     return decode_fixed(sums, service.model.weight_bits) + base
 
 

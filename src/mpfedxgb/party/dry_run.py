@@ -6,8 +6,10 @@ program itself is run dry. Its meter and ledger are then those of a run in which
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +21,7 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import handshake_messages
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.meter import Counts, Meter
-from mpfedxgb.party.party import Party, Spec, wire_bytes, wire_shape
+from mpfedxgb.party.party import Party, Spec, turn, wire_bytes, wire_shape
 from mpfedxgb.party.roster import Keyring, Roster
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.prg import Source
@@ -32,6 +34,14 @@ Numbers = npt.NDArray[np.int64]
 
 Decide = Callable[[Entry, Shape], Numbers]
 """What the participants announce together under a name, of a given shape, such as the owners of splits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a part of a dry run has cost, by phase, and how many steps it had."""
+
+    phases: Mapping[str, Counts]
+    steps: int
 
 
 class DryRunParty(Party):
@@ -50,7 +60,32 @@ class DryRunParty(Party):
         self._said: Numbers | None = None
         self.before: dict[str, Ledger] = {}
         """By phase, what had been revealed when it was first entered."""
+        self._marked: tuple[dict[str, Counts], Ledger, int] = {}, Ledger(), 0
         self._shake_hands()
+
+    @property
+    def next_turn(self) -> int:
+        """Whose turn it is in the next step to be sent its share of what is dealt."""
+        return turn(self._counting.step + 1, self.roster.size)
+
+    def mark(self) -> None:
+        """Note what has been spent and revealed so far."""
+        self._marked = copy.deepcopy(self.meter.phases), self.ledger.copy(), self._counting.step
+
+    def since_mark(self) -> tuple[Spent, Ledger]:
+        """Return what has been spent and revealed since the mark."""
+        before, revealed, step = self._marked
+        phases = copy.deepcopy(self.meter.phases)
+        for path, counts in before.items():
+            phases[path].add(counts, -1)
+        return Spent(phases, self._counting.step - step), self.ledger.since(revealed)
+
+    def repeat(self, spent: Spent, revealed: Ledger) -> None:
+        """Count a part of the run once more without going through it."""
+        for path, counts in spent.phases.items():
+            self.meter.phases.setdefault(path, Counts()).add(counts)
+        self.ledger.add(revealed)
+        self._counting.step += spent.steps
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -137,11 +137,13 @@ class RunRecord:
         predicted = self.forecast
         if predicted is None or self.basis is None:
             return lines
-        how = "exactly" if self.basis.owners is not None else "with full trees, and so at most,"
+        cost = f"{predicted.rounds} rounds and {bytes_text(predicted.dealer_bytes)} from the coordinator"
+        model = 'The same model under security="strict" takes'
+        if self.basis.owners is None:  # shares of roles and counts of reveals are no bounds
+            return [*lines, "", f"{model} with full trees, and so at most, {cost}"]
         lines += [
             "",
-            f'The same model under security="strict" takes {how} {predicted.rounds} rounds and '
-            f"{bytes_text(predicted.dealer_bytes)} from the coordinator:",
+            f"{model} exactly {cost}:",
             *_traffic(predicted.roles),
             "",
             *reveals_table("would be revealed", predicted.ledger),

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from mpfedxgb.boosting.join import Joined, JoinedSplit, JoinedTree
-from mpfedxgb.boosting.objective import Floats, Objective
+from mpfedxgb.boosting.objective import Floats, Objective, float32
 from mpfedxgb.boosting.params import RULES, TrainParams, tells_zero_hessians
 from mpfedxgb.data.table import FLOAT32_MAX
 from mpfedxgb.ring.ring import encode_fixed
@@ -94,7 +94,10 @@ def _beyond(a: float, b: float, error: float) -> float:
 
 
 class Comparison:
-    """Walks two models side by side, and judges where they part."""
+    """Walks two models side by side, and judges where they part.
+
+    Rows begin at `start`, (classes, rows), if they have margins of their own.
+    """
 
     def __init__(
         self,
@@ -106,6 +109,7 @@ class Comparison:
         weight: Floats | None,
         loss: Objective,
         older_rules: bool,
+        start: Floats | None = None,
     ) -> None:
         self.older_rules = older_rules
         self.joined, self.columns, self.edges, self.y, self.weight, self.loss = joined, columns, edges, y, weight, loss
@@ -119,8 +123,9 @@ class Comparison:
         self.compared = 0
         self.leaf_difference = 0.0
         self.rounded_leaves = 0
-        base = encode_fixed(np.array(joined.base_margin), WEIGHT_BITS)
-        self.margins = np.repeat(base[:, None], len(y), axis=1)  # ours, in the units of leaf weights
+        self.start = np.repeat(np.array(joined.base_margin)[:, None], len(y), axis=1) if start is None else start
+        self.has_own_start = start is not None
+        self.margins = encode_fixed(self.start, WEIGHT_BITS)  # ours, in the units of leaf weights
         self.apart = np.zeros(self.margins.shape)
         self._largest = np.zeros(self.margins.shape)
         self._ours_now: RoundedGradients
@@ -151,10 +156,13 @@ class Comparison:
         """Compare where training starts; xgboost adds up in float32, so each row may cost it a rounding."""
         ours = np.array(self.joined.base_margin)
         theirs = np.broadcast_to(self.loss.link.to_margin(np.atleast_1d(json.loads(base_score))), ours.shape)
-        self.apart += np.abs(ours - theirs)[:, None]
+        if not self.has_own_start:
+            self.apart += np.abs(ours - theirs)[:, None]
         largest = max(1.0, float(np.abs(ours).max()), float(np.abs(self.y).max()))
         if np.abs(ours - theirs).max() > FLOAT32 * len(self.y) * largest:
             self.difference = f"training starts from {ours}, xgboost's from {theirs}"
+        if self.has_own_start:
+            return float32(self.start)
         return np.repeat(theirs.astype(np.float64)[:, None], len(self.y), axis=1)
 
     def _begin_round(self, number: int, margins: Floats, is_exact: bool) -> None:
@@ -163,9 +171,8 @@ class Comparison:
         error = np.zeros_like(margins) if is_exact else FLOAT32 * self._largest  # of sums in float32
         params, per_round = self.joined.params, self.joined.params.trees_per_round
         if params.facts.hides_rows:
-            (base,) = self.joined.base_margin
-            sums = self.margins - encode_fixed(base, WEIGHT_BITS)
-            self._ours_now = integer_gradients_of_sealed(params, self.y, self.weight, base, sums, number)
+            sums = self.margins - encode_fixed(self.start, WEIGHT_BITS)
+            self._ours_now = integer_gradients_of_sealed(params, self.y, self.weight, self.start[0], sums, number)
         else:
             ours = np.ldexp(self.margins.astype(np.float64), -WEIGHT_BITS)
             self._ours_now = integer_gradients(params, self.loss, self.y, self.weight, ours)

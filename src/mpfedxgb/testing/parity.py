@@ -12,6 +12,7 @@ import pandas as pd
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import to_booster
+from mpfedxgb.boosting.active import Labels
 from mpfedxgb.boosting.join import Joined, join
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
@@ -58,12 +59,16 @@ class Parity:
 
 
 def compare_with_xgboost(
-    model: FedXGBClassifier | FedXGBRegressor, X: pd.DataFrame, y: Any, sample_weight: Any = None
+    model: FedXGBClassifier | FedXGBRegressor,
+    X: pd.DataFrame,
+    y: Any,
+    sample_weight: Any = None,
+    base_margin: Any = None,
 ) -> Parity:
     """Train `xgboost` (hist) on the columns binned by the model's own cuts, a bin each, and compare tree by tree.
 
-    X holds the columns of all participants under the names the joined model uses, y and sample_weight are those passed
-    to `fit`.
+    X holds the columns of all participants under the names the joined model uses; y, sample_weight and base_margin are
+    those passed to `fit`.
     """
     import xgboost
 
@@ -80,15 +85,21 @@ def compare_with_xgboost(
     binned = _binned(X, columns, edges)
     data = _matrix(binned)
     data.set_label(labels)
+    raw = _matrix_of_codes(X[columns])
     if weight is not None:
         data.set_weight(weight)
+    if base_margin is not None:
+        data.set_base_margin(base_margin)
+        raw.set_base_margin(base_margin)
     loss = joined.params.loss.with_function(model.objective if callable(model.objective) else None)
     if loss.averages and has_older_rules(xgboost.__version__):
         raise UserError(
             f"xgboost {xgboost.__version__} has another algorithm for {loss.name}, which replaces leaf weights; the "
             "trees follow XGBoost 3.4: install xgboost 3.4 or newer, which needs Python 3.12, to compare"
         )
-    y64 = labels.astype(np.float64)
+    known = Labels(labels.astype(np.float64), weight, scale_pos_weight=model.scale_pos_weight)
+    y64, weight = known.y, known.row_weights
+    start = None if base_margin is None else np.asarray(base_margin, np.float64).reshape(len(y64), -1).T
 
     seen: list[Floats] = []  # the margins of a custom objective, round by round
 
@@ -99,8 +110,8 @@ def compare_with_xgboost(
     rounds = len(joined.trees) // joined.params.trees_per_round
     booster = xgboost.train(_parameters(model, joined), data, rounds, obj=gradients if loss.is_custom else None)
     ours = to_booster(replace(joined, best_iteration=None))  # with the rounds that early stopping gave up, as theirs
-    raw = _matrix_of_codes(X[columns])
-    comparison = Comparison(joined, columns, edges, binned, y64, weight, loss, has_older_rules(xgboost.__version__))
+    older = has_older_rules(xgboost.__version__)
+    comparison = Comparison(joined, columns, edges, binned, y64, weight, loss, older, start)
     comparison.run(json.loads(booster.save_raw("json").decode()), lambda t: _margins_before(booster, data, seen, t))
     margins = booster.predict(data, output_margin=True)
     return Parity(
@@ -143,7 +154,9 @@ def _parameters(model: FedXGBClassifier | FedXGBRegressor, joined: Joined) -> di
         out |= {"objective": params.loss.exported_as, "base_score": 0.0}
     if model.base_score is not None:
         out["base_score"] = model.base_score
-    return out | params.loss.xgboost_parameters(params.num_class)
+    if model.scale_pos_weight != 1:
+        out["scale_pos_weight"] = model.scale_pos_weight
+    return params.loss.xgboost_parameters(params.num_class) | out
 
 
 def _with_categories(X: pd.DataFrame, columns: list[str], joined: Joined) -> pd.DataFrame:

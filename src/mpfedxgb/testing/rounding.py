@@ -117,16 +117,17 @@ def _lambda_and_gamma(scale: scales.Scale) -> tuple[float, float]:
 
 
 def integer_gradients_of_sealed(
-    params: TrainParams, y: Floats, weight: Floats | None, base: float, sums: npt.NDArray[np.int64], trees: int
+    params: TrainParams, y: Floats, weight: Floats | None, start: Floats, sums: npt.NDArray[np.int64], trees: int
 ) -> RoundedGradients:
     """Return g and h of one tree as a sealed federation has them, where `trees` trees add up to sums (1, rows).
 
+    Margins were `start`, (rows,), before the first of them.
     Sums are those of a joined model, in units of 2^-32. Where a training's are finer, each tree has been rounded once.
     """
     rows = len(y)
     plan = scales.plan(params, rows)
     rules = sealed_rules(params, plan, rows)
-    labels = encode_labels(params, plan, rules, y, weight, base, rows)
+    labels = encode_labels(params, plan, rules, y, weight, start, rows)
     margins = labels.start + np.rint(np.ldexp(sums[0].astype(np.float64), labels.places - WEIGHT_BITS))
     scale = labels.scale
     g, h = plain_gradients(rules, margins.astype(np.int64), labels.y, labels.weights)

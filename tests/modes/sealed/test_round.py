@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,15 +60,15 @@ def rules_and_labels(objective: str, weighted: bool) -> tuple[TrainParams, scale
     params = TrainParams(objective=objective, security="sealed", weighted=weighted)
     plan = scales.plan(params, ROWS)
     rules = sealed_rules(params, plan, ROWS)
-    (base,) = params.loss.base_margin(labels.y, labels.weight, None, 1)
-    return params, plan, rules, encode_labels(params, plan, rules, labels.y, labels.weight, float(base), ROWS)
+    start = np.full(ROWS + EVAL_ROWS, params.loss.base_margin(labels.y, labels.weight, None, 1)[0])
+    return params, plan, rules, encode_labels(params, plan, rules, labels.y, labels.weight, start, ROWS)
 
 
 def program(party: Party, objective: str, weighted: bool, subsample: float, eval_rows: int) -> Seen:
     """Seal, compute gradients, add a tree's leaves, keep the margins and take them up again; gradients once more."""
     params, plan, rules, labels = rules_and_labels(objective, weighted)
-    private = labels if party.is_active else None
     sizes = TableSizes(ROWS, eval_rows, (1, 1))
+    private = replace(labels, start=labels.start[: sizes.all_rows]) if party.is_active else None
     with party.phase("seal"):
         sealed: Sealed = seal(party, params, plan, rules, wide(plan.limbs), sizes, private)
     with party.phase("first"):
@@ -117,8 +117,8 @@ def test_a_round_computes_what_the_clear_does(objective: str, weighted: bool, su
     _, _, rules, labels = rules_and_labels(objective, weighted)
     margins = labels.start + WEIGHTS[LEAF]
     np.testing.assert_array_equal(active.margins, margins)
-    np.testing.assert_array_equal(active.told, margins[ROWS:] - labels.start)
-    for t, (gh, at) in enumerate([(active.first, np.full(ROWS, labels.start)), (active.second, margins[:ROWS])]):
+    np.testing.assert_array_equal(active.told, (margins - labels.start)[ROWS:])
+    for t, (gh, at) in enumerate([(active.first, labels.start[:ROWS]), (active.second, margins[:ROWS])]):
         inside = np.ones(ROWS, np.int64)
         if subsample < 1:
             inside = row_sample(named, subsample, ROWS, KEY, t).astype(np.int64)

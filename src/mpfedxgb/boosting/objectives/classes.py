@@ -107,6 +107,7 @@ LOGISTIC = Objective(
     name="binary:logistic",
     derivatives=_log_loss,
     default_metric="logloss",
+    scales_positives=True,
     block="reg_loss_param",
     block_parameters={"scale_pos_weight": "1"},
     classes=2,

@@ -59,6 +59,7 @@ GAMMA = Objective(
     name="reg:gamma",
     derivatives=_gamma,
     default_metric="gamma-deviance",
+    scales_positives=True,
     block="reg_loss_param",
     block_parameters={"scale_pos_weight": "1"},
     transform=_exp,

@@ -20,11 +20,9 @@ from mpfedxgb.boosting.objective import (
     SealedForm,
     as_text,
     mean,
+    newton_step,
 )
 from mpfedxgb.errors import DataError
-
-_SMALLEST_SUM = 1e-6
-"""XGBoost divides by no smaller sum of hessians when it looks for a start."""
 
 _LEAST_LOG_MARGIN = float(np.float32(-1 + 1e-6))
 """XGBoost takes no logarithm of 1 + a margin below this."""
@@ -36,10 +34,8 @@ _QUANTILE_LEAST = 3e-4
 """Of quantile error: the width of its smooth part beside the scale, and the least curvature beside the largest."""
 
 
-def _newton_step(loss: Derivatives, y: Floats, weight: Floats | None, num_class: int) -> Floats:
-    g, h = loss(y, np.zeros(len(y)))
-    w = np.ones(len(y)) if weight is None else weight
-    return np.array([-(w * g).sum() / max((w * h).sum(), _SMALLEST_SUM)])
+def _newton_start(loss: Derivatives, y: Floats, weight: Floats | None, num_class: int) -> Floats:
+    return newton_step(loss, y, weight)
 
 
 def _squared(y: Floats, margins: Floats) -> Gradients:
@@ -113,6 +109,7 @@ SQUARED = Objective(
     name="reg:squarederror",
     derivatives=_squared,
     default_metric="rmse",
+    scales_positives=True,
     block="reg_loss_param",
     block_parameters={"scale_pos_weight": "1"},
     scale=_SQUARED_SCALE,
@@ -129,7 +126,7 @@ SQUARED_LOGS = Objective(
     derivatives=_squared_logs,
     default_metric="rmsle",
     check_labels=_above_minus_1,
-    start=partial(_newton_step, _squared_logs),
+    start=partial(_newton_start, _squared_logs),
 )
 
 ABSOLUTE = Objective(
@@ -150,7 +147,7 @@ def pseudo_huber(huber_slope: float) -> Objective:
         default_metric="mphe",
         block="pseudo_huber_param",
         block_parameters={"huber_slope": as_text(huber_slope)},
-        start=partial(_newton_step, loss),
+        start=partial(_newton_start, loss),
     )
 
 

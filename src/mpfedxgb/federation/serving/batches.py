@@ -191,13 +191,16 @@ class Batches:
         """Score a batch, and answer each of its requests."""
         keys = tuple(key for waiting in batch for key in waiting.rows.ids.keys)
         table = batch[0].rows.table.followed_by([waiting.rows.table for waiting in batch[1:]])
+        starts = [waiting.rows.base_margin for waiting in batch if waiting.rows.base_margin is not None]
+        start = np.concatenate(starts, axis=1) if starts else None  # all have one, as the settings say, or none has
         until = max(waiting.until for waiting in batch)
 
         def ask(places: npt.NDArray[np.int64]) -> Floats:
             left = until - time.monotonic()
             if left <= 0:
                 raise _too_late(self._serve.timeout)
-            return session.score(tuple(keys[i] for i in places), table.take(places), left)
+            own = None if start is None else start[:, places]
+            return session.score(tuple(keys[i] for i in places), table.take(places), left, own)
 
         try:
             found = score_those_found(ask, len(keys))

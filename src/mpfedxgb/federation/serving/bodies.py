@@ -146,19 +146,27 @@ def _equally_long(columns: Columns, most: int) -> Columns:
 
 
 def read_rows(settings: RoleSettings, model: PartialModel, columns: Columns) -> Rows:
-    """Return rows to score from columns by name: the id and all of the model's; raises DataError for any others."""
-    identifier = id_name(settings)
-    names = {identifier, *(feature.name for feature in model.features)}
+    """Return rows to score from columns by name: the id and all of the model's; raises DataError for any others.
+
+    If [label] base_margin names columns, those too.
+    """
+    identifier, start = id_name(settings), _of_base_margin(settings)
+    names = {identifier, *(feature.name for feature in (*model.features, *start))}
     for what, some in (("lacks", names - {*columns}), ("has unknown", {*columns} - names)):
         if some:
             text = ", ".join(repr(name[:40]) for name in sorted(some)[:8])
-            raise DataError(f"the request {what} columns: {text}; give the id {identifier!r} and the model's columns")
+            own = f"the id {identifier!r}, {'[label] base_margin ' if start else ''}and the model's columns"
+            raise DataError(f"the request {what} columns: {text}; give {own}")
     if not all(type(value) in (str, int) for value in columns[identifier]):
         raise DataError(f"column {identifier!r} has ids that are neither text nor whole numbers")
     found: dict[str, Any] = {identifier: pd.Series(columns[identifier], dtype=object)}
-    for feature in model.features:
+    for feature in (*model.features, *start):
         found[feature.name] = _column(feature, columns[feature.name])
     return arrange_rows(settings, with_kinds_of(settings, pd.DataFrame(found), model.features), SCORING, model.features)
+
+
+def _of_base_margin(settings: RoleSettings) -> tuple[Feature, ...]:
+    return () if settings.label is None else tuple(Feature(name, None) for name in settings.label.base_margin)
 
 
 def _column(feature: Feature, values: list[Any]) -> pd.Series[Any]:
@@ -236,7 +244,8 @@ def of(name: str, model: PartialModel) -> Json:
 def metadata(settings: RoleSettings, name: str, model: PartialModel) -> Json:
     """Return what the Open Inference Protocol tells of a model: this participant's columns, and what it answers."""
     kinds = {id_name(settings): "BYTES"}
-    kinds |= {f.name: "FP64" if f.categories is None else "BYTES" for f in model.features}
+    columns = (*model.features, *_of_base_margin(settings))
+    kinds |= {f.name: "FP64" if f.categories is None else "BYTES" for f in columns}
     return {
         "name": name,
         "versions": [model.training],

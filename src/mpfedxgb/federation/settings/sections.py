@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mpfedxgb.boosting.metrics import check_metrics
 from mpfedxgb.boosting.objectives import CUSTOM, OBJECTIVES
-from mpfedxgb.boosting.params import TrainParams
+from mpfedxgb.boosting.params import TrainParams, check_scale_pos_weight
 from mpfedxgb.config import Link, Resources
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.data.ids import IdRule
@@ -330,6 +330,8 @@ class Label:
     column: str
     eval_metric: tuple[str, ...]
     weight: str | None
+    scale_pos_weight: float
+    base_margin: tuple[str, ...]
     early_stopping_rounds: int | None
     base_score: float | None
     # end of generated
@@ -344,12 +346,16 @@ class Label:
     def _wrong_columns(self, table: Section, data: Data) -> Iterator[SettingsError]:
         if self.weight == self.column:
             yield table.error("weight", "is the label's own column", "give another column or take the key out")
+        if {self.column, self.weight} & {*self.base_margin}:
+            remedy = "give another column or take the key out"
+            yield table.error("base_margin", "names the column of the label or of the weights", remedy)
         taken = {"id": (data.id,), "features": data.features or ()}
         taken |= {"drop": data.drop, "categorical": data.categorical, "numeric": data.numeric}
-        for key, name in (("column", self.column), ("weight", self.weight)):
+        own = [("column", self.column), ("weight", self.weight), *(("base_margin", name) for name in self.base_margin)]
+        for key, name in own:
             for other, names in taken.items():
                 if name in names:
-                    remedy = "label and weight are no features; take the name out there"
+                    remedy = "the columns of [label] are no features; take the name out there"
                     yield table.error(key, f"is also named by [data] {other}", remedy)
 
     def _wrong_training(self, table: Section, data: Data, training: TrainParams) -> Iterator[SettingsError]:
@@ -359,9 +365,20 @@ class Label:
             yield table.error("eval_metric", f"cannot be used: {error}")
         if self.weight is not None and not training.weighted:
             yield table.error("weight", "needs weighted = true in [training]", "set it at all roles, who have to know")
-        if self.weight is None and training.weighted:
-            remedy = "name the weight column"
+        if self.scale_pos_weight != 1 and not training.weighted:
+            remedy = "set it at all roles, who have to know that rows have weights"
+            yield table.error("scale_pos_weight", "needs weighted = true in [training]", remedy)
+        try:
+            check_scale_pos_weight(training.loss, self.scale_pos_weight)
+        except SettingsError as error:
+            yield SettingsError(f"[label] {error}", error.code, "label.scale_pos_weight", error.value)
+        if self.weight is None and self.scale_pos_weight == 1 and training.weighted:
+            remedy = "name the weight column, or set scale_pos_weight"
             yield table.error("weight", "is missing, though [training] has weighted = true", remedy, "missing")
+        count = training.outputs
+        if self.base_margin and len(self.base_margin) != count:
+            remedy = f"{training.objective} has {count} margins for each row; name {count} columns"
+            yield table.error("base_margin", f"names {len(self.base_margin)} columns", remedy)
         if self.early_stopping_rounds is None:
             return
         if not training.may_stop_early:

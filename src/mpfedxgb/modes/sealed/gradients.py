@@ -71,6 +71,9 @@ _LEAST_LAMBDA = 1 << 12
 MOST_TIMES_LAMBDA = (1 << (PLACES - 1)) // _LEAST_LAMBDA
 """The largest row weight, as a multiple of lambda; scales are powers of two, so that up to twice as much may fit."""
 
+_MOST_LOG_ODDS = 128
+"""Margins of log-loss start from no larger ones."""
+
 _MARGIN_BITS = 61
 """Bits of a margin at most, and its sign: sums of two keep within the ring."""
 
@@ -112,7 +115,7 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
     finer = plan.g_cap.bit_length() - 1 - PLACES if is_logistic and params.weighted else 0
     least = _LEAST_LAMBDA << finer if params.weighted else plan.lam_cap  # without weights it is public, the cap itself
     largest = _largest_weight(plan, rows, rate, f_h, is_logistic, params.weighted, least)
-    start = 1 << (PLACES + 7) if is_logistic else 0  # XGBoost starts from no log-odds beyond 14
+    start = _MOST_LOG_ODDS << PLACES if is_logistic else 0  # XGBoost starts from none beyond 14, base_margin may
     most = params.n_estimators * largest + start + 2 * plan.g_cap  # a margin less a label, and how far from a bound
     if most.bit_length() > _MARGIN_BITS:
         raise DoesNotFitError(
@@ -169,13 +172,13 @@ _SHARE_OF_LABELS = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SealedLabels:
-    """Labels as integers in the units of margins, row weights as integers, the start, and the scales of the training.
+    """Labels as integers in the units of margins, row weights as integers, the starts, and the scales of the training.
 
-    Margins, as they are kept and added up, are in units of 2^-places.
+    Margins, as they are kept and added up, are in units of 2^-places; `start` (all rows,) are those before any tree.
     """
 
     places: int = field(repr=False)
-    start: int = field(repr=False)
+    start: Ints = field(repr=False)
     y: Ints = field(repr=False)
     weights: Ints | None = field(repr=False)
     scale: scales.Scale = field(repr=False)
@@ -187,7 +190,7 @@ class SealedLabels:
             weights = inside.astype(np.int64) << rules.rounding
         elif weights is not None and inside is not None:
             weights = weights * inside
-        return plain_gradients(rules, np.full(len(self.y), self.start, np.int64), self.y, weights)
+        return plain_gradients(rules, self.start[: len(self.y)], self.y, weights)
 
 
 def encode_labels(
@@ -196,13 +199,20 @@ def encode_labels(
     rules: SealedRules,
     y: Floats,
     weight: Floats | None,
-    base: float,
+    start: Floats,
     rows: int,
 ) -> SealedLabels:
-    """Return a training's labels as integers, at the finest scales under which they and their residuals fit."""
+    """Return a training's labels as integers, at the finest scales under which they and their residuals fit.
+
+    `start` (all rows,) are the margins before any tree; in regression labels count from there.
+    """
     places = PLACES
     if not rules.is_logistic:
-        places = scales.finest(float(np.abs(y - base).max()), plan.g_cap // _SHARE_OF_LABELS)
+        places = scales.finest(float(np.abs(y - start[:rows]).max()), plan.g_cap // _SHARE_OF_LABELS)
+    elif np.abs(start).max() > _MOST_LOG_ODDS:
+        raise UserError(
+            f"base_margin holds log-odds beyond {_MOST_LOG_ODDS}, and security='sealed' has no room for them; clip them"
+        )
     weights, more = None, 0
     if weight is not None:
         at_most = scales.finest(params.reg_lambda, plan.lam_cap) - h_places(plan) + rules.rounding
@@ -216,8 +226,9 @@ def encode_labels(
             "security='sealed' has no room for it; divide the weights by a constant, or raise reg_lambda"
         )
     if rules.is_logistic:
-        return SealedLabels(places, int(encode_fixed(base, places)), y.astype(np.int64) << PLACES, weights, scale)
-    return SealedLabels(places, 0, encode_fixed(y - base, places, plan.g_cap), weights, scale)
+        return SealedLabels(places, encode_fixed(start, places), y.astype(np.int64) << PLACES, weights, scale)
+    residuals = encode_fixed(y - start[:rows], places, plan.g_cap)
+    return SealedLabels(places, np.zeros(len(start), np.int64), residuals, weights, scale)
 
 
 def plain_gradients(rules: SealedRules, margins: Ints, y: Ints, weights: Ints | None) -> Ints:

@@ -54,7 +54,7 @@ _log = logging.getLogger("mpfedxgb.training")
 class Sealed:
     """The secrets of a training.
 
-    `margins` of all rows, training and evaluation; None before the first round, in which all are P_1's start.
+    `margins` of all rows, training and evaluation; None before the first round, in which they are where P_1 starts.
     `private` is the active participant's.
     """
 
@@ -73,8 +73,8 @@ class Sealed:
         rows = (self.sizes.all_rows,)
         if party.is_symbolic:
             return Shares(RingArray.hidden(VECTOR, rows))
-        start = 0 if self.private is None else self.private.start
-        return Shares(RingArray.encode(VECTOR, np.full(rows, start, np.int64)))
+        start = np.zeros(rows, np.int64) if self.private is None else self.private.start
+        return Shares(RingArray.encode(VECTOR, start))
 
     def kept(self, party: Party) -> npt.NDArray[np.int64] | None:
         """Return this participant's shares of the margins, (1, rows), to be kept; None at the coordinator."""
@@ -133,7 +133,7 @@ def sealed_gradients(
 ) -> tuple[Secret, RowVectors]:
     """Return g~ and h~ of round t, (1, 2, rows), masked, and the same as vectors whose masks' makers are known.
 
-    In the first round every margin is P_1's start, so it computes them alone and shares them, as in the strict way.
+    In the first round P_1 knows every margin, so it computes them alone and shares them, as in the strict way.
 
     Rounds: 1 in the first round; later 1 and those of `secure_gradients`, and 1 for a sample of rows. Reveals: nothing.
     """
@@ -182,7 +182,7 @@ def add_leaves(party: Party, sealed: Sealed, grown: Grown, weights: Secret) -> n
     if not sizes.eval_rows:
         return None
     value = reveal(party, sealed.margins[sizes.rows :], ACTIVE, Entry.EVALUATION_MARGINS)
-    return None if value.is_hidden or sealed.private is None else value.decode() - sealed.private.start
+    return None if value.is_hidden or sealed.private is None else value.decode() - sealed.private.start[sizes.rows :]
 
 
 def _of(setup: Setup) -> Sealed:
@@ -195,8 +195,7 @@ def begin(party: Party, setup: Setup) -> Sealed:
     params, plan, rules, sizes, active = setup.params, setup.plan, setup.rules, setup.data.sizes, setup.active
     numbers, private = sealed_rules(params, plan, sizes.rows), None
     if active is not None:
-        y, weight = active.labels.y, active.labels.weight
-        private = encode_labels(params, plan, numbers, y, weight, float(active.base[0]), sizes.rows)
+        private = encode_labels(params, plan, numbers, active.labels.y, active.weight, active.start[0], sizes.rows)
         active.scale = private.scale
         if not sizes.eval_rows:
             _log.info("%s", NO_METRIC)
