@@ -465,9 +465,9 @@ def test_parts_of_different_models() -> None:
 @pytest.mark.parametrize(
     ("name", "lie", "named"),
     [
-        (Entry.CLASSES, 1 << 40, "1099511627776 margins per row; from 1 to 10000"),
+        (Entry.CLASSES, 1 << 40, "1099511627776 margins per row; allowed: 1 to 10000"),
         (Entry.CLASSES, 0, "0 margins per row"),
-        (Entry.BATCH, 1 << 40, "1099511627776 rows of a batch; from -1 to 67108864"),
+        (Entry.BATCH, 1 << 40, "1099511627776 rows of a batch; allowed: -1 to 67108864"),
         (Entry.BATCH, -2, "-2 rows of a batch"),
     ],
 )
@@ -661,11 +661,11 @@ def test_what_an_auxiliary_said_cannot_be_passed_on_otherwise(name: str, column:
 def test_rounds_beyond_the_model_are_refused() -> None:
     """The active participant says how many rounds are used; there are no more than there are, and no less than none."""
     parts = models()
-    for best, told in ((3, "4 trees in use; from 1 to 3"), (-3, "-2 rounds in use; from 0 to")):
+    for best, told in ((3, "4 trees in use; allowed: 1 to 3"), (-3, "-2 trees of a class in use; allowed: 0 to ")):
         edited = replace(parts[0], best_iteration=best)
         with (
             session((edited, *parts[1:]), expected=FederationError) as running,
-            pytest.raises(DoesNotFitError, match=f"bank announced {told} "),
+            pytest.raises(DoesNotFitError, match=f"bank announced {told}"),
         ):
             running.score([1])
 
