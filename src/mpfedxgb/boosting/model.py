@@ -51,7 +51,8 @@ class Feature:
 class PartialModel:
     """What one participant keeps of a model.
 
-    `training` is the same in all parts of one model; `participant` counts from 1, the active one. Trees are listed
+    `training` is the same in all parts of one model; `participant` counts from 1, the active one, and the `coordinator`
+    is the last of them if it brought columns, which its name says then. Trees are listed
     round by round, class by class, the parallel ones of a class side by side. `base_margin`, `best_iteration`,
     `classes` (what the labels of a classifier are called), leaf weights and gains are the active participant's. In the
     sealed way and the paper's every participant has shares of the leaf weights, in units of 2^-weight_bits, which the
@@ -68,6 +69,12 @@ class PartialModel:
     best_iteration: int | None = None
     classes: tuple[str | int | float, ...] | None = None
     weight_bits: int = WEIGHT_BITS
+    coordinator: str | None = None
+
+    @property
+    def holds_shares(self) -> bool:
+        """Whether this part has shares of the leaf weights: all have where nobody knows them, but a coordinator's."""
+        return self.params.facts.shares_leaf_weights and self.name != self.coordinator
 
     @property
     def name(self) -> str:
@@ -99,6 +106,7 @@ class PartialModel:
             "training": self.training,
             "participant": self.participant,
             "participants": list(self.participants),
+            **({} if self.coordinator is None else {"coordinator": self.coordinator}),
             "params": params,
             "features": [
                 {"name": f.name} if f.categories is None else {"name": f.name, "categories": list(f.categories)}
@@ -153,6 +161,7 @@ class PartialModel:
             best_iteration=None if best is None else _typed(content, "best_iteration", int),
             classes=None if classes is None else tuple(_each(content, "classes", str, int, float, bool)),
             weight_bits=_typed({"weight_bits": WEIGHT_BITS} | content, "weight_bits", int),
+            coordinator=_typed(content, "coordinator", str) if "coordinator" in content else None,
         )
         model._check()
         return model
@@ -162,6 +171,8 @@ class PartialModel:
         names, classes = self.participants, self.classes
         _require(1 <= self.participant <= len(names), f"participant {self.participant} of {len(names)}")
         _require(len(set(names)) == len(names), "two participants have the same name")
+        last = names[-1] if len(names) > 2 else ""
+        _require(self.coordinator in (None, last), "a coordinator that brought columns is the last of three or more")
         self._check_rounds()
         _require(
             self.weight_bits == WEIGHT_BITS or (self.is_active and self.params.facts.shares_leaf_weights),
@@ -222,7 +233,7 @@ class PartialModel:
             "leaf weights belong to the active participant, all of them",
         )
         _require(
-            (leaf.share is not None) == shared,
+            (leaf.share is not None) == self.holds_shares,
             "shares of leaf weights are kept where nobody knows the weights, all of them, and only there",
         )
 

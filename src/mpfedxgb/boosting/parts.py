@@ -43,7 +43,7 @@ class TrainResult:
 def part_so_far(
     training: str,
     roster: Roster,
-    role: int,
+    owner: int,
     params: TrainParams,
     candidates: Candidates,
     trees: Sequence[Tree],
@@ -53,8 +53,9 @@ def part_so_far(
     """Return a participant's part of the model so far; `active` is the active participant's, None at the others."""
     return PartialModel(
         training=training,
-        participant=role,
-        participants=roster.participants,
+        participant=owner,
+        participants=roster.owner_names,
+        coordinator=roster.coordinator if roster.coordinator_owns else None,
         params=params,
         features=tuple(Feature(c.name, c.categories) for c in candidates.bins.table.columns),
         trees=tuple(trees),

@@ -146,15 +146,15 @@ class DryRunParty(Party):
             self.meter.now = outer
             self._counting.step = step + len(same) * (self._counting.step - step)
 
-    def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
+    def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray], kind: Kind = Kind.DATA) -> None:
         """Count what would be sent."""
         specs = [(array.ring, array.shape) for array in arrays]
         for peer in peers:
-            self._counting.count_sent(peer, Kind.DATA, *self._sizes(specs))
+            self._counting.count_sent(peer, kind, *self._sizes(specs))
 
-    def receive(self, peer: int, specs: Sequence[Spec]) -> list[RingArray]:
+    def receive(self, peer: int, specs: Sequence[Spec], kind: Kind = Kind.DATA) -> list[RingArray]:
         """Count what would come."""
-        self._counting.count_received(peer, Kind.DATA, *self._sizes(specs))
+        self._counting.count_received(peer, kind, *self._sizes(specs))
         return _hidden(specs)
 
     def exchange(
@@ -185,14 +185,13 @@ class DryRunParty(Party):
         return public
 
     def tell_everyone(self, name: Entry, mine: npt.ArrayLike | None, shape: Shape = (1,)) -> Numbers:
-        """Tell (see Party) what the participants are said to tell; without that, all pass what this role does."""
+        """Tell (see Party) what the owners are said to tell; without that, all pass what this role does."""
         said = self._announced.get(name)
         if said is None:
-            said = np.stack(
-                [np.zeros(shape, np.int64) if mine is None else np.asarray(mine, np.int64)] * self.roster.size
-            )
+            own = np.zeros(shape, np.int64) if mine is None else np.asarray(mine, np.int64)
+            said = np.stack([own] * len(self.roster.owners))
         self._said = self._counting.rows = said
-        everyone = super().tell_everyone(name, None if self.is_coordinator else said[self.role - 1], shape)
+        everyone = super().tell_everyone(name, said[self.owner - 1] if self.owner else None, shape)
         self._said = None
         return everyone
 
@@ -201,10 +200,12 @@ class DryRunParty(Party):
         self._counting.coming = None
         super().barrier(what)
 
-    def _numbers(self, peer: int, name: str, shape: Shape) -> Numbers:
+    def _numbers(self, peer: int, name: str, shape: Shape, kind: Kind = Kind.DATA) -> Numbers:
         said = np.zeros(shape, np.int64) if self._said is None else self._said
-        self._counting.coming = said if said.shape == shape else said[peer - 1]
-        return super()._numbers(peer, name, shape)
+        participants = said[: self.roster.size] if said.ndim else said  # whose numbers P_1 passes on in a star
+        told = next((rows for rows in (said, participants) if rows.shape == shape), None)
+        self._counting.coming = said[self.roster.owner_of(peer) - 1] if told is None else told
+        return super()._numbers(peer, name, shape, kind)
 
 
 class CountingCommunicator(Communicator):

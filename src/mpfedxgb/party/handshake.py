@@ -62,9 +62,9 @@ Bound = tuple[str, int, int]
 
 def check_announced(party: Party, name: str, announced: npt.NDArray[np.int64], *bounds: Bound) -> None:
     """Raise FrameError, naming the participant, unless all announced one number for each bound, within it."""
-    check_form(party.roster.name(ACTIVE), name, [announced], (np.int64, (party.roster.size, len(bounds))))
-    for m, numbers in enumerate(announced.tolist(), ACTIVE):
-        check_numbers(party, m, numbers, *bounds)
+    check_form(party.roster.name(ACTIVE), name, [announced], (np.int64, (len(party.roster.owners), len(bounds))))
+    for owner, numbers in zip(party.roster.owners, announced.tolist(), strict=True):
+        check_numbers(party, party.roster.role_of(owner), numbers, *bounds)
 
 
 def check_numbers(party: Party, sender: int, numbers: Sequence[int], *bounds: Bound) -> None:
@@ -103,6 +103,8 @@ def shake_hands(comm: Communicator, make_source: MakeSource | None = None, priva
             comm.send([m], [_octets(_greeting(comm, private)), _octets(seed)], Kind.HELLO)
         agreed = _read_agreement(comm, _receive(comm, ACTIVE, 1)[0])
         commitments = [bytes.fromhex(greetings[m]["commitment"]) for m in seeds]
+        if comm.roster.coordinator_owns:
+            commitments.append(commitment(private))
     else:
         agreed, nonces, commitments, seed = _participant(comm, nonce, private)
         seeds = {comm.role: seed}
@@ -165,6 +167,8 @@ def _participant(
                 raise HandshakeError(
                     f"{roster.name(ACTIVE)} passed on another nonce or commitment than {roster.name(m)} sent"
                 )
+    if roster.coordinator_owns:  # it has private choices too, and tells everyone itself
+        commitments = [*commitments, bytes.fromhex(greeting["commitment"])]
     return _read_agreement(comm, agreement), nonces, commitments, seed
 
 
@@ -178,7 +182,7 @@ def _greeting(comm: Communicator, private: bytes) -> bytes:
             "parameters": settings.parameters,
             "max_frame_bytes": settings.max_frame_bytes,
             "topology": settings.topology,
-            "roster": [roster.coordinator, *roster.participants],
+            "roster": [roster.coordinator, *roster.owner_names],
             "commitment": commitment(private).hex(),
         },
         sort_keys=True,

@@ -90,9 +90,14 @@ class Party:
         """Whether this role has no masked values or shares here, only their shapes: the dealer; all in a dry run."""
         return self.is_dealer
 
+    @property
+    def owner(self) -> int:
+        """The number of this role as an owner of columns; 0 for a coordinator that brings none."""
+        return self.roster.owner_of(self.role)
+
     def has_values_of(self, owner: int) -> bool:
-        """Whether what one role brings into the computation is here, in the clear: at itself; nowhere in a dry run."""
-        return self.role == owner
+        """Whether what an owner brings into the computation is here, in the clear: at itself; nowhere in a dry run."""
+        return self.owner == owner
 
     @property
     def is_active(self) -> bool:
@@ -185,7 +190,13 @@ class Party:
         return whole
 
     def fresh_of(self, owner: int, ring: Ring, shape: Shape) -> RingArray:
-        """Return a fresh mask that is one participant's alone; everyone else's share of it is zero."""
+        """Return a fresh mask that its owner knows: a participant's alone, everyone else's share of it is zero.
+
+        A coordinator that brings columns knows all masks, so that the participant who made one alone would know what
+        it hides: there everyone has a share of it.
+        """
+        if self.roster.role_of(owner) == COORDINATOR:
+            return self.fresh(ring, shape)
         if self.role in (owner, COORDINATOR):
             return self._source(owner).elements(ring, shape)
         return RingArray.zeros(ring, shape)
@@ -244,13 +255,13 @@ class Party:
         self.send([self.corrected], [value - one for value, one in zip(values, expanded, strict=True)])
         return masks, values
 
-    def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
+    def send(self, peers: Sequence[int] | range, arrays: Sequence[RingArray], kind: Kind = Kind.DATA) -> None:
         """Send ring elements to peers, in one message each."""
-        self._communicator.send(peers, [_to_wire(array) for array in arrays])
+        self._communicator.send(peers, [_to_wire(array) for array in arrays], kind)
 
-    def receive(self, peer: int, specs: Sequence[Spec]) -> list[RingArray]:
+    def receive(self, peer: int, specs: Sequence[Spec], kind: Kind = Kind.DATA) -> list[RingArray]:
         """Return ring elements from a peer; anything but the expected rings and shapes is an error."""
-        return self._elements(peer, self._communicator.receive(peer, expected=wire_bytes(specs)), specs)
+        return self._elements(peer, self._communicator.receive(peer, kind, wire_bytes(specs)), specs)
 
     def exchange(
         self, outgoing: Sequence[tuple[Sequence[int], Sequence[RingArray]]], expected: Mapping[int, Sequence[Spec]]
@@ -361,18 +372,19 @@ class Party:
         return public
 
     def tell_everyone(self, name: Entry, mine: npt.ArrayLike | None, shape: Shape = (1,)) -> npt.NDArray[np.int64]:
-        """Return the public numbers of every participant, (M, *shape): each tells its own, the coordinator listens.
+        """Return the public numbers of every owner, (owners, *shape): each tells its own.
 
         All roles know the `shape` of what each has to tell, and take no other. In a star, an auxiliary makes sure that
-        the active participant passes on what it said itself.
+        the active participant passes on what it said itself. A coordinator without columns listens; one with columns
+        tells everybody itself, and makes sure of the same.
         Rounds: 1. Sent: count numbers by each auxiliary. Reveals: `name` to everyone.
         """
         self.step(f"tell {name}")
         if not self.is_coordinator:
             self.meter.now.rounds += 1
             self.meter.now.hops += 1 if self.topology == MESH else 2
-        rows = np.zeros(shape, np.int64) if mine is None else np.asarray(mine, np.int64)
-        assert rows.shape == shape, (name, rows.shape, shape)
+        rows = own = np.zeros(shape, np.int64) if mine is None else np.asarray(mine, np.int64)
+        assert own.shape == shape, (name, own.shape, shape)
         if self.topology == MESH and not self.is_coordinator:
             announced = self._communicator.exchange([(self.peers, [rows])], dict.fromkeys(self.peers, rows.nbytes))
             others = {m: self._as_numbers(m, name, rows.shape, arrays) for m, arrays in announced.items()}
@@ -382,12 +394,21 @@ class Party:
             self._communicator.send(self.others, [rows])
         elif not self.is_coordinator:
             self._communicator.send([ACTIVE], [rows])
-            own, rows = rows, self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
-            if (rows[self.role - 1] != own).any():
-                raise FrameError(f"{self.roster.name(ACTIVE)} passed on {name} of {self.name} other than it was told")
-        everyone = self.announce(name, None if self.is_coordinator else rows, (self.roster.size, *shape))
+            rows = self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
+        if self.roster.coordinator_owns:
+            rows = self._with_coordinator(name, rows, shape)
+        everyone = self.announce(name, None if self.is_coordinator else rows, (len(self.roster.owners), *shape))
+        if self.owner and (everyone[self.owner - 1] != own).any():
+            raise FrameError(f"{self.roster.name(ACTIVE)} passed on {name} of {self.name} other than it was told")
         self.ledger.record(name, "participants", everyone.size)
         return everyone
+
+    def _with_coordinator(self, name: Entry, rows: npt.NDArray[np.int64], shape: Shape) -> npt.NDArray[np.int64]:
+        """Return the participants' numbers and those of a coordinator that brings columns, which it sends to all."""
+        if self.is_coordinator:
+            self._communicator.send(self.roster.holders, [rows], Kind.OWN)
+            return rows
+        return np.concatenate([rows, self._numbers(COORDINATOR, name, shape, Kind.OWN)[None]])
 
     def barrier(self, what: str) -> None:
         """Wait until all roles have come this far, the coordinator too; if one cannot, everybody stops.
@@ -406,8 +427,8 @@ class Party:
             self.receive(role, [])
         self._communicator.send([COORDINATOR, *self.others], [], Kind.ANNOUNCE)
 
-    def _numbers(self, peer: int, name: str, shape: Shape) -> npt.NDArray[np.int64]:
-        return self._as_numbers(peer, name, shape, self._communicator.receive(peer, expected=8 * math.prod(shape)))
+    def _numbers(self, peer: int, name: str, shape: Shape, kind: Kind = Kind.DATA) -> npt.NDArray[np.int64]:
+        return self._as_numbers(peer, name, shape, self._communicator.receive(peer, kind, 8 * math.prod(shape)))
 
     def _as_numbers(self, peer: int, name: str, shape: Shape, arrays: Sequence[Array]) -> npt.NDArray[np.int64]:
         (numbers,) = check_form(self.roster.name(peer), name, arrays, (np.int64, shape))

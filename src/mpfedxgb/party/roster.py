@@ -1,5 +1,8 @@
 """Roles: coordinator C, active participant P_1, auxiliary participants P_2..P_M (section 3.1); and their keys.
 
+The coordinator may be an organisation that brings columns too. The participants P_1..P_M are those who hold shares; the
+owners of columns are they and, under the number M + 1, such a coordinator.
+
 The key schedule: one stream key per step and participant, never the same twice.
 
 A step's key is HKDF(seed; session, attempt, roster, a fresh nonce of every participant | step label, announcements so
@@ -25,10 +28,11 @@ MAX_PARTICIPANTS = 255
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """Names of the participants, the active one first, and of the coordinator."""
+    """Names of the participants, the active one first, and of the coordinator; `coordinator_owns` columns, or none."""
 
     participants: tuple[str, ...]
     coordinator: str = "coordinator"
+    coordinator_owns: bool = False
 
     def __post_init__(self) -> None:
         """Refuse rosters that cannot work."""
@@ -36,6 +40,11 @@ class Roster:
             raise SettingsError(
                 f"a federation has 2 to {MAX_PARTICIPANTS} participants, not {len(self.participants)}: "
                 "with one there is nobody to keep secrets from"
+            )
+        if len(self.owner_names) > MAX_PARTICIPANTS:
+            raise SettingsError(
+                f"with a coordinator that brings columns there are at most {MAX_PARTICIPANTS - 1} other participants, "
+                f"not {len(self.participants)}"
             )
         names = (self.coordinator, *self.participants)
         for name in names:
@@ -53,6 +62,34 @@ class Roster:
     def size(self) -> int:
         """The number M of participants."""
         return len(self.participants)
+
+    @property
+    def holders(self) -> range:
+        """Numbers of the participants, who hold shares."""
+        return range(ACTIVE, self.size + 1)
+
+    @property
+    def owners(self) -> range:
+        """Numbers of those who may own columns: the participants, and a coordinator that brings some."""
+        return range(ACTIVE, self.size + 1 + self.coordinator_owns)
+
+    @property
+    def owner_names(self) -> tuple[str, ...]:
+        """Names of the owners, in order."""
+        return (*self.participants, self.coordinator) if self.coordinator_owns else self.participants
+
+    @property
+    def owning_coordinator(self) -> int:
+        """The coordinator's number as an owner; 0, which no owner has, if it brings no columns."""
+        return self.size + 1 if self.coordinator_owns else 0
+
+    def owner_of(self, role: int) -> int:
+        """Return a role's number as an owner of columns; 0 for a coordinator that brings none."""
+        return self.owning_coordinator if role == COORDINATOR else role
+
+    def role_of(self, owner: int) -> int:
+        """Return the role that has a number as an owner."""
+        return COORDINATOR if owner == self.size + 1 else owner
 
     @property
     def roles(self) -> range:
@@ -93,7 +130,7 @@ def context_digest(settings: SessionSettings, roster: Roster, nonces: Sequence[b
         settings.session.encode(),
         str(settings.attempt).encode(),
         roster.coordinator.encode(),
-        *(name.encode() for name in roster.participants),
+        *(name.encode() for name in roster.owner_names),
         *nonces,
     )
 
@@ -104,7 +141,7 @@ def commitment(private: bytes) -> bytes:
 
 
 def training_name(settings: SessionSettings, commitments: Sequence[bytes]) -> str:
-    """Return what tells a training from every other, from its parameters and all participants' commitments."""
+    """Return what tells a training from every other, from its parameters and all owners' commitments."""
     return digest(b"training", settings.session.encode(), settings.parameters.encode(), *commitments).hex()[:32]
 
 
@@ -185,10 +222,10 @@ class Keyring:
 
 
 def keys_of_choices(roster: Roster, settings: SessionSettings) -> list[Keyring]:
-    """Return every participant's keys for choices of its own, coins and samples, for a run in one place without masks.
+    """Return every owner's keys for choices of its own, coins and samples, for a run in one place without masks.
 
     They are those that a handshake with the same settings and `insecure_seed` would give.
     """
-    private = [entropy_of(name, settings)(SEED_BYTES) for name in roster.participants]
+    private = [entropy_of(name, settings)(SEED_BYTES) for name in roster.owner_names]
     training = training_name(settings, [commitment(key) for key in private])
     return [Keyring({}, b"", private=key, training=training) for key in private]

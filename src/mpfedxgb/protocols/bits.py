@@ -66,11 +66,11 @@ def opening_bit(party: Party, shares: Shares) -> Pending[Bit]:
 
 
 def share_bit(party: Party, owner: int, shape: Shape, values: RingArray | None = None) -> Bit:
-    """Put bits of one participant into the computation, masked by itself (SHR of an indicator vector).
+    """Put bits of one owner into the computation, masked by itself (SHR of an indicator vector).
 
     Rounds: 1. Sent: one bit each by the owner (in a star passed on by the active participant). Reveals: nothing.
     """
-    return Bit(share(party, owner, BIT, shape, values), owned=True)
+    return Bit(share(party, owner, BIT, shape, values), owned=owner in party.roster.holders)
 
 
 def both(party: Party, x: Secret, y: Secret) -> Secret:

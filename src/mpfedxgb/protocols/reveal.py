@@ -4,7 +4,8 @@ Blinded tags: the winner of a tournament names its owner to all, and its index t
 
 A tag is v = owner + 256 (local + kappa) mod 2^64, where kappa is the owner's, fresh for every tournament. The masked
 value m_v = owner + 256 local is public, the mask -256 kappa is the owner's. Opened, the low byte is the owner; the rest
-is uniform to everybody who does not know kappa.
+is uniform to everybody who does not know kappa. Of a coordinator's candidates every participant has a part of kappa, and
+P_1 announces to it what was opened of its winners: nothing is revealed to it in parts.
 """
 
 from __future__ import annotations
@@ -122,24 +123,38 @@ def make_tags(party: Party, batch: Shape, counts: Sequence[tuple[int, int]], rin
 def open_tags(party: Party, tags: Tags, winner: Secret | Shares, name: Entry) -> Opened:
     """Reveal the winning tags (...) to all participants, and the owners to the coordinator too.
 
-    Rounds: 1, and an announcement to the coordinator. Sent: one element per winner by each auxiliary. Reveals: `name`,
-    the owners, to everyone; OWN_SPLIT, the local index, to its owner.
+    Rounds: 1, and an announcement to the coordinator, two where winners are its own. Sent: one element per winner by
+    each auxiliary. Reveals: `name`, the owners, to everyone; OWN_SPLIT, the local index, to its owner.
     """
     value = reveal(party, winner, ALL, name)
     owner = party.announce(name, None if value.is_hidden else value.decode() & (_OWNER - 1), value.shape)
-    for m in range(ACTIVE, party.roster.size + 1):
+    for m in party.roster.holders:
         party.record(Entry.OWN_SPLIT, m, int((owner == m).sum()))
+    value = _announce_coordinators(party, value, owner)
     local = np.full(owner.shape, -1, np.int64)
     if _has_candidates(party, tags):
-        index = (value - tags.kappa[party.role] * _OWNER).decode() >> 8
-        local = np.where(owner == party.role, index, -1).astype(np.int64)
+        index = (value - tags.kappa[party.owner] * _OWNER).decode() >> 8
+        local = np.where(owner == party.owner, index, -1).astype(np.int64)
     _check_winners(party, tags, name, owner, local)
     return Opened(owner, local)
 
 
+def _announce_coordinators(party: Party, value: RingArray, owner: npt.NDArray[np.int64]) -> RingArray:
+    """Announce the opened tags of a coordinator's own winners; return all tags, at the coordinator its own and zeros.
+
+    They are uniform to everybody else, who knows them already, and become part of the keys of all later steps.
+    """
+    own = owner == party.roster.owning_coordinator
+    count, numbers = int(own.sum()), np.zeros(owner.shape, np.int64)
+    if count:
+        opened = np.zeros(count) if value.is_hidden else value.decode()[own]
+        numbers[own] = party.announce(Entry.OWN_SPLIT, opened, (count,))
+    return RingArray.encode(value.ring, numbers) if party.is_dealer else value
+
+
 def _has_candidates(party: Party, tags: Tags) -> bool:
     """Return whether candidates of this role take part, and it has their values."""
-    return party.role in tags.kappa and party.has_values_of(party.role)
+    return party.owner in tags.kappa and party.has_values_of(party.owner)
 
 
 def _check_winners(
@@ -150,6 +165,6 @@ def _check_winners(
     if unknown:
         sender = f" from {party.roster.name(ACTIVE)}" if party.is_coordinator else ""
         raise FrameError(f"malformed {name}{sender}: got the owner {unknown[0]}, expected one of {sorted(tags.counts)}")
-    own, count = local[owner == party.role], tags.counts.get(party.role, 0)
+    own, count = local[owner == party.owner], tags.counts.get(party.owner, 0)
     if _has_candidates(party, tags) and ((own < 0) | (own >= count)).any():
         raise FrameError(f"malformed {name}: got a winner of {party.name} that is none of its {count} candidates")

@@ -9,7 +9,8 @@ A role asks one object for all its row work, `RowBlocks`, and does not know wher
 
     before all        expect            what there will be: what does not fit is refused here, before anything is sent
     publishing        own, published    the owner hands in B and the stream of A, and is given the tiles of E
-                      receive, put      another participant hands in the tiles of E, as they come
+                      receive, put      another participant hands in the tiles of E, as they come; or of its share
+                                        of a coordinator's own matrix, which nobody else has
                       expand            the coordinator hands in the stream of A
     products          times             E, A or B, whatever this role has of a matrix, times vectors
     splits            column            one column of the own matrix: which rows go left
@@ -37,6 +38,11 @@ from mpfedxgb.ring.ring import VECTOR
 Bits = npt.NDArray[np.uint8]
 
 WORD = VECTOR.element_bytes
+
+
+def share_key(participant: int) -> int:
+    """Return under which key a participant's share of a coordinator's own matrix is kept; E is under its owner's."""
+    return -participant
 
 
 class Matrix(Protocol):
@@ -148,22 +154,22 @@ class RowBlocks(Protocol):
         ...
 
     def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
-        """Make sure that there will be room, for a role: matrices by owner, and by role the bytes it takes besides.
+        """Make sure that there will be room, for a role: matrices by key, and by role the bytes it takes besides.
 
         Raises NoRoomError, with figures and remedies.
         """
         ...
 
-    def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source) -> None:
-        """Take in the own matrix B, and the stream of its mask A."""
+    def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source | None) -> None:
+        """Take in the own matrix B, and the stream of its mask A; the coordinator's has none."""
         ...
 
     def published(self, owner: int) -> Iterator[U64]:
         """Yield E = B - A of the own matrix, tile by tile."""
         ...
 
-    def receive(self, owner: int, layout: RowLayout) -> None:
-        """Make room for E of another participant."""
+    def receive(self, owner: int, layout: RowLayout, key: int | None = None) -> None:
+        """Make room for E of another participant; or under a `key` for what is not the same at all (`share_key`)."""
         ...
 
     def put(self, owner: int, tile: Tile, values: U64) -> None:

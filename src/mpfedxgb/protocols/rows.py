@@ -13,16 +13,17 @@ mask instead leaves the table, however wide its entries, out of what is dealt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
 from operator import add
+from typing import TypeVar
 
 import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.party.party import Party
+from mpfedxgb.party.party import Party, Spec
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.opening import Pending, masking, open_pending
 from mpfedxgb.protocols.secret import Secret, Shares
@@ -59,6 +60,7 @@ class Sides:
 
 def masked_by(party: Party, owner: int, x: Secret) -> RowVectors:
     """Return vectors whose mask is one participant's alone, as `share` leaves them. Local."""
+    assert owner in party.roster.holders, "a coordinator's mask has a part of everybody's"
     known = party.is_dealer or party.role == owner
     return RowVectors(x.masked, {owner: x.mask if known else RingArray.hidden(x.ring, x.shape)})
 
@@ -87,23 +89,29 @@ def masking_rows(party: Party, x: Shares) -> Pending[tuple[Secret, RowVectors]]:
     return Pending(x.part + mask, lambda total: (Secret(total, mask), RowVectors(total, parts)))
 
 
-def split_rows(party: Party, bits: Secret, x: Secret, threads: Threads | None = None) -> Sides:
+def split_rows(
+    party: Party, bits: Secret, x: Secret, threads: Threads | None = None, shared: Collection[int] = ()
+) -> Sides:
     """Return vectors x (n, k, rows) where a row's bit is 1, and what is left of them; bits (n, packed) for all rows.
 
-    The mask rho of each node's bits is one participant's alone. Block by block, for m_q = q ^ rho:
+    The mask rho of each node's bits is one participant's alone, but where nodes are `shared`, whose bits are a
+    coordinator's own and their masks have a part of everybody's. Block by block, for m_q = q ^ rho:
 
-    1. The coordinator deals [rho lam].
-    2. Everyone computes its share of q x = m_q x + (1 - 2 m_q)(rho m - rho lam), where rho m is the owner's.
+    1. The coordinator deals [rho lam], and of shared nodes [rho] as numbers: parts that make rho by XOR do not add up.
+    2. Everyone computes its share of q x = m_q x + (1 - 2 m_q)(rho m - rho lam), where rho m is the owner's, or of
+       shared nodes everyone's [rho] m.
     3. Everyone adds its part of a fresh mask.
 
     The sums are opened together; the other side is x - q x.
 
     Rounds: 1. Sent: one element per row and vector by each auxiliary. Reveals: nothing.
     """
-    return open_pending(party, [splitting_rows(party, bits, x, threads)])[0]
+    return open_pending(party, [splitting_rows(party, bits, x, threads, shared)])[0]
 
 
-def splitting_rows(party: Party, bits: Secret, x: Secret, threads: Threads | None = None) -> Pending[Sides]:
+def splitting_rows(
+    party: Party, bits: Secret, x: Secret, threads: Threads | None = None, shared: Collection[int] = ()
+) -> Pending[Sides]:
     """Prepare `split_rows` up to its opening. Rounds: 0. `threads` are this role's own."""
     if x.ring.limbs or x.ring.bitwise or len(x.shape) != 3:
         raise DoesNotFitError(f"rows are split of vectors (n, k, rows) in a ring of up to 64 bits, not of {x}")
@@ -115,11 +123,12 @@ def splitting_rows(party: Party, bits: Secret, x: Secret, threads: Threads | Non
     threads = Threads() if threads is None else threads
     work: _Follower | _Dealer | _Participant
     if x.mask.is_hidden:
-        work = _Follower(party, x)
+        work = _Follower(party, x, shared)
     else:
-        work = _Dealer(party, bits, x) if party.is_dealer else _Participant(party, bits, x)
+        work = _Dealer(party, bits, x, shared) if party.is_dealer else _Participant(party, bits, x, shared)
     blocks = party.one_per_cost_class(
-        _blocks(x.shape, party.settings.tuning.split_elements), lambda block: _size(block[0], k, block[1])
+        _blocks(x.shape, party.settings.tuning.split_elements),
+        lambda block: (_size(block[0], k, block[1]), len(_shared_in(shared, block))),
     )
     # Streams and messages have an order, so the caller draws and deals; what is made of a block is the threads' work.
     for _ in threads.ahead(work.split, work.drawn(blocks, threads)):
@@ -148,6 +157,17 @@ def _size(nodes: slice, k: int, rows: slice) -> Shape:
     return nodes.stop - nodes.start, k, rows.stop - rows.start
 
 
+def _shared_in(shared: Collection[int], block: Block) -> list[int]:
+    """Return the shared nodes of a block."""
+    return [node for node in range(block[0].start, block[0].stop) if node in shared]
+
+
+def _dealt_specs(ring: Ring, k: int, block: Block, shared: Collection[int]) -> list[Spec]:
+    """Return what is dealt for a block: [rho lam], and [rho] of its shared nodes."""
+    size, count = _size(block[0], k, block[1]), len(_shared_in(shared, block))
+    return [(ring, size), (ring, (count, size[2]))] if count else [(ring, size)]
+
+
 def row_slices(party: Party, rows: int, row_bytes: int) -> Iterator[slice]:
     """Yield slices of rows whose dealt bytes stay below `dealt_bytes`, in a dry run one of each length."""
     step = max(1, party.settings.tuning.dealt_bytes // max(1, row_bytes))
@@ -162,22 +182,30 @@ def rows_in_turns(rows: int, step: int, party: Party) -> Iterator[slice]:
     dry run gets one of those that cost alike, and does not have all rows in the end.
     """
     pieces = [slice(first, min(rows, first + step)) for first in range(0, rows, step)]
+    yield from in_turns(party, pieces, lambda piece: piece.stop - piece.start)
+
+
+T = TypeVar("T")
+
+
+def in_turns(party: Party, pieces: Sequence[T], size: Callable[[T], object]) -> Iterator[T]:
+    """Yield pieces, each of which has a step; in a dry run M at a time of those that cost alike by their `size`."""
     turns = [pieces[i : i + party.roster.size] for i in range(0, len(pieces), party.roster.size)]
-    for turn in party.one_per_cost_class(turns, lambda turn: tuple(piece.stop - piece.start for piece in turn)):
+    for turn in party.one_per_cost_class(turns, lambda turn: tuple(size(piece) for piece in turn)):
         yield from turn
 
 
 class _Follower:
     """Any role's run in a dry run, in which all is hidden."""
 
-    def __init__(self, party: Party, x: Secret) -> None:
-        self.party, self.ring, self.shape = party, x.ring, x.shape
+    def __init__(self, party: Party, x: Secret, shared: Collection[int]) -> None:
+        self.party, self.ring, self.shape, self.shared = party, x.ring, x.shape, shared
 
     def drawn(self, blocks: Iterable[Block], threads: Threads) -> Iterator[Drawn]:
         """Deal block by block."""
-        for nodes, rows in blocks:
-            self.party.deal([(self.ring, _size(nodes, self.shape[1], rows))], list)
-            yield (nodes, rows), []
+        for block in blocks:
+            self.party.deal(_dealt_specs(self.ring, self.shape[1], block, self.shared), list)
+            yield block, []
 
     def split(self, drawn: Drawn) -> None:
         """Make nothing of a block."""
@@ -193,8 +221,8 @@ class _Follower:
 class _Dealer:
     """The coordinator's run: it deals products of masks, and keeps everyone's part of the new ones."""
 
-    def __init__(self, party: Party, bits: Secret, x: Secret) -> None:
-        self.party, self.ring, self.shape = party, x.ring, x.shape
+    def __init__(self, party: Party, bits: Secret, x: Secret, shared: Collection[int]) -> None:
+        self.party, self.ring, self.shape, self.shared = party, x.ring, x.shape, shared
         self.rho, self.lam = _contiguous(bits.mask), _contiguous(x.mask)
         self.parts = {m: np.empty(x.shape, x.ring.dtype) for m in range(1, party.roster.size + 1)}
         self.masks = np.empty((2, *x.shape), x.ring.dtype)
@@ -203,11 +231,17 @@ class _Dealer:
         """Deal block by block, and yield everyone's part of the new mask."""
         listed = list(blocks)
         for block, product in zip(listed, threads.ahead(self._product, listed), strict=True):
-            yield block, self._deal(product)
+            yield block, self._deal(block, product)
 
-    def _deal(self, product: RingArray) -> list[Data]:
-        self.party.deal([(self.ring, product.shape)], lambda: [product])
+    def _deal(self, block: Block, product: RingArray) -> list[Data]:
+        specs = _dealt_specs(self.ring, self.shape[1], block, self.shared)
+        self.party.deal(specs, lambda: [product, *self._numbers(block)])
         return [self.party.fresh_of(m, self.ring, product.shape).data for m in self.parts]
+
+    def _numbers(self, block: Block) -> list[RingArray]:
+        """Return rho of a block's shared nodes as numbers, if it has some."""
+        nodes = _shared_in(self.shared, block)
+        return [RingArray(self.ring, _bits_of(self.rho, nodes, block[1]).astype(self.ring.dtype))] if nodes else []
 
     def _product(self, block: Block) -> RingArray:
         nodes, rows = block
@@ -239,9 +273,12 @@ class _Dealer:
 class _Participant:
     """A participant's run."""
 
-    def __init__(self, party: Party, bits: Secret, x: Secret) -> None:
-        self.party, self.ring, self.shape = party, x.ring, x.shape
+    def __init__(self, party: Party, bits: Secret, x: Secret, shared: Collection[int]) -> None:
+        self.party, self.ring, self.shape, self.shared = party, x.ring, x.shape, shared
         self.m_q, self.rho = _contiguous(bits.masked), _contiguous(bits.mask)
+        if shared:  # this role's part of rho counts as a bit only together with the others'
+            self.rho = self.rho.copy()
+            self.rho[list(shared)] = 0
         self.masked, self.lam = _contiguous(x.masked), _contiguous(x.mask)
         self.masks = np.empty((2 * x.shape[0], *x.shape[1:]), x.ring.dtype)
         self.both = np.empty(self.masks.shape, x.ring.dtype)
@@ -249,15 +286,15 @@ class _Participant:
 
     def drawn(self, blocks: Iterable[Block], threads: Threads) -> Iterator[Drawn]:
         """Yield this participant's share of what is dealt for each block, and of its new mask."""
-        for nodes, rows in blocks:
-            size = _size(nodes, self.shape[1], rows)
-            (dealt,) = self.party.deal([(self.ring, size)], list)
-            fresh = self.party.fresh_of(self.party.role, self.ring, size)
-            yield (nodes, rows), [_contiguous(dealt), _contiguous(fresh)]
+        for block in blocks:
+            specs = _dealt_specs(self.ring, self.shape[1], block, self.shared)
+            dealt = self.party.deal(specs, list)
+            fresh = self.party.fresh_of(self.party.role, *specs[0])
+            yield block, [_contiguous(fresh), *map(_contiguous, dealt)]
 
     def split(self, drawn: Drawn) -> None:
         """Gate and mask one block."""
-        (nodes, rows), (dealt, fresh) = drawn
+        (nodes, rows), (fresh, dealt, *rho) = drawn
         row_kernels.split_block(
             self.m_q,
             self.rho,
@@ -271,6 +308,15 @@ class _Participant:
             self.part,
             self.masks,
         )
+        if rho:
+            self._add_shared((nodes, rows), rho[0])
+
+    def _add_shared(self, block: Block, rho: Data) -> None:
+        """Add (1 - 2 m_q) [rho] m to the shared nodes of a block."""
+        nodes, rows = _shared_in(self.shared, block), block[1]
+        turned = np.where(_bits_of(self.m_q, nodes, rows), 0 - rho, rho)
+        for node, factor in zip(nodes, turned, strict=True):
+            self.part[node, :, rows] += factor * self.masked[node, :, rows]
 
     def pending(self) -> Pending[Sides]:
         """Return this participant's part, and how the opened sums become both sides."""
@@ -284,6 +330,12 @@ class _Participant:
         hidden = RingArray.hidden(self.ring, self.shape)
         parts = {m: both.mask[:n] if m == self.party.role else hidden for m in range(1, self.party.roster.size + 1)}
         return Sides(both, RowVectors(both.masked[:n], parts))
+
+
+def _bits_of(packed: Data, nodes: Sequence[int], rows: slice) -> Data:
+    """Return the bits of some nodes and rows, of which the first is the first of a byte: (nodes, rows)."""
+    some = packed[list(nodes), rows.start // 8 : -(-rows.stop // 8)]
+    return np.unpackbits(some, axis=1, count=rows.stop - rows.start, bitorder="little")
 
 
 def _contiguous(x: RingArray) -> Data:

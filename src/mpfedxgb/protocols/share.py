@@ -10,6 +10,10 @@ coordinator. Of the mask lam of a vector x it knows its own part lam^o, so
 the owner's plain histogram, a dense product of each of the others with its own part of the mask, and a dense product of
 the coordinator, dealt. Where the owner made the mask alone, as the active participant that of g and h at the root, the
 histogram is all. What each role computes over rows is done where its row blocks live (`row_blocks`).
+
+A coordinator that brings columns knows all masks, so that nobody may know one of its values' alone: they are fresh ones
+of which every participant has a part, and it sends what is masked to all. Its matrix is dealt like any number, a share S^p
+to each participant, once; then B x = sum_p S^p m - B lam, of which the coordinator deals the last.
 """
 
 from __future__ import annotations
@@ -21,14 +25,15 @@ import numpy as np
 
 from mpfedxgb.errors import DoesNotFitError
 from mpfedxgb.party.party import Party, Spec
-from mpfedxgb.party.roster import ACTIVE
-from mpfedxgb.protocols.row_blocks import Matrix, RowBlocks, RowLayout
-from mpfedxgb.protocols.rows import RowVectors
+from mpfedxgb.party.roster import ACTIVE, COORDINATOR
+from mpfedxgb.protocols.row_blocks import Matrix, RowBlocks, RowLayout, Tile, share_key
+from mpfedxgb.protocols.rows import RowVectors, in_turns
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate_shares
 from mpfedxgb.protocols.storage import LocalRows
 from mpfedxgb.ring.array import RingArray, stack
 from mpfedxgb.ring.kernels import U64
 from mpfedxgb.ring.ring import VECTOR, Ring, Shape
+from mpfedxgb.transport.frame import Kind
 from mpfedxgb.transport.transport import MESH
 
 Entries = dict[int, RingArray]
@@ -46,12 +51,13 @@ def share_together(
     """Return secrets that only their owner knows (SHR), of any rings and shapes, in one message.
 
     1. The owner masks the values with masks it has in common with the coordinator; nobody else has a share of them.
+       Those of a coordinator that brings columns have a part of everybody's.
     2. It publishes the masked values: to each of the others, or by way of the active participant in a star.
 
     `values` is looked at in the owner's run only. Rounds: 1. Sent: size elements by the owner (in a mesh, to each of
     the others; in a star, an auxiliary's are sent on to the others by the active participant). Reveals: nothing.
     """
-    party.step(f"share of {party.roster.name(owner)}")
+    party.step(f"share of {party.roster.name(party.roster.role_of(owner))}")
     masks = [party.fresh_of(owner, *spec) for spec in specs]
     masked = [RingArray.hidden(*spec) for spec in specs]
     if party.has_values_of(owner):
@@ -69,17 +75,22 @@ def publish(party: Party, owner: int, values: Sequence[RingArray]) -> list[RingA
 
     Rounds: 1. Sent: as `share_together`. Reveals: nothing, since the caller has masked it.
     """
+    specs = [(value.ring, value.shape) for value in values]
+    source = party.roster.role_of(owner)
     if party.is_dealer:
-        return list(values)
-    straight = party.topology == MESH or owner == ACTIVE
+        if source == party.role:
+            party.send(party.roster.holders, values, Kind.OWN)
+        return [RingArray.hidden(*spec) for spec in specs]
+    straight = party.topology == MESH or source in (ACTIVE, COORDINATOR)
     party.count(rounds=1, hops=1 if straight else 2)
-    if party.role == owner:
+    if party.role == source:
         party.send(party.peers if straight else [ACTIVE], values)
         return list(values)
-    specs = [(value.ring, value.shape) for value in values]
-    received = party.receive(owner if straight or party.is_active else ACTIVE, specs)
+    if source == COORDINATOR:
+        return party.receive(COORDINATOR, specs, Kind.OWN)
+    received = party.receive(source if straight or party.is_active else ACTIVE, specs)
     if party.is_active and not straight:
-        rest = [m for m in party.others if m != owner]
+        rest = [m for m in party.others if m != source]
         if rest:
             party.send(rest, received)
     return received
@@ -97,24 +108,34 @@ def share_each(
     """
     party.step("share each")
     masks = stack([party.fresh_of(owner, ring, shape) for owner in owners])
-    if party.is_dealer:
-        return Secret(RingArray.hidden(ring, masks.shape), masks)
-    own = [i for i, owner in enumerate(owners) if owner == party.role]
-    given = values or {} if party.has_values_of(party.role) else {i: RingArray.hidden(ring, shape) for i in own}
+    own = _places(owners, party.owner)
+    given = values or {} if party.has_values_of(party.owner) else {i: RingArray.hidden(ring, shape) for i in own}
     missing = [i for i in own if i not in given]
     if missing:
         raise DoesNotFitError(f"{party.name} has to share the entries {missing}, which it owns, too")
     masked = {i: given[i] + masks[i] for i in own}
-    party.count(rounds=1, hops=1 if party.topology == MESH or set(owners) == {ACTIVE} else 2)
+    dealers = _places(owners, party.roster.owning_coordinator)
+    if party.is_dealer:
+        if dealers:
+            party.send(party.roster.holders, [stack(list(masked.values()))], Kind.OWN)
+        return Secret(RingArray.hidden(ring, masks.shape), masks)
+    straight = party.topology == MESH or {ACTIVE, party.roster.owning_coordinator}.issuperset(owners)
+    party.count(rounds=1, hops=1 if straight else 2)
     through = _collect_and_pass_on if party.is_active else _send_and_collect
     complete = _exchange if party.topology == MESH else through
     entries = complete(party, owners, masked, (ring, shape))
+    entries |= _receive_entries(party, COORDINATOR, dealers, (ring, shape), Kind.OWN)
     return Secret(stack([entries[i] for i in range(len(owners))]), masks)
+
+
+def _places(owners: Sequence[int], owner: int) -> list[int]:
+    """Return the places of an owner's entries."""
+    return [i for i, one in enumerate(owners) if one == owner]
 
 
 def _exchange(party: Party, owners: Sequence[int], own: Entries, each: Spec) -> Entries:
     """Return all entries, in a mesh: send the own ones to everyone, and take the others'."""
-    places = {m: [i for i, owner in enumerate(owners) if owner == m] for m in party.peers if m in owners}
+    places = {m: _places(owners, m) for m in party.peers if m in owners}
     outgoing = [(party.peers, [stack(list(own.values()))])] if own else []
     ring, shape = each
     received = party.exchange(outgoing, {m: [(ring, (len(of_m), *shape))] for m, of_m in places.items()})
@@ -125,16 +146,21 @@ def _collect_and_pass_on(party: Party, owners: Sequence[int], own: Entries, each
     """Return all entries, at the active participant: take the others', and send everyone those that are not its own."""
     entries = dict(own)
     for m in party.others:
-        entries |= _receive_entries(party, m, [i for i, owner in enumerate(owners) if owner == m], each)
+        entries |= _receive_entries(party, m, _places(owners, m), each)
     for m in party.others:
-        _send_entries(party, m, [entries[i] for i, owner in enumerate(owners) if owner != m])
+        _send_entries(party, m, [entries[i] for i in _passed_on(party, owners, m)])
     return entries
 
 
 def _send_and_collect(party: Party, owners: Sequence[int], own: Entries, each: Spec) -> Entries:
     """Return all entries, at an auxiliary: send the own ones to the active participant, and take the rest from it."""
     _send_entries(party, ACTIVE, list(own.values()))
-    return own | _receive_entries(party, ACTIVE, [i for i, owner in enumerate(owners) if owner != party.role], each)
+    return own | _receive_entries(party, ACTIVE, _passed_on(party, owners, party.role), each)
+
+
+def _passed_on(party: Party, owners: Sequence[int], receiver: int) -> list[int]:
+    """Return the places that the active participant sends an auxiliary: neither its own nor the coordinator's."""
+    return [i for i, owner in enumerate(owners) if owner not in (receiver, party.roster.owning_coordinator)]
 
 
 def _send_entries(party: Party, receiver: int, entries: Sequence[RingArray]) -> None:
@@ -142,12 +168,14 @@ def _send_entries(party: Party, receiver: int, entries: Sequence[RingArray]) -> 
         party.send([receiver], [stack(entries)])
 
 
-def _receive_entries(party: Party, sender: int, places: Sequence[int], each: Spec) -> Entries:
+def _receive_entries(
+    party: Party, sender: int, places: Sequence[int], each: Spec, kind: Kind = Kind.DATA
+) -> Entries:
     """Return entries that come stacked, by place; nothing is sent where there are none."""
     if not places:
         return {}
     ring, shape = each
-    (received,) = party.receive(sender, [(ring, (len(places), *shape))])
+    (received,) = party.receive(sender, [(ring, (len(places), *shape))], kind)
     return {i: received[k] for k, i in enumerate(places)}
 
 
@@ -157,7 +185,10 @@ KEPT_BYTES = 1 << 28
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrivateMatrix:
-    """A published matrix, and where this role has its part of it: B at the owner, A at the coordinator, E elsewhere."""
+    """A published matrix, and where this role has its part of it: B at the owner, A at the coordinator, E elsewhere.
+
+    Of a coordinator's own, every participant has its share S^p.
+    """
 
     owner: int
     columns: int
@@ -184,11 +215,15 @@ def publish_matrix(
     Rounds: 1 per tile. Sent: 8 columns * rows bytes by the owner to each receiver (in a star, an auxiliary's E is
     passed on by the active participant). Reveals: nothing.
     """
-    step = f"matrix of {party.roster.name(owner)}"
+    step = f"matrix of {party.roster.name(party.roster.role_of(owner))}"
     party.step(step)
-    tuning, source = party.settings.tuning, party.source_of(owner, "A")
+    tuning = party.settings.tuning
     layout = RowLayout(columns, rows, tuning.block_rows, tuning.tile_bytes)
     held = LocalRows() if held is None else held
+    if owner == party.roster.owning_coordinator:
+        _deal_matrix(party, step, owner, layout, plain, held)
+        return PrivateMatrix(owner, columns, rows, held)
+    source = party.source_of(owner, "A")
     own: Iterator[U64] = iter(())
     if source is None:
         held.receive(owner, layout)
@@ -211,12 +246,38 @@ def publish_matrix(
     return PrivateMatrix(owner, columns, rows, held)
 
 
+def _deal_matrix(
+    party: Party, step: str, owner: int, layout: RowLayout, plain: Matrix | None, held: RowBlocks
+) -> None:
+    """Deal a coordinator's own matrix tile by tile: a share S^p to each participant, by turns the one that is sent.
+
+    Rounds: 0. Sent: 8 columns * rows bytes in all by the coordinator, each tile to one participant. Reveals: nothing.
+    """
+    if party.has_values_of(owner):
+        if plain is None:
+            raise DoesNotFitError(f"{party.name} has to bring a matrix of {layout.columns} columns and {layout.rows} rows")
+        held.own(owner, layout, plain, None)
+    elif not party.is_dealer:
+        held.receive(owner, layout, share_key(party.role))
+    for tile in in_turns(party, list(layout.all_tiles()), lambda tile: tile.shape):
+        party.step(step)
+
+        def values(tile: Tile = tile) -> list[RingArray]:
+            assert plain is not None
+            return [RingArray(VECTOR, plain.tile(tile.columns, tile.rows).astype(np.uint64))]
+
+        (part,) = party.deal([(VECTOR, tile.shape)], values)
+        if not party.is_dealer and not part.is_hidden:
+            held.put(owner, tile, np.asarray(part.data, np.uint64))
+
+
 def matrices_times(party: Party, matrices: Sequence[PrivateMatrix], x: RowVectors) -> Shares:
     """Return shares of several owners' matrices times each of the secret vectors x (V, rows): (V, all their columns).
 
     1. For each matrix the coordinator deals -A times what the parts of the mask add up to without the owner's; nothing
-       where the others have none.
-    2. The owner adds B (m - lam^o) for its own part of the mask, everyone else -E lam^p for its.
+       where the others have none. For its own it deals -B lam.
+    2. The owner adds B (m - lam^o) for its own part of the mask, everyone else -E lam^p for its. To a product with the
+       coordinator's matrix, everyone adds S^p m.
 
     Rounds: 0. Sent: nothing. Reveals: nothing.
     """
@@ -239,6 +300,8 @@ def matrices_times(party: Party, matrices: Sequence[PrivateMatrix], x: RowVector
         mine = [x.parts[party.role]] if party.role in x.parts else []
         if party.is_symbolic:
             part = RingArray.hidden(VECTOR, part.shape)
+        elif matrix.owner == party.roster.owning_coordinator:
+            part = part + _times(matrix, [x.masked])
         elif party.role == matrix.owner:
             part = part + _times(matrix, [x.masked], mine)
         elif mine:

@@ -19,7 +19,17 @@ from mpfedxgb.data.spool import Spool, check_spool, tidy
 from mpfedxgb.errors import FrameError, NoRoomError
 from mpfedxgb.machine import give_back
 from mpfedxgb.party.roster import COORDINATOR
-from mpfedxgb.protocols.row_blocks import Bits, Matrix, RowLayout, Tile, combined, difference, expanded, tiles_times
+from mpfedxgb.protocols.row_blocks import (
+    Bits,
+    Matrix,
+    RowLayout,
+    Tile,
+    combined,
+    difference,
+    expanded,
+    share_key,
+    tiles_times,
+)
 from mpfedxgb.ring.kernels import U64, Threads
 from mpfedxgb.ring.prg import Source
 from mpfedxgb.units import bytes_text
@@ -101,13 +111,14 @@ def _refuse_other(kept: U64, values: U64) -> None:
 
 
 def kept(here: Collection[int], layouts: Mapping[int, RowLayout]) -> dict[int, RowLayout]:
-    """Return the matrices of which a process keeps E: those that some participant here does not own."""
+    """Return the matrices of which a process keeps E, those that some participant here does not own; and shares."""
     participants = {role for role in here if role != COORDINATOR}
-    return {owner: layout for owner, layout in layouts.items() if participants - {owner}}
+    shares = {share_key(role) for role in participants}
+    return {key: layout for key, layout in layouts.items() if (key in shares if key < 0 else participants - {key})}
 
 
 def matrix_bytes(here: Collection[int], layouts: Mapping[int, RowLayout]) -> int:
-    """Return the bytes of E that a process keeps, in which some roles run: one of each."""
+    """Return the bytes of E and of shares that a process keeps, in which some roles run: one of each."""
     return sum(layout.octets for layout in kept(here, layouts).values())
 
 
@@ -192,12 +203,13 @@ OWN_BLOCKS = 16
 class _Own:
     layout: RowLayout
     matrix: Matrix
-    mask: Source
+    mask: Source | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Received:
     layout: RowLayout
+    key: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,27 +239,31 @@ class LocalRows:
         """Make sure that there will be room (see RowBlocks)."""
         self._storage.expect(role, layouts, besides)
 
-    def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source) -> None:
+    def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source | None) -> None:
         """Take in the own matrix (see RowBlocks)."""
         self._held[owner] = _Own(layout, matrix, mask)
 
     def published(self, owner: int) -> Iterator[U64]:
         """Yield E of the own matrix (see RowBlocks), some tiles ahead of who takes it."""
         held = self._owned(owner)
+        stream = held.mask
+        assert stream is not None, "what has no mask is not published"
 
         def tile_of_E(tile: Tile) -> U64:
-            (mask,) = expanded(held.mask, [tile])
+            (mask,) = expanded(stream, [tile])
             return difference(held.matrix, tile, mask)
 
         yield from self._threads.ahead(tile_of_E, held.layout.all_tiles())
 
-    def receive(self, owner: int, layout: RowLayout) -> None:
+    def receive(self, owner: int, layout: RowLayout, key: int | None = None) -> None:
         """Make room for E (see RowBlocks)."""
-        self._held[owner] = _Received(layout)
+        self._held[owner] = _Received(layout, owner if key is None else key)
 
     def put(self, owner: int, tile: Tile, values: U64) -> None:
         """Take in a tile of E (see RowBlocks)."""
-        self._storage.shelf.put(owner, tile, values)
+        held = self._held[owner]
+        assert isinstance(held, _Received), "room is made before"
+        self._storage.shelf.put(held.key, tile, values)
 
     def expand(self, owner: int, layout: RowLayout, mask: Source, keep: bool) -> None:
         """Take in the stream of A (see RowBlocks)."""
@@ -265,14 +281,14 @@ class LocalRows:
         def block_times(block: int) -> U64:
             tiles = held.layout.tiles(block)
             vectors = combined(added, taken, held.layout.rows_of(block))
-            return tiles_times(tiles, self._tiles(owner, held, block, tiles), vectors)
+            return tiles_times(tiles, self._tiles(held, block, tiles), vectors)
 
         return self._threads.total(block_times, range(held.layout.blocks), shape)
 
-    def _tiles(self, owner: int, held: _Received | _Expanded, block: int, tiles: Sequence[Tile]) -> Iterator[U64]:
+    def _tiles(self, held: _Received | _Expanded, block: int, tiles: Sequence[Tile]) -> Iterator[U64]:
         """Return E or A in the tiles of a block."""
         if isinstance(held, _Received):
-            return self._storage.shelf.tiles(owner, tiles)
+            return self._storage.shelf.tiles(held.key, tiles)
         if held.kept is None:
             return expanded(held.mask, tiles)
         if block not in held.kept:

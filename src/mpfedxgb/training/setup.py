@@ -78,7 +78,7 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: Ro
     party.barrier(ROOM)
     keep = memory.keeps_masks(sizes)
     matrices = tuple(
-        publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.role == m else None, keep, held)
+        publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.owner == m else None, keep, held)
         for m in sizes.owners
     )
     give_back(sum(layout.octets for layout in memory.layouts_of(sizes).values()))
@@ -96,11 +96,11 @@ def _tell_sizes(party: Party, mine: TrainData | None, candidates: Candidates | N
     rows, eval_rows, columns = announced.T.tolist()
     for what, counts in (("training", rows), ("evaluation", eval_rows)):
         if len(set(counts)) > 1:
-            listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, counts, strict=True))
+            listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.owner_names, counts, strict=True))
             raise UserError(
                 f"the participants bring different numbers of {what} rows ({listed}); align the tables first"
             )
-    return TableSizes(rows[0], eval_rows[0], tuple(columns))
+    return TableSizes(rows[0], eval_rows[0], tuple(columns), party.roster.coordinator_owns)
 
 
 def state_of_model(party: Party, setup: Setup) -> State:
@@ -118,7 +118,7 @@ def state_of_model(party: Party, setup: Setup) -> State:
         announced = party.tell_everyone(Entry.CONTINUED, None if model is None else [rounds_of(model)])
         check_announced(party, Entry.CONTINUED, announced, ("rounds of the model", 1, MOST_TREES))
         if len(set(announced[:, 0].tolist())) > 1:
-            listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, announced[:, 0], strict=True))
+            listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.owner_names, announced[:, 0], strict=True))
             raise UserError(f"the parts of the model to continue have different numbers of rounds ({listed})")
         scorer = None
         if setup.mine is not None and model is not None:

@@ -55,11 +55,11 @@ def _share_sample(party: Party, setup: Setup, t: int) -> Bit | None:
     pieces = []
     for owner in sizes.owners:
         bits = None
-        if party.role == owner and candidates is not None and setup.mine is not None:
+        if party.owner == owner and candidates is not None and setup.mine is not None:
             bits = RingArray.encode(BIT, column_sample(party, params, candidates, setup.mine.sample_key, t))
         shape = (params.trees_per_round, sizes.columns[owner - 1])
         pieces.append(share_bit(party, owner, shape, bits).secret)
-    return Bit(concatenate(pieces), owned=True)
+    return Bit(concatenate(pieces), owned=party.roster.owning_coordinator not in sizes.owners)
 
 
 def secure_train(
@@ -99,7 +99,7 @@ def secure_train(
             stops = _stops_early(party, setup, t, trees, mark)
             if progress is not None:
                 party.observer.on_milestone(_latest_metrics(setup))  # first: a round that is kept is on the record
-                kept = State(done, stops, trees, mark=mark, common=_common_after(setup, done))
+                kept = State(done, stops, trees, mark=mark, common=_common_after(party, setup, done))
                 progress.save(replace(kept, evaluation=setup.mode.kept(party, setup)))
                 party.observer.on_round(done, last)
             if stops:
@@ -131,7 +131,7 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
 
     Rounds: 1. Reveals: ROUNDS_DONE to everyone.
     """
-    mine = None if party.is_coordinator else [progress.newest(), progress.common()]
+    mine = [progress.newest(), progress.common()] if party.owner else None
     announced = party.tell_everyone(Entry.ROUNDS_DONE, mine, (2,))
     bounds = ("rounds that are done", 0, most), ("rounds that all had", 0, most)
     check_announced(party, Entry.ROUNDS_DONE, announced, *bounds)
@@ -139,7 +139,7 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     rounds = min(newest)
     if rounds < max(common):
         raise RefusedError(_went_back(party.roster, newest, max(common)))
-    state = State(rounds) if party.is_coordinator else progress.load(rounds)
+    state = progress.load(rounds) if party.owner else State(rounds)
     finished = int(party.broadcast(Entry.NUMBER_OF_TREES, [state.finished])[0])
     check_flag(party, Entry.NUMBER_OF_TREES, finished)
     if rounds:
@@ -148,7 +148,7 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
 
 
 def _went_back(roster: Roster, newest: Sequence[int], common: int) -> str:
-    back = [f"{name} to {rounds}" for name, rounds in zip(roster.participants, newest, strict=True) if rounds < common]
+    back = [f"{name} to {rounds}" for name, rounds in zip(roster.owner_names, newest, strict=True) if rounds < common]
     return (
         f"all participants had kept boosting round {common}, and now some went back: {', '.join(back)}; a round that "
         "all had is not made again. Put the newest checkpoints of that participant back; or begin again, with "
@@ -156,12 +156,15 @@ def _went_back(roster: Roster, newest: Sequence[int], common: int) -> str:
     )
 
 
-def _common_after(setup: Setup, done: int) -> int:
+def _common_after(party: Party, setup: Setup, done: int) -> int:
     """Return the last round that all participants have kept when this role has done `done` rounds.
 
     It is the one before: to go through a round takes openings to which all contribute, each when its round before is
-    kept. Without candidates a strict tree is a leaf, and auxiliaries hear from P_1 alone what it computed a round ago.
+    kept. Without candidates a strict tree is a leaf, and auxiliaries hear from P_1 alone what it computed a round ago;
+    a coordinator that brings columns, which hears of openings by what P_1 announces, hears nothing.
     """
+    if party.is_dealer and not setup.data.matrices:
+        return 0
     in_step = setup.data.matrices or setup.params.facts.shares_leaf_weights or setup.active is not None
     return max(0, done - (1 if in_step else 2))
 
@@ -176,9 +179,9 @@ def _check_mark(party: Party, mark: str) -> None:
 
     Rounds: 1. Reveals: ROUNDS_DONE to everyone.
     """
-    mine = None if party.is_coordinator else [int.from_bytes(digest(mark.encode())[:8], "little", signed=True)]
+    mine = [int.from_bytes(digest(mark.encode())[:8], "little", signed=True)] if party.owner else None
     announced = party.tell_everyone(Entry.ROUNDS_DONE, mine)[:, 0]
-    others = [name for name, number in zip(party.roster.participants, announced, strict=True) if number != announced[0]]
+    others = [name for name, number in zip(party.roster.owner_names, announced, strict=True) if number != announced[0]]
     if others:
         raise CheckpointError(
             f"{', '.join(others)} and {party.roster.name(ACTIVE)} have kept rounds of different attempts, and shares "
@@ -214,4 +217,4 @@ def _part(party: Party, setup: Setup, trees: Sequence[Tree], mark: str) -> Parti
     if mark:  # shares of another attempt must not pass for parts of this model
         training = digest(training.encode(), mark.encode()).hex()[:32]
     bits = setup.mode.leaf_scale_bits(setup)
-    return part_so_far(training, party.roster, party.role, setup.params, candidates, trees, active, bits)
+    return part_so_far(training, party.roster, party.owner, setup.params, candidates, trees, active, bits)

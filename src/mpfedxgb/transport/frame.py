@@ -62,6 +62,8 @@ class Kind(enum.IntEnum):
     """Before a session begins: the sender still waits for others, whom the array names."""
     PART = 6
     """A part of a message that is longer than a frame may be: the length of the whole, and its next bytes."""
+    OWN = 7
+    """What a coordinator that brings columns sends of its own, masked or public: nothing that it deals."""
 
 
 _KINDS = {int(kind): kind for kind in Kind}

@@ -179,7 +179,8 @@ def children(
             (inside,) = open_pending(party, staying)
             return Level(nodes, _both_sides(parent.members, inside))
         assert parent.gh is not None
-        going = splitting_rows(party, q, parent.gh, data.threads)  # 33-34
+        shared = {i for i, (owner, _) in enumerate(splits) if owner == party.roster.owning_coordinator}
+        going = splitting_rows(party, q, parent.gh, data.threads, shared)  # 33-34
         (inside,), (gh,) = open_groups(party, staying, [going])
         return Level(nodes, _both_sides(parent.members, inside), gh.both, parent.sums, gh.left)
 

@@ -27,7 +27,7 @@ def record_own_paths(party: Party, tree: GrownTree, knows_leaves: bool = True) -
     """
     for owners in tree.path_owners().values():
         if len(owners) == 1 and not (knows_leaves and ACTIVE in owners):
-            party.record(Entry.OWN_PATH, min(owners), 1)
+            party.record(Entry.OWN_PATH, party.roster.role_of(min(owners)), 1)
 
 
 @dataclass(frozen=True, slots=True)

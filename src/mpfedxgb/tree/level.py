@@ -16,6 +16,7 @@ import numpy.typing as npt
 from mpfedxgb.data.binning import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.party.party import Party, Spec
+from mpfedxgb.party.roster import COORDINATOR
 from mpfedxgb.protocols.argmax import Fractions
 from mpfedxgb.protocols.bits import Bit
 from mpfedxgb.protocols.compare_bits import BitSigns, Ending, bit_signs
@@ -51,11 +52,15 @@ def aggregate_buckets(party: Party, data: SplitData, gh: RowVectors) -> Shares:
 
 @dataclass(frozen=True, slots=True)
 class TableSizes:
-    """The public sizes: training rows, evaluation rows, candidate columns per participant."""
+    """The public sizes: training rows, evaluation rows, candidate columns per owner.
+
+    With `coordinator_owns` the last of these are the coordinator's.
+    """
 
     rows: int
     eval_rows: int
     columns: tuple[int, ...]
+    coordinator_owns: bool = False
 
     @property
     def all_rows(self) -> int:
@@ -68,8 +73,19 @@ class TableSizes:
         return -(-self.all_rows // 8)
 
     @property
+    def participants(self) -> int:
+        """The number M of participants, who hold shares."""
+        return len(self.columns) - self.coordinator_owns
+
+    def columns_of(self, role: int) -> int:
+        """Return how many candidates a role brings."""
+        if role == COORDINATOR:
+            return self.columns[-1] if self.coordinator_owns else 0
+        return self.columns[role - 1]
+
+    @property
     def owners(self) -> list[int]:
-        """Participants that bring candidates, in order."""
+        """Owners that bring candidates, in order."""
         return [m for m, count in enumerate(self.columns, 1) if count]
 
 

@@ -148,7 +148,7 @@ def _share_kept_shares(party: Party, scorer: Scorer | None, used: Used) -> Secre
     """Put the participants' kept shares of the weights under a fresh mask."""
     party.step("kept shares")
     part = RingArray.hidden(VECTOR, (_count_leaves(used),))
-    if scorer is not None:
+    if scorer is not None and not party.is_dealer:
         part = RingArray.encode(VECTOR, scorer.weights(used))
     return open_masked(party, Shares(part))
 
@@ -185,23 +185,24 @@ def _share_marks(party: Party, scorer: Scorer | None, used: Used, chunk: slice) 
     Everyone sends as many as the owner of the most; what fills the others' up is masked like the rest.
     """
     packed = -(-(chunk.stop - chunk.start) // 8)
-    of = {m: _leaves_where([m in o.owners for _, o in used], used) for m in range(1, party.roster.size + 1)}
+    of = {m: _leaves_where([m in o.owners for _, o in used], used) for m in party.roster.owners}
     owners = [m for m, leaves in of.items() if len(leaves)]
     most = max((len(leaves) for leaves in of.values()), default=0)
     mine = {}
-    if party.role in owners:
+    if party.owner in owners:
         assert scorer is not None
         values = np.zeros((most, packed), np.uint8)
-        own = pack(scorer.marks([i for i, o in used if party.role in o.owners], chunk)).data
+        own = pack(scorer.marks([i for i, o in used if party.owner in o.owners], chunk)).data
         values[: len(own)] = own
-        mine[owners.index(party.role)] = RingArray(PACKED, values)
+        mine[owners.index(party.owner)] = RingArray(PACKED, values)
     marks = []
     alone = _leaves_where([not o.owners for _, o in used], used)
     if len(alone):  # the only leaf of its tree: every row is in it
         marks.append(Marks(alone, public_secret(party, PACKED, np.full((len(alone), packed), 255, np.uint8))))
     if owners:
         shared = share_each(party, owners, PACKED, (most, packed), mine)
-        marks += [Marks(of[m], shared[i, : len(of[m])]) for i, m in enumerate(owners)]
+        holders = party.roster.holders
+        marks += [Marks(of[m], shared[i, : len(of[m])], m in holders) for i, m in enumerate(owners)]
     return marks
 
 
@@ -310,7 +311,7 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     check_announced(party, Entry.ROWS_TO_SCORE, announced, *_SIZES)
     rows, trees, limits, shared, takes_all = announced.T
     if len(set(rows)) > 1:
-        counts = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, rows, strict=True))
+        counts = ", ".join(f"{n} {c}" for n, c in zip(party.roster.owner_names, rows, strict=True))
         raise UserError(f"the participants bring different numbers of rows to score ({counts}); align the tables first")
     if any(len(set(column)) > 1 for column in (trees, shared, takes_all)):
         raise UserError(_OTHER_TREES)
@@ -324,10 +325,10 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     numbers = None
     if scorer is not None:
         outlines = [
-            outline(tree, i // scorer.parallel % classes, party.role) for i, tree in enumerate(scorer.trees[:limit])
+            outline(tree, i // scorer.parallel % classes, party.owner) for i, tree in enumerate(scorer.trees[:limit])
         ]
-        numbers = [_to_numbers(o, party.roster.size) for o in outlines]
-    public = party.tell_everyone(Entry.TREE_SHAPE, numbers, (limit, 2 + party.roster.size))
+        numbers = [_to_numbers(o, party.roster.owners) for o in outlines]
+    public = party.tell_everyone(Entry.TREE_SHAPE, numbers, (limit, 2 + len(party.roster.owners)))
     if (public != public[0]).any():
         raise UserError(_OTHER_TREES)
     _check_outlines(party, public[0], classes)
@@ -342,8 +343,8 @@ def _check_outlines(party: Party, trees: npt.NDArray[np.int64], classes: int) ->
     check_numbers(party, ACTIVE, [sum(leaves.tolist())], ("leaves", 1, MOST_LEAVES))
 
 
-def _to_numbers(o: Outline, participants: int) -> list[int]:
-    return [o.class_index, o.leaves, *(int(m in o.owners) for m in range(1, participants + 1))]
+def _to_numbers(o: Outline, owners: Sequence[int]) -> list[int]:
+    return [o.class_index, o.leaves, *(int(m in o.owners) for m in owners)]
 
 
 def _from_numbers(numbers: npt.NDArray[np.int64]) -> Outline:

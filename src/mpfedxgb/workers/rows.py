@@ -63,6 +63,8 @@ class _Held:
     kept: dict[int, Any] = field(default_factory=dict, repr=False)
     ranges: tuple[Any, ...] = field(default=(), repr=False)
     key: bytes = field(default=b"", repr=False)
+    stored: int = 0
+    """Under which key a copy of what came is in the role's storage."""
 
 
 class WorkerRows:
@@ -88,7 +90,7 @@ class WorkerRows:
         """Make sure that there will be room for the copy of E (see RowBlocks); workers have Dask's own limits."""
         self._storage.expect(role, layouts, besides)
 
-    def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source) -> None:
+    def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source | None) -> None:
         """Put the own bins on the workers (see RowBlocks)."""
         assert isinstance(matrix, BinnedMatrix), "workers compute with bins"
         self._cut(layout)
@@ -125,21 +127,22 @@ class WorkerRows:
             for run in some:
                 yield from done[run]
 
-    def receive(self, owner: int, layout: RowLayout) -> None:
+    def receive(self, owner: int, layout: RowLayout, key: int | None = None) -> None:
         """Make room for E (see RowBlocks)."""
         self._cut(layout)
+        stored = owner if key is None else key
 
         def build(run: int) -> Any:
             first, count = self._runs[run]
-            tiles = [v for b in range(first, first + count) for v in self._storage.shelf.tiles(owner, layout.tiles(b))]
+            tiles = [v for b in range(first, first + count) for v in self._storage.shelf.tiles(stored, layout.tiles(b))]
             return self._keep(self._worker_of[run], tiles)
 
-        self._held[owner] = _Held(layout, build)
+        self._held[owner] = _Held(layout, build, stored=stored)
 
     def put(self, owner: int, tile: Tile, values: U64) -> None:
         """Keep a tile of E, and hand it on with the last one of its run (see RowBlocks)."""
-        self._storage.shelf.put(owner, tile, values)
         held = self._held[owner]
+        self._storage.shelf.put(held.stored, tile, values)
         run = tile.block // self._runs[0][1]
         last = held.layout.tiles(sum(self._runs[run]) - 1)[-1]
         if tile.start == last.start:
@@ -296,6 +299,8 @@ def _in_file(bins: Bins) -> list[Any]:
     return [str(file.path), file.footer, bins.table.names, categories, bins.edges, bins.counts]
 
 
-def _key(mask: Source) -> bytes:
+def _key(mask: Source | None) -> bytes:
+    if mask is None:
+        return b""
     assert isinstance(mask, Stream), "workers expand key streams"
     return mask.key

@@ -156,7 +156,7 @@ def update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
     state = _of(setup)
     weights = secure_leaf_weight(party, grown.totals, setup.rules.ring, state.leaf_rules, str(t))  # Algorithm 3, 5, 43
     leaves = None if party.is_symbolic else [Leaf(None, share=int(share)) for share in weights.part.decode()]
-    kept = keep_trees(party.role, grown.trees, setup.data.candidates, leaves)  # 11
+    kept = keep_trees(party.owner, grown.trees, setup.data.candidates, leaves)  # 11
     with party.phase("update"):
         predictions = _predict(party, setup, grown, kept, weights)  # 7
         for tree in grown.trees:

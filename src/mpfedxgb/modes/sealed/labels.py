@@ -217,7 +217,7 @@ def update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
     shares, leaves = to_shares(party, weights).part, None
     if not shares.is_hidden:
         leaves = [Leaf(None, share=int(share)) for share in shares.decode()]
-    kept = keep_trees(party.role, grown.trees, setup.data.candidates, leaves)  # 11
+    kept = keep_trees(party.owner, grown.trees, setup.data.candidates, leaves)  # 11
     with party.phase("update"):
         evaluated = add_leaves(party, sealed, grown, weights)  # 7-9
         for tree in grown.trees:

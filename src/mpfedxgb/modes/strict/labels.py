@@ -50,4 +50,4 @@ def update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
         leaves, gains = setup.active.update(
             grown.trees, [np.flatnonzero(m) for m in members]
         )  # 9, after Algorithm 3, lines 5 and 43
-    return keep_trees(party.role, grown.trees, setup.data.candidates, leaves, gains)  # 11
+    return keep_trees(party.owner, grown.trees, setup.data.candidates, leaves, gains)  # 11
