@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 
 from mpfedxgb.api.federated_table import FederatedTable, margins_of
 from mpfedxgb.api.fitted import FittedModel, all_or_nothing
-from mpfedxgb.api.models import roster_of
 from mpfedxgb.api.settings import (
     check_start,
     explaining_names,
@@ -46,7 +45,7 @@ from mpfedxgb.config import Link, Resources
 from mpfedxgb.costs.forecast import Forecast
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
-from mpfedxgb.modes.facts import facts_of
+from mpfedxgb.modes.facts import check_coordinator, facts_of
 from mpfedxgb.report.progress import EvaluationLines, watch
 
 Start = Sequence[PartialModel] | None
@@ -83,6 +82,7 @@ class FederatedModel(FittedModel):
         *,
         # generated: signature
         participants: Participants = 2,
+        coordinator: str | None = None,
         id: str | None = None,  # noqa: A002 # what the settings file of a federation calls it
         objective: str | Callable[..., Any] | None = None,
         n_estimators: int = 100,
@@ -123,6 +123,7 @@ class FederatedModel(FittedModel):
     ) -> None:
         # generated: attributes
         self.participants = participants
+        self.coordinator = coordinator
         self.id = id
         self.objective = objective
         self.n_estimators = n_estimators
@@ -266,7 +267,7 @@ class FederatedModel(FittedModel):
         given = copy(self)._read(X, y, sample_weight, eval_set, None)
         params = given.params.as_protected()
         later = sum(len(e.y) for e in given.evaluation)
-        return forecast_tables(given.tables, later, params, roster_of(given.tables), self._settings(params))
+        return forecast_tables(given.tables, later, params, self._roster(given.tables), self._settings(params))
 
     def _fit(self, given: FitInput, start: Start, lines: EvaluationLines | None = None) -> None:
         """Train on checked input, from a model if there is one, and keep everything a fitted estimator has."""
@@ -296,7 +297,8 @@ class FederatedModel(FittedModel):
         tell_other_defaults(params)
         matched = [match_tables(f"eval_set[{i}]", e.tables, tables) for i, e in enumerate(evaluation)]
         resources = Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool)
-        roster, settings = roster_of(tables), self._settings(params)
+        roster, settings = self._roster(tables), self._settings(params)
+        check_coordinator(params.facts, roster)
         with watch(self.verbosity or 0, new_rounds, shows_forecast=start is None) as bar:
             whom = [bar.round_done, *callbacks, *([lines] if lines else [])]
             labels = replace(labels, callbacks=Callbacks.read(whom))

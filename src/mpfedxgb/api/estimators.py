@@ -29,6 +29,9 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     participants : int, list of fractions, list of column lists, or dict of column lists, default 2
         How `fit(X, y)` cuts one table vertically, every column to somebody. Not used when X is one table per
         participant already.
+    coordinator : str or None
+        The participant that coordinates and brings columns, of three or more; not the active one. Its columns come
+        last, and it must work together with nobody. None: a coordinator without columns.
     id : str or None
         The column, or index, that says which row is whose; it is no feature. Results come in the order of the active
         participant's table. None: rows belong together by their position, and DataFrames whose indexes differ are

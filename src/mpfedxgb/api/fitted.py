@@ -17,9 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpfedxgb.api.federated_table import FederatedTable, margins_of
 from mpfedxgb.api.models import (
+    check_owner,
     load_models,
     predict_leaves,
     predict_margins,
+    roster_of,
     save_models,
     summary,
     to_booster,
@@ -45,6 +47,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import Link, SessionSettings, link_of
 from mpfedxgb.data.table import Table, is_arrow
 from mpfedxgb.errors import DataError, SettingsError
+from mpfedxgb.party.roster import Roster
 from mpfedxgb.report.record import RunRecord
 
 
@@ -52,6 +55,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
     """What an estimator does once it is fitted, or loaded."""
 
     participants: Participants
+    coordinator: str | None
     id: str | None
     deadline: float
     insecure_seed: int | None
@@ -70,9 +74,20 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
                 for of_one_table in ("feature_names_in_", "_columns_"):  # of an earlier fit
                     self.__dict__.pop(of_one_table, None)
                 self.n_features_in_ = sum(len(t.columns) for t in tables.values())
-            return tables, order
+            return self._coordinator_last(tables), order
         frame, order = self._frame(X, reset)
-        return cut(frame, self.participants), order
+        return self._coordinator_last(cut(frame, self.participants)), order
+
+    def _coordinator_last(self, tables: dict[str, Table]) -> dict[str, Table]:
+        """Return tables in the order of a model, in which a coordinator's columns come last."""
+        names, owner = list(tables), plain(self.coordinator)
+        if owner is None:
+            return tables
+        check_owner(names, owner)
+        return {name: tables[name] for name in sorted(names, key=lambda name: name == owner)}
+
+    def _roster(self, tables: Mapping[str, Table]) -> Roster:
+        return roster_of(tables, plain(self.coordinator))
 
     def _frame(self, X: Any, reset: bool) -> tuple[pd.DataFrame, RowOrder]:
         """Return one table of all columns; scikit-learn keeps its names and their number, or compares them."""
@@ -309,7 +324,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
         with all_or_nothing(self):
             for name in [name for name in vars(self) if name.endswith("_")]:  # nothing of an earlier fit remains
                 delattr(self, name)
-            self.partial_models_ = models
+            self.partial_models_, self.coordinator = models, models[0].coordinator
             self.n_features_in_ = sum(len(model.features) for model in models)
             self._loaded(models[0])
 

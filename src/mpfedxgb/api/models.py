@@ -121,7 +121,7 @@ def _score(
 ) -> tuple[npt.NDArray[np.int64], RunRecord]:
     """Return what the active participant learns of scored rows, in the clear or by a protocol, and the record."""
     active = models[0]
-    roster = roster_of(active.participants)
+    roster = roster_of(active.participants, active.coordinator)
     matched = [match_model(tables[model.name], model) for model in models]
     started = time.perf_counter()
     with PeakMemory() as memory:
@@ -134,7 +134,7 @@ def _score(
                 return secure(party, classes, scorer, rounds if party.is_active else None)
 
             scorers = [m.scorer(table) for m, table in zip(models, matched, strict=True)]
-            run = run_locally(program, roster, [(None,), *((scorer,) for scorer in scorers)], settings)
+            run = run_locally(program, roster, [(scorer,) for scorer in roster.by_role(scorers, None)], settings)
     seconds = time.perf_counter() - started
     result = run.results[ACTIVE]
     assert result is not None
@@ -219,13 +219,34 @@ def load_parts(folder: Path) -> list[PartialModel]:
     return sorted((PartialModel.load(path) for path in paths), key=lambda m: m.participant)
 
 
+def check_owner(participants: Sequence[str], owner: str) -> None:
+    """Raise SettingsError unless a participant may be the coordinator: one of three or more, and not the active one."""
+    text = f"coordinator={owner!r}"
+    independent = "or leave it out for a coordinator without columns"
+    if owner not in participants:
+        raise SettingsError(f"{text} is none of the participants, {', '.join(participants)}; name one, {independent}")
+    if len(participants) < 3:
+        raise SettingsError(
+            f"{text} takes three participants or more, not {len(participants)}: it knows all masks, so that one other "
+            f"alone would have nobody to hide its columns with; bring in a third, {independent}"
+        )
+    if participants[0] == owner:
+        raise SettingsError(
+            f"{text} is the active participant, to which values are revealed, and to a coordinator none may be: it "
+            f"knows what masks them; name an auxiliary participant, {independent}"
+        )
+
+
 def _file_name(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
 
 
-def roster_of(participants: Iterable[str]) -> Roster:
-    """Return the roster of a simulation, whose coordinator has a name that no participant has."""
+def roster_of(participants: Iterable[str], owner: str | None = None) -> Roster:
+    """Return the roster of a simulation, whose coordinator has a name that no participant has, or is an `owner`."""
     names, coordinator = tuple(participants), "coordinator"
+    if owner is not None:
+        check_owner(names, owner)
+        return Roster(tuple(name for name in names if name != owner), owner, coordinator_owns=True)
     while coordinator in names:
         coordinator = f"the {coordinator}"
     return Roster(names, coordinator=coordinator)

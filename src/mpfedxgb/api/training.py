@@ -191,12 +191,12 @@ def train_here(job: TrainingJob, observer: Observer) -> tuple[list[TrainResult],
         if not params.facts.runs_a_protocol:
             run: LocalRun[TrainResult | None] = plain_train(params, roster, job.data, settings, observer)
         else:
-            private = [(None,), *((mine,) for mine in job.data)]
+            private = [(mine,) for mine in roster.by_role(list(job.data), None)]
             observers = [Observer() for _ in roster.roles]
             observers[ACTIVE] = Observers(limits, observer)
             run = run_locally(program, roster, private, settings, one_core=job.is_small, observers=observers)
         seconds = time.perf_counter() - started
-    results = [result for result in run.results[1:] if result is not None]
+    results = [result for result in roster.by_owner(run.results) if result is not None]
     basis = limits.basis
     if not params.facts.runs_a_protocol and not job.continues:
         basis = strict_basis(params, settings, roster, results, sum(table.rows for table in job.data[0].evaluation))

@@ -1,8 +1,9 @@
 """What a training will cost: the training itself, rehearsed by every role on sizes alone (`party.dry_run`).
 
-It holds for full trees, in which every node of every level splits. Rounds and all bytes together do not depend on whose
-splits they are. Which participant sends a part of them does, so splits are assumed to belong to the participants in
-proportion to their candidate columns, unless it is said whose they are.
+It holds for full trees, in which every node of every level splits. Rounds do not depend on whose splits they are, nor do
+all bytes together, but that those of a coordinator that brings columns cost more. Which participant sends a part of them
+does, so splits are assumed to belong to the owners in proportion to their candidate columns, unless it is said whose
+they are.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from mpfedxgb.boosting.parts import TrainResult
 from mpfedxgb.config import Link, SessionSettings
 from mpfedxgb.costs.known_rounds import KnownRounds, NoMoreRoundsError, rounds_of_levels
 from mpfedxgb.errors import UserError
-from mpfedxgb.modes.facts import STRICT
+from mpfedxgb.modes.facts import STRICT, check_coordinator
 from mpfedxgb.party.dry_run import DryRunParty, Numbers
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.ledger import Reveal
@@ -100,7 +101,7 @@ class Forecast:
         return {
             "rows": self.sizes.rows,
             "evaluation_rows": self.sizes.eval_rows,
-            "candidate_columns": dict(zip(self.roster.participants, self.sizes.columns, strict=True)),
+            "candidate_columns": dict(zip(self.roster.owner_names, self.sizes.columns, strict=True)),
             "trees": self.params.n_estimators * self.params.trees_per_round,
             "link": {"latency": self.link.latency, "bandwidth": self.link.bandwidth},
             "topology": self.topology,
@@ -141,7 +142,7 @@ class Forecast:
             name = self.roster.name(role)
             counts, once = self.roles[name], self.setup[name]
             cells = [
-                str(sizes.columns[role - 1]) if role else "",
+                str(sizes.columns_of(role)) if self.roster.owner_of(role) else "",
                 str(sum(counts.messages.values())),
                 bytes_text(counts.bytes_sent),
                 bytes_text(counts.bytes_received),
@@ -217,7 +218,7 @@ class Basis:
         def decide(name: Entry, shape: Shape) -> Numbers:
             return assumed(*shape) if known is None else known.decide(name, shape)
 
-        nothing_done = np.zeros((self.roster.size, 2), np.int64)
+        nothing_done = np.zeros((len(self.roster.owners), 2), np.int64)
         said = {Entry.TABLE_SIZES: announced, Entry.ROUNDS_DONE: nothing_done}
         party = DryRunParty(self.roster, role, self.settings, said, decide)
         progress = NothingKept() if self.keeps_rounds else None
@@ -276,7 +277,8 @@ def strict_basis(
     message rounds and dealt bytes are at least theirs.
     """
     trees, per_round = results[0].model.trees, params.trees_per_round
-    sizes = TableSizes(results[0].candidates.bins.table.rows, eval_rows, tuple(len(r.candidates) for r in results))
+    columns = tuple(len(r.candidates) for r in results)
+    sizes = TableSizes(results[0].candidates.bins.table.rows, eval_rows, columns, roster.coordinator_owns)
     owners: list[tuple[int, ...]] = []
     if any(sizes.columns):
         for first in range(0, len(trees), per_round):
@@ -332,7 +334,7 @@ def forecast(
     ----------
     params : TrainParams
     sizes : TableSizes
-        Rows, evaluation rows, and candidate columns of each participant.
+        Rows, evaluation rows, and candidate columns of each owner; a coordinator's come last.
     roster : Roster
     settings : SessionSettings or None
         Of the session, whose link is planned for.
@@ -346,10 +348,12 @@ def forecast(
     """
     if params.facts.not_forecast:
         raise UserError(f"a training with security={params.security!r} is not forecast: {params.facts.not_forecast}")
-    if len(sizes.columns) != roster.size:
+    if len(sizes.columns) != len(roster.owners):
         raise UserError(
-            f"there are candidate columns of {len(sizes.columns)} participants in a roster of {roster.size}"
+            f"there are candidate columns of {len(sizes.columns)} participants in a roster of {len(roster.owners)}"
         )
+    check_coordinator(params.facts, roster)
+    sizes = replace(sizes, coordinator_owns=roster.coordinator_owns)
     settings = SessionSettings(parameters=params.to_json()) if settings is None else settings
     known = None if owners is None else tuple(tuple(np.asarray(level).tolist()) for level in owners)
     basis = Basis(params, sizes, roster, settings, keeps_rounds, known)

@@ -14,6 +14,7 @@ from mpfedxgb.errors import SettingsError
 
 if TYPE_CHECKING:
     from mpfedxgb.boosting.objective import Objective, ScalePolicy
+    from mpfedxgb.party.roster import Roster
 
 
 def _in_the_clear(objective: Objective, weighted: bool) -> ScalePolicy | None:
@@ -41,7 +42,8 @@ class Facts:
     otherwise they are near. `same_model_as` names the mode that gives the same model and takes the same coins.
 
     `warning` stands above whatever a run or a model is shown in; `summary` ends a summary. `not_continued` says why no
-    training goes on from a model, and `not_forecast` why its cost is not forecast. `first_round_differs`: it costs less
+    training goes on from a model, `not_forecast` why its cost is not forecast, and `no_owning_coordinator` why no
+    coordinator brings columns. `first_round_differs`: it costs less
     than the others. `covers_why` says why objectives are not covered.
     `scales` is how an objective's g and h become integers, rows with weights or without; None for what is not covered.
     """
@@ -59,6 +61,7 @@ class Facts:
     summary: str = ""
     not_continued: str = ""
     not_forecast: str = ""
+    no_owning_coordinator: str = ""
     first_round_differs: bool = False
     covers_why: str = ""
     scales: Callable[[Objective, bool], ScalePolicy | None] = _in_the_clear
@@ -95,6 +98,7 @@ PAPER = Facts(
     same_model_as="paper",
     warning="security = paper: the paper's algorithms as printed, which reveal more than strict. For study.",
     not_forecast="how far its descent to the leaf weights goes depends on the data; use security='strict'",
+    no_owning_coordinator="the coordinator permutes everybody's features and is told where the winners are",
     scales=_paper,
 )
 """The paper's algorithms as printed, to be studied."""
@@ -117,6 +121,15 @@ def check_for_real_tables(security: str, what: str) -> None:
     """Raise SettingsError unless what the command line gives as --security is a mode for real tables."""
     if security not in FOR_REAL_TABLES:
         raise SettingsError(f"--security {security} is not for {what}; it is one of {', '.join(FOR_REAL_TABLES)}")
+
+
+def check_coordinator(facts: Facts, roster: Roster) -> None:
+    """Raise SettingsError where a coordinator brings columns and the mode has no place for that."""
+    if roster.coordinator_owns and facts.no_owning_coordinator:
+        raise SettingsError(
+            f"coordinator={roster.coordinator!r} brings columns, which does not go with security={facts.name!r}: "
+            f"{facts.no_owning_coordinator}; use security='strict', or a coordinator without columns"
+        )
 
 
 def check_runs_a_protocol(facts: Facts, what: str = "a federation") -> None:

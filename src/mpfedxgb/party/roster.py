@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import KeyReuseError, SettingsError
@@ -21,6 +22,8 @@ from mpfedxgb.ring.prg import KEY_BYTES, SEED_BYTES, Expander, Source, Stream, d
 from mpfedxgb.transport.transport import ACTIVE, COORDINATOR, STAR, neighbours
 
 __all__ = ["ACTIVE", "COORDINATOR", "MAX_PARTICIPANTS", "Roster"]
+
+T = TypeVar("T")
 
 MAX_PARTICIPANTS = 255
 """A split's owner is one byte of its tag."""
@@ -90,6 +93,15 @@ class Roster:
     def role_of(self, owner: int) -> int:
         """Return the role that has a number as an owner."""
         return COORDINATOR if owner == self.size + 1 else owner
+
+    def by_owner(self, of_roles: Sequence[T]) -> list[T]:
+        """Return what all roles have, the coordinator first, in the order of the owners."""
+        return [of_roles[self.role_of(owner)] for owner in self.owners]
+
+    def by_role(self, of_owners: Sequence[T], otherwise: T) -> list[T]:
+        """Return what all owners have in the order of the roles; `otherwise` for a coordinator without columns."""
+        owners = list(of_owners)
+        return [owners.pop() if self.coordinator_owns else otherwise, *owners]
 
     @property
     def roles(self) -> range:

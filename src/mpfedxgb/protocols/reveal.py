@@ -4,8 +4,8 @@ Blinded tags: the winner of a tournament names its owner to all, and its index t
 
 A tag is v = owner + 256 (local + kappa) mod 2^64, where kappa is the owner's, fresh for every tournament. The masked
 value m_v = owner + 256 local is public, the mask -256 kappa is the owner's. Opened, the low byte is the owner; the rest
-is uniform to everybody who does not know kappa. Of a coordinator's candidates every participant has a part of kappa, and
-P_1 announces to it what was opened of its winners: nothing is revealed to it in parts.
+is uniform to everybody who does not know kappa. Of a coordinator's candidates every participant has a part of kappa,
+and P_1 announces to it what was opened of its winners: nothing is revealed to it in parts.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ the owner's plain histogram, a dense product of each of the others with its own 
 the coordinator, dealt. Where the owner made the mask alone, as the active participant that of g and h at the root, the
 histogram is all. What each role computes over rows is done where its row blocks live (`row_blocks`).
 
-A coordinator that brings columns knows all masks, so that nobody may know one of its values' alone: they are fresh ones
-of which every participant has a part, and it sends what is masked to all. Its matrix is dealt like any number, a share S^p
-to each participant, once; then B x = sum_p S^p m - B lam, of which the coordinator deals the last.
+A coordinator that brings columns knows all masks, so that nobody else may know one of its values': they are fresh ones
+of which every participant has a part, and it sends what is masked to all. Its matrix is dealt like any number, a share
+S^p to each participant, once; then B x = sum_p S^p m - B lam, of which the coordinator deals the last.
 """
 
 from __future__ import annotations
@@ -168,9 +168,7 @@ def _send_entries(party: Party, receiver: int, entries: Sequence[RingArray]) -> 
         party.send([receiver], [stack(entries)])
 
 
-def _receive_entries(
-    party: Party, sender: int, places: Sequence[int], each: Spec, kind: Kind = Kind.DATA
-) -> Entries:
+def _receive_entries(party: Party, sender: int, places: Sequence[int], each: Spec, kind: Kind = Kind.DATA) -> Entries:
     """Return entries that come stacked, by place; nothing is sent where there are none."""
     if not places:
         return {}
@@ -230,7 +228,7 @@ def publish_matrix(
     elif party.is_dealer:
         held.expand(owner, layout, source, keep)
     elif plain is None:
-        raise DoesNotFitError(f"{party.name} has to bring a matrix of {columns} columns and {rows} rows")
+        raise _no_matrix(party, layout)
     else:
         held.own(owner, layout, plain, source)
         own = held.published(owner)
@@ -246,16 +244,18 @@ def publish_matrix(
     return PrivateMatrix(owner, columns, rows, held)
 
 
-def _deal_matrix(
-    party: Party, step: str, owner: int, layout: RowLayout, plain: Matrix | None, held: RowBlocks
-) -> None:
+def _no_matrix(party: Party, layout: RowLayout) -> DoesNotFitError:
+    return DoesNotFitError(f"{party.name} has to bring a matrix of {layout.columns} columns and {layout.rows} rows")
+
+
+def _deal_matrix(party: Party, step: str, owner: int, layout: RowLayout, plain: Matrix | None, held: RowBlocks) -> None:
     """Deal a coordinator's own matrix tile by tile: a share S^p to each participant, by turns the one that is sent.
 
     Rounds: 0. Sent: 8 columns * rows bytes in all by the coordinator, each tile to one participant. Reveals: nothing.
     """
     if party.has_values_of(owner):
         if plain is None:
-            raise DoesNotFitError(f"{party.name} has to bring a matrix of {layout.columns} columns and {layout.rows} rows")
+            raise _no_matrix(party, layout)
         held.own(owner, layout, plain, None)
     elif not party.is_dealer:
         held.receive(owner, layout, share_key(party.role))

@@ -205,6 +205,10 @@ PARAMETERS = (
     Parameter("participants", ANYTHING, 2, "how `fit(X, y)` cuts one table vertically, every column to somebody",
         more="Not used when X is one table per participant already.", annotation="Participants",
         accepts="int, list of fractions, list of column lists, or dict of column lists"),
+    Parameter("coordinator", ANYTHING, None,
+        "the participant that coordinates and brings columns, of three or more; not the active one",
+        more="Its columns come last, and it must work together with nobody. None: a coordinator without columns.",
+        annotation="str | None"),
     Parameter("id", ANYTHING, None, "the column, or index, that says which row is whose; it is no feature",
         more="Results come in the order of the active participant's table. None: rows belong together by their "
         "position, and DataFrames whose indexes differ are refused.",

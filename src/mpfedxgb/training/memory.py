@@ -9,7 +9,8 @@ and a depth of D, the largest level whose children need g and h has K 2^(D-2) no
 has masked values and masks of the parents (2 u) and of the children (4 u), and the opened sums (u); the active one also
 the frame that it sends them in (u). The coordinator has masks of parents (u) and children (2 u), and everyone's part of
 the left ones (M u). E takes 8 bytes for every row and candidate of the others, in memory or in the spool; roles of one
-process share it. What Python and its libraries take to begin with is in `BASE`.
+process share it. A coordinator that brings columns has no E and adds its own columns; of its matrix each participant
+has a share of its own, as large as E. What Python and its libraries take to begin with is in `BASE`.
 
 Where nobody sees a row, margins and labels stay from round to round, and before a tree grows, g and h are computed of
 them on secrets, a chunk of rows after the other. Log-loss takes most where a table's bits are brought into the ring,
@@ -25,7 +26,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import Resources
 from mpfedxgb.modes.choose import mode_of
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR
-from mpfedxgb.protocols.row_blocks import RowLayout
+from mpfedxgb.protocols.row_blocks import RowLayout, share_key
 from mpfedxgb.protocols.share import KEPT_BYTES
 from mpfedxgb.protocols.storage import matrix_bytes
 from mpfedxgb.training.checkpoint import KEPT
@@ -52,7 +53,7 @@ def peak_bytes(role: int, params: TrainParams, sizes: TableSizes, in_spool: bool
 
 def simulation_bytes(params: TrainParams, sizes: TableSizes, in_spool: bool = False) -> int:
     """Return how much memory all roles of a simulation take together; they share one E."""
-    return BASE + training_bytes(range(len(sizes.columns) + 1), params, sizes, in_spool)
+    return BASE + training_bytes(range(sizes.participants + 1), params, sizes, in_spool)
 
 
 def training_bytes(here: Collection[int], params: TrainParams, sizes: TableSizes, in_spool: bool = False) -> int:
@@ -69,29 +70,37 @@ def goes_to_spool(here: Collection[int], params: TrainParams, sizes: TableSizes,
 
 
 def layouts_of(sizes: TableSizes) -> dict[int, RowLayout]:
-    """Return how the matrix of every owner lies."""
-    return {m: RowLayout(sizes.columns[m - 1], sizes.rows) for m in sizes.owners}
+    """Return how the matrix of every owner lies, by the key under which it is kept; of a coordinator's all shares."""
+    layouts = {m: RowLayout(sizes.columns[m - 1], sizes.rows) for m in sizes.owners if m <= sizes.participants}
+    if own := sizes.columns_of(COORDINATOR):
+        layouts |= {share_key(m): RowLayout(own, sizes.rows) for m in range(ACTIVE, sizes.participants + 1)}
+    return layouts
+
+
+def _mask_bytes(sizes: TableSizes) -> int:
+    """Return the bytes of the masks A of all matrices that are published."""
+    return sum(layout.octets for key, layout in layouts_of(sizes).items() if key > 0)
 
 
 def keeps_masks(sizes: TableSizes) -> bool:
     """Return whether the coordinator keeps the masks of all matrices, once they are expanded."""
-    return sum(layout.octets for layout in layouts_of(sizes).values()) <= KEPT_BYTES
+    return _mask_bytes(sizes) <= KEPT_BYTES
 
 
 def bytes_besides(params: TrainParams, sizes: TableSizes) -> dict[int, int]:
     """Return what every role takes in a training besides E: row vectors, own columns, at the coordinator kept masks."""
-    masks = sum(layout.octets for layout in layouts_of(sizes).values()) if keeps_masks(sizes) else 0
+    masks = _mask_bytes(sizes) if keeps_masks(sizes) else 0
     every = {}
-    for role in range(len(sizes.columns) + 1):
+    for role in range(sizes.participants + 1):
         working = mode_of(params).working(role, params, sizes)
-        own = _bins(role, params, sizes) if role else masks
+        own = _bins(role, params, sizes) + (masks if role == COORDINATOR else 0)
         every[role] = max(_vectors(role, params, sizes), working.gradients) + working.carried + own + _WORKING
     return every
 
 
 def disk_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
     """Return about how much a role's checkpoints and model take on disk at most: margins, and everybody's trees."""
-    if role == COORDINATOR:
+    if role == COORDINATOR and not sizes.coordinator_owns:
         return 0
     nodes = params.n_estimators * params.trees_per_round << (params.max_depth + 1)
     return margin_bytes(role, params, sizes) + 2 * _NODE * nodes
@@ -106,12 +115,12 @@ def margin_bytes(role: int, params: TrainParams, sizes: TableSizes) -> int:
 def _vectors(role: int, params: TrainParams, sizes: TableSizes) -> int:
     """Return the bytes of row vectors where the last level but one splits, and of the rows inside each node."""
     splitting = params.trees_per_round << max(0, params.max_depth - (1 if params.facts.shares_leaf_weights else 2))
-    each = len(sizes.columns) + 3 if role == COORDINATOR else 8 if role == ACTIVE else 7
+    each = sizes.participants + 3 if role == COORDINATOR else 8 if role == ACTIVE else 7
     members = 4 * params.trees_per_round * (1 << params.max_depth) * sizes.packed
     return splitting * _PAIR * each * sizes.rows + members
 
 
 def _bins(role: int, params: TrainParams, sizes: TableSizes) -> int:
-    """Return the bytes of a participant's own columns and bins, of about as many as its candidates tell."""
-    features = -(-sizes.columns[role - 1] // max(1, params.max_bin - 1))
+    """Return the bytes of a role's own columns and bins, of about as many as its candidates tell."""
+    features = -(-sizes.columns_of(role) // max(1, params.max_bin - 1))
     return features * (4 * sizes.all_rows + (1 if params.max_bin < 256 else 2) * sizes.rows)

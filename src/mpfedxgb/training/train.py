@@ -18,7 +18,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainData, TrainResult, part_so_far, trained
 from mpfedxgb.boosting.sampling import column_sample
 from mpfedxgb.errors import CheckpointError, RefusedError, SettingsError
-from mpfedxgb.modes.facts import check_runs_a_protocol
+from mpfedxgb.modes.facts import check_coordinator, check_runs_a_protocol
 from mpfedxgb.modes.mode import Setup
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import check_announced, check_flag
@@ -71,7 +71,7 @@ def secure_train(
     continues: bool = False,
     most_rounds: int | None = None,
 ) -> TrainResult | None:
-    """Train on the joined tables of all participants; every role runs this, the coordinator without data.
+    """Train on the joined tables of all owners; every role runs this, a coordinator without columns without data.
 
     With `progress`, at all roles or at none, each role keeps its state after every round, and training goes on from the
     last round that all participants have. With `continues` it goes on from the model of which `data.start` is a part.
@@ -79,6 +79,7 @@ def secure_train(
     that number of boosting rounds.
     """
     check_runs_a_protocol(params.facts, "a protocol")
+    check_coordinator(params.facts, party.roster)
     params.check_rules()
     if continues and params.facts.not_continued:
         raise SettingsError(f"security={params.security!r} goes on from no model: {params.facts.not_continued}")

@@ -56,7 +56,7 @@ def plain_train(
     params.check_rules()
     kernels.warm_up()
     keys = keys_of_choices(roster, replace(settings, parameters=params.as_protected().to_json()))
-    people = [_Participant(name, own) for name, own in zip(roster.participants, keys, strict=True)]
+    people = [_Participant(name, own) for name, own in zip(roster.owner_names, keys, strict=True)]
     forest = _Forest(params, people, data)
     active, first = forest.active, len(forest.kept[0]) // params.trees_per_round
 
@@ -70,11 +70,11 @@ def plain_train(
         forest.add_round(t)
         if not active.report(t, part()) and params.may_stop_early:
             break
-    results: list[TrainResult | None] = [None]
-    for m, own in enumerate(forest.candidates, ACTIVE):
-        results.append(trained(part(m), own, active if m == ACTIVE else None))
-    nothing = [Ledger() for _ in roster.roles]
-    return LocalRun(roster, results, [Meter(), *(person.meter for person in people)], nothing)
+    results: list[TrainResult | None] = [
+        trained(part(m), own, active if m == ACTIVE else None) for m, own in enumerate(forest.candidates, ACTIVE)
+    ]
+    meters = roster.by_role([person.meter for person in people], Meter())
+    return LocalRun(roster, roster.by_role(results, None), meters, [Ledger() for _ in roster.roles])
 
 
 class _Forest:

@@ -392,6 +392,6 @@ def working(role: int, params: TrainParams, sizes: TableSizes) -> Working:
     chunk = min(sizes.rows, TUNING.gradient_rows) if looks_up else 0
     secrets = sizes.all_rows + (2 if params.weighted else 1) * sizes.rows
     if role == COORDINATOR:  # it has masks alone
-        looked_up = (_LOOKED_UP + _LOOKED_UP_EACH * len(sizes.columns)) * chunk
+        looked_up = (_LOOKED_UP + _LOOKED_UP_EACH * sizes.participants) * chunk
         return Working(looked_up + 3 * _PAIR // 2 * sizes.rows, 8 * secrets)
     return Working(_LOOKED_UP_HERE * chunk + 3 * _PAIR * sizes.rows, 16 * secrets, _FRAME * chunk)
