@@ -58,8 +58,8 @@ class Status:
         cause = self._cause()
         if cause is None:
             return answer({"ready": True})
-        told = {"error": cause} if self._guard.knows(request) else {}
-        return answer({"ready": False} | told, 503, RETRY)
+        reason = {"error": cause} if self._guard.knows(request) else {}
+        return answer({"ready": False} | reason, 503, RETRY)
 
     async def metrics(self, request: Request) -> Response:
         """Tell all metrics."""
