@@ -120,7 +120,6 @@ class Scoring:
         self, seed: int, tap: Tap | None = None, make_source: MakeSource | None = None, tuning: Tuning = TUNING
     ) -> Run:
         """Score, every role as a thread; hold the predictions against walking the trees."""
-
         done = self._run(secure_predict, SessionSettings(insecure_seed=seed, tuning=tuning), tap, make_source)
         np.testing.assert_array_equal(done.results[ACTIVE], self.walk(), strict=True)
         return done
