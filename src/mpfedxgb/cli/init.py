@@ -16,11 +16,11 @@ from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.sections import listens
 from mpfedxgb.federation.settings.template import Place, settings_text
-from mpfedxgb.modes.facts import FOR_REAL_TABLES, STRICT, check_for_real_tables
+from mpfedxgb.modes.facts import check_for_real_tables
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.testing.samples import sample_tables
 from mpfedxgb.transport.certificates import AUTHORITY_DAYS, ROLE_DAYS, Authority
-from mpfedxgb.transport.transport import NAME, STAR, Address, parse_address
+from mpfedxgb.transport.transport import NAME, Address, parse_address
 
 FIRST_PORT = 7701
 """Where the coordinator listens, if the port is free; the participants that listen follow."""
@@ -42,16 +42,22 @@ def init(
     ports: Annotated[
         str, typer.Option(help="Ports of those who listen, the coordinator first; from 7701, or free ones if taken.")
     ] = "",
+    # generated: options
     topology: Annotated[
-        str, typer.Option(help="How participants are connected: star, over the active one, or mesh, each with each.")
-    ] = STAR,
+        str,
+        typer.Option(
+            help="How participants are connected: star, over the active one, or mesh, each with each.",
+            autocompletion=lambda: ["star", "mesh"],
+        ),
+    ] = "star",
     security: Annotated[
         str,
         typer.Option(
-            help="What trainings may reveal: strict, or sealed: nobody learns anything about a training row.",
-            autocompletion=lambda: list(FOR_REAL_TABLES),
+            help='"sealed" shows nobody anything of a training row. One of strict, sealed.',
+            autocompletion=lambda: ["strict", "sealed"],
         ),
-    ] = STRICT.name,
+    ] = "strict",
+    # end of generated
     renew: Annotated[
         bool, typer.Option("--renew", help="Only replace the trial certificates in a folder that init wrote.")
     ] = False,

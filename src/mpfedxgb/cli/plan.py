@@ -29,7 +29,7 @@ from mpfedxgb.errors import NoRoomError, SettingsError
 from mpfedxgb.federation.doctor import Finding, Severity, examine
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.modes.facts import FOR_REAL_TABLES, STRICT, check_for_real_tables
+from mpfedxgb.modes.facts import check_for_real_tables
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.units import counted
@@ -109,25 +109,35 @@ def plan(
     participants: Annotated[
         str, typer.Option(help="How many; with --table also fractions of the columns or column names, as in simulate.")
     ] = "2",
-    bins: Annotated[int, typer.Option(help="Bins per column.")] = 32,
-    depth: Annotated[int, typer.Option(help="Levels of splits.")] = 3,
-    trees: Annotated[int, typer.Option(help="Number of rounds.")] = 100,
     objective: Annotated[str, typer.Option(help="As in simulate; chosen by --classes or the label.")] = "",
     classes: Annotated[int, typer.Option(help="Classes of the label; with more than two, a tree each.")] = 2,
-    min_child_weight: Annotated[
-        float, typer.Option(help="Least sum of hessians on a side; 0 saves a comparison.")
-    ] = 1.0,
-    colsample_bytree: Annotated[float, typer.Option(help="Share of columns per tree.")] = 1.0,
     weighted: Annotated[bool, typer.Option("--weighted", help="Rows have weights.")] = False,
+    # generated: options
+    trees: Annotated[int, typer.Option(help="Boosting rounds; each grows one tree, or one for each class.")] = 100,
+    num_parallel_tree: Annotated[int, typer.Option(help="Trees of a boosting round, for each class.")] = 1,
+    max_depth: Annotated[int, typer.Option("--max-depth", "--depth", help="Levels of splits of a tree.")] = 3,
+    max_bin: Annotated[
+        int, typer.Option("--max-bin", "--bins", help="Most bins of a column; each costs bytes and comparisons.")
+    ] = 32,
+    min_child_weight: Annotated[float, typer.Option(help="Least sum of hessians on either side of a split.")] = 1.0,
+    colsample_bytree: Annotated[float, typer.Option(help="Share of columns in a tree.")] = 1.0,
+    first_layer_mask: Annotated[bool, typer.Option(help="Let only the active participant split the root.")] = False,
     security: Annotated[
         str,
         typer.Option(
-            help="strict, or sealed: nobody learns anything about a training row; what strict costs is told beside it.",
-            autocompletion=lambda: list(FOR_REAL_TABLES),
+            help='"sealed" shows nobody anything of a training row. One of strict, sealed.',
+            autocompletion=lambda: ["strict", "sealed"],
         ),
-    ] = STRICT.name,
+    ] = "strict",
     link: Annotated[str, typer.Option(help="What to plan for: local, lan, wan, or ms/Mbit/s as in 20/100.")] = "local",
-    topology: Annotated[str, typer.Option(help="How participants are connected: star or mesh.")] = "star",
+    topology: Annotated[
+        str,
+        typer.Option(
+            help="How participants are connected: star, over the active one, or mesh, each with each.",
+            autocompletion=lambda: ["star", "mesh"],
+        ),
+    ] = "star",
+    # end of generated
     as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as one JSON object.")] = False,
 ) -> None:
     r"""Tell what a training will cost: rounds, hops, bytes, memory and disk by role, what is revealed, and seconds.
@@ -138,7 +148,7 @@ def plan(
     \b
     mpfedxgb plan bank.toml                                  a role's settings, and its own table
     mpfedxgb plan --table credit.csv --label defaulted --participants 3
-    mpfedxgb plan --rows 1000000 --columns 28 --participants 4 --depth 5 --trees 50 --link wan
+    mpfedxgb plan --rows 1000000 --columns 28 --participants 4 --max-depth 5 --trees 50 --link wan
     mpfedxgb plan --rows 50000 --columns 28 --participants 4 --security sealed      beside strict
     """
     if settings is not None and table is not None:
@@ -146,16 +156,23 @@ def plan(
     _refuse_idle_options(context, settings, table)
     check_for_real_tables(security, "a plan")
     asked = Asked(rows, evaluation_rows, columns, candidates)
+    chosen: dict[str, Any] = {
+        # generated: planned
+        "n_estimators": trees,
+        "num_parallel_tree": num_parallel_tree,
+        "max_depth": max_depth,
+        "max_bin": max_bin,
+        "min_child_weight": min_child_weight,
+        "colsample_bytree": colsample_bytree,
+        "first_layer_mask": first_layer_mask,
+        "security": security,
+        # end of generated
+    }
     params = TrainParams(
         objective=objective or ("multi:softprob" if classes > 2 else TrainParams().objective),
         num_class=classes if classes > 2 else 1,
-        n_estimators=trees,
-        max_depth=depth,
-        max_bin=bins,
-        min_child_weight=min_child_weight,
-        colsample_bytree=colsample_bytree,
         weighted=weighted,
-        security=security,
+        **chosen,
     )
     if settings is not None:
         predicted, verdict = _of_settings(settings, asked)
@@ -163,7 +180,7 @@ def plan(
         if not label:
             raise SettingsError("--table needs --label, the name of the label's column")
         X, y = read_labelled(table, label, drop, categorical, CsvFormat(missing=tuple(listed(missing))))
-        predicted, verdict = _of_table(X, y, participants, objective, params, link, topology)
+        predicted, verdict = _of_table(X, y, participants, objective, {**chosen, "link": link, "topology": topology})
     else:
         predicted, verdict = _of_sizes(params, participants, asked, link, topology)
     if as_json:
@@ -229,25 +246,12 @@ def _of_table(
     y: pd.Series[Any],
     participants: str,
     objective: str,
-    params: TrainParams,
-    link: str,
-    topology: str,
+    chosen: dict[str, Any],
 ) -> tuple[Forecast, str]:
     """Return the forecast of a simulation on a table."""
     objective, _ = choose_objective(y, objective)
     kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
-    model = kind(
-        participants=parse_participants(participants),
-        objective=objective,
-        n_estimators=params.n_estimators,
-        max_depth=params.max_depth,
-        max_bin=params.max_bin,
-        min_child_weight=params.min_child_weight,
-        colsample_bytree=params.colsample_bytree,
-        security=params.security,
-        link=link,
-        topology=topology,
-    )
+    model = kind(participants=parse_participants(participants), objective=objective, **chosen)
     predicted = model.forecast(X, y)
     return predicted, _room_for_all(predicted)
 
