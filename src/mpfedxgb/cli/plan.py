@@ -152,7 +152,7 @@ def plan(
     mpfedxgb plan --rows 50000 --columns 28 --participants 4 --security sealed      beside strict
     """
     if settings is not None and table is not None:
-        raise SettingsError("give a settings file or --table, not both")
+        raise SettingsError("give a settings file or --table, not both", "place", "table")
     _refuse_idle_options(context, settings, table)
     check_for_real_tables(security, "a plan")
     asked = Asked(rows, evaluation_rows, columns, candidates)
@@ -178,7 +178,7 @@ def plan(
         predicted, verdict = _of_settings(settings, asked)
     elif table is not None:
         if not label:
-            raise SettingsError("--table needs --label, the name of the label's column")
+            raise SettingsError("--table needs --label, the name of the label's column", "missing", "label")
         X, y = read_labelled(table, label, drop, categorical, CsvFormat(missing=tuple(listed(missing))))
         predicted, verdict = _of_table(X, y, participants, objective, {**chosen, "link": link, "topology": topology})
     else:
@@ -198,11 +198,13 @@ def _refuse_idle_options(context: typer.Context, settings: Path | None, table: P
             continue
         shown = option.opts[0]
         if settings is not None and name not in _OF_SETTINGS:
-            raise SettingsError(f"{shown} goes with --table or sizes; here {settings} says it: change it there")
+            raise SettingsError(
+                f"{shown} goes with --table or sizes; here {settings} says it: change it there", "place", name
+            )
         if table is not None and name in _NOT_OF_TABLES:
-            raise SettingsError(f"{shown} goes with sizes; {table} says it by itself: leave it out")
+            raise SettingsError(f"{shown} goes with sizes; {table} says it by itself: leave it out", "place", name)
         if settings is None and table is None and name in _OF_TABLES_ALONE:
-            raise SettingsError(f"{shown} goes with --table; name the table too")
+            raise SettingsError(f"{shown} goes with --table; name the table too", "place", name)
 
 
 def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
@@ -215,11 +217,11 @@ def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
         if mine.data.evaluate is not None:
             later = read_rows(mine, "evaluate").table.rows
     if rows is None:
-        raise SettingsError(f"{path} names no training table; give --rows and --columns")
+        raise SettingsError(f"{path} names no training table; give --rows and --columns", "missing", "rows")
     if asked.columns or asked.candidates:
         counts = _candidates(asked, roster.size, params.max_bin)
     elif own is None:
-        raise SettingsError(f"{path} names no training table; give --columns or --candidates")
+        raise SettingsError(f"{path} names no training table; give --columns or --candidates", "missing", "columns")
     else:
         counts = (own,) * roster.size
         typer.echo(
@@ -259,12 +261,16 @@ def _of_table(
 def _of_sizes(params: TrainParams, participants: str, asked: Asked, link: str, topology: str) -> tuple[Forecast, str]:
     """Return the forecast from sizes alone."""
     if asked.rows is None or not (asked.columns or asked.candidates):
-        raise SettingsError("say what to plan: a settings file, --table, or --rows with --columns or --candidates")
+        raise SettingsError(
+            "say what to plan: a settings file, --table, or --rows with --columns or --candidates", "missing", "rows"
+        )
     if asked.rows < 1 or asked.evaluation_rows < 0:
-        raise SettingsError(f"--rows {asked.rows} and --evaluation-rows {asked.evaluation_rows} cannot be; count rows")
+        text = f"--rows {asked.rows} and --evaluation-rows {asked.evaluation_rows} cannot be; count rows"
+        raise SettingsError(text, "range", "rows", asked.rows)
     count = parse_participants(participants)
     if not isinstance(count, int):
-        raise SettingsError(f"--participants {participants} needs a --table; without one give a number")
+        text = f"--participants {participants} needs a --table; without one give a number"
+        raise SettingsError(text, "type", "participants", participants)
     roster, chosen = Roster.numbered(count), link_of(link)
     sizes = TableSizes(asked.rows, asked.evaluation_rows, _candidates(asked, count, params.max_bin))
     settings = SessionSettings(parameters=params.to_json(), link=chosen, topology=topology)
@@ -298,5 +304,6 @@ def _numbers(option: str, text: str, count: int) -> tuple[int, ...]:
     except ValueError:
         numbers = (-1,)
     if len(numbers) != count or min(numbers) < 0:
-        raise SettingsError(f"{option} {text} is not understood; give {count} whole numbers, with commas between")
+        text = f"{option} {text} is not understood; give {count} whole numbers, with commas between"
+        raise SettingsError(text, "value", option.lstrip("-"), text)
     return numbers
