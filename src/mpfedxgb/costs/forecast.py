@@ -220,10 +220,9 @@ class Basis:
 
         nothing_done = np.zeros((len(self.roster.owners), 2), np.int64)
         said = {Entry.TABLE_SIZES: announced, Entry.ROUNDS_DONE: nothing_done}
-        party = DryRunParty(self.roster, role, self.settings, said, decide)
+        party = DryRunParty(self.roster, role, self.settings, said, decide, known)
         progress = NothingKept() if self.keeps_rounds else None
         if known is not None:
-            party.observer = known
             known.party = party
         with suppress(NoMoreRoundsError):
             secure_train(party, self.params, None, progress, most_rounds=rounds)
@@ -347,11 +346,12 @@ def forecast(
         Whether to tell what security="strict" costs too, if it is another.
     """
     if params.facts.not_forecast:
-        raise UserError(f"a training with security={params.security!r} is not forecast: {params.facts.not_forecast}")
-    if len(sizes.columns) != len(roster.owners):
-        raise UserError(
-            f"there are candidate columns of {len(sizes.columns)} participants in a roster of {len(roster.owners)}"
-        )
+        text = f"a training with security={params.security!r} is not forecast: {params.facts.not_forecast}"
+        raise UserError(text, "mode", "security", params.security)
+    owners_count = len(roster.owners)
+    if len(sizes.columns) != owners_count:
+        text = f"there are candidate columns of {len(sizes.columns)} participants in a roster of {owners_count}"
+        raise UserError(text, "mismatch", "columns", len(sizes.columns))
     check_coordinator(params.facts, roster)
     sizes = replace(sizes, coordinator_owns=roster.coordinator_owns)
     settings = SessionSettings(parameters=params.to_json()) if settings is None else settings

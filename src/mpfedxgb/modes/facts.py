@@ -126,10 +126,11 @@ def check_for_real_tables(security: str, what: str) -> None:
 def check_coordinator(facts: Facts, roster: Roster) -> None:
     """Raise SettingsError where a coordinator brings columns and the mode has no place for that."""
     if roster.coordinator_owns and facts.no_owning_coordinator:
-        raise SettingsError(
+        text = (
             f"coordinator={roster.coordinator!r} brings columns, which does not go with security={facts.name!r}: "
             f"{facts.no_owning_coordinator}; use security='strict', or a coordinator without columns"
         )
+        raise SettingsError(text, "mode", "coordinator", roster.coordinator)
 
 
 def check_runs_a_protocol(facts: Facts, what: str = "a federation") -> None:

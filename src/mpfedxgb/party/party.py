@@ -277,7 +277,7 @@ class Party:
         check_form(sender, name, arrays, *((ring.dtype, wire_shape(ring, shape)) for ring, shape in specs))
         for array, (ring, _) in zip(arrays, specs, strict=True):
             if ring != BIT and not ring.holds(array):
-                raise FrameError(f"malformed {name} from {sender}: values outside {ring}")
+                raise FrameError(f"malformed {name} from {sender}: values outside {ring}", parameter=name, value=sender)
         return [_from_wire(array, *spec) for array, spec in zip(arrays, specs, strict=True)]
 
     def send_bytes(self, peers: Iterable[int], arrays: Sequence[Array], kind: Kind = Kind.DATA) -> None:
@@ -399,7 +399,8 @@ class Party:
             rows = self._with_coordinator(name, rows, shape)
         everyone = self.announce(name, None if self.is_coordinator else rows, (len(self.roster.owners), *shape))
         if self.owner and (everyone[self.owner - 1] != own).any():
-            raise FrameError(f"{self.roster.name(ACTIVE)} passed on {name} of {self.name} other than it was told")
+            text = f"{self.roster.name(ACTIVE)} passed on {name} of {self.name} other than it was told"
+            raise FrameError(text, parameter=name, value=self.roster.name(ACTIVE))
         self.ledger.record(name, "participants", everyone.size)
         return everyone
 
