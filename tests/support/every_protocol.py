@@ -127,7 +127,7 @@ class Batch:
 
     def values(self, owner: int, ring: Ring, name: str, index: int = 0) -> RingArray | None:
         """Return an input, in the owner's run."""
-        if self.party.role != owner or self.mine is None:
+        if self.party.owner != owner or self.mine is None:
             return None
         value = getattr(self.mine, name)
         value = value[index] if isinstance(value, tuple) else value
@@ -143,7 +143,7 @@ def every_protocol(party: Party, runs: int, mine: Private | None = None) -> Ever
     u, v = batch.share(ACTIVE, WIDE, "wide"), batch.of_auxiliaries(WIDE, "wide")
     out.announced.append(party.announce(unlisted("runs"), [runs]))
     out.announced.append(party.broadcast(unlisted("rounds"), [3]))
-    out.announced.append(party.tell_everyone(unlisted("columns"), None if party.is_coordinator else [COLUMNS]))
+    out.announced.append(party.tell_everyone(unlisted("columns"), [COLUMNS] if party.owner else None))
     _arithmetic(party, out, x, y, u, v)
     _bits(party, out, batch, [x, y, u, v])
     _widths(party, out, batch, u)
@@ -165,9 +165,10 @@ def _arithmetic(party: Party, out: Everything, x: Secret, y: Secret, u: Secret, 
 
 def _bits(party: Party, out: Everything, batch: Batch, values: Sequence[Secret]) -> None:
     x, y, u, v = values
-    goes_left = share_bit(party, party.roster.size, (batch.runs,), batch.values(party.roster.size, BIT, "bit"))
+    last = party.roster.owners[-1]
+    goes_left = share_bit(party, last, (batch.runs,), batch.values(last, BIT, "bit"))
     member = batch.share(ACTIVE, BIT, "bit")
-    packed = batch.share(ACTIVE, PACKED, "bit"), batch.share(party.roster.size, PACKED, "bit")
+    packed = batch.share(ACTIVE, PACKED, "bit"), batch.share(last, PACKED, "bit")
     signs = [negative(party, x), negative(party, v), less_than(party, u, 192), less_than(party, y, 7, digit=2)]
     signs += [negative_by_bits(party, x, 64, 2), negative_by_bits(party, v, 192, 3)]
     first, second = open_bit(party, signs[0]), open_bit(party, signs[1])
@@ -182,18 +183,18 @@ def _bits(party: Party, out: Everything, batch: Batch, values: Sequence[Secret])
 
 
 def _of_both(party: Party, batch: Batch) -> Secret:
-    owners = [ACTIVE, party.roster.size, ACTIVE]
+    owners = [ACTIVE, party.roster.owners[-1], ACTIVE]
     values = {i: batch.values(owner, PACKED, "bit") for i, owner in enumerate(owners)}
     mine = {i: value for i, value in values.items() if value is not None}
     return share_each(party, owners, PACKED, (batch.runs,), mine)
 
 
 def _widths(party: Party, out: Everything, batch: Batch, u: Secret) -> None:
-    z = batch.share(ACTIVE, VECTOR, "narrow"), batch.share(party.roster.size, VECTOR, "narrow")
+    z = batch.share(ACTIVE, VECTOR, "narrow"), batch.share(party.roster.owners[-1], VECTOR, "narrow")
     out.secrets.append(lift(party, to_shares(party, z[0]) + to_shares(party, z[1]), WIDE))
     out.secrets.append(lift_secret(party, z[1], WIDE))
     out.secrets.append(truncate(party, lift_secret(party, z[0], WIDE), 24))
-    bits = batch.share(party.roster.size, WIDE, "bit")
+    bits = batch.share(party.roster.owners[-1], WIDE, "bit")
     out.secrets.append(divide(party, bits, bits + 1, 2, 16, iterations=1))
     out.secrets.append(quotient(party, 11 * bits, bits + 1, 4, 2, digit=2))
     out.secrets.append(reduced(rounded_quotient(party, -7 * bits, bits + 1, 4, 2), VECTOR))
@@ -214,9 +215,9 @@ def _tables(party: Party, out: Everything, batch: Batch, values: Sequence[Secret
 
 def _matrices(party: Party, out: Everything, batch: Batch, vectors: Secret) -> None:
     rows = mask_in_parts(party, vectors)
-    for owner in (ACTIVE, party.roster.size):
+    for owner in (ACTIVE, party.roster.owners[-1]):
         plain = None
-        if party.role == owner and batch.mine is not None:
+        if party.owner == owner and batch.mine is not None:
             plain = BitMatrix(np.full((COLUMNS, batch.runs), batch.mine.bit, np.uint8))
         matrix = publish_matrix(party, owner, COLUMNS, batch.runs, plain)
         sums = matrices_times(party, [matrix], rows)
@@ -225,7 +226,8 @@ def _matrices(party: Party, out: Everything, batch: Batch, vectors: Secret) -> N
 
 
 def _tournament(party: Party, out: Everything, batch: Batch) -> None:
-    last, counts = party.roster.size, [(ACTIVE, 2), (party.roster.size, 2), (NOBODY, 1)]
+    last = party.roster.owners[-1]
+    counts = [(ACTIVE, 2), (last, 2), (NOBODY, 1)]
     numerators = [batch.share(owner, WIDE, "numerators", i) for owner in (ACTIVE, last) for i in (0, 1)]
     denominators = [batch.share(owner, WIDE, "denominator") for owner in (ACTIVE, last)]
     nobody = numerators[0] * 0
@@ -251,7 +253,7 @@ def _planned_tournament(party: Party, out: Everything, batch: Batch, candidates:
     ones = RingArray(BIT, np.ones(shape, np.uint8)) if party.is_active else None
     valid = to_shares(party, share(party, ACTIVE, BIT, shape, ones))
     with party.phase("with valid ones"):
-        tags = make_tags(party, (batch.runs,), [(ACTIVE, 2), (party.roster.size, 2), (NOBODY, 1)])
+        tags = make_tags(party, (batch.runs,), [(ACTIVE, 2), (party.roster.owners[-1], 2), (NOBODY, 1)])
         field = Fractions(candidates.value, tags.secret, WIDE.bits, valid)
         won = winning_tags(party, field, [Stage(2, 3), Stage(3, 2)])
         opened = open_tags(party, tags, won, unlisted("owner with valid ones"))

@@ -75,7 +75,7 @@ def secret_symbols(
 ) -> dict[tuple[str, int], list[Symbols]]:
     """Return what a role received outside the ledger, arrays of one kind together, by name and size of alphabet."""
     found: dict[tuple[str, int], list[Symbols]] = {}
-    for frame in recorder.received(frozenset({receiver}), [Kind.DATA]):
+    for frame in recorder.received(frozenset({receiver}), [Kind.DATA, Kind.OWN]):
         if not is_on_ledger(frame, opened_to_all):
             for place, array in enumerate(frame.arrays):
                 what = f"{frame.label} [{place}] of {array.ndim} axes from {frame.sender} to {receiver}"

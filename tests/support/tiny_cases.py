@@ -87,8 +87,8 @@ def no_padding(used: int) -> Callable[[Draw], tuple[int, int]]:
     return lambda draw: (0, used) if draw.ring == PACKED else every_bit(draw)
 
 
-def products(participants: int, ring: Ring = Z4) -> Case:
-    """Return x1 (x2 + ... + xM): MUL."""
+def products(participants: int, ring: Ring = Z4, last: int = 0) -> Case:
+    """Return x1 (x2 + ... + xM): MUL. A last owner who is the coordinator has one more factor's summand."""
 
     def program(party: Party, inputs: Inputs) -> list[Output]:
         first, *rest = shared(party, inputs)
@@ -97,7 +97,7 @@ def products(participants: int, ring: Ring = Z4) -> Case:
     def expect(v: Values) -> list[int]:
         return [v["x1"] * (sum(v.values()) - v["x1"])]
 
-    return Case(program, of_everyone(participants, ring), expect)
+    return Case(program, of_everyone(last or participants, ring), expect, coordinator_owns=last > participants)
 
 
 def revealed_products(participants: int) -> Case:
@@ -313,29 +313,30 @@ def double_gates(participants: int) -> Case:
     return Case(program, given, lambda v: [v["x"] + v["x"] * v["b"] * (1 - v["c"])])
 
 
-def owned_gates(participants: int) -> Case:
-    """Return b (1 - c) x for two bits that their owners have masked."""
+def owned_gates(participants: int, last: int = 0) -> Case:
+    """Return b (1 - c) x for two bits that their owners have masked, one of them a coordinator's if it is the last."""
 
     def program(party: Party, inputs: Inputs) -> list[Output]:
         b, c, x = inputs.share_bit(party, "b"), inputs.share_bit(party, "c"), inputs.share(party, "x")
         return [*sums_of_bit_products(party, [BitProduct((b, ~c), x)])]
 
-    x = Given(participants, Z4, (0, 3)) if participants == 2 else Given(participants, Z2, (0, 1))
-    given = {"b": Given(1, BIT, (0, 1)), "c": Given(2, BIT, (0, 1)), "x": x}
-    return Case(program, given, lambda v: [v["x"] * v["b"] * (1 - v["c"])])
+    x = Given(2, Z4, (0, 3)) if participants == 2 and not last else Given(participants, Z2, (0, 1))
+    given = {"b": Given(1, BIT, (0, 1)), "c": Given(last or 2, BIT, (0, 1)), "x": x}
+    return Case(program, given, lambda v: [v["x"] * v["b"] * (1 - v["c"])], coordinator_owns=last > participants)
 
 
-def children(participants: int) -> Case:
+def children(participants: int, last: int = 0) -> Case:
     """Return x and membership of both children; the left one's membership is opened to the active one as in a leaf.
 
-    The node's x is the active participant's and, with three, partly the second one's; the bits are the last one's. Of
+    The node's x is the active participant's and, with three, partly the second one's; the bits are the last owner's. Of
     the packed bits the lowest is a row's, and is enumerated.
     """
 
     def program(party: Party, inputs: Inputs) -> list[Output]:
         goes_left, member = inputs.share(party, "q"), inputs.share(party, "s")
         x = total([inputs.share(party, name) for name in inputs.given if name.startswith("x")])
-        sides = split_rows(party, goes_left.reshape(inputs.batch, 1), x.reshape(inputs.batch, 1, 1)).both
+        packed, shared = goes_left.reshape(inputs.batch, 1), range(inputs.batch) if last > participants else ()
+        sides = split_rows(party, packed, x.reshape(inputs.batch, 1, 1), shared=shared).both
         left, right = (side.reshape(inputs.batch) for side in (sides[: inputs.batch], sides[inputs.batch :]))
         in_left = both(party, member, goes_left)
         leaf = reveal(party, in_left, ACTIVE, unlisted("leaf membership"))
@@ -348,9 +349,9 @@ def children(participants: int) -> Case:
         x = sum(v[name] for name in v if name.startswith("x"))
         return [v["q"] * x, (1 - v["q"]) * x, v["s"] & v["q"], v["s"] & ~v["q"], v["s"] & v["q"]]
 
-    given = {"q": Given(participants, PACKED, (0, 1)), "s": Given(1, PACKED, (0, 1))}
-    given |= of_everyone(participants - 1, Z4 if participants == 2 else Z2)
-    return Case(program, given, expect, learns, no_padding(1))
+    given = {"q": Given(last or participants, PACKED, (0, 1)), "s": Given(1, PACKED, (0, 1))}
+    given |= of_everyone(participants - 1, Z4 if participants == 2 and not last else Z2)
+    return Case(program, given, expect, learns, no_padding(1), last > participants)
 
 
 def leaf_sums(participants: int) -> Case:
@@ -377,7 +378,7 @@ def leaf_sums(participants: int) -> Case:
     return Case(program, given, expect, learns)
 
 
-def leaf_sums_at_once(participants: int) -> Case:
+def leaf_sums_at_once(participants: int, last: int = 0) -> Case:
     """Return s t w to the active participant, who knows the weight w: marks of two owners, multiplied at once."""
 
     def program(party: Party, inputs: Inputs) -> list[Output]:
@@ -392,14 +393,14 @@ def leaf_sums_at_once(participants: int) -> Case:
         return expect(v)[0] if ACTIVE in coalition else None
 
     given = {
-        "s": Given(participants, BIT, (0, 1)),
+        "s": Given(last or participants, BIT, (0, 1)),
         "t": Given(participants - 1, BIT, (0, 1)),
         "w": Given(1, Z2, (0, 1)),
     }
-    return Case(program, given, expect, learns)
+    return Case(program, given, expect, learns, coordinator_owns=last > participants)
 
 
-def shares_of_each(participants: int) -> Case:
+def shares_of_each(participants: int, last: int = 0) -> Case:
     """Return x1, xM and y1, shared in one round."""
 
     def program(party: Party, inputs: Inputs) -> list[Output]:
@@ -408,17 +409,18 @@ def shares_of_each(participants: int) -> Case:
         x = share_each(party, owners, Z4, (inputs.batch,), mine)
         return [x[i] for i in range(len(owners))]
 
-    given = {"x": Given(1, Z4, range(4)), "y": Given(participants, Z4, range(4)), "z": Given(1, Z4, range(4))}
-    return Case(program, given, lambda v: [v["x"], v["y"], v["z"]])
+    given = {"x": Given(1, Z4, range(4)), "y": Given(last or participants, Z4, range(4)), "z": Given(1, Z4, range(4))}
+    return Case(program, given, lambda v: [v["x"], v["y"], v["z"]], coordinator_owns=last > participants)
 
 
-def tags(participants: int) -> Case:
+def tags(participants: int, last: int = 0) -> Case:
     """Open the winner's blinded tag; which candidate has won is dealt, as the outcome of a tournament.
 
     The low byte of a tag is the owner, whom all may know. Enumerated are the bits above it: those of kappa that reach
     the tag, and those of the shares that lie over the index.
     """
-    counts = [(NOBODY, 1), (1, 2), (participants, 2)]
+    last = last or participants
+    counts = [(NOBODY, 1), (1, 2), (last, 2)]
     candidates = [(owner, local) for owner, count in counts for local in range(count)]
 
     def program(party: Party, inputs: Inputs) -> list[Output]:
@@ -434,17 +436,18 @@ def tags(participants: int) -> Case:
         (mask,) = party.deal([spec], minus_winner)
         winner = Secret(RingArray.hidden(*spec) if party.is_coordinator else RingArray.zeros(*spec), mask)
         opened = open_tags(party, made, winner, unlisted("owner"))
-        return [RingArray.encode(Z4, opened.owner)]
+        return [RingArray.encode(Z8, opened.owner)]
 
     def learns(v: Values, coalition: Coalition) -> Hashable:
         owner, local = candidates[v["winner"]]
-        return owner, local if owner in coalition else None
+        return owner, local if case.is_in(owner, coalition, participants) else None
 
     def enumerated(draw: Draw) -> tuple[int, int]:
         return (0, 3) if draw.label.endswith("tags") else (8, 3)
 
     given = {"winner": Given(DEALT, Z8, range(len(candidates)))}
-    return Case(program, given, lambda v: [candidates[v["winner"]][0]], learns, enumerated)
+    case = Case(program, given, lambda v: [candidates[v["winner"]][0]], learns, enumerated, last > participants)
+    return case
 
 
 def reveals(participants: int, to: int, factor: int) -> Case:

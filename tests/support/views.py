@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from typing import Any
 
@@ -23,6 +23,7 @@ import pytest
 from mpfedxgb.config import SessionSettings, Tuning
 from mpfedxgb.party import ACTIVE, COORDINATOR, LocalRun, Party, run_locally
 from mpfedxgb.party import party as party_module
+from mpfedxgb.party.roster import MAX_PARTICIPANTS, Roster
 from mpfedxgb.protocols import Bit, Secret, Shares, opening, share, share_bit
 from mpfedxgb.ring import BIT, PACKED, Ring, RingArray
 from mpfedxgb.ring.ring import Shape
@@ -117,6 +118,15 @@ class Case:
     expect: Callable[[Values], Sequence[int]] | None = None
     learns: Callable[[Values, Coalition], Hashable] = nothing
     enumerated: Rule = every_bit
+    coordinator_owns: bool = False
+
+    def roster(self, participants: int) -> Roster:
+        """Return the roles; an owning coordinator is the owner after the last participant."""
+        return replace(Roster.numbered(participants), coordinator_owns=self.coordinator_owns)
+
+    def is_in(self, owner: int, coalition: Coalition, participants: int) -> bool:
+        """Return whether an owner is of a coalition of roles."""
+        return owner != DEALT and self.roster(participants).role_of(owner) in coalition
 
     def assignments(self) -> list[dict[str, int]]:
         """Return all values of all inputs."""
@@ -124,15 +134,15 @@ class Case:
             dict(zip(self.given, values, strict=True)) for values in product(*(g.values for g in self.given.values()))
         ]
 
-    def known(self, values: Values, coalition: Coalition) -> Hashable:
+    def known(self, values: Values, coalition: Coalition, participants: int) -> Hashable:
         """Return what a coalition may know: its own inputs, and what the ledger grants it."""
-        own = tuple(values[name] for name, g in self.given.items() if g.owner in coalition and g.owner != DEALT)
+        own = tuple(values[name] for name, g in self.given.items() if self.is_in(g.owner, coalition, participants))
         return own, self.learns(values, coalition)
 
-    def hides(self, coalition: Coalition) -> bool:
+    def hides(self, coalition: Coalition, participants: int = MAX_PARTICIPANTS - 1) -> bool:
         """Whether there is anything that the coalition must not know."""
         assignments = self.assignments()
-        return len({self.known(values, coalition) for values in assignments}) < len(assignments)
+        return len({self.known(values, coalition, participants) for values in assignments}) < len(assignments)
 
 
 def coalitions(participants: int) -> list[Coalition]:
@@ -306,12 +316,12 @@ def _run(
     case: Case, participants: int, randomness: Randomness, assignments: Sequence[Values], way: Way
 ) -> tuple[LocalRun[Any], Recorder]:
     """Run the program once for all secrets and all randomness."""
-    inputs = []
-    for role in range(participants + 1):
+    inputs, roster = [], case.roster(participants)
+    for role in roster.roles:
         mine = {
             name: RingArray.encode(g.ring, [values[name] for values in assignments])
             for name, g in case.given.items()
-            if g.owner == role
+            if g.owner == (roster.owner_of(role) or DEALT) or (g.owner == DEALT and role == COORDINATOR)
         }
         runs = np.repeat(np.arange(len(assignments)), randomness.samples * randomness.honest)
         inputs.append([Inputs(randomness.batch, case.given, {name: x[runs] for name, x in mine.items()})])
@@ -321,7 +331,7 @@ def _run(
         patch.setattr(party_module, "turn", lambda step, participants: way.corrected)
         whole = Tuning(dealt_bytes=1 << 40, split_elements=1 << 40)  # the whole batch is in front of every draw
         settings = SessionSettings(topology=way.topology, tuning=whole)
-        run = run_locally(case.program, participants, inputs, settings, recorder, randomness.source)
+        run = run_locally(case.program, roster, inputs, settings, recorder, randomness.source)
     return run, recorder
 
 
@@ -338,17 +348,17 @@ def leaks(
     run, recorder = _run(case, participants, randomness, assignments, way)
     if case.expect is not None:
         _check_outputs(run, case.expect, assignments)
-    frames = recorder.received(coalition, (Kind.DATA, Kind.ANNOUNCE))
+    frames = recorder.received(coalition, (Kind.DATA, Kind.OWN, Kind.ANNOUNCE))
     columns = (column for frame in frames for array in frame.arrays for column in _columns(array, randomness.batch))
     view = _as_numbers(columns, randomness.batch).reshape(len(assignments), randomness.samples, randomness.honest)
     view.sort(axis=-1)
     found: list[str] = []
     first: dict[Hashable, int] = {}
     for number, values in enumerate(assignments):
-        same = first.setdefault(case.known(values, coalition), number)
+        same = first.setdefault(case.known(values, coalition, participants), number)
         if not np.array_equal(view[number], view[same]):
             found.append(f"coalition {sorted(coalition)} tells {values} from {assignments[same]}")
-    assert case.hides(coalition), "no two secrets look alike to the coalition: this case tests nothing"
+    assert case.hides(coalition, participants), "no two secrets look alike to the coalition: this case tests nothing"
     return found
 
 

@@ -177,12 +177,14 @@ class DryRunParty(Party):
         arrays = [(wire_shape(*spec), wire_bytes([spec])) for spec in specs]
         return sum(size for _, size in arrays), frame_bytes(self._counting.label, arrays)
 
-    def announce(self, name: Entry, values: npt.ArrayLike | None, shape: Shape | None = None) -> Numbers:
+    def announce(
+        self, name: Entry, values: npt.ArrayLike | None, shape: Shape | None = None, count: int | None = None
+    ) -> Numbers:
         """Announce (see Party) what was said before, or what is decided now."""
         if values is None:
             values = self._said if self._said is not None else self._decide(name, () if shape is None else shape)
         self._counting.coming = np.asarray(values, np.int64)
-        return super().announce(name, values, shape)
+        return super().announce(name, values, shape, count)
 
     def broadcast(self, name: Entry, values: npt.ArrayLike) -> Numbers:
         """Broadcast (see Party) what this role passes; in a dry run all pass the same."""

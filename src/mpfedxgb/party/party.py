@@ -314,10 +314,13 @@ class Party:
         """Write on the ledger that `count` values become known to a role, or to ALL participants."""
         self.ledger.record(name, "participants" if receiver == ALL else self.roster.name(receiver), count)
 
-    def announce(self, name: Entry, values: npt.ArrayLike | None, shape: Shape | None = None) -> npt.NDArray[np.int64]:
+    def announce(
+        self, name: Entry, values: npt.ArrayLike | None, shape: Shape | None = None, count: int | None = None
+    ) -> npt.NDArray[np.int64]:
         """Tell the coordinator a public value that all participants know already, and return it.
 
-        The coordinator insists on the `shape` if it knows which it has to have, as it nearly always does.
+        The coordinator insists on the `shape` if it knows which it has to have, as it nearly always does. `count` is
+        what the ledger counts, where it is not the number of elements.
         Rounds: 0 among the participants; one hop to the coordinator. Reveals: `name` to the coordinator.
         """
         self.step(f"announce {name}")
@@ -330,7 +333,7 @@ class Party:
             if self.is_active:
                 self._communicator.send([COORDINATOR], [public], Kind.ANNOUNCE)
         self.keys.announce(name, np.ascontiguousarray(public).tobytes())
-        self.ledger.record(name, self.roster.coordinator, public.size)
+        self.ledger.record(name, self.roster.coordinator, public.size if count is None else count)
         self.observer.on_reveal(name, public)
         return public
 

@@ -125,8 +125,8 @@ __all__ = [
     "multiplying_by_bits", "negative", "negative_by_bits", "open_bit", "open_groups", "open_masked", "open_pending",
     "open_shares", "open_tags", "opening_bit", "plan", "public_secret", "public_shares", "publish_matrix", "quotient",
     "reciprocal", "reduced", "reveal", "round_off", "rounded_quotient", "rows_in_turns", "select", "share", "share_bit",
-    "share_each", "share_key", "share_together", "shares_of_bit_products", "shift", "split_rows", "splitting_rows", "stack",
-    "sum_of_products", "sums_of_bit_products", "sums_of_products", "tiles_times", "to_shares", "truncate",
+    "share_each", "share_key", "share_together", "shares_of_bit_products", "shift", "split_rows", "splitting_rows",
+    "stack", "sum_of_products", "sums_of_bit_products", "sums_of_products", "tiles_times", "to_shares", "truncate",
     "winning_tags",
 ]
 # fmt: on

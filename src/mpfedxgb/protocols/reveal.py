@@ -145,10 +145,10 @@ def _announce_coordinators(party: Party, value: RingArray, owner: npt.NDArray[np
     They are uniform to everybody else, who knows them already, and become part of the keys of all later steps.
     """
     own = owner == party.roster.owning_coordinator
-    count, numbers = int(own.sum()), np.zeros(owner.shape, np.int64)
-    if count:
-        opened = np.zeros(count) if value.is_hidden else value.decode()[own]
-        numbers[own] = party.announce(Entry.OWN_SPLIT, opened, (count,))
+    numbers = np.zeros(owner.shape, np.int64)
+    if own.any():
+        numbers = numbers if value.is_hidden else np.where(own, value.decode(), 0)
+        numbers = party.announce(Entry.OWN_SPLIT, numbers, owner.shape, int(own.sum()))
     return RingArray.encode(value.ring, numbers) if party.is_dealer else value
 
 
