@@ -34,7 +34,7 @@ BASE = TrainParams(n_estimators=3, max_depth=2, max_bin=8, min_child_weight=0.0)
 
 def case(participants: int, features: int = 5, rows: int = 203, **changes: Any) -> dict[str, Any]:
     """Return a shape: how many there are, columns and rows of all together, evaluation rows, link, parameters."""
-    other = ("eval_rows", "link", "topology", "weights", "chunk")
+    other = ("eval_rows", "link", "topology", "weights", "chunk", "coordinator_owns")
     rest: dict[str, Any] = {name: changes.pop(name) for name in other if name in changes}
     params = replace(BASE, **changes)
     return {"participants": participants, "features": features, "rows": rows, "params": params, **rest}
@@ -95,10 +95,19 @@ SHAPES = {
 }
 
 
+OWNING = {
+    "three": case(3, coordinator_owns=True),
+    "three, columns sampled": case(3, rows=611, max_depth=3, colsample_bytree=0.6, coordinator_owns=True),
+    "four in a mesh, may stop": case(4, topology="mesh", eval_rows=30, may_stop_early=True, coordinator_owns=True),
+    "three, sealed": case(3, security="sealed", eval_rows=30, chunk=64, coordinator_owns=True),
+}
+"""Shapes with a coordinator that brings the last columns: what its own splits cost depends on how many there are."""
+
+
 @cache
 def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.int64]]]:
     """Return a run of a shape, its sizes, and whose splits there were, level by level."""
-    shape, rng = SHAPES[name], np.random.default_rng(7)
+    shape, rng = shape_of(name), np.random.default_rng(7)
     params: TrainParams = shape["params"]
     participants, rows, later = shape["participants"], shape["rows"], shape.get("eval_rows", 0)
     X = rng.normal(size=(rows + later, shape["features"]))
@@ -113,11 +122,13 @@ def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.i
     own = (lambda y, margin: (margin - y, np.ones(len(y)))) if params.objective == "custom" else None
     start = None if own is None else 0.5
     labels = Labels(y[:rows], weight, eval_y=[y[rows:]] if later else [], custom=own, base_score=start)
-    private: list[tuple[Any, ...]] = [(None,)]
-    private += [
-        (TrainData(t, o, labels if i == 0 else None, "samples"),)
+    data = [
+        TrainData(t, o, labels if i == 0 else None, "samples")
         for i, (t, o) in enumerate(zip(tables, others, strict=True))
     ]
+    owns = shape.get("coordinator_owns", False)
+    roster = replace(Roster.numbered(participants - owns), coordinator_owns=owns)
+    private = [(mine,) for mine in roster.by_role(data, None)]
     owners: list[npt.NDArray[np.int64]] = []
 
     class Owners(Observer):
@@ -128,23 +139,28 @@ def trained(name: str) -> tuple[LocalRun[Any], TableSizes, list[npt.NDArray[np.i
     def program(party: Party, data: TrainData | None) -> Any:
         return secure_train(party, params, data)
 
-    observers = [Owners(), *[Observer()] * participants]
-    run = run_locally(program, participants, private, settings_of(name), observers=observers)
+    observers = [Owners(), *[Observer()] * roster.size]
+    run = run_locally(program, roster, private, settings_of(name), observers=observers)
     columns = tuple(len(Candidates(bin_table(t, params.max_bin))) for t in tables)
     return run, TableSizes(rows, later, columns), owners
 
 
+def shape_of(name: str) -> dict[str, Any]:
+    """Return a shape."""
+    return (SHAPES | OWNING)[name]
+
+
 def settings_of(name: str) -> SessionSettings:
     """Return the settings of a shape's session."""
-    link, topology = link_of(SHAPES[name].get("link", "local")), SHAPES[name].get("topology", "star")
-    tuning = Tuning(gradient_rows=SHAPES[name].get("chunk", TUNING.gradient_rows))
-    return SessionSettings(parameters=SHAPES[name]["params"].to_json(), link=link, topology=topology, tuning=tuning)
+    link, topology = link_of(shape_of(name).get("link", "local")), shape_of(name).get("topology", "star")
+    tuning = Tuning(gradient_rows=shape_of(name).get("chunk", TUNING.gradient_rows))
+    return SessionSettings(parameters=shape_of(name)["params"].to_json(), link=link, topology=topology, tuning=tuning)
 
 
 def forecast_of(name: str, owners: Sequence[npt.NDArray[np.int64]] | None = None) -> Forecast:
     """Return the forecast of a shape."""
     run, sizes, _ = trained(name)
-    return forecast(SHAPES[name]["params"], sizes, run.roster, settings_of(name), owners)
+    return forecast(shape_of(name)["params"], sizes, run.roster, settings_of(name), owners)
 
 
 def plain(counts: Counts) -> dict[str, Any]:
@@ -166,7 +182,7 @@ def test_full_trees_cost_what_was_forecast(name: str) -> None:
     assert told.plans == run.meters[ACTIVE].plans
     assert (told.roles["P1"].products, told.roles["P1"].comparisons) == (active.products, active.comparisons)
     # In a star, splits of the active participant's alone are published in one hop instead of two.
-    assumed = assumed_owners(SHAPES[name]["params"], sizes)
+    assumed = assumed_owners(shape_of(name)["params"], sizes)
     alone, assumed_alone = (
         [(level == ACTIVE).all() for level in levels] for levels in (owners, [assumed(len(o)) for o in owners])
     )
@@ -179,7 +195,7 @@ def test_full_trees_cost_what_was_forecast(name: str) -> None:
         assert plain(told.setup[run.roster.name(role)]) == plain(meter.total("setup"))
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", [*SHAPES, *OWNING])
 def test_with_the_owners_every_counter_is_the_meters(name: str) -> None:
     """Told whose splits there were, the forecast has every counter of every role, peer by peer, and the ledger."""
     run, _, owners = trained(name)

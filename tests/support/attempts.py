@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from contracts.transport_contract import Call
-from mpfedxgb.boosting import PartialModel, TrainData, TrainResult, join
+from mpfedxgb.boosting import PartialModel, TrainResult, join
 from mpfedxgb.boosting.callbacks import NothingKept, Progress, State
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.errors import StoppedError
-from mpfedxgb.party import ACTIVE, COORDINATOR, Outcome, Roster
+from mpfedxgb.party import ACTIVE, Outcome, Roster
 from mpfedxgb.party.local import run_role
 from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.training import secure_train
@@ -109,7 +109,7 @@ class Site:
     @property
     def roster(self) -> Roster:
         """All roles."""
-        return Roster.numbered(self.training.participants)
+        return self.training.roster
 
     def checkpoints(self, role: int) -> Checkpoints:
         """Return a role's checkpoints."""
@@ -125,29 +125,25 @@ class Site:
         training, roster = self.training, self.roster
         hub = MemoryHub(roster.links(), 1 << 28, tap)
         settings = SessionSettings("resumed", self.attempt, training.params.to_json(), deadline=patience(WAIT))
-        kept: list[Progress] = [NothingKept(), *(self.checkpoints(role) for role in roster.roles[1:])]
+        kept: list[Progress] = [
+            self.checkpoints(role) if roster.owner_of(role) else NothingKept() for role in roster.roles
+        ]
         progress = [Watched(one, role, stop, self.saved) for role, one in enumerate(kept)]
 
         def run(role: int) -> Result:
-            data = None
-            if role != COORDINATOR:
-                labels = training.labels if role == ACTIVE else None
-                data = TrainData(
-                    training.tables[role - 1], [tables[role - 1] for tables in training.evaluation], labels
-                )
             key = bytes([role + 1]) * 32
-            arguments = (training.params, data, progress[role])
+            arguments = (*training.private[role], progress[role])
             return run_role(secure_train, arguments, hub.end(role), roster, role, settings, make_source, key)
 
         calls = [Call(run, role) for role in roster.roles]
         outcomes = [call.result() for call in calls]
-        self.loaded = [one.loaded for one in progress[1:]]
+        self.loaded = [one.loaded for one in roster.by_owner(progress)]
         return outcomes
 
     def finish(self, **options: Any) -> list[TrainResult]:
         """Run an attempt that nothing stops, and return what the participants have."""
         results = []
-        for outcome in self.run(**options)[1:]:
+        for outcome in self.roster.by_owner(self.run(**options)):
             assert outcome.error is None, outcome.error
             assert outcome.result is not None
             results.append(outcome.result)

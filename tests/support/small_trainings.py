@@ -17,7 +17,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.party import ACTIVE, LocalRun, run_locally
 from mpfedxgb.party.entries import Entry
-from mpfedxgb.party.roster import MakeSource
+from mpfedxgb.party.roster import MakeSource, Roster
 from mpfedxgb.protocols.reveal import NOBODY
 from mpfedxgb.training import secure_train
 from mpfedxgb.transport.memory import Tap
@@ -38,6 +38,15 @@ class Training:
     tables: Sequence[Table]
     labels: Labels
     evaluation: Sequence[Sequence[Table]] = field(default_factory=list)
+    coordinator_owns: bool = False
+
+    @property
+    def roster(self) -> Roster:
+        """Return the roles: with an owning coordinator the last one with a table is that."""
+        numbered = Roster.numbered(self.participants)
+        if not self.coordinator_owns:
+            return numbered
+        return Roster(numbered.participants[:-1], numbered.participants[-1], coordinator_owns=True)
 
     @property
     def participants(self) -> int:
@@ -62,16 +71,16 @@ class Training:
     @property
     def private(self) -> list[tuple[TrainParams, TrainData | None]]:
         """What each role is called with, the coordinator first."""
-        private: list[tuple[TrainParams, TrainData | None]] = [(self.params, None)]
+        data = []
         for m, table in enumerate(self.tables):
             later = [tables[m] for tables in self.evaluation]
-            private.append((self.params, TrainData(table, later, self.labels if m == 0 else None)))
-        return private
+            data.append(TrainData(table, later, self.labels if m == 0 else None))
+        return [(self.params, mine) for mine in self.roster.by_role(data, None)]
 
     def run(self, seed: int | None = None, tap: Tap | None = None, make_source: MakeSource | None = None) -> Run:
         """Train, every role as a thread."""
         settings = SessionSettings(insecure_seed=seed, parameters=self.params.to_json())
-        return run_locally(secure_train, self.participants, self.private, settings, tap, make_source)
+        return run_locally(secure_train, self.roster, self.private, settings, tap, make_source)
 
 
 def _tables(participants: int, rows: int, seed: int) -> list[Table]:
@@ -178,15 +187,15 @@ def training_of(kind: str, participants: int) -> Training:
 
 
 @lru_cache(maxsize=64)
-def recorded(kind: str, participants: int) -> tuple[Training, Run, Recorder]:
+def recorded(kind: str, participants: int, coordinator_owns: bool = False) -> tuple[Training, Run, Recorder]:
     """Run a training of one kind, with fixed seeds, and record all frames; once for all tests."""
-    training, recorder = training_of(kind, participants), Recorder()
+    training, recorder = replace(training_of(kind, participants), coordinator_owns=coordinator_owns), Recorder()
     return training, training.run(7, recorder), recorder
 
 
 def models(run: Run) -> list[PartialModel]:
-    """Return everybody's partial model."""
-    return [result.model for result in run.results if result is not None]
+    """Return everybody's partial model, in the order of the owners."""
+    return [result.model for result in run.roster.by_owner(run.results) if result is not None]
 
 
 def owner_of(tree: Tree, node: int) -> int:
@@ -228,14 +237,14 @@ def paths(tree: Tree) -> list[list[int]]:
 
 def strict_ledger(training: Training, run: Run) -> dict[tuple[str, str], int]:
     """Return the strict column of the design's table of reveals, in numbers, from what the model looks like."""
-    M, rounds = training.participants, rounds_of(training, run)
+    M, rounds, coordinator = training.participants, rounds_of(training, run), training.roster.coordinator
     trees = [tree for trees in rounds for tree in trees]
     judged = sum(len(level) for trees in rounds for level in levels(trees, training.depth))
     rows = training.tables[0].rows + training.eval_rows
-    ledger = {(Entry.TABLE_SIZES, who): 3 * M for who in ("coordinator", "participants")}
-    ledger |= {(Entry.TREE_SHAPE, who): judged for who in ("coordinator", "participants")}
+    ledger = {(Entry.TABLE_SIZES, who): 3 * M for who in (coordinator, "participants")}
+    ledger |= {(Entry.TREE_SHAPE, who): judged for who in (coordinator, "participants")}
     if training.params.may_stop_early:
-        ledger |= {(Entry.NUMBER_OF_TREES, who): len(rounds) for who in ("coordinator", "participants")}
+        ledger |= {(Entry.NUMBER_OF_TREES, who): len(rounds) for who in (coordinator, "participants")}
     ledger[Entry.LEAF_MEMBERSHIP, "P1"] = len(trees) * rows
     for m in range(1, M + 1):
         ledger[Entry.OWN_SPLIT, f"P{m}"] = sum(owner_of(tree, i) == m for tree in trees for i in range(len(tree)))

@@ -63,13 +63,7 @@ def join(models: Sequence[PartialModel]) -> Joined:
         raise UserError("there is nothing to join; give every participant's partial model", "missing", "models")
     first = parts[0]
     for part in parts:
-        same = (part.training, part.participants, part.params, len(part.trees)) == (
-            first.training,
-            first.participants,
-            first.params,
-            len(first.trees),
-        )
-        if not same:
+        if _training_of(part) != _training_of(first):
             text = f"the parts of {first.name} and {part.name} come from different trainings"
             raise UserError(text, "mismatch", "training", part.name)
     have = [part.participant for part in parts]
@@ -86,6 +80,10 @@ def join(models: Sequence[PartialModel]) -> Joined:
         first.base_margin,
         first.best_iteration,
     )
+
+
+def _training_of(part: PartialModel) -> tuple[object, ...]:
+    return part.training, part.participants, part.coordinator, part.params, len(part.trees)
 
 
 def _join_leaf(views: Sequence[Node], weight_bits: int) -> Leaf:

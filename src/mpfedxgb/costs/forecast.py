@@ -1,9 +1,9 @@
 """What a training will cost: the training itself, rehearsed by every role on sizes alone (`party.dry_run`).
 
-It holds for full trees, in which every node of every level splits. Rounds do not depend on whose splits they are, nor do
-all bytes together, but that those of a coordinator that brings columns cost more. Which participant sends a part of them
-does, so splits are assumed to belong to the owners in proportion to their candidate columns, unless it is said whose
-they are.
+It holds for full trees, in which every node of every level splits. Rounds do not depend on whose splits they are, nor
+do all bytes together, but that those of a coordinator that brings columns cost more. Which participant sends a part of
+them does, so splits are assumed to belong to the owners in proportion to their candidate columns, unless it is said
+whose they are.
 """
 
 from __future__ import annotations
