@@ -117,7 +117,8 @@ def plan(
     min_child_weight: Annotated[
         float, typer.Option(help="Least sum of hessians on a side; 0 saves a comparison.")
     ] = 1.0,
-    colsample_bytree: Annotated[float, typer.Option(help="Share of columns per tree.")] = 1.0,
+    colsample_bytree: Annotated[float, typer.Option(help="Share of columns per tree; by level costs the same.")] = 1.0,
+    colsample_bynode: Annotated[float, typer.Option(help="Share of columns per node; a round more a level.")] = 1.0,
     weighted: Annotated[bool, typer.Option("--weighted", help="Rows have weights.")] = False,
     security: Annotated[
         str,
@@ -154,6 +155,7 @@ def plan(
         max_bin=bins,
         min_child_weight=min_child_weight,
         colsample_bytree=colsample_bytree,
+        colsample_bynode=colsample_bynode,
         weighted=weighted,
         security=security,
     )
@@ -244,6 +246,7 @@ def _of_table(
         max_bin=params.max_bin,
         min_child_weight=params.min_child_weight,
         colsample_bytree=params.colsample_bytree,
+        colsample_bynode=params.colsample_bynode,
         security=params.security,
         link=link,
         topology=topology,
