@@ -68,13 +68,16 @@ class Authority:
             certificate = x509.load_pem_x509_certificate((folder / CA_CERTIFICATE).read_bytes())
             key = serialization.load_pem_private_key((folder / CA_KEY).read_bytes(), None)
         except OSError as error:
-            raise SettingsError(f"cannot read the authority in {folder}: {error.strerror}") from None
-        except (ValueError, TypeError):
-            raise SettingsError(f"the authority in {folder} is damaged; make a new one, and new certificates") from None
-        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
             raise SettingsError(
-                f"{CA_KEY} and {CA_CERTIFICATE} in {folder} do not belong together; make a new authority"
-            )
+                f"cannot read the authority in {folder}: {error.strerror}", "file", folder.name
+            ) from None
+        except (ValueError, TypeError):
+            raise SettingsError(
+                f"the authority in {folder} is damaged; make a new one, and new certificates", "damaged", folder.name
+            ) from None
+        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+            text = f"{CA_KEY} and {CA_CERTIFICATE} in {folder} do not belong together; make a new authority"
+            raise SettingsError(text, "mismatch", CA_KEY)
         return cls(certificate, key)
 
     def issue(
@@ -175,10 +178,11 @@ def _usage(signs_certificates: bool) -> x509.KeyUsage:
 
 def _checked(name: str) -> str:
     if not _DNS_LABEL.fullmatch(name):
-        raise SettingsError(
+        text = (
             f"{name!r} cannot stand in a certificate; "
             "a name has 1 to 63 of the characters a-z, 0-9 and -, and no - at its ends"
         )
+        raise SettingsError(text, "value", "name", name)
     return name
 
 
@@ -200,13 +204,14 @@ def _write_all(files: Mapping[Path, tuple[bytes, int]], overwrite: bool) -> None
     there = [path.name for path in files if path.exists()]
     if there and not overwrite:
         folder = next(iter(files)).parent
-        raise SettingsError(f"{', '.join(there)} in {folder} would be overwritten; renew them, or take another folder")
+        text = f"{', '.join(there)} in {folder} would be overwritten; renew them, or take another folder"
+        raise SettingsError(text, "file", folder.name, there)
     for path, (content, mode) in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, content, mode)
         except OSError as error:
-            raise SettingsError(f"cannot write {path}: {error.strerror}") from None
+            raise SettingsError(f"cannot write {path}: {error.strerror}", "file", path.name) from None
 
 
 SOON = dt.timedelta(days=14)
