@@ -13,12 +13,12 @@ import typer.main
 from mpfedxgb.cli import main
 from mpfedxgb.cli.main import COMMANDS, make_app
 
-_COMMANDS: Any = typer.main.get_command(make_app(list(COMMANDS)))
+SUBCOMMANDS: Any = typer.main.get_command(make_app(list(COMMANDS))).commands  # type: ignore[attr-defined] # of a group
 
 
 def read_words(name: str, words: Sequence[str]) -> Any:
     """Return a sub-command and what it makes of words without running; of a group, the command that they name."""
-    command, rest = _COMMANDS.commands[name], list(words)
+    command, rest = SUBCOMMANDS[name], list(words)
     while hasattr(command, "commands"):
         name, *rest = rest
         command = command.commands[name]

@@ -220,7 +220,7 @@ LABEL = Table(
             example=["logloss", "auc"], sample=True),
         Key("weight", TEXT, None, "column of row weights; needs weighted = true", example="weight"),
         Key("scale_pos_weight", BY_NAME["scale_pos_weight"].kind, 1.0,
-            "multiplies the weights of rows of the second class, or with a label of 1; needs weighted = true"),
+            "weight of rows of the second class, or of label 1; needs weighted = true"),
         Key("base_margin", TEXT_OR_TEXTS, (),
             "columns of the margins that rows start from, one, or one per class; in files to score too",
             example="base_margin"),
