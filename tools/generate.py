@@ -9,11 +9,12 @@ import textwrap
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from mpfedxgb.modes.facts import FOR_REAL_TABLES
 from mpfedxgb.party.entries import Entry, Run
 from mpfedxgb.schema.settings import ALL, TABLES, Table
-from mpfedxgb.schema.training import PARAMETERS, REFUSED, REQUIRED, SHARED, Kind, Parameter
+from mpfedxgb.schema.training import BY_NAME, PARAMETERS, REFUSED, REQUIRED, SHARED, Kind, Parameter
 
 ROOT = Path(__file__).parents[1]
 
@@ -75,20 +76,68 @@ def docstring() -> Iterator[str]:
         yield from textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
-def options() -> Iterator[str]:
-    """Yield the options of `mpfedxgb simulate` that are parameters."""
-    for option, p in _options():
+class Offer(NamedTuple):
+    """An option of a command that is a parameter; with a default, choices or a second name of the command's own."""
+
+    name: str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    second: str = ""
+
+    @property
+    def option(self) -> str:
+        """The option's name, as Python has it."""
+        return BY_NAME[self.name].option or self.name
+
+
+_SECURITY = Offer("security", choices=FOR_REAL_TABLES)
+OFFERS = {
+    "simulate": tuple(Offer(p.name) for p in PARAMETERS if p.offered),
+    "plan": (
+        Offer("n_estimators"),
+        Offer("num_parallel_tree"),
+        Offer("max_depth", second="--depth"),
+        Offer("max_bin", second="--bins"),
+        Offer("min_child_weight"),
+        Offer("colsample_bytree"),
+        Offer("first_layer_mask"),
+        _SECURITY,
+        Offer("link"),
+        Offer("topology"),
+    ),
+    "demo": (Offer("n_estimators", default=20), Offer("max_depth"), _SECURITY),
+    "init": (Offer("topology"), _SECURITY),
+}
+"""The options of each command that are parameters."""
+
+_OF_SESSIONS = ("link", "topology")
+"""Parameters that TrainParams does not have."""
+
+
+def options(command: str) -> Iterator[str]:
+    """Yield the options of a command that are parameters."""
+    for offer in OFFERS[command]:
+        p = BY_NAME[offer.name]
         kind = "str" if p.kind.name in ("anything", "choice") else p.python
-        known = f" One of {', '.join(p.kind.choices)}." if p.kind.choices and p.kind.choices[0] not in p.help else ""
-        more = f", autocompletion=lambda: {list(p.kind.choices)}" if p.kind.choices else ""
-        lines = textwrap.wrap(_sentence(p.help).replace("`", "") + known, 85, drop_whitespace=False)
+        choices = offer.choices or p.kind.choices
+        phrase = p.help.partition(";")[0] if offer.choices else p.help  # the rest speaks of other choices
+        known = f" One of {', '.join(choices)}." if choices and choices[0] not in phrase else ""
+        more = f", autocompletion=lambda: {list(choices)}" if choices else ""
+        names = f'"--{offer.option.replace("_", "-")}", "{offer.second}", ' if offer.second else ""
+        lines = textwrap.wrap(_sentence(phrase).replace("`", "") + known, 85, drop_whitespace=False)
         text = " ".join(map(_python, lines))  # adjacent literals, which ruff joins if they fit into a line
-        yield f"    {option}: Annotated[{kind}, typer.Option(help={text}{more})] = {_python(p.default)},"
+        default = _python(p.default if offer.default is None else offer.default)
+        yield f"    {offer.option}: Annotated[{kind}, typer.Option({names}help={text}{more})] = {default},"
 
 
 def arguments() -> Iterator[str]:
     """Yield what `mpfedxgb simulate` passes on to an estimator."""
-    yield from (f"        {p.name}={option}," for option, p in _options())
+    yield from (f"        {offer.name}={offer.option}," for offer in OFFERS["simulate"])
+
+
+def planned() -> Iterator[str]:
+    """Yield what `mpfedxgb plan` passes on to a training's parameters."""
+    yield from (f'        "{o.name}": {o.option},' for o in OFFERS["plan"] if o.name not in _OF_SESSIONS)
 
 
 def page_of_parameters(*, of_xgboost: bool) -> Iterator[str]:
@@ -156,10 +205,6 @@ def _of_estimators() -> list[Parameter]:
     return [p for p in PARAMETERS if p.estimator]
 
 
-def _options() -> list[tuple[str, Parameter]]:
-    return [(p.option or p.name, p) for p in PARAMETERS if p.offered]
-
-
 def _who(kinds: frozenset[str]) -> str:
     words = {"auxiliary": "auxiliaries"}
     if kinds == ALL:
@@ -222,8 +267,9 @@ GENERATED = (
         "    Parameters\n    ----------\n",
         "\n    Attributes\n",
     ),
-    Generated("src/mpfedxgb/cli/simulate.py", "options", options),
+    *(Generated(f"src/mpfedxgb/cli/{name}.py", "options", partial(options, name)) for name in OFFERS),
     Generated("src/mpfedxgb/cli/simulate.py", "arguments", arguments),
+    Generated("src/mpfedxgb/cli/plan.py", "planned", planned),
     *(
         Generated(SECTIONS, name, partial(section_fields, TABLES[name]))
         for name in TABLES

@@ -433,6 +433,5 @@ def trying(action: Callable[[], T], what: str) -> T:
     try:
         return action()
     except OSError as error:
-        raise CheckpointError(
-            f"{what}: {error.strerror or type(error).__name__}; what was there before is unchanged"
-        ) from None
+        text = f"{what}: {error.strerror or type(error).__name__}; what was there before is unchanged"
+        raise CheckpointError(text, "file", value=error.errno) from None

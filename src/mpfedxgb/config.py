@@ -33,7 +33,8 @@ class Link:
             ("bandwidth", number(0.0, 1e9, above=True), "megabits a second"),
         ):
             if kind.fault(value := getattr(self, name)):
-                raise SettingsError(f"{name}={value!r} of a link is out of range; it is a positive number of {unit}")
+                text = f"{name}={value!r} of a link is out of range; it is a positive number of {unit}"
+                raise SettingsError(text, "range", name, value)
 
 
 LINKS = {"local": Link(0.0, 10_000.0), "lan": Link(0.3, 1_000.0), "wan": Link(20.0, 100.0)}
@@ -211,13 +212,17 @@ class SessionSettings:
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         if not self.session or len(self.session) > 200:
-            raise SettingsError(f"session must be a name of 1 to 200 characters, not {self.session!r}")
+            raise SettingsError(
+                f"session must be a name of 1 to 200 characters, not {self.session!r}", "range", "session", self.session
+            )
         if self.attempt < 1:
-            raise SettingsError(f"attempt must be 1 or more, not {self.attempt}")
+            raise SettingsError(f"attempt must be 1 or more, not {self.attempt}", "range", "attempt", self.attempt)
         if self.max_frame_bytes < SMALLEST_FRAME:
-            raise SettingsError(f"max_frame_bytes must be at least {SMALLEST_FRAME}, not {self.max_frame_bytes}")
+            text = f"max_frame_bytes must be at least {SMALLEST_FRAME}, not {self.max_frame_bytes}"
+            raise SettingsError(text, "range", "max_frame_bytes", self.max_frame_bytes)
         if self.max_queued_bytes < 1024:
-            raise SettingsError(f"max_queued_bytes must be at least 1024, not {self.max_queued_bytes}")
+            text = f"max_queued_bytes must be at least 1024, not {self.max_queued_bytes}"
+            raise SettingsError(text, "range", "max_queued_bytes", self.max_queued_bytes)
         raise_all(wrong_values({name: getattr(self, name) for name in ("deadline", "topology", "insecure_seed")}))
 
     @property

@@ -43,11 +43,51 @@ import errno
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
+
+Code = Literal[
+    "",  # the class says all there is to say
+    "missing",  # something that is needed was not given, or is not there
+    "unknown",  # nothing has that name
+    "choice",  # none of those that there are
+    "type",  # a value of another type or form
+    "range",  # beyond what is possible or allowed
+    "value",  # not understood, or of no use by itself
+    "few",  # less of it than is needed: rows, columns, classes, candidates
+    "duplicate",  # there twice, or once too often
+    "mismatch",  # differs from something that it has to agree with
+    "mode",  # does not go with the mode (`security`) or another choice that was made
+    "place",  # belongs to another place, role or command
+    "refused",  # known, and not supported or not accepted
+    "version",  # of another version, or by other rules
+    "package",  # a package has to be installed
+    "file",  # the system does not let it be read, written, locked or listened on
+    "busy",  # somebody else is using it
+    "room",  # no memory, disk or place is left for it
+    "damaged",  # not what was written or sent
+    "certificate",  # a certificate is not accepted
+    "secret",  # would be shown to somebody
+    "late",  # did not come in time
+    "ended",  # is closed, or has ended
+    "failed",  # failed by itself
+]
+"""What is wrong, in a word for programs."""
 
 
 class MpfedxgbError(Exception):
-    """Base of every error of this package."""
+    """Base of every error of this package: a text for people, and the same for programs.
+
+    `code` says what is wrong. `parameter` is what it is about: an argument or key (`table.key`), an option without its
+    hyphens, a column, a file's name, a role. `value` is what was given or found, where that is short and no secret.
+    Other roles get none of the three, and no log shows them.
+    """
+
+    code: Code = ""
+
+    def __init__(self, message: str = "", code: Code | None = None, parameter: str = "", value: object = None) -> None:
+        super().__init__(message)
+        self.code = type(self).code if code is None else code
+        self.parameter, self.value = parameter, value
 
 
 class UserError(MpfedxgbError, ValueError):
@@ -55,16 +95,9 @@ class UserError(MpfedxgbError, ValueError):
 
 
 class SettingsError(UserError):
-    """A setting is missing, unknown or out of range.
+    """A setting is missing, unknown or out of range; `faults` are all that it names."""
 
-    If it is about one parameter or key, `code` says what is wrong with it (missing, unknown, refused, place, type,
-    range, choice, mode, value), `parameter` is its name and `value` what was given. `faults` are all that it names.
-    """
-
-    def __init__(self, message: str, code: str = "", parameter: str = "", value: object = None) -> None:
-        self.code, self.parameter, self.value = code, parameter, value
-        self.named: tuple[SettingsError, ...] = ()
-        super().__init__(message)
+    named: tuple[SettingsError, ...] = ()
 
     @property
     def faults(self) -> tuple[SettingsError, ...]:
@@ -83,13 +116,19 @@ class DataError(UserError):
 class DoesNotFitError(UserError):
     """A number does not fit the ring or the scale asked for."""
 
+    code = "range"
+
 
 class NoRoomError(UserError):
     """A training would need more memory or disk than this machine has; `needed` is what other roles may read."""
 
-    def __init__(self, needed: str, there: str = "") -> None:
+    code = "room"
+
+    def __init__(
+        self, needed: str, there: str = "", code: Code | None = None, parameter: str = "", value: object = None
+    ) -> None:
         self.needed = needed
-        super().__init__(f"{needed}{there}")
+        super().__init__(f"{needed}{there}", code, parameter, value)
 
 
 class CheckpointError(UserError):
@@ -99,9 +138,13 @@ class CheckpointError(UserError):
 class SecretError(MpfedxgbError, TypeError):
     """A secret was tested, printed, pickled or looked at by the wrong role."""
 
+    code = "secret"
+
 
 class KeyReuseError(MpfedxgbError):
     """A stream key was about to mask a second value."""
+
+    code = "duplicate"
 
 
 class WorkersError(MpfedxgbError):
@@ -137,17 +180,25 @@ class FederationError(MpfedxgbError):
 class FrameError(FederationError):
     """Bytes that are not a frame of this protocol."""
 
+    code = "damaged"
+
 
 class AlienFrameError(FederationError):
     """A frame of another session or from another sender."""
+
+    code = "mismatch"
 
 
 class OutOfStepError(FederationError):
     """Two roles met at different steps of the program."""
 
+    code = "mismatch"
+
 
 class HandshakeError(FederationError):
     """The roles do not agree on what they are about to run."""
+
+    code = "mismatch"
 
 
 class RefusedError(FederationError):
@@ -156,25 +207,35 @@ class RefusedError(FederationError):
     `public` is what other roles may read of it.
     """
 
-    def __init__(self, public: str, figures: str = "") -> None:
+    def __init__(
+        self, public: str, figures: str = "", code: Code | None = None, parameter: str = "", value: object = None
+    ) -> None:
         self.public = public
-        super().__init__(f"{public}{figures}")
+        super().__init__(f"{public}{figures}", code, parameter, value)
 
 
 class PeerTimeoutError(FederationError):
     """A peer did not answer, or did not take a message, in time."""
 
+    code: Code = "late"
+
 
 class MissingPeerError(PeerTimeoutError):
     """Not all roles came in time; nothing has begun without them."""
+
+    code = "missing"
 
 
 class ExhaustedError(FederationError):
     """Nothing is left on this machine for another connection, no descriptor or no memory; that may pass."""
 
+    code = "room"
+
 
 class PeerFinishedError(FederationError):
     """A peer ended its program while something was still expected of it."""
+
+    code = "ended"
 
 
 class PeerFailedError(FederationError):
@@ -183,11 +244,14 @@ class PeerFailedError(FederationError):
     `sender` is the role whose connection brought this: the origin, or else all of it is the word of another one.
     """
 
+    code = "failed"
+
     def __init__(self, origin: str, reason: str, kind: str, sender: str | None = None) -> None:
         self.origin, self.reason, self.kind = origin, reason, kind if kind in KINDS else UNKNOWN
         self.sender = origin if sender is None else sender
         said = f"{sender} says that " if self.is_hearsay else ""
-        super().__init__(f"{said}{origin} failed: {'' if self.kind == UNKNOWN else f'{self.kind}: '}{reason}")
+        text = f"{said}{origin} failed: {'' if self.kind == UNKNOWN else f'{self.kind}: '}{reason}"
+        super().__init__(text, parameter=origin, value=self.kind)
 
     @property
     def is_hearsay(self) -> bool:
@@ -220,7 +284,7 @@ def as_checkpoint_error(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CheckpointError(f"{what}: {error.strerror}") from None
+        raise CheckpointError(f"{what}: {error.strerror}", "file", value=error.errno) from None
 
 
 def is_full_disk(error: BaseException) -> bool:

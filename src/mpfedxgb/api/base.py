@@ -322,16 +322,18 @@ class FederatedModel(FittedModel):
         names = [str(name) for name in eval_set] if isinstance(eval_set, Mapping) else None
         eval_set = list(eval_set.values()) if isinstance(eval_set, Mapping) else eval_set
         if not isinstance(eval_set, (list, tuple)) or any(not isinstance(p, tuple) or len(p) != 2 for p in eval_set):
-            raise DataError("eval_set is not a list of (X, y) pairs; wrap one pair as [(X, y)]")
+            raise DataError("eval_set is not a list of (X, y) pairs; wrap one pair as [(X, y)]", "type", "eval_set")
         for what, given in (("sample_weight_eval_set", weights), ("base_margin_eval_set", margins)):
             if given is not None and len(given) != len(eval_set):
-                raise DataError(f"{what} has {len(given)} entries for {len(eval_set)} evaluation sets")
+                raise DataError(
+                    f"{what} has {len(given)} entries for {len(eval_set)} evaluation sets", "mismatch", what, len(given)
+                )
         checked, own = [], training[0]
         for i, (X, y) in enumerate(eval_set):
             tables, order = self._tables(X, reset=False, active=next(iter(own)))
             if set(tables) != set(own):
                 text = f"eval_set[{i}] has tables of {', '.join(tables)}, X of {', '.join(own)}"
-                raise DataError(f"{text}; give one table for each of them")
+                raise DataError(f"{text}; give one table for each of them", "mismatch", f"eval_set[{i}]")
             if facts_of(self.security).hides_rows:
                 known = match_tables(f"eval_set[{i}]", tables, own)
                 refuse_training_rows(f"eval_set[{i}]", training, (known, order))

@@ -151,7 +151,9 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
             return fitting
         if callable(self.objective):
             if classes > 2:
-                raise SettingsError(f"a custom objective works for two classes; use {fitting} for more")
+                raise SettingsError(
+                    f"a custom objective works for two classes; use {fitting} for more", "mode", "objective"
+                )
             return CUSTOM.name
         if self.objective in [name for name, objective in OBJECTIVES.items() if objective.takes_classes(classes)]:
             return str(self.objective)
@@ -206,7 +208,8 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     def _loaded(self, active: PartialModel) -> None:
         super()._loaded(active)
         if active.classes is None:
-            raise UserError(f"the model has no classes ({active.params.objective}); load it into a FedXGBRegressor")
+            text = f"the model has no classes ({active.params.objective}); load it into a FedXGBRegressor"
+            raise UserError(text, "mismatch", "objective", active.params.objective)
         self.classes_ = np.array(active.classes)
 
 
@@ -232,7 +235,8 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
         name = self.objective or FOR_NUMBERS[0]
         if name not in FOR_NUMBERS:
             if OTHER_NAMES.get(name) in FOR_NUMBERS:
-                raise SettingsError(f"objective={name!r} is not known; it is called {OTHER_NAMES[name]} here")
+                text = f"objective={name!r} is not known; it is called {OTHER_NAMES[name]} here"
+                raise SettingsError(text, "choice", "objective", name)
             raise objective_error(name, "is not for regression", f"use {', '.join(FOR_NUMBERS)} or a callable")
         return OBJECTIVES[name]
 
@@ -253,11 +257,14 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
     def _loaded(self, active: PartialModel) -> None:
         super()._loaded(active)
         if active.classes is not None:
-            raise UserError(f"the model has classes ({active.params.objective}); load it into a FedXGBClassifier")
+            text = f"the model has classes ({active.params.objective}); load it into a FedXGBClassifier"
+            raise UserError(text, "mismatch", "objective", active.params.objective)
 
 
 def _refuse_one_class(classes: npt.NDArray[Any], codes: npt.NDArray[Any], weight: Floats | None) -> None:
     if len(classes) < 2:
-        raise DataError(f"y has only one class, {classes[0]!r}; a classifier needs two or more classes")
+        raise DataError(f"y has only one class, {classes[0]!r}; a classifier needs two or more classes", "few", "y", 1)
     if weight is not None and len(np.unique(codes[weight > 0])) < 2:
-        raise DataError("y has only one class among the rows of positive weight; a classifier needs two or more")
+        raise DataError(
+            "y has only one class among the rows of positive weight; a classifier needs two or more", "few", "y", 1
+        )

@@ -46,7 +46,7 @@ class FederatedTable:
         named = tables if isinstance(tables, Mapping) else {f"P{m}": table for m, table in enumerate(tables, 1)}
         self.tables: dict[str, Any] = {str(name): table for name, table in named.items()}
         if not self.tables:
-            raise DataError("a FederatedTable holds one table per participant; give at least one")
+            raise DataError("a FederatedTable holds one table per participant; give at least one", "missing", "tables")
         frames, order = in_one_order(self.tables, id)
         if id is not None:
             self.tables = dict(frames)
@@ -57,7 +57,8 @@ class FederatedTable:
 
     def _in_order(self, values: Any, name: str) -> Any:
         if values is not None and _num_samples(values) != len(self):
-            raise DataError(f"{name} has {_num_samples(values)} values for {len(self)} rows; give one per row")
+            text = f"{name} has {_num_samples(values)} values for {len(self)} rows; give one per row"
+            raise DataError(text, "mismatch", name, _num_samples(values))
         return values
 
     def __len__(self) -> int:
@@ -70,7 +71,8 @@ class FederatedTable:
         """Return a table of some rows, by their places, a slice, or a truth value for each."""
         if isinstance(rows, tuple):  # as arrays are indexed: rows, and all columns
             if len(rows) != 2 or not (rows[1] is Ellipsis or rows[1] == slice(None)):
-                raise DataError("a FederatedTable is indexed by rows alone; take columns out of a participant's table")
+                text = "a FederatedTable is indexed by rows alone; take columns out of a participant's table"
+                raise DataError(text, "type", "rows")
             rows = rows[0]
         if isinstance(rows, (int, np.integer)):
             raise TypeError(f"a FederatedTable has no single row; table[[{rows}]] is a table of one")

@@ -103,7 +103,8 @@ class Federation:
     def coordinate(self, once: bool = True) -> None:
         """Be the coordinator for one session, or for all that come."""
         if not self.settings.is_coordinator:
-            raise SettingsError(f"{self.settings.role.name} is a participant; call train, scoring or serve")
+            text = f"{self.settings.role.name} is a participant; call train, scoring or serve"
+            raise SettingsError(text, "place", self.settings.role.name)
         role.coordinate(self.settings, once, self.client)
 
     def model(self) -> PartialModel:
@@ -124,10 +125,11 @@ class Federation:
         model = self.model()
         chosen = read_range(iteration_range, model)
         if chosen[0] and model.params.facts.shares_leaf_weights:
-            raise SettingsError(
+            text = (
                 f"iteration_range={iteration_range!r}: with security='paper' all participants hold shares of the leaf "
                 "weights, so the active one cannot leave the first rounds out; begin with 0"
             )
+            raise SettingsError(text, "mode", "iteration_range", iteration_range)
         with role.scoring(self.settings, model if iteration_range is None else limited_to(model, chosen)) as session:
             yield session
 
@@ -149,7 +151,8 @@ class Federation:
             End after one session.
         """
         if self.settings.is_active or self.settings.is_coordinator:
-            raise SettingsError(f"{self.settings.role.name} is no auxiliary participant; only those serve")
+            text = f"{self.settings.role.name} is no auxiliary participant; only those serve"
+            raise SettingsError(text, "place", self.settings.role.name)
         role.serve_rows(self.settings, table, once)
 
     def serve_http(self, address: str = "0") -> None:
@@ -179,5 +182,6 @@ class Federation:
         if is_arrow(table):
             table = from_arrow(table, settings.role.name)
         if not isinstance(table, pd.DataFrame):
-            raise DataError(f"the table is a {type(table).__name__}; give a DataFrame with an id column")
+            text = f"the table is a {type(table).__name__}; give a DataFrame with an id column"
+            raise DataError(text, "type", "table", type(table).__name__)
         return arrange_rows(settings, with_kinds_of(settings, table, known), purpose, known)

@@ -144,10 +144,11 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
             frame, order = self._frame(X, reset=False)
             tables = cut_as_trained(frame, columns)
         if set(tables) != set(columns):
-            raise DataError(
+            text = (
                 f"X has tables of {', '.join(tables)}, the model was trained by {', '.join(columns)}; "
                 "give one table for each of them"
             )
+            raise DataError(text, "mismatch", "X")
         return tables, order
 
     @property
@@ -297,7 +298,9 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
         estimator, models = cls(**params), list(parts)
         if not all(isinstance(model, PartialModel) for model in models):
             kinds = ", ".join(sorted({type(model).__name__ for model in models}))
-            raise SettingsError(f"parts holds {kinds}; give the PartialModel of each participant")
+            raise SettingsError(
+                f"parts holds {kinds}; give the PartialModel of each participant", "type", "parts", kinds
+            )
         join(models)  # refuses parts that are not of one model, and too few or too many
         estimator._take(sorted(models, key=lambda model: model.participant))
         if cut_points is not None:

@@ -77,7 +77,9 @@ def train(
     """
     named = [name for _, name in evals or ()]
     if len(set(named)) < len(named):
-        raise SettingsError(f"evals has two tables of one name in {named}; give each its own")
+        raise SettingsError(
+            f"evals has two tables of one name in {named}; give each its own", "duplicate", "evals", named
+        )
     own = None if custom_metric is None else _Metric(custom_metric)
     model = _estimator(params, num_boost_round, obj, own, maximize, early_stopping_rounds, callbacks)
     watched = {name: _filled(some, f"evals: {name}") for some, name in evals or ()}
@@ -237,12 +239,14 @@ def _estimator(
         ALIASES[name] if name in _OWN_NAMES and name in ALIASES else name: v for name, v in _as_dict(params).items()
     }
     if "n_estimators" in named:
-        raise SettingsError(f"params has n_estimators={named['n_estimators']!r}; num_boost_round says how many rounds")
+        text = f"params has n_estimators={named['n_estimators']!r}; num_boost_round says how many rounds"
+        raise SettingsError(text, "place", "n_estimators", named["n_estimators"])
     if maximize is not None:
-        raise SettingsError(
+        text = (
             f"maximize={maximize!r} is not supported: metrics say themselves whether more is better, and of a custom "
             "one less is; leave it out, and return the negative value of what should grow"
         )
+        raise SettingsError(text, "refused", "maximize", maximize)
     named.pop("num_class", None)
     objective = named.pop("objective", None) or FOR_NUMBERS[0]
     kind = FedXGBRegressor if objective in FOR_NUMBERS or callable(objective) else FedXGBClassifier
@@ -260,11 +264,10 @@ def _estimator(
 
 def _filled(table: Any, name: str) -> FederatedTable:
     if not isinstance(table, FederatedTable):
-        raise DataError(
-            f"{name} is a {type(table).__name__}; give mpfedxgb.FederatedTable({{owner: its table, ...}}, label=...)"
-        )
+        text = f"{name} is a {type(table).__name__}; give mpfedxgb.FederatedTable({{owner: its table, ...}}, label=...)"
+        raise DataError(text, "type", name, type(table).__name__)
     if table.label is None:
-        raise DataError(f"{name} has no label; give FederatedTable(..., label=...)")
+        raise DataError(f"{name} has no label; give FederatedTable(..., label=...)", "missing", name)
     return table
 
 
@@ -273,7 +276,9 @@ def _check_classes(table: FederatedTable, model: Model, params: Params) -> None:
     asked = _as_dict(params).get("num_class")
     found = len(np.unique(table.label)) if isinstance(model, FedXGBClassifier) else asked
     if asked is not None and asked != found:
-        raise SettingsError(f"num_class={asked!r}, but the labels have {found} classes; leave it out")
+        raise SettingsError(
+            f"num_class={asked!r}, but the labels have {found} classes; leave it out", "mismatch", "num_class", asked
+        )
 
 
 def _folds(table: FederatedTable, nfold: int, stratified: bool, folds: Any, seed: int, shuffle: bool) -> Iterator[Fold]:
@@ -287,7 +292,9 @@ def _folds(table: FederatedTable, nfold: int, stratified: bool, folds: Any, seed
         yield from splitter.split(X=labels, y=labels)
         return
     if not 2 <= nfold <= len(table):
-        raise SettingsError(f"nfold={nfold!r} does not go with {len(table)} rows; it is from 2 to that many")
+        raise SettingsError(
+            f"nfold={nfold!r} does not go with {len(table)} rows; it is from 2 to that many", "range", "nfold", nfold
+        )
     places = np.arange(len(table))
     if shuffle:
         places = np.random.RandomState(seed).permutation(len(table))  # XGBoost's folds; no secret

@@ -39,7 +39,7 @@ def log_training(trained: Any, participant: str | None = None) -> str:
     try:
         import mlflow
     except ImportError:
-        raise UserError("log_training needs MLflow; pip install 'mpfedxgb[mlflow]'") from None
+        raise UserError("log_training needs MLflow; pip install 'mpfedxgb[mlflow]'", "package", "mlflow") from None
     part = _part(trained, participant)
     record = _record(trained, part)
     with _run(mlflow) as run:
@@ -69,7 +69,8 @@ def _run(mlflow: Any) -> Iterator[Any]:
 def _part(trained: Any, participant: str | None) -> PartialModel:
     parts = [trained.model] if isinstance(trained, Trained) else getattr(trained, "partial_models_", [])
     if not parts or not hasattr(trained, "meter" if isinstance(trained, Trained) else "run_"):
-        raise SettingsError(f"a {type(trained).__name__} without a training cannot be logged; fit first")
+        text = f"a {type(trained).__name__} without a training cannot be logged; fit first"
+        raise SettingsError(text, "type", "trained", type(trained).__name__)
     return part_of(parts, participant)
 
 

@@ -46,7 +46,9 @@ def write_page(data: ReportData, path: Path) -> Path:
     try:
         write_file(path, page_html(data))
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}; give a file in a folder that exists") from None
+        raise UserError(
+            f"cannot write {path}: {error.strerror}; give a file in a folder that exists", "file", path.name
+        ) from None
     return path
 
 
@@ -61,9 +63,8 @@ def _data(
     named = {model.name: model for model in models}
     model = models[0] if participant is None else named.get(participant)
     if model is None:
-        raise SettingsError(
-            f"participant={participant!r} took no part in the training; it is one of {', '.join(named)}"
-        )
+        text = f"participant={participant!r} took no part in the training; it is one of {', '.join(named)}"
+        raise SettingsError(text, "choice", "participant", participant)
     return of_simulation(model, None if run is None else run.to_dict(), metrics, versions())
 
 
@@ -97,10 +98,11 @@ def predict_leaves(
     """Return the leaf of every row in every tree of some rounds, (rows, trees), numbered as when joined, and record."""
     active = models[0]
     if active.params.facts.shares_leaf_weights:
-        raise SettingsError(
+        text = (
             f"apply does not go with security={active.params.security!r}, where nobody may know which rows share a "
             "leaf; train with security='strict' if the active participant may"
         )
+        raise SettingsError(text, "mode", "apply", active.params.security)
     plain = None if active.params.facts.runs_a_protocol else plain_leaves
     numbers, record = _score(models, tables, chosen[1], settings, plain, secure_leaves)
     per_round = active.params.trees_per_round
@@ -151,7 +153,8 @@ def part_of(parts: Sequence[PartialModel], participant: str | None) -> PartialMo
     """Return the part of one participant, the active one if none is named."""
     named = {part.name: part for part in parts}
     if participant is not None and participant not in named:
-        raise SettingsError(f"participant={participant!r} has no part here; it is one of {', '.join(named)}")
+        text = f"participant={participant!r} has no part here; it is one of {', '.join(named)}"
+        raise SettingsError(text, "choice", "participant", participant)
     return parts[0] if participant is None else named[participant]
 
 
@@ -160,7 +163,7 @@ def to_booster(whole: Joined, codes: bool = False) -> Any:
     try:
         import xgboost
     except ImportError:
-        raise UserError("to_xgboost needs the xgboost package; pip install xgboost") from None
+        raise UserError("to_xgboost needs the xgboost package; pip install xgboost", "package", "xgboost") from None
     major, minor, *_ = xgboost.__version__.split(".")
     reader = None if codes else (int(major), int(minor))
     unreadable = [] if reader is None else unreadable_categories(whole, reader)
@@ -185,7 +188,9 @@ def save_models(models: Sequence[PartialModel], folder: Path) -> list[Path]:
             for model, path in zip(models, paths, strict=True):
                 all_written.enter_context(new_file(path)).write(model.to_json().encode())
     except OSError as error:
-        raise UserError(f"cannot write models to {folder}: {error.strerror}; give a folder") from None
+        raise UserError(
+            f"cannot write models to {folder}: {error.strerror}; give a folder", "file", folder.name
+        ) from None
     return paths
 
 
@@ -194,7 +199,8 @@ def refuse_other_parts(folder: Path, participants: Sequence[str]) -> None:
     others = sorted(set(folder.glob(f"*{SUFFIX}")) - set(part_paths(folder, participants)))
     if others:
         names = ", ".join(path.name for path in others[:5])
-        raise UserError(f"{folder} holds parts of another training ({names}); give an empty folder or remove them")
+        text = f"{folder} holds parts of another training ({names}); give an empty folder or remove them"
+        raise UserError(text, "mismatch", folder.name)
 
 
 def part_paths(folder: Path, participants: Sequence[str]) -> list[Path]:
@@ -215,7 +221,8 @@ def load_parts(folder: Path) -> list[PartialModel]:
     """Return the partial models that are in a folder, in the order of the participants."""
     paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     if not paths:
-        raise UserError(f"there are no partial models (*{SUFFIX}) in {folder}; give a folder that a training wrote")
+        text = f"there are no partial models (*{SUFFIX}) in {folder}; give a folder that a training wrote"
+        raise UserError(text, "missing", folder.name)
     return sorted((PartialModel.load(path) for path in paths), key=lambda m: m.participant)
 
 

@@ -62,7 +62,9 @@ def plot_importance(
         (p.name, str(n), float(v)) for p in knowing for n, v in feature_importance(p, importance_type).items() if v
     ]
     if not found:
-        raise UserError("there is nothing to plot: no split uses a feature; train more rounds, or on other columns")
+        raise UserError(
+            "there is nothing to plot: no split uses a feature; train more rounds, or on other columns", "few", "model"
+        )
     found = sorted(found, key=lambda one: one[2])[-max_num_features if max_num_features else 0 :]
     owners = [p.name for p in knowing]
     names = [name for _, name, _ in found]
@@ -104,7 +106,8 @@ def plot_tree(model: Any, tree_idx: int = 0, ax: Any = None, *, participant: str
     """
     part = part_of(_parts(model), participant)
     if not 0 <= tree_idx < len(part.trees):
-        raise SettingsError(f"tree_idx={tree_idx!r} is none of the model's {len(part.trees)} trees; count from 0")
+        text = f"tree_idx={tree_idx!r} is none of the model's {len(part.trees)} trees; count from 0"
+        raise SettingsError(text, "range", "tree_idx", tree_idx)
     tree = part.trees[tree_idx]
     at = {number: (slot, -level) for number, (slot, level) in places(tree).items()}
     leaves, depth = sum(isinstance(node, Leaf) for node in tree), 1 - min(y for _, y in at.values())
@@ -145,7 +148,9 @@ def plot_metrics(model: Any, metric: str | None = None, ax: Any = None, *, title
     if not curves:
         names = sorted({name for found in metrics.values() for name in found})
         listed = f"the metrics are {', '.join(names)}" if names else "fit with an eval_set, or give [data] evaluate"
-        raise SettingsError(f"there is no metric {'' if metric is None else repr(metric)} to plot; {listed}")
+        raise SettingsError(
+            f"there is no metric {'' if metric is None else repr(metric)} to plot; {listed}", "choice", "metric", metric
+        )
     ax = _axes(ax)
     for label, values in curves.items():
         first = first_judged(part, len(values))
@@ -162,7 +167,7 @@ def _axes(ax: Any, size: tuple[float, float] | None = None) -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise UserError("plots need matplotlib; pip install 'mpfedxgb[plot]'") from None
+        raise UserError("plots need matplotlib; pip install 'mpfedxgb[plot]'", "package", "matplotlib") from None
     return plt.subplots(1, 1, figsize=size)[1]
 
 
@@ -178,7 +183,8 @@ def _parts(model: Any) -> list[PartialModel]:
     found = model if isinstance(model, PartialModel) else getattr(model, "model", None)
     parts = [found] if isinstance(found, PartialModel) else getattr(model, "partial_models_", None)
     if not parts:
-        raise SettingsError(f"a {type(model).__name__} cannot be plotted; give a fitted estimator or a partial model")
+        text = f"a {type(model).__name__} cannot be plotted; give a fitted estimator or a partial model"
+        raise SettingsError(text, "type", "model", type(model).__name__)
     return list(parts)
 
 

@@ -80,10 +80,11 @@ def in_one_order(
     rows = len(frames[leader])
     for owner, frame in frames.items():
         if len(frame) != rows:
-            raise DataError(
+            text = (
                 f"{owner} brings {len(frame)} rows and {leader} {rows}; "
                 "the tables must list the same people in the same order, or id= names the column that says who is who"
             )
+            raise DataError(text, "mismatch", owner, len(frame))
     leads = next((owner for owner, data in named.items() if _index_of(data) is not None), leader)
     for owner, data in named.items():
         own, first = _index_of(data), _index_of(named[leads])
@@ -119,7 +120,7 @@ def _refuse_other_index(name: str, index: pd.Index[Any], owner: str, first: pd.I
         other = int((~index.isin(first)).sum())
         text = f"{name} and {owner} have different indexes: {other} of {len(index)} rows of {name} are not {owner}'s"
         remedy = "give tables about the same rows in the same order"
-    raise DataError(f"{text}; {remedy}, name an id column (id=), or {BY_POSITION}")
+    raise DataError(f"{text}; {remedy}, name an id column (id=), or {BY_POSITION}", "mismatch", name, owner)
 
 
 def _word(name: str) -> str:
@@ -131,7 +132,8 @@ def _refuse_other_ids(name: str, ids: Ids, owner: str, first: Ids, column: str) 
     if ids.keys == first.keys:
         return
     mine, others = set(ids.keys), set(first.keys)
-    raise DataError(
+    text = (
         f"{name} lacks {len(others - mine)} of {owner}'s {len(others)} ids of column {column!r} and has "
         f"{len(mine - others)} that {owner} has not; keep the rows that all have in common"
     )
+    raise DataError(text, "mismatch", column, name)

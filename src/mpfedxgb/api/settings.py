@@ -124,7 +124,9 @@ def read_metrics(eval_metric: Any, objective: str) -> list[str | OwnMetric]:
     """Return the metrics, names or custom functions, checked against the objective."""
     if not isinstance(eval_metric, (str, list, tuple, type(None))) and not callable(eval_metric):
         remedy = "give a name, a function metric(y_true, y_pred), or a list of them"
-        raise SettingsError(f"eval_metric={eval_metric!r} is not understood; {remedy}")
+        raise SettingsError(
+            f"eval_metric={eval_metric!r} is not understood; {remedy}", "value", "eval_metric", eval_metric
+        )
     given = [eval_metric] if isinstance(eval_metric, str) or callable(eval_metric) else list(eval_metric or [])
     check_metrics(given, objective)
     return given
@@ -152,10 +154,12 @@ def check_start(params: TrainParams, labels: Labels) -> None:
     """Refuse starting points and sizes of tables that the protocol would stumble over later."""
     if np.abs(labels.start(params.loss, params.num_class)).max() >= LARGEST_LABEL:
         text = f"base_score={labels.base_score!r} is too large"
-        raise DataError(f"{text}; rescale the labels so that it is below 2^29 (5e8)")
+        raise DataError(
+            f"{text}; rescale the labels so that it is below 2^29 (5e8)", "range", "base_score", labels.base_score
+        )
     if labels.row_weights is not None and not labels.row_weights.any():
         text = f"scale_pos_weight={labels.scale_pos_weight!r} leaves no row a weight"
-        raise DataError(f"{text}; at least one row has to count")
+        raise DataError(f"{text}; at least one row has to count", "range", "scale_pos_weight", labels.scale_pos_weight)
     mode_of(params).plan(params, len(labels.y))
 
 

@@ -39,11 +39,12 @@ def refuse_training_rows(name: str, training: Rows, evaluation: Rows) -> None:
     common, how = _common(training, evaluation)
     if common:
         rows = next(iter(evaluation[0].values())).rows
-        raise DataError(
+        text = (
             f"{name}: {common} of {rows} rows are training rows, by their {how}; security='sealed' lets nobody learn "
             "anything about a training row, and an evaluation set tells margins round by round: keep rows back for it, "
             "or leave it out; if they are other people's, id= names the column that says so"
         )
+        raise DataError(text, "duplicate", name, common)
 
 
 def _common(training: Rows, evaluation: Rows) -> tuple[int, str]:
@@ -99,7 +100,8 @@ def read_tables(X: Any, id_column: str | None = None, active: str | None = None)
     """Return the participants' tables, the active one's first, and their rows' order."""
     named = _named_tables(X)
     if len(named) < 2:
-        raise DataError(f"a federation needs at least two participants, not {len(named)}; add a table")
+        text = f"a federation needs at least two participants, not {len(named)}; add a table"
+        raise DataError(text, "few", "participants", len(named))
     frames, order = in_one_order(named, _id_of(X, id_column), active)
     return {name: Table.read(frame, name) for name, frame in frames.items()}, order
 
@@ -109,7 +111,7 @@ def match_tables(what: str, tables: Mapping[str, Table], training: Mapping[str, 
     try:
         return {name: tables[name].match(own.names, own.categories) for name, own in training.items()}
     except DataError as error:
-        raise DataError(f"{what}, {error}") from None
+        raise DataError(f"{what}, {error}", "mismatch", what) from None
 
 
 def warn_of_identifiers(tables: Mapping[str, Table]) -> None:
@@ -142,10 +144,12 @@ def read_frame(X: Any, id_column: str | None = None) -> tuple[pd.DataFrame, RowO
     frames, order = in_one_order({"X": X}, id_column)
     frame = frames["X"]
     if not len(frame.columns):
-        raise DataError(f"X has 0 feature(s) (shape={frame.shape}) while a minimum of 1 is required.")
+        raise DataError(f"X has 0 feature(s) (shape={frame.shape}) while a minimum of 1 is required.", "few", "X")
     _refuse_repeated([str(name) for name in frame.columns])
     if len({isinstance(name, str) for name in frame.columns}) > 1:
-        raise DataError("X has names of columns that are text and others that are not; X.columns.astype(str) helps")
+        raise DataError(
+            "X has names of columns that are text and others that are not; X.columns.astype(str) helps", "type", "X"
+        )
     if not isinstance(X, pd.DataFrame) and not is_arrow(X) and all(dtype.kind == "O" for dtype in frame.dtypes):
         with suppress(ValueError):  # the participant's table says better which value is not a number
             frame.to_numpy().astype(np.float64)  # as scikit-learn: a TypeError for things that cannot be numbers
@@ -160,14 +164,16 @@ def cut(frame: pd.DataFrame, participants: Participants) -> dict[str, Table]:
     taken = {place for places in groups.values() for place in places}
     left_out = [name for place, name in enumerate(names) if place not in taken]
     if left_out:
-        raise DataError(f"participants leaves out columns of X: {_some(left_out)}; give them to somebody or drop them")
+        text = f"participants leaves out columns of X: {_some(left_out)}; give them to somebody or drop them"
+        raise DataError(text, "missing", "participants", list(left_out))
     return {owner: Table.of_places(frame, places, owner) for owner, places in groups.items()}
 
 
 def _refuse_repeated(names: list[str]) -> None:
     if len(set(names)) < len(names):
         repeated = sorted({name for name in names if names.count(name) > 1})
-        raise DataError(f"X has columns of the same name: {', '.join(repeated)}; rename or drop one of each")
+        text = f"X has columns of the same name: {', '.join(repeated)}; rename or drop one of each"
+        raise DataError(text, "duplicate", "X", list(repeated))
 
 
 def cut_as_trained(
@@ -179,10 +185,11 @@ def cut_as_trained(
         missing = [name for name in names if name not in have]
         if missing:
             text = f"{owner}: the table lacks {', '.join(missing)}"
-            raise DataError(f"{text}; give the columns the model was trained with")
+            raise DataError(f"{text}; give the columns the model was trained with", "missing", owner, missing)
     unknown = sorted(have.difference(*columns.values()))
     if unknown:
-        raise DataError(f"X has unknown columns, {_some(unknown)}; {remedy}: the model was trained without them")
+        text = f"X has unknown columns, {_some(unknown)}; {remedy}: the model was trained without them"
+        raise DataError(text, "unknown", "X", unknown)
     return cut(frame, columns)
 
 
@@ -198,18 +205,21 @@ def _groups(names: list[str], participants: Participants) -> dict[str, list[int]
         if all(isinstance(p, (int, float, np.number)) and not isinstance(p, bool) for p in participants):
             sizes = [float(p) for p in participants]
             if not (min(sizes) > 0 and abs(sum(sizes) - 1) <= 1e-6):
-                raise DataError(f"participants={list(participants)}: fractions are positive and add up to 1")
+                text = f"participants={list(participants)}: fractions are positive and add up to 1"
+                raise DataError(text, "range", "participants", participants)
             return _named(_by_fractions(len(names), sizes))
         return _named([_places(names, columns) for columns in participants])
-    raise DataError(
+    text = (
         f"participants={participants!r} is not understood; give a number such as 4, fractions such as "
         "[0.1, 0.2, 0.3, 0.4], or lists of column names"
     )
+    raise DataError(text, "value", "participants", participants)
 
 
 def _check_count(count: int) -> None:
     if count < 2:
-        raise DataError(f"participants: a federation needs at least two, not {count}; there is nobody else to join")
+        text = f"participants: a federation needs at least two, not {count}; there is nobody else to join"
+        raise DataError(text, "few", "participants", count)
 
 
 def _named(groups: list[list[int]]) -> dict[str, list[int]]:
@@ -223,7 +233,9 @@ def _by_fractions(columns: int, sizes: list[float]) -> list[list[int]]:
 
 def _places(names: list[str], columns: Any) -> list[int]:
     if isinstance(columns, str) or not isinstance(columns, (list, tuple, np.ndarray, pd.Index)):
-        raise DataError(f"participants takes a list of columns per participant, not {columns!r}")
+        raise DataError(
+            f"participants takes a list of columns per participant, not {columns!r}", "type", "participants", columns
+        )
     places = []
     for column in columns:
         if str(column) in names:
@@ -231,7 +243,8 @@ def _places(names: list[str], columns: Any) -> list[int]:
         elif isinstance(column, (int, np.integer)) and not isinstance(column, bool) and 0 <= column < len(names):
             places.append(int(column))
         else:
-            raise DataError(f"participants names a column {column!r} that X does not have; it has {_some(names)}")
+            text = f"participants names a column {column!r} that X does not have; it has {_some(names)}"
+            raise DataError(text, "unknown", "participants", column)
     return places
 
 
@@ -242,14 +255,16 @@ def _some(names: list[str]) -> str:
 def read_labels(y: Any, rows: int, name: str = "y") -> npt.NDArray[Any]:
     """Return labels as a 1-d array of the right length."""
     if y is None:
-        raise DataError(f"{name} is missing; requires y to be passed, but the target y is None")
+        raise DataError(f"{name} is missing; requires y to be passed, but the target y is None", "missing", name)
     array = np.asarray(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = column_or_1d(array, warn=True)
     if array.ndim != 1:
-        raise DataError(f"{name} has shape {array.shape}; it takes one label per row")
+        raise DataError(f"{name} has shape {array.shape}; it takes one label per row", "mismatch", name, array.shape)
     if len(array) != rows:
-        raise DataError(f"{name} has {len(array)} labels for {rows} rows; give one label per row")
+        raise DataError(
+            f"{name} has {len(array)} labels for {rows} rows; give one label per row", "mismatch", name, len(array)
+        )
     return array
 
 
@@ -258,11 +273,11 @@ def read_classes(y: Any, rows: int) -> npt.NDArray[Any]:
     labels = read_labels(y, rows)
     check_labels_present(labels, Origin("y"))
     if labels.dtype.kind != "f" and len(pd.unique(labels)) == rows > 2:
-        raise DataError(f"y has {rows} classes in {rows} rows; is this a regression target?")
+        raise DataError(f"y has {rows} classes in {rows} rows; is this a regression target?", "range", "y")
     try:
         check_classification_targets(labels)
     except ValueError as error:
-        raise DataError(f"y does not hold classes: {error}") from None
+        raise DataError(f"y does not hold classes: {error}", "value", "y") from None
     return labels
 
 
@@ -273,11 +288,13 @@ def read_row_weights(weight: Any, rows: int, name: str = "sample_weight") -> Flo
     try:
         array = np.asarray(weight)
     except ValueError:
-        raise DataError(f"{name} holds lists of different lengths; give one weight per row") from None
+        raise DataError(f"{name} holds lists of different lengths; give one weight per row", "mismatch", name) from None
     if array.ndim == 0:
         array = np.full(rows, array)
     if array.shape != (rows,):
-        raise DataError(f"{name} has shape {array.shape}; it takes one weight per row, ({rows},)")
+        raise DataError(
+            f"{name} has shape {array.shape}; it takes one weight per row, ({rows},)", "mismatch", name, array.shape
+        )
     weights = read_weights(array, Origin(name))
     return None if (weights == 1).all() else weights
 
@@ -289,7 +306,11 @@ def read_margins(margins: Any, rows: int, classes: int, name: str = "base_margin
     try:
         array = np.asarray(margins)
     except ValueError:
-        raise DataError(f"{name} holds lists of different lengths; give as many margins per row") from None
+        raise DataError(
+            f"{name} holds lists of different lengths; give as many margins per row", "mismatch", name
+        ) from None
     if array.ndim == 0 or len(array) != rows:
-        raise DataError(f"{name} has shape {array.shape} for {rows} rows; give margins of each row")
+        raise DataError(
+            f"{name} has shape {array.shape} for {rows} rows; give margins of each row", "mismatch", name, array.shape
+        )
     return read_base_margin(array, classes, Origin(name))

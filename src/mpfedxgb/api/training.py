@@ -68,9 +68,8 @@ def read_start(xgb_model: Any) -> list[PartialModel] | None:
     parts = list(xgb_model) if isinstance(xgb_model, (list, tuple)) else []
     if not parts or not all(isinstance(part, PartialModel) for part in parts):
         remedy = "give a fitted estimator, a folder that save_model wrote, or the list of all participants' parts"
-        raise SettingsError(
-            f"xgb_model is a {type(xgb_model).__name__}, which does not say whose splits are whose; {remedy}"
-        )
+        text = f"xgb_model is a {type(xgb_model).__name__}, which does not say whose splits are whose; {remedy}"
+        raise SettingsError(text, "type", "xgb_model", type(xgb_model).__name__)
     join(parts)
     return sorted(parts, key=lambda part: part.participant)
 
@@ -85,26 +84,27 @@ def go_on(
     active = start[0]
     for security in (active.params, params):
         if security.facts.shares_leaf_weights:
-            raise SettingsError(
+            text = (
                 f"xgb_model does not go with security={security.security!r}, whose leaf weights nobody knows; train "
                 "anew, or use security='strict' for both"
             )
+            raise SettingsError(text, "mode", "xgb_model", security.security)
     # What was made in the clear never passes for protected.
     for name in ("objective", "num_class", "num_parallel_tree", "security"):
         old, new = getattr(active.params, name), getattr(params, name)
         if old != new:
-            raise SettingsError(
-                f"xgb_model was trained with {name}={old!r}, this is {name}={new!r}; make them the same"
-            )
+            text = f"xgb_model was trained with {name}={old!r}, this is {name}={new!r}; make them the same"
+            raise SettingsError(text, "mismatch", name, new)
     if active.params.xgboost_rules != params.xgboost_rules:
-        raise SettingsError(
+        text = (
             f"xgb_model was trained by the rules of XGBoost {active.params.xgboost_rules} and this version trains by "
             f"those of {params.xgboost_rules}, so the new trees would follow other rules; train anew, or go on with "
             "the version of mpfedxgb that trained it"
         )
+        raise SettingsError(text, "version", "xgb_model", active.params.xgboost_rules)
     if tuple(tables) != active.participants:
         text = f"xgb_model is of {', '.join(active.participants)}, X of {', '.join(tables)}"
-        raise DataError(f"{text}; give the same participants in the same order")
+        raise DataError(f"{text}; give the same participants in the same order", "mismatch", "X", tuple(tables))
     matched = {part.name: _match(tables[part.name], part) for part in start}
     return matched, replace(params, n_estimators=rounds_of(active) + params.n_estimators)
 
@@ -115,7 +115,8 @@ def check_same_start(active: PartialModel, params: TrainParams, labels: Labels) 
     if base is None:
         return
     if not np.array_equal(labels.start(params.loss, params.num_class), np.array(active.base_margin)):
-        raise SettingsError(f"base_score={base!r} is not where xgb_model started; leave it None to keep that")
+        text = f"base_score={base!r} is not where xgb_model started; leave it None to keep that"
+        raise SettingsError(text, "mismatch", "base_score", base)
 
 
 def _match(table: Table, part: PartialModel) -> Table:
@@ -123,7 +124,7 @@ def _match(table: Table, part: PartialModel) -> Table:
     for column in matched.columns:
         if column.categories is not None and (column.values >= len(column.categories)).any():
             text = f"{table.owner}: column {column.name!r} holds categories that xgb_model does not know"
-            raise DataError(f"{text}; mark them as missing, or train anew")
+            raise DataError(f"{text}; mark them as missing, or train anew", "unknown", column.name)
     return matched
 
 

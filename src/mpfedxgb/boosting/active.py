@@ -43,10 +43,12 @@ def check_labels_present(labels: npt.NDArray[Any], origin: Origin) -> None:
     if missing.any():
         held = origin.holds(labels[missing][0], "gaps")
         count = f"{int(missing.sum())} of {len(labels)} labels are missing"
-        raise DataError(f"{held}: {count} (Input {origin.name} contains NaN); drop those rows or fill them in")
+        text = f"{held}: {count} (Input {origin.name} contains NaN); drop those rows or fill them in"
+        raise DataError(text, "missing", origin.name)
     if labels.dtype.kind in "fc" and not np.isfinite(labels).all():
         held = origin.holds(labels[~np.isfinite(labels)][0], "infinity")
-        raise DataError(f"{held} (Input {origin.name} contains infinity); drop those rows or rescale the labels")
+        text = f"{held} (Input {origin.name} contains infinity); drop those rows or rescale the labels"
+        raise DataError(text, "range", origin.name)
 
 
 def read_numbers(labels: npt.NDArray[Any], loss: Objective, origin: Origin, starts: bool) -> Floats:
@@ -65,11 +67,13 @@ def read_numbers(labels: npt.NDArray[Any], loss: Objective, origin: Origin, star
     try:
         numbers = labels.astype(np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"{origin.name} holds something that is not a number; a regression needs numbers") from None
+        raise DataError(
+            f"{origin.name} holds something that is not a number; a regression needs numbers", "type", origin.name
+        ) from None
     check_labels_present(numbers, origin)  # texts may have become infinity
     if np.abs(numbers).max(initial=0) >= LARGEST_LABEL:
         held = origin.holds(float(numbers[np.abs(numbers).argmax()]), "a number of 2^29 (5e8) or more")
-        raise DataError(f"{held}; rescale labels to below 2^29 (5e8)")
+        raise DataError(f"{held}; rescale labels to below 2^29 (5e8)", "range", origin.name)
     loss.check_labels(numbers, origin, starts)
     return numbers
 
@@ -79,7 +83,9 @@ def find_classes(labels: npt.NDArray[Any], origin: Origin) -> tuple[Class, ...]:
     try:
         return tuple(class_name(value) for value in np.unique(labels).tolist())
     except TypeError:
-        raise DataError(f"{origin.name} mixes texts and numbers; write all classes in one way") from None
+        raise DataError(
+            f"{origin.name} mixes texts and numbers; write all classes in one way", "type", origin.name
+        ) from None
 
 
 def class_name(value: Any) -> Class:
@@ -94,7 +100,8 @@ def encode_classes(labels: npt.NDArray[Any], classes: Sequence[Class], origin: O
     unknown = sorted({str(name) for name in names if name not in place})
     if unknown:
         named = f": {', '.join(unknown[:5])}" if origin.shows_values else ""
-        raise DataError(f"{origin.name} holds {len(unknown)} classes that no training row has{named}; drop those rows")
+        text = f"{origin.name} holds {len(unknown)} classes that no training row has{named}; drop those rows"
+        raise DataError(text, "unknown", origin.name, len(unknown))
     return np.array([place[name] for name in names])
 
 
@@ -103,14 +110,18 @@ def read_weights(weights: npt.NDArray[Any], origin: Origin) -> Floats:
     try:
         array = np.where(pd.isna(weights), np.nan, weights).astype(np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"{origin.name} holds something that is not a number; give one weight per row") from None
+        raise DataError(
+            f"{origin.name} holds something that is not a number; give one weight per row", "type", origin.name
+        ) from None
     if not np.isfinite(array).all():
         held = origin.holds(float(array[~np.isfinite(array)][0]), "gaps or infinity")
-        raise DataError(f"{held}; weights are finite numbers, one per row")
+        raise DataError(f"{held}; weights are finite numbers, one per row", "range", origin.name)
     if (array < 0).any():
-        raise DataError(f"{origin.holds(float(array.min()), 'numbers below 0')}; weights are 0 or more")
+        raise DataError(
+            f"{origin.holds(float(array.min()), 'numbers below 0')}; weights are 0 or more", "range", origin.name
+        )
     if not array.any():
-        raise DataError(f"{origin.name} is zero for all rows; at least one row has to count")
+        raise DataError(f"{origin.name} is zero for all rows; at least one row has to count", "range", origin.name)
     return array
 
 
@@ -127,16 +138,21 @@ def read_base_margin(margins: npt.NDArray[Any], classes: int, origin: Origin) ->
     columns = margins.reshape(-1, 1) if margins.ndim == 1 else margins
     if columns.ndim != 2 or columns.shape[1] != classes:
         wanted = "one per row" if classes == 1 else f"one per row and class, (rows, {classes})"
-        raise DataError(f"{origin.name} has shape {margins.shape}; give {wanted}")
+        raise DataError(
+            f"{origin.name} has shape {margins.shape}; give {wanted}", "mismatch", origin.name, margins.shape
+        )
     try:
         array = np.where(pd.isna(columns), np.nan, columns).astype(np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"{origin.name} holds something that is not a number; give {MARGINS}") from None
+        raise DataError(
+            f"{origin.name} holds something that is not a number; give {MARGINS}", "type", origin.name
+        ) from None
     if not np.isfinite(array).all():
         held = origin.holds(float(array[~np.isfinite(array)][0]), "gaps or infinity")
-        raise DataError(f"{held}; give {MARGINS}")
+        raise DataError(f"{held}; give {MARGINS}", "range", origin.name)
     if np.abs(array).max(initial=0) >= LARGEST_LABEL:
-        raise DataError(f"{origin.holds(float(np.abs(array).max()), 'a number of 2^29 (5e8) or more')}; rescale it")
+        text = f"{origin.holds(float(np.abs(array).max()), 'a number of 2^29 (5e8) or more')}; rescale it"
+        raise DataError(text, "range", origin.name)
     return np.ascontiguousarray(array.T)
 
 
@@ -292,7 +308,8 @@ class Active:
             inside = np.tile([draw(tree) for tree in range(parallel)], (self.params.outputs, 1))
             g, h = g * inside, h * inside
         if not (np.isfinite(g).all() and np.isfinite(h).all()):
-            raise UserError("the gradients are no longer finite; lower the learning rate or rescale the labels")
+            text = "the gradients are no longer finite; lower the learning rate or rescale the labels"
+            raise UserError(text, "range", "gradients")
         g = gradients_that_count(g, h)
         if choose is not None:
             self.scale = choose(self, t, (g, h), every)
@@ -301,7 +318,8 @@ class Active:
         g_int = encode_fixed(g, self.scale.f_g, self.plan.g_cap)
         h_int = scales.round_hessians(self.params, h, self.scale.f_h, self.plan.h_cap)
         if self.scale.lam == 0 and (h_int.sum(axis=1) < 1).any():
-            raise UserError("all hessians have become zero and reg_lambda=0; set reg_lambda or train fewer rounds")
+            text = "all hessians have become zero and reg_lambda=0; set reg_lambda or train fewer rounds"
+            raise UserError(text, "range", "hessians")
         self._gh = np.stack([g_int, h_int], axis=1)
         return self._gh
 
@@ -326,7 +344,8 @@ class Active:
                     G, H = self._gh[k, 0].take(own).sum().item(), self._gh[k, 1].take(own).sum().item()
                     w = leaf_weight(G, H, f_g, f_h, penalties, params.tree_rate)
                     if abs(w) > _LARGEST_MARGIN:
-                        raise UserError("a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda")
+                        text = "a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda"
+                        raise UserError(text, "range", "leaf weight")
                     leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -f_h)))
                     self.margins[self.params.output_of(k), inside] += w
                     sums[number] = G, H
@@ -351,7 +370,7 @@ class Active:
 
     def _check_margins(self) -> None:
         if np.abs(self.margins).max() > _LARGEST_MARGIN:
-            raise UserError("a margin is beyond 2^30; rescale the labels or lower the learning rate")
+            raise UserError("a margin is beyond 2^30; rescale the labels or lower the learning rate", "range", "margin")
 
     def report(self, t: int, model: PartialModel | None = None) -> bool:
         """Evaluate, tell the callbacks, and return whether another round should follow."""

@@ -62,24 +62,26 @@ class Callbacks:
         for one in given:
             kinds = {kind.__name__ for kind in type(one).__mro__ if kind.__module__.startswith("xgboost.")}
             for name in sorted(kinds & set(_NOT_HERE)):
-                raise SettingsError(f"callbacks: xgboost's {name} changes a Booster; leave it out, {_NOT_HERE[name]}")
+                text = f"callbacks: xgboost's {name} changes a Booster; leave it out, {_NOT_HERE[name]}"
+                raise SettingsError(text, "refused", "callbacks", name)
             if any(callable(getattr(one, method, None)) for method in _METHODS):
                 observers.append(one)
             elif callable(one):
                 functions.append(one)
             else:
                 remedy = f"give functions of a RoundReport, or objects with {', '.join(_METHODS)}"
-                raise SettingsError(f"callbacks: {one!r} is not understood; {remedy}")
+                raise SettingsError(f"callbacks: {one!r} is not understood; {remedy}", "type", "callbacks", one)
         return cls(functions, observers)
 
     def begin(self, model: PartialModel, t: int, metrics: Metrics) -> None:
         """Say that the training begins, and then its first round."""
         self._each("before_training", model)
         if self.before(model, t, metrics):
-            raise UserError(
+            text = (
                 "a callback stopped the training before its first round, so there would be no model; let it return "
                 "True later"
             )
+            raise UserError(text, "few", "callbacks")
 
     def before(self, model: PartialModel | None, t: int, metrics: Metrics) -> bool:
         """Say that round t comes next, and return whether it should not."""

@@ -60,7 +60,7 @@ def join(models: Sequence[PartialModel]) -> Joined:
     """Return the whole model from all participants' parts, in any order; raises UserError if they do not fit."""
     parts = sorted(models, key=lambda m: m.participant)
     if not parts:
-        raise UserError("there is nothing to join; give every participant's partial model")
+        raise UserError("there is nothing to join; give every participant's partial model", "missing", "models")
     first = parts[0]
     for part in parts:
         same = (part.training, part.participants, part.params, len(part.trees)) == (
@@ -70,12 +70,13 @@ def join(models: Sequence[PartialModel]) -> Joined:
             len(first.trees),
         )
         if not same:
-            raise UserError(f"the parts of {first.name} and {part.name} come from different trainings")
+            text = f"the parts of {first.name} and {part.name} come from different trainings"
+            raise UserError(text, "mismatch", "training", part.name)
     have = [part.participant for part in parts]
     if have != list(range(1, len(first.participants) + 1)):
         missing = [n for m, n in enumerate(first.participants, 1) if m not in have]
         what = f"the part of {', '.join(missing)} is missing" if missing else "a participant's part is there twice"
-        raise UserError(f"cannot join: {what}")
+        raise UserError(f"cannot join: {what}", "missing" if missing else "duplicate", "models", missing)
     assert first.base_margin is not None
     return Joined(
         first.participants,
@@ -117,7 +118,7 @@ def _join_tree(views: Sequence[Tree], weight_bits: int) -> JoinedTree:
 def joined_order(views: Sequence[Tree]) -> list[int]:
     """Return the numbers that the nodes of the joined tree, in its order, have in everybody's view of a tree."""
     if len({len(view) for view in views}) > 1:
-        raise UserError("the parts do not fit together: their trees have different shapes")
+        raise UserError("the parts do not fit together: their trees have different shapes", "damaged", "models")
     queue = [0]
     for number in queue:  # grows while it is walked
         _, own = _owner(number, views)
@@ -134,12 +135,16 @@ def _owner(number: int, views: Sequence[Tree]) -> tuple[int, Split | None]:
         owners[m] = 0 if isinstance(node, Leaf) else node.owner if isinstance(node, Dummy) else m
     owner = owners[ACTIVE]
     if set(owners.values()) != {owner}:
-        raise UserError(f"the parts do not fit together: they name different owners of node {number}")
+        raise UserError(
+            f"the parts do not fit together: they name different owners of node {number}", "damaged", "models", number
+        )
     if not owner:
         return 0, None
     own = views[owner - 1][number]
     if not isinstance(own, Split):
-        raise UserError(f"the parts do not fit together: the split of node {number} is nobody's")
+        raise UserError(
+            f"the parts do not fit together: the split of node {number} is nobody's", "damaged", "models", number
+        )
     return owner, own
 
 
@@ -153,7 +158,9 @@ def feature_importance(model: PartialModel, kind: str = "weight") -> pd.Series[f
     which the active participant alone can tell, from its own gradients.
     """
     if kind not in KINDS:
-        raise SettingsError(f"kind={kind!r} is not known; it is {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+        raise SettingsError(
+            f"kind={kind!r} is not known; it is {', '.join(KINDS[:-1])} or {KINDS[-1]}", "choice", "kind", kind
+        )
     if kind == "weight":
         return split_counts(model)
     _refuse_unknown(model, kind)
@@ -167,7 +174,7 @@ def owner_importance(model: PartialModel, kind: str = "weight") -> pd.Series[flo
     which is in the active participant's.
     """
     if kind not in ("weight", "total_gain"):
-        raise SettingsError(f"kind={kind!r} is not known; it is weight or total_gain")
+        raise SettingsError(f"kind={kind!r} is not known; it is weight or total_gain", "choice", "kind", kind)
     if kind == "total_gain":
         _refuse_unknown(model, kind)
     totals = dict.fromkeys(model.participants, 0.0)
@@ -200,15 +207,15 @@ def column_importance(models: Sequence[PartialModel], columns: Sequence[str]) ->
 
 def _refuse_unknown(model: PartialModel, kind: str) -> None:
     if model.params.facts.shares_leaf_weights:
-        raise SettingsError(
+        text = (
             f"kind={kind!r} is not known to anybody with security={model.params.security!r}, where sums of gradients "
             "stay secret; use weight, the number of splits"
         )
+        raise SettingsError(text, "mode", "kind", kind)
     if not model.is_active:
         active = model.participants[ACTIVE - 1]
-        raise SettingsError(
-            f"kind={kind!r} is known to {active} alone, from its gradients; {model.name} can use weight"
-        )
+        text = f"kind={kind!r} is known to {active} alone, from its gradients; {model.name} can use weight"
+        raise SettingsError(text, "place", "kind", kind)
 
 
 def split_counts(model: PartialModel) -> pd.Series[float]:

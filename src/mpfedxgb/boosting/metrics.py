@@ -254,13 +254,13 @@ def metric_of(name: str, values: Mapping[str, Any]) -> Metric:
     base, has_at, at = name.partition("@")
     text = f"eval_metric={name!r}"
     if base not in METRICS:
-        raise SettingsError(f"{text} is not known; it is one of {', '.join(METRICS)}")
+        raise SettingsError(f"{text} is not known; it is one of {', '.join(METRICS)}", "choice", "eval_metric", name)
     metric = METRICS[base]
     if metric.parameter:
         metric = replace(metric, function=partial(metric.function, **{metric.parameter: values[metric.parameter]}))
     if metric.at is None or not (has_at or metric.needs_at):
         if has_at:
-            raise SettingsError(f"{text} takes no number after @; write {base}")
+            raise SettingsError(f"{text} takes no number after @; write {base}", "value", "eval_metric", name)
         return metric
     try:
         number_at = float(at)
@@ -268,7 +268,8 @@ def metric_of(name: str, values: Mapping[str, Any]) -> Metric:
         number_at = math.nan
     if metric.at.fault(number_at):
         bounds = "" if metric.at.bounds == metric.at.words else f" that is {metric.at.bounds}"
-        raise SettingsError(f"{text} needs a number{bounds} after @, as in {base}@{1.5 if metric.needs_at else 0.7}")
+        text = f"{text} needs a number{bounds} after @, as in {base}@{1.5 if metric.needs_at else 0.7}"
+        raise SettingsError(text, "range", "eval_metric", name)
     function = metric.function
     return replace(metric, function=lambda y, p, weight: function(y, p, weight, number_at))
 
@@ -283,7 +284,8 @@ def named_metrics(given: Sequence[str | OwnMetric], values: Mapping[str, Any]) -
     for one in given:
         name = one if isinstance(one, str) else getattr(one, "__name__", type(one).__name__)
         if name in named:
-            raise SettingsError(f"eval_metric has two metrics called {name}; leave one out, or rename the function")
+            text = f"eval_metric has two metrics called {name}; leave one out, or rename the function"
+            raise SettingsError(text, "duplicate", "eval_metric", name)
         named[name] = metric_of(one, values) if isinstance(one, str) else Metric(partial(_own, name, one), None)
     return named
 
@@ -297,7 +299,7 @@ def _own(name: str, function: OwnMetric, y: Floats, p: Floats, weight: Floats | 
     except (TypeError, ValueError) as error:
         # A foreign text may quote labels, so it stays with this role.
         text = "takes (y_true, y_pred), sample_weight too where evaluation rows have weights, and returns a number"
-        raise DataError(f"the metric {name} {text}: {error}") from error
+        raise DataError(f"the metric {name} {text}: {error}", "type", name) from error
 
 
 def check_metrics(given: Sequence[str | OwnMetric], objective: str) -> None:
@@ -307,7 +309,9 @@ def check_metrics(given: Sequence[str | OwnMetric], objective: str) -> None:
             continue
         judges = metric_of(name, DEFAULTS).judges
         if judges is not None and not judges & OBJECTIVES[objective].predicts:
-            raise UserError(f"eval_metric={name!r} does not go with objective={objective!r}")
+            raise UserError(
+                f"eval_metric={name!r} does not go with objective={objective!r}", "mismatch", "eval_metric", name
+            )
     named_metrics(given, DEFAULTS)
 
 
@@ -339,17 +343,22 @@ def read_range(iteration_range: Any, active: PartialModel) -> Range:
         return 0, used
     text = f"iteration_range={iteration_range!r}"
     if not isinstance(iteration_range, (tuple, list)) or len(iteration_range) != 2:
-        raise SettingsError(f"{text} is not understood; give (begin, end), as in (0, 10) for the first ten rounds")
+        text = f"{text} is not understood; give (begin, end), as in (0, 10) for the first ten rounds"
+        raise SettingsError(text, "type", "iteration_range", iteration_range)
     if any(isinstance(n, bool) or not isinstance(n, numbers.Integral) for n in iteration_range):
-        raise SettingsError(f"{text} does not hold two integers; give (begin, end)")
+        raise SettingsError(
+            f"{text} does not hold two integers; give (begin, end)", "type", "iteration_range", iteration_range
+        )
     begin, end = int(iteration_range[0]), int(iteration_range[1]) or used
     if active.params.facts.sums_only and (begin, end) != (0, rounds):
-        raise SettingsError(
+        text = (
             f"{text} does not go with security='sealed', which tells sums over all {rounds} trees only: the difference "
             "of two sums would give single trees away; leave it out"
         )
+        raise SettingsError(text, "mode", "iteration_range", iteration_range)
     if not 0 <= begin < end <= rounds:
-        raise SettingsError(f"{text} is not within the model's {rounds} rounds; 0 <= begin < end <= {rounds}")
+        text = f"{text} is not within the model's {rounds} rounds; 0 <= begin < end <= {rounds}"
+        raise SettingsError(text, "range", "iteration_range", iteration_range)
     return begin, end
 
 

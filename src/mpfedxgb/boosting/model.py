@@ -117,17 +117,20 @@ class PartialModel:
         try:
             content = json.loads(text, parse_constant=_no_constant)
         except json.JSONDecodeError as error:
-            raise UserError(f"{where} is damaged: not JSON ({error.msg} at line {error.lineno})") from None
+            raise UserError(
+                f"{where} is damaged: not JSON ({error.msg} at line {error.lineno})", "damaged", Path(where).name
+            ) from None
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{where} is damaged: not JSON of a model ({error})") from None
+            raise UserError(f"{where} is damaged: not JSON of a model ({error})", "damaged", Path(where).name) from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise UserError(f"{where} is not a partial model of mpfedxgb")
+            raise UserError(f"{where} is not a partial model of mpfedxgb", "type", Path(where).name)
         version = content.get("version")
         if type(version) is not int or version not in (WITHOUT_DIGEST, VERSION):
-            raise UserError(
+            text = (
                 f"{where} has format version {version}, this mpfedxgb reads {WITHOUT_DIGEST} and {VERSION}; "
                 "use the version that wrote it or upgrade"
             )
+            raise UserError(text, "version", Path(where).name, version)
         try:
             model = cls._from_content(content)
             if version == WITHOUT_DIGEST and _DIGEST not in content:
@@ -137,7 +140,7 @@ class PartialModel:
             return model
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise UserError(f"{where} is damaged: {reason}") from None
+            raise UserError(f"{where} is damaged: {reason}", "damaged", Path(where).name) from None
 
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> PartialModel:
@@ -245,9 +248,9 @@ class PartialModel:
         try:
             text = path.read_text(encoding="utf-8")
         except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror}") from None
+            raise UserError(f"cannot read {path}: {error.strerror}", "file", path.name) from None
         except UnicodeDecodeError:
-            raise UserError(f"{path} is damaged: not text") from None
+            raise UserError(f"{path} is damaged: not text", "damaged", path.name) from None
         return cls.from_json(text, str(path))
 
 

@@ -274,15 +274,19 @@ def _custom(function: CustomObjective, y: Floats, margins: Floats) -> Gradients:
     except AttributeError as error:
         if error.name not in _OF_DMATRIX:
             raise
-        raise SettingsError(
+        text = (
             f"objective: the function asks for {error.name}, as one of (preds, dtrain) that xgboost.train takes; an "
             "estimator's takes (y, margin), or give yours to mpfedxgb.train(..., obj=function)"
-        ) from None
+        )
+        raise SettingsError(text, "type", "objective") from None
     except (TypeError, ValueError) as error:
         # A foreign text may quote labels, so it stays with this role.
-        raise DataError(f"a custom objective returns (g, h), one number each per row: {error}") from error
+        raise DataError(
+            f"a custom objective returns (g, h), one number each per row: {error}", "type", "objective"
+        ) from error
     if not (np.isfinite(g).all() and np.isfinite(h).all()):
-        raise UserError("the custom objective returned numbers that are not finite")
+        raise UserError("the custom objective returned numbers that are not finite", "range", "objective", "gradients")
     if (h < 0).any():
-        raise UserError("the custom objective returned a negative hessian; the loss has to be convex")
+        text = "the custom objective returned a negative hessian; the loss has to be convex"
+        raise UserError(text, "range", "objective", "hessians")
     return g, h

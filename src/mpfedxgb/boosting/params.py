@@ -112,10 +112,11 @@ class TrainParams:
     def check_rules(self) -> None:
         """Raise SettingsError unless trees are to follow the rules that trainings here follow."""
         if self.xgboost_rules != RULES:
-            raise SettingsError(
+            text = (
                 f"xgboost_rules={self.xgboost_rules!r} are the rules of older models, which are only scored; trainings "
                 f"follow {RULES!r}: leave it out, or train with the version of mpfedxgb that has those"
             )
+            raise SettingsError(text, "version", "xgboost_rules", self.xgboost_rules)
 
     @property
     def loss(self) -> Objective:

@@ -44,13 +44,14 @@ def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> 
             write_file(path, make(count).hex(), overwrite=False)
         return path.read_bytes()
 
-    text = trying(read, f"cannot keep the private key {path}")
+    kept = trying(read, f"cannot keep the private key {path}")
     try:
-        key = bytes.fromhex(text.decode())
+        key = bytes.fromhex(kept.decode())
     except ValueError:
         key = b""
     if len(key) != count:
-        raise CheckpointError(f"{path} is damaged; put a copy back, or begin again with --restart at every participant")
+        text = f"{path} is damaged; put a copy back, or begin again with --restart at every participant"
+        raise CheckpointError(text, "damaged", path.name)
     return key
 
 

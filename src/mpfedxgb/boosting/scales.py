@@ -111,10 +111,11 @@ def plan(params: TrainParams, rows: int, wider: Wider = lambda *_: 0) -> ScalePl
             return replace(_plan(params, _Room(rows, wider, places)), places=places)
         except DoesNotFitError:
             continue
-    raise DoesNotFitError(
+    text = (
         f"max_delta_step={params.largest_step:g} with {rows} rows and reg_lambda={params.reg_lambda:g} leaves bounds "
         f"of weights fewer than {LEAST_PLACES} fraction bits in 256; train on fewer rows, or set max_delta_step=0"
     )
+    raise DoesNotFitError(text, parameter="max_delta_step", value=params.largest_step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +197,11 @@ def _lambda_cap(params: TrainParams, rows: int, h_cap: int) -> int:
 
 
 def _too_wide(params: TrainParams, rows: int) -> DoesNotFitError:
-    return DoesNotFitError(
+    text = (
         f"a table of {rows} rows with reg_lambda={params.reg_lambda:g} needs numbers wider than 256 bits; "
         "train on fewer rows, or lower reg_lambda if it is large"
     )
+    return DoesNotFitError(text, parameter="rows", value=rows)
 
 
 def gain_cap(rows: int, g_cap: int) -> int:

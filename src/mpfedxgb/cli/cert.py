@@ -69,7 +69,9 @@ def request(settings: _Settings) -> None:
     if tls.key.exists():
         raise SettingsError(
             f"{tls.key} is there already; mpfedxgb cert renew {settings} asks for a certificate for it, and with "
-            "--new-key for another key, if this one was made elsewhere"
+            "--new-key for another key, if this one was made elsewhere",
+            "file",
+            tls.key.name,
         )
     key = make_key(tls.key, tls.passphrase())
     _request(settings, role, tls, key, f"Made the private key {tls.key}; it stays here.")
@@ -164,13 +166,14 @@ def show(
             typer.echo(line)
             problems += line.startswith("  problem")
     if problems:
-        raise SettingsError(f"{counted(problems, 'problem')}; the lines above say what to do")
+        raise SettingsError(f"{counted(problems, 'problem')}; the lines above say what to do", "certificate")
 
 
 def _role_of(path: Path) -> tuple[RoleSettings, Tls]:
     settings = RoleSettings.from_toml(path)
     if settings.tls is None:
-        raise SettingsError(f"{path} has no [tls]: transport {settings.network.transport} needs no certificates")
+        text = f"{path} has no [tls]: transport {settings.network.transport} needs no certificates"
+        raise SettingsError(text, "place", "tls")
     return settings, settings.tls
 
 
@@ -178,7 +181,8 @@ def _passphrase(variable: str) -> str | None:
     if not variable:
         return None
     if not (value := os.environ.get(variable)):
-        raise SettingsError(f"--passphrase-env {variable} is not set; set it to the passphrase of the authority's key")
+        text = f"--passphrase-env {variable} is not set; set it to the passphrase of the authority's key"
+        raise SettingsError(text, "missing", "passphrase-env", variable)
     return value
 
 
@@ -224,7 +228,8 @@ def _renew_trial(folder: Path, new_key: bool) -> None:
         else:
             authority.prolong(own / f"{role}.crt", role)
     if not renewed:
-        raise SettingsError(f"{folder} has no role with a certificate of the authority in {folder / AUTHORITY}")
+        text = f"{folder} has no role with a certificate of the authority in {folder / AUTHORITY}"
+        raise SettingsError(text, "missing", folder.name)
     what = "certificates and keys" if new_key else "certificates for the same keys"
     typer.echo(f"New {what}, valid for {ROLE_DAYS} days: {', '.join(renewed)}")
     if others:
@@ -238,7 +243,8 @@ def _shown(path: Path) -> Iterator[str]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise SettingsError(f"cannot read {path}: {error.strerror}; correct the path or its permissions") from None
+        text = f"cannot read {path}: {error.strerror}; correct the path or its permissions"
+        raise SettingsError(text, "file", path.name) from None
     if b"CERTIFICATE REQUEST" in content:
         asked = read_request(path)
         yield f"{path}: a request"
@@ -248,7 +254,8 @@ def _shown(path: Path) -> Iterator[str]:
     try:
         found = x509.load_pem_x509_certificates(content)
     except ValueError:
-        raise SettingsError(f"{path} contains no certificate and no request in PEM form") from None
+        text = f"{path} contains no certificate and no request in PEM form"
+        raise SettingsError(text, "damaged", path.name) from None
     for certificate in found:
         yield f"{path}: a certificate"
         yield from _shown_certificate(certificate)

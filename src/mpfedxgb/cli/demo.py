@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split
 from mpfedxgb.api.estimators import FedXGBClassifier
 from mpfedxgb.data.binning import bin_table
 from mpfedxgb.data.table import Table
-from mpfedxgb.modes.facts import FOR_REAL_TABLES, STRICT, check_for_real_tables
+from mpfedxgb.modes.facts import check_for_real_tables
 from mpfedxgb.report.record import RunRecord
 from mpfedxgb.testing.parity import Parity, compare_with_xgboost
 from mpfedxgb.testing.trial import Trial
@@ -33,18 +33,20 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the partial models and the pages to look at.")] = Path(
         "demo-models"
     ),
-    trees: Annotated[int, typer.Option(help="Number of rounds.")] = 20,
-    max_depth: Annotated[int, typer.Option(help="Levels of splits.")] = 3,
-    processes: Annotated[
-        bool, typer.Option("--processes", help="Run every role as a process of its own, over mTLS on loopback.")
-    ] = False,
+    # generated: options
+    trees: Annotated[int, typer.Option(help="Boosting rounds; each grows one tree, or one for each class.")] = 20,
+    max_depth: Annotated[int, typer.Option(help="Levels of splits of a tree.")] = 3,
     security: Annotated[
         str,
         typer.Option(
-            help="strict, or sealed: nobody learns anything about a training row.",
-            autocompletion=lambda: list(FOR_REAL_TABLES),
+            help='"sealed" shows nobody anything of a training row. One of strict, sealed.',
+            autocompletion=lambda: ["strict", "sealed"],
         ),
-    ] = STRICT.name,
+    ] = "strict",
+    # end of generated
+    processes: Annotated[
+        bool, typer.Option("--processes", help="Run every role as a process of its own, over mTLS on loopback.")
+    ] = False,
 ) -> None:
     r"""Train four participants and a coordinator, compare with xgboost on the joined table, and write the models.
 

@@ -16,11 +16,11 @@ from mpfedxgb.data.files import write_table
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.federation.settings.sections import listens
 from mpfedxgb.federation.settings.template import Place, settings_text
-from mpfedxgb.modes.facts import FOR_REAL_TABLES, STRICT, check_for_real_tables
+from mpfedxgb.modes.facts import check_for_real_tables
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.testing.samples import sample_tables
 from mpfedxgb.transport.certificates import AUTHORITY, AUTHORITY_DAYS, ROLE_DAYS, Authority
-from mpfedxgb.transport.transport import NAME, STAR, Address, parse_address
+from mpfedxgb.transport.transport import NAME, Address, parse_address
 
 FIRST_PORT = 7701
 """Where the coordinator listens, if the port is free; the participants that listen follow."""
@@ -41,32 +41,43 @@ def init(
     ports: Annotated[
         str, typer.Option(help="Ports of those who listen, the coordinator first; from 7701, or free ones if taken.")
     ] = "",
+    # generated: options
     topology: Annotated[
-        str, typer.Option(help="How participants are connected: star, over the active one, or mesh, each with each.")
-    ] = STAR,
+        str,
+        typer.Option(
+            help="How participants are connected: star, over the active one, or mesh, each with each.",
+            autocompletion=lambda: ["star", "mesh"],
+        ),
+    ] = "star",
     security: Annotated[
         str,
         typer.Option(
-            help="What trainings may reveal: strict, or sealed: nobody learns anything about a training row.",
-            autocompletion=lambda: list(FOR_REAL_TABLES),
+            help='"sealed" shows nobody anything of a training row. One of strict, sealed.',
+            autocompletion=lambda: ["strict", "sealed"],
         ),
-    ] = STRICT.name,
+    ] = "strict",
+    # end of generated
 ) -> None:
     """Write a ready federation into a folder: commented settings, trial certificates and sample tables per role."""
     roster = _roster(participants, active, coordinator)
     for role in (name, *(roster.name(m) for m in roster.roles)):
         if not NAME.fullmatch(role) or role == AUTHORITY:
-            raise SettingsError(
+            text = (
                 f"{role!r} cannot be a name here; names have 1 to 63 of the characters a-z, 0-9 and -, no - at their "
                 f"ends, and {AUTHORITY} is taken by the certificates' authority"
             )
+            raise SettingsError(text, "value", "name", role)
     if topology not in TOPOLOGIES:
-        raise SettingsError(f"--topology {topology} is not known; it is one of {', '.join(TOPOLOGIES)}")
+        raise SettingsError(
+            f"--topology {topology} is not known; it is one of {', '.join(TOPOLOGIES)}", "choice", "topology", topology
+        )
     check_for_real_tables(security, "a federation that begins, whose [training] security can be changed later")
     places = _places(roster, host or [], ports, topology)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "is not empty" if folder.is_dir() else "is a file"
-        raise SettingsError(f"{folder} {what}; give a new or empty folder, so that nothing is overwritten")
+        raise SettingsError(
+            f"{folder} {what}; give a new or empty folder, so that nothing is overwritten", "file", folder.name
+        )
     _write(folder, name, roster, places, topology, security)
     typer.echo(f"Written to {folder}: a folder for each of {', '.join(_names(roster))}, and README.md.\n")
     typer.echo(commands(folder, roster))
@@ -79,10 +90,12 @@ def init(
 def _roster(participants: str, active: str, coordinator: str) -> Roster:
     names = [part.strip() for part in participants.split(",") if part.strip()]
     if not names:
-        raise SettingsError("--participants is missing; name two or more, such as --participants bank,telecom,retail")
+        text = "--participants is missing; name two or more, such as --participants bank,telecom,retail"
+        raise SettingsError(text, "missing", "participants")
     active = active or names[0]
     if active not in names:
-        raise SettingsError(f"--active {active} is none of the participants {', '.join(names)}; name one of them")
+        text = f"--active {active} is none of the participants {', '.join(names)}; name one of them"
+        raise SettingsError(text, "choice", "active", active)
     return Roster((active, *(name for name in names if name != active)), coordinator)
 
 
@@ -98,7 +111,8 @@ def _places(roster: Roster, hosts: Sequence[str], ports: str, topology: str) -> 
         name, equals, host = text.partition("=")
         if not equals or name not in listeners:
             listed = ", ".join(listeners)
-            raise SettingsError(f"--host {text} is not understood; give ROLE=HOST for {listed}, the roles that listen")
+            text = f"--host {text} is not understood; give ROLE=HOST for {listed}, the roles that listen"
+            raise SettingsError(text, "value", "host", text)
         found[listeners[name]] = host.strip("[]")
     chosen = _ports(ports, found)
     places = {}
@@ -106,7 +120,9 @@ def _places(roster: Roster, hosts: Sequence[str], ports: str, topology: str) -> 
         try:
             dial = parse_address(f"[{host}]:{chosen[role]}" if ":" in host else f"{host}:{chosen[role]}")
         except ValueError as error:
-            raise SettingsError(f"--host {roster.name(role)}={host} is not understood: {error}") from None
+            raise SettingsError(
+                f"--host {roster.name(role)}={host} is not understood: {error}", "value", "host", host
+            ) from None
         anywhere = "::" if ":" in host else "0.0.0.0"  # noqa: S104 # other machines have to reach it; mTLS decides who
         places[role] = Place(dial if host in _LOCAL else Address(anywhere, dial.port), dial)
     return places
@@ -125,7 +141,8 @@ def _ports(text: str, hosts: dict[int, str]) -> dict[int, int]:
         given = []
     if len(given) != len(hosts) or not all(1 <= port <= 65535 for port in given) or len(set(given)) < len(given):
         example = ",".join(str(FIRST_PORT + role) for role in hosts)
-        raise SettingsError(f"--ports {text} is not understood; give {len(hosts)} different ports such as {example}")
+        text = f"--ports {text} is not understood; give {len(hosts)} different ports such as {example}"
+        raise SettingsError(text, "value", "ports", text)
     return dict(zip(hosts, given, strict=True))
 
 

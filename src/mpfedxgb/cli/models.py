@@ -116,7 +116,9 @@ def export_xgboost(
     stand for is written beside it.
     """
     if out.suffix != ".json":
-        raise SettingsError(f"--out {out} does not end in .json, by which xgboost tells the format; name it so")
+        raise SettingsError(
+            f"--out {out} does not end in .json, by which xgboost tells the format; name it so", "value", "out", out
+        )
     whole = join_parts(_load(models))
     _write(out, to_xgboost_json(whole), models)
     typer.echo(f"{len(whole.trees_in_use)} trees written to {out}: xgboost.Booster(model_file={str(out)!r})")
@@ -198,11 +200,13 @@ def _write(out: Path, text: str, inputs: Sequence[Path]) -> None:
     """Write a file, whole or not at all, and never over a partial model."""
     if out.is_dir() or any(out.resolve() == path.resolve() for path in inputs):
         what = "a folder" if out.is_dir() else "one of the partial models"
-        raise SettingsError(f"--out {out} is {what}; give another file")
+        raise SettingsError(f"--out {out} is {what}; give another file", "file", "out", out)
     try:
         write_file(out, text)
     except OSError as error:
-        raise UserError(f"cannot write {out}: {error.strerror}; give a file in a folder that exists") from None
+        raise UserError(
+            f"cannot write {out}: {error.strerror}; give a file in a folder that exists", "file", out.name
+        ) from None
 
 
 _WITHOUT = "remove it to make the report without it, or simulate again"
@@ -227,7 +231,7 @@ def report(
     settings = _settings(folder)
     target = out or (folder if settings is None else settings.parent)
     if not target.is_dir():
-        raise SettingsError(f"--out {target} is no folder; give one that exists")
+        raise SettingsError(f"--out {target} is no folder; give one that exists", "file", "out", target)
     if settings is None:
         pages = list(_of_models(folder))
     else:
@@ -238,7 +242,7 @@ def report(
         try:
             write_file(path, page)
         except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror}") from None
+            raise UserError(f"cannot write {path}: {error.strerror}", "file", path.name) from None
         typer.echo(f"written to {path}")
 
 
@@ -256,14 +260,14 @@ def _of_models(folder: Path) -> Iterator[tuple[str, str]]:
     for part in load_parts(folder):
         if run is not None and run.get("trees", len(part.trees)) != len(part.trees):
             text = f"{path} tells of {run['trees']} trees, and {part.name} has {len(part.trees)}"
-            raise UserError(f"{text}; it is of another training, so {_WITHOUT}")
+            raise UserError(f"{text}; it is of another training, so {_WITHOUT}", "mismatch", path.name)
         own = part_paths(folder, part.participants)[part.participant - 1]
         try:
             yield own.name.removesuffix(SUFFIX), page_html(of_simulation(part, run, versions=versions()))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if run is None:
                 raise
-            raise UserError(f"{path} is damaged ({error!r}); {_WITHOUT}") from None
+            raise UserError(f"{path} is damaged ({error!r}); {_WITHOUT}", "damaged", path.name) from None
 
 
 def _read_run(path: Path) -> dict[str, Any] | None:
@@ -275,5 +279,5 @@ def _read_run(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise UserError(f"{path} is damaged; {_WITHOUT}")
+        raise UserError(f"{path} is damaged; {_WITHOUT}", "damaged", path.name)
     return content

@@ -29,7 +29,7 @@ from mpfedxgb.errors import NoRoomError, SettingsError
 from mpfedxgb.federation.doctor import Finding, Severity, examine
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
-from mpfedxgb.modes.facts import FOR_REAL_TABLES, STRICT, check_for_real_tables
+from mpfedxgb.modes.facts import check_for_real_tables
 from mpfedxgb.party.roster import Roster
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.units import counted
@@ -109,25 +109,35 @@ def plan(
     participants: Annotated[
         str, typer.Option(help="How many; with --table also fractions of the columns or column names, as in simulate.")
     ] = "2",
-    bins: Annotated[int, typer.Option(help="Bins per column.")] = 32,
-    depth: Annotated[int, typer.Option(help="Levels of splits.")] = 3,
-    trees: Annotated[int, typer.Option(help="Number of rounds.")] = 100,
     objective: Annotated[str, typer.Option(help="As in simulate; chosen by --classes or the label.")] = "",
     classes: Annotated[int, typer.Option(help="Classes of the label; with more than two, a tree each.")] = 2,
-    min_child_weight: Annotated[
-        float, typer.Option(help="Least sum of hessians on a side; 0 saves a comparison.")
-    ] = 1.0,
-    colsample_bytree: Annotated[float, typer.Option(help="Share of columns per tree.")] = 1.0,
     weighted: Annotated[bool, typer.Option("--weighted", help="Rows have weights.")] = False,
+    # generated: options
+    trees: Annotated[int, typer.Option(help="Boosting rounds; each grows one tree, or one for each class.")] = 100,
+    num_parallel_tree: Annotated[int, typer.Option(help="Trees of a boosting round, for each class.")] = 1,
+    max_depth: Annotated[int, typer.Option("--max-depth", "--depth", help="Levels of splits of a tree.")] = 3,
+    max_bin: Annotated[
+        int, typer.Option("--max-bin", "--bins", help="Most bins of a column; each costs bytes and comparisons.")
+    ] = 32,
+    min_child_weight: Annotated[float, typer.Option(help="Least sum of hessians on either side of a split.")] = 1.0,
+    colsample_bytree: Annotated[float, typer.Option(help="Share of columns in a tree.")] = 1.0,
+    first_layer_mask: Annotated[bool, typer.Option(help="Let only the active participant split the root.")] = False,
     security: Annotated[
         str,
         typer.Option(
-            help="strict, or sealed: nobody learns anything about a training row; what strict costs is told beside it.",
-            autocompletion=lambda: list(FOR_REAL_TABLES),
+            help='"sealed" shows nobody anything of a training row. One of strict, sealed.',
+            autocompletion=lambda: ["strict", "sealed"],
         ),
-    ] = STRICT.name,
+    ] = "strict",
     link: Annotated[str, typer.Option(help="What to plan for: local, lan, wan, or ms/Mbit/s as in 20/100.")] = "local",
-    topology: Annotated[str, typer.Option(help="How participants are connected: star or mesh.")] = "star",
+    topology: Annotated[
+        str,
+        typer.Option(
+            help="How participants are connected: star, over the active one, or mesh, each with each.",
+            autocompletion=lambda: ["star", "mesh"],
+        ),
+    ] = "star",
+    # end of generated
     as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as one JSON object.")] = False,
 ) -> None:
     r"""Tell what a training will cost: rounds, hops, bytes, memory and disk by role, what is revealed, and seconds.
@@ -138,32 +148,39 @@ def plan(
     \b
     mpfedxgb plan bank.toml                                  a role's settings, and its own table
     mpfedxgb plan --table credit.csv --label defaulted --participants 3
-    mpfedxgb plan --rows 1000000 --columns 28 --participants 4 --depth 5 --trees 50 --link wan
+    mpfedxgb plan --rows 1000000 --columns 28 --participants 4 --max-depth 5 --trees 50 --link wan
     mpfedxgb plan --rows 50000 --columns 28 --participants 4 --security sealed      beside strict
     """
     if settings is not None and table is not None:
-        raise SettingsError("give a settings file or --table, not both")
+        raise SettingsError("give a settings file or --table, not both", "place", "table")
     _refuse_idle_options(context, settings, table)
     check_for_real_tables(security, "a plan")
     asked = Asked(rows, evaluation_rows, columns, candidates)
+    chosen: dict[str, Any] = {
+        # generated: planned
+        "n_estimators": trees,
+        "num_parallel_tree": num_parallel_tree,
+        "max_depth": max_depth,
+        "max_bin": max_bin,
+        "min_child_weight": min_child_weight,
+        "colsample_bytree": colsample_bytree,
+        "first_layer_mask": first_layer_mask,
+        "security": security,
+        # end of generated
+    }
     params = TrainParams(
         objective=objective or ("multi:softprob" if classes > 2 else TrainParams().objective),
         num_class=classes if classes > 2 else 1,
-        n_estimators=trees,
-        max_depth=depth,
-        max_bin=bins,
-        min_child_weight=min_child_weight,
-        colsample_bytree=colsample_bytree,
         weighted=weighted,
-        security=security,
+        **chosen,
     )
     if settings is not None:
         predicted, verdict = _of_settings(settings, asked)
     elif table is not None:
         if not label:
-            raise SettingsError("--table needs --label, the name of the label's column")
+            raise SettingsError("--table needs --label, the name of the label's column", "missing", "label")
         X, y = read_labelled(table, label, drop, categorical, CsvFormat(missing=tuple(listed(missing))))
-        predicted, verdict = _of_table(X, y, participants, objective, params, link, topology)
+        predicted, verdict = _of_table(X, y, participants, objective, {**chosen, "link": link, "topology": topology})
     else:
         predicted, verdict = _of_sizes(params, participants, asked, link, topology)
     if as_json:
@@ -181,11 +198,13 @@ def _refuse_idle_options(context: typer.Context, settings: Path | None, table: P
             continue
         shown = option.opts[0]
         if settings is not None and name not in _OF_SETTINGS:
-            raise SettingsError(f"{shown} goes with --table or sizes; here {settings} says it: change it there")
+            raise SettingsError(
+                f"{shown} goes with --table or sizes; here {settings} says it: change it there", "place", name
+            )
         if table is not None and name in _NOT_OF_TABLES:
-            raise SettingsError(f"{shown} goes with sizes; {table} says it by itself: leave it out")
+            raise SettingsError(f"{shown} goes with sizes; {table} says it by itself: leave it out", "place", name)
         if settings is None and table is None and name in _OF_TABLES_ALONE:
-            raise SettingsError(f"{shown} goes with --table; name the table too")
+            raise SettingsError(f"{shown} goes with --table; name the table too", "place", name)
 
 
 def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
@@ -198,11 +217,11 @@ def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
         if mine.data.evaluate is not None:
             later = read_rows(mine, "evaluate").table.rows
     if rows is None:
-        raise SettingsError(f"{path} names no training table; give --rows and --columns")
+        raise SettingsError(f"{path} names no training table; give --rows and --columns", "missing", "rows")
     if asked.columns or asked.candidates:
         counts = _candidates(asked, roster.size, params.max_bin)
     elif own is None:
-        raise SettingsError(f"{path} names no training table; give --columns or --candidates")
+        raise SettingsError(f"{path} names no training table; give --columns or --candidates", "missing", "columns")
     else:
         counts = (own,) * roster.size
         typer.echo(
@@ -229,25 +248,12 @@ def _of_table(
     y: pd.Series[Any],
     participants: str,
     objective: str,
-    params: TrainParams,
-    link: str,
-    topology: str,
+    chosen: dict[str, Any],
 ) -> tuple[Forecast, str]:
     """Return the forecast of a simulation on a table."""
     objective, _ = choose_objective(y, objective)
     kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
-    model = kind(
-        participants=parse_participants(participants),
-        objective=objective,
-        n_estimators=params.n_estimators,
-        max_depth=params.max_depth,
-        max_bin=params.max_bin,
-        min_child_weight=params.min_child_weight,
-        colsample_bytree=params.colsample_bytree,
-        security=params.security,
-        link=link,
-        topology=topology,
-    )
+    model = kind(participants=parse_participants(participants), objective=objective, **chosen)
     predicted = model.forecast(X, y)
     return predicted, _room_for_all(predicted)
 
@@ -255,12 +261,16 @@ def _of_table(
 def _of_sizes(params: TrainParams, participants: str, asked: Asked, link: str, topology: str) -> tuple[Forecast, str]:
     """Return the forecast from sizes alone."""
     if asked.rows is None or not (asked.columns or asked.candidates):
-        raise SettingsError("say what to plan: a settings file, --table, or --rows with --columns or --candidates")
+        raise SettingsError(
+            "say what to plan: a settings file, --table, or --rows with --columns or --candidates", "missing", "rows"
+        )
     if asked.rows < 1 or asked.evaluation_rows < 0:
-        raise SettingsError(f"--rows {asked.rows} and --evaluation-rows {asked.evaluation_rows} cannot be; count rows")
+        text = f"--rows {asked.rows} and --evaluation-rows {asked.evaluation_rows} cannot be; count rows"
+        raise SettingsError(text, "range", "rows", asked.rows)
     count = parse_participants(participants)
     if not isinstance(count, int):
-        raise SettingsError(f"--participants {participants} needs a --table; without one give a number")
+        text = f"--participants {participants} needs a --table; without one give a number"
+        raise SettingsError(text, "type", "participants", participants)
     roster, chosen = Roster.numbered(count), link_of(link)
     sizes = TableSizes(asked.rows, asked.evaluation_rows, _candidates(asked, count, params.max_bin))
     settings = SessionSettings(parameters=params.to_json(), link=chosen, topology=topology)
@@ -294,5 +304,6 @@ def _numbers(option: str, text: str, count: int) -> tuple[int, ...]:
     except ValueError:
         numbers = (-1,)
     if len(numbers) != count or min(numbers) < 0:
-        raise SettingsError(f"{option} {text} is not understood; give {count} whole numbers, with commas between")
+        text = f"{option} {text} is not understood; give {count} whole numbers, with commas between"
+        raise SettingsError(text, "value", option.lstrip("-"), text)
     return numbers

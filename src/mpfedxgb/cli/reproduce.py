@@ -68,9 +68,11 @@ def reproduce_command(
     mpfedxgb reproduce all --data DIR --out results
     """  # noqa: D301 # the backspace is click's sign for lines that stay as they are
     if out.exists() and not out.is_dir():
-        raise SettingsError(f"--out {out} is a file; give a folder for the results")
+        raise SettingsError(f"--out {out} is a file; give a folder for the results", "file", "out", out)
     if data is not None and not data.is_dir():
-        raise SettingsError(f"--data {data} is not a folder; give the folder that holds the CSV files")
+        raise SettingsError(
+            f"--data {data} is not a folder; give the folder that holds the CSV files", "file", "data", data
+        )
     _find_experiments()
     from experiments.items import ALL, reproduce
     from experiments.output import text_table
@@ -100,9 +102,10 @@ def _find_experiments() -> None:
     """Make `experiments` importable, which stand in the checkout that the package was installed from."""
     checkout = Path(mpfedxgb.__file__).parents[2]
     if not (checkout / "experiments" / "items.py").is_file():
-        raise UserError(
+        text = (
             "reproduce runs from a checkout of the project, since its experiments are no part of the package: "
             "run make setup there, then .venv/bin/mpfedxgb reproduce"
         )
+        raise UserError(text, "package", "checkout")
     if str(checkout) not in sys.path:
         sys.path.insert(0, str(checkout))

@@ -59,7 +59,9 @@ def align(
     """
     mine = read_settings(settings, json_logs, log_level)
     if mine.is_coordinator:
-        raise SettingsError(f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}")
+        raise SettingsError(
+            f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}", "place", settings.name
+        )
     with last_line_in_the_log():
         rows, evaluation = read_tables(mine)
         before = {"train": rows, "evaluate": evaluation}
@@ -93,13 +95,14 @@ def _verdict(found: History, folder: Path) -> str:
     """Return that a record is as it was written; raises CheckpointError, which names the first bad place, if not."""
     if found.problems:
         more = f"; and {len(found.problems) - 1} more" if len(found.problems) > 1 else ""
-        raise CheckpointError(
+        text = (
             f"the record in {folder} is not as it was written: {found.problems[0]}{more}. Keep it as it is, and "
             "compare it with a backup"
         )
+        raise CheckpointError(text, "damaged", "record")
     if not found.chained:
         what = "is not chained, since an earlier version wrote it" if found.unchained else "is not there"
-        raise UserError(f"the record in {folder} {what}; there is nothing to verify")
+        raise UserError(f"the record in {folder} {what}; there is nothing to verify", "missing", "record")
     return "\n".join([f"ok: {found.chained} lines, all as they were written; digest {found.digest}", *found.warnings()])
 
 
@@ -149,7 +152,9 @@ def coordinator(
     """Be the coordinator: deal random numbers for one session after the other, until stopped. Sees no data."""
     mine = read_settings(settings, json_logs, log_level)
     if not mine.is_coordinator:
-        raise SettingsError(f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train")
+        raise SettingsError(
+            f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train", "place", settings.name
+        )
     with last_line_in_the_log(), _live_view(mine, dashboard), _monitored(mine, http) as monitor:
         role.coordinate(mine, once, observer=monitor)
 
@@ -175,16 +180,19 @@ def participant(
 ) -> None:
     """Be a participant: train, or score. All participants are started with the same option, the coordinator first."""
     if [train, predict, serve].count(True) != 1:
-        raise SettingsError("say what to do: one of --train, --predict and --serve")
+        raise SettingsError("say what to do: one of --train, --predict and --serve", "missing", "train")
     mine = read_settings(settings, json_logs, log_level)
     if mine.is_coordinator:
-        raise SettingsError(f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}")
+        raise SettingsError(
+            f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}", "place", settings.name
+        )
     if serve and mine.is_active:
         if http is None:
-            raise SettingsError(
+            text = (
                 f"{mine.role.name} is the active participant, which asks for scores: use --predict, or add --http PORT "
                 "to --serve, to answer with scores over HTTP"
             )
+            raise SettingsError(text, "place", "serve")
         with last_line_in_the_log(), _live_view(mine, dashboard):
             _serve_http(mine, http)
         return
@@ -299,9 +307,12 @@ def _of_rank(folder: Path) -> RoleSettings:
         mine = RoleSettings.from_toml(path)
         found[mine.number] = mine
     if rank not in found:
-        raise SettingsError(f"there are settings for {len(found)} roles in {folder}, and this is rank {rank}")
+        raise SettingsError(
+            f"there are settings for {len(found)} roles in {folder}, and this is rank {rank}", "mismatch", "rank", rank
+        )
     if size != found[rank].roster.size + 1:
-        raise SettingsError(f"mpiexec started {size} ranks for {found[rank].roster.size + 1} roles; use one per role")
+        text = f"mpiexec started {size} ranks for {found[rank].roster.size + 1} roles; use one per role"
+        raise SettingsError(text, "mismatch", "ranks", size)
     return found[rank].over_mpi()
 
 
@@ -396,7 +407,9 @@ def start_logging(level: str, as_json: bool, file: Path | None = None) -> None:
         try:
             handlers.append(_LogFile(file))
         except OSError as error:
-            raise SettingsError(f"cannot write the log {file}: {error.strerror}; correct [log] file") from None
+            raise SettingsError(
+                f"cannot write the log {file}: {error.strerror}; correct [log] file", "file", "log.file", file
+            ) from None
     for old in list(logger.handlers):
         logger.removeHandler(old)
         with suppress(OSError):  # what it could not write it cannot write now

@@ -50,10 +50,13 @@ def rows_to_judge(rows: Rows, holdout: float, evaluate: Rows | None, name: str) 
     """Return the rows to train on and those to judge by: an evaluation table's, kept back ones, or the same again."""
     X, y = rows
     if not 0 <= holdout < 1:
-        raise SettingsError(f"--holdout {holdout} is out of range; it is at least 0 and below 1")
+        raise SettingsError(
+            f"--holdout {holdout} is out of range; it is at least 0 and below 1", "range", "holdout", holdout
+        )
     if evaluate is not None:
         if holdout:
-            raise SettingsError("--evaluate names the rows to judge by, so there are none to keep back; drop --holdout")
+            text = "--evaluate names the rows to judge by, so there are none to keep back; drop --holdout"
+            raise SettingsError(text, "place", "holdout")
         same = _with_columns_of(X, evaluate[0], name)
         return rows, Judged(same, evaluate[1], f"the {len(same)} rows of {name}", kept_back=True)
     kept = np.zeros(len(y), np.bool_)
@@ -70,7 +73,8 @@ def _with_columns_of(X: pd.DataFrame, evaluate: pd.DataFrame, name: str) -> pd.D
     if lacks or has:
         parts = [f"lacks {', '.join(lacks)}"] if lacks else []
         parts += [f"has {', '.join(has)} besides"] if has else []
-        raise DataError(f"--evaluate: {name} {' and '.join(parts)}; give it the columns of the training table")
+        text = f"--evaluate: {name} {' and '.join(parts)}; give it the columns of the training table"
+        raise DataError(text, "mismatch", "evaluate")
     return evaluate[X.columns]
 
 
@@ -83,7 +87,9 @@ def score(model: FedXGBClassifier | FedXGBRegressor, judged: Judged, asked: list
         labels, predicted = y.to_numpy(np.float64), model.predict(X)[None]
     else:
         if not np.isin(y, model.classes_).all():
-            raise DataError(f"some classes are only in {judged.where}; keep fewer rows back, or drop those rows")
+            raise DataError(
+                f"some classes are only in {judged.where}; keep fewer rows back, or drop those rows", "unknown", "label"
+            )
         labels, predicted = np.searchsorted(model.classes_, y).astype(np.float64), model.predict_proba(X).T
         more = "auc" if len(predicted) == 2 else "merror"
         predicted = predicted[1:] if len(predicted) == 2 else predicted
@@ -109,9 +115,8 @@ def leave_out(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Return a table without some columns."""
     for name in names:
         if name not in frame.columns:
-            raise DataError(
-                f"--drop: there is no column {name!r}; the columns are {', '.join(map(str, frame.columns))}"
-            )
+            text = f"--drop: there is no column {name!r}; the columns are {', '.join(map(str, frame.columns))}"
+            raise DataError(text, "unknown", "drop", name)
     return frame.drop(columns=names)
 
 
@@ -119,7 +124,9 @@ def take_label(frame: pd.DataFrame, label: str, where: str = "the table") -> tup
     """Return the columns without the label, and the label."""
     if label not in frame.columns:
         have = ", ".join(map(str, frame.columns))
-        raise DataError(f"{where} has no column {label!r}, the label; the columns are {have}")
+        raise DataError(
+            f"{where} has no column {label!r}, the label; the columns are {have}", "unknown", "label", label
+        )
     column = frame[label]
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
@@ -241,7 +248,8 @@ def simulate(
     rows, *others = (read_labelled(path, label, drop, categorical, csv) for path in paths)
     (X, y), judged = rows_to_judge(rows, holdout, others[0] if others else None, str(evaluate))
     if early_stopping_rounds is not None and not judged.kept_back:
-        raise SettingsError("--early-stopping-rounds needs rows to watch; name a file (--evaluate) or --holdout 0.2")
+        text = "--early-stopping-rounds needs rows to watch; name a file (--evaluate) or --holdout 0.2"
+        raise SettingsError(text, "missing", "early_stopping_rounds")
     objective, why = choose_objective(rows[1], objective)
     metrics = listed(eval_metric)
     if not facts_of(security).runs_a_protocol:
@@ -304,7 +312,7 @@ def simulate(
 
 def _check_out(out: Path, participants: int) -> None:
     if out.exists() and not out.is_dir():
-        raise SettingsError(f"--out {out} is a file; give a folder for the models")
+        raise SettingsError(f"--out {out} is a file; give a folder for the models", "file", "out", out)
     refuse_other_parts(out, [f"P{m}" for m in range(1, participants + 1)])
 
 
@@ -317,10 +325,11 @@ def choose_objective(y: pd.Series[Any], asked: str) -> tuple[str, str]:
         return FOR_NUMBERS[0], f"the label holds {values} different numbers"
     if values > _FEW and y.dtype.kind in "iu":
         meant = ", ".join([for_classes(values).name, *FOR_NUMBERS])
-        raise SettingsError(
+        text = (
             f"the label holds {values} different whole numbers, which may be classes, amounts or counts; "
             f"say --objective, one of {meant}"
         )
+        raise SettingsError(text, "missing", "objective")
     return for_classes(max(2, values)).name, f"the label has {values} classes"
 
 
@@ -392,7 +401,8 @@ def parse_participants(text: str) -> int | list[float] | list[list[str]]:
             return int(text)
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise SettingsError(
+        text = (
             f"--participants {text} is not understood; give a number such as 4, fractions such as 0.1,0.2,0.3,0.4, "
             "or column names such as age,income;visits,calls (one group per participant)"
-        ) from None
+        )
+        raise SettingsError(text, "value", "participants", text) from None

@@ -60,9 +60,12 @@ def check_role(
     _check_memory(name, partial(peak_bytes, role, params, in_spool=in_spool), params, sizes, max_memory)
     needed, free = margin_bytes(role, params, sizes), free_disk(folder)
     if free is not None and needed > free:
+        text = f"{name} would need {bytes_text(needed)} of disk for {_described(sizes)}"
         raise NoRoomError(
-            f"{name} would need {bytes_text(needed)} of disk for {_described(sizes)}",
+            text,
             f", and there are {bytes_text(free)} left where {folder} is; make room, or move [role] state",
+            parameter=name,
+            value=needed,
         )
 
 
@@ -79,10 +82,13 @@ def _check_memory(
         return
     limit = "max_memory allows" if most == max_memory else "this machine has for it"
     fewer = _fewer_candidates(need, params, sizes, most, of_categories)
+    text = f"{name} would need {bytes_text(needed)} of memory for {_described(sizes)}"
     raise NoRoomError(
-        f"{name} would need {bytes_text(needed)} of memory for {_described(sizes)}",
+        text,
         f", and {bytes_text(most)} is what {limit}; {fewer}train on fewer rows or columns, set "
         "max_memory and a spool, or take a machine with more memory (mpfedxgb plan tells how much)",
+        parameter=name,
+        value=needed,
     )
 
 

@@ -345,11 +345,11 @@ def forecast(
         Whether to tell what security="strict" costs too, if it is another.
     """
     if params.facts.not_forecast:
-        raise UserError(f"a training with security={params.security!r} is not forecast: {params.facts.not_forecast}")
+        text = f"a training with security={params.security!r} is not forecast: {params.facts.not_forecast}"
+        raise UserError(text, "mode", "security", params.security)
     if len(sizes.columns) != roster.size:
-        raise UserError(
-            f"there are candidate columns of {len(sizes.columns)} participants in a roster of {roster.size}"
-        )
+        text = f"there are candidate columns of {len(sizes.columns)} participants in a roster of {roster.size}"
+        raise UserError(text, "mismatch", "columns", len(sizes.columns))
     settings = SessionSettings(parameters=params.to_json()) if settings is None else settings
     known = None if owners is None else tuple(tuple(np.asarray(level).tolist()) for level in owners)
     basis = Basis(params, sizes, roster, settings, keeps_rounds, known)

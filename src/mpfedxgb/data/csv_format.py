@@ -70,17 +70,20 @@ class CsvFormat:
         """Refuse what cannot work."""
         given = "," if self.delimiter is None else self.delimiter
         if given != TAB and (len(given) != 1 or given in '"\r\n'):
-            raise SettingsError(
-                f"delimiter={self.delimiter!r} is not one character; give one such as ; or the word tab"
-            )
+            text = f"delimiter={self.delimiter!r} is not one character; give one such as ; or the word tab"
+            raise SettingsError(text, "value", "delimiter", self.delimiter)
         if self.decimal not in (None, ".", ","):
-            raise SettingsError(f"decimal={self.decimal!r} is not known; it is . or ,")
+            raise SettingsError(
+                f"decimal={self.decimal!r} is not known; it is . or ,", "choice", "decimal", self.decimal
+            )
         if self.decimal == self.delimiter == ",":
-            raise SettingsError("decimal and delimiter are both a comma; one of them is something else")
+            text = "decimal and delimiter are both a comma; one of them is something else"
+            raise SettingsError(text, "mismatch", "decimal", self.decimal)
         try:
             "".encode(self.encoding or "utf-8")
         except (LookupError, ValueError):
-            raise SettingsError(f"encoding={self.encoding!r} is not known; give one such as utf-8 or cp1252") from None
+            text = f"encoding={self.encoding!r} is not known; give one such as utf-8 or cp1252"
+            raise SettingsError(text, "choice", "encoding", self.encoding) from None
 
 
 def never(name: str) -> bool:
@@ -110,10 +113,11 @@ def read_csv(path: Path, given: CsvFormat, kinds: ColumnKinds) -> pd.DataFrame:
     try:
         return _read(path, given, encoding, kinds)
     except UnicodeDecodeError:
-        raise DataError(
+        text = (
             f"cannot read {path} as a table: it is not written in {encoding}; save it as UTF-8, or say its encoding, "
             "such as encoding cp1252"
-        ) from None
+        )
+        raise DataError(text, "value", "encoding", encoding) from None
 
 
 def _read(path: Path, given: CsvFormat, encoding: str, kinds: ColumnKinds) -> pd.DataFrame:
@@ -130,7 +134,8 @@ def _read(path: Path, given: CsvFormat, encoding: str, kinds: ColumnKinds) -> pd
     names = pd.read_csv(path, header=None, nrows=1, dtype="str", **form).iloc[0].dropna().tolist()
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise DataError(f"{path}: column names occur twice: {', '.join(repeated)}; rename or drop one of each")
+        text = f"{path}: column names occur twice: {', '.join(repeated)}; rename or drop one of each"
+        raise DataError(text, "duplicate", path.name, list(repeated))
     kept = [name for name in names if name in kinds.verbatim]
     form["chunksize"] = rows_per_chunk(len(names))
     with warnings.catch_warnings():
@@ -139,7 +144,9 @@ def _read(path: Path, given: CsvFormat, encoding: str, kinds: ColumnKinds) -> pd
             columns, may_be_short = _in_chunks(path, form, given.missing, kinds, kept)
         except pd.errors.ParserWarning:  # or else the first values would be taken for row names
             lines.refuse_uneven()
-            raise DataError(f"{path}: rows have more values than there are column names; repair the file") from None
+            raise DataError(
+                f"{path}: rows have more values than there are column names; repair the file", "mismatch", path.name
+            ) from None
         except pd.errors.ParserError:
             lines.refuse_uneven()
             raise
@@ -197,7 +204,8 @@ def _delimiter(path: Path, lines: list[str]) -> str:
     fitting = {c: sum(line.count(c) == n for line in plain) for c, n in counts.items()}
     best = [c for c in counts if (fitting[c], counts[c]) == max((fitting[d], counts[d]) for d in counts)]
     if len(best) > 1:
-        raise DataError(f"{path}: values may be parted by {' or '.join(map(repr, best))}; say the delimiter")
+        text = f"{path}: values may be parted by {' or '.join(map(repr, best))}; say the delimiter"
+        raise DataError(text, "value", "delimiter", best)
     return best[0]
 
 
@@ -208,7 +216,9 @@ def _decimal(path: Path, lines: list[str], delimiter: str) -> str:
     values = [value.strip(' "') for line in lines[1:] for value in line.split(delimiter)]
     commas, points = (any(form.fullmatch(value) for value in values) for form in (_COMMA, _POINT))
     if commas and points:
-        raise DataError(f"{path}: some numbers have a decimal comma, others a point; say which with decimal")
+        raise DataError(
+            f"{path}: some numbers have a decimal comma, others a point; say which with decimal", "value", "decimal"
+        )
     return "," if commas else "."
 
 
@@ -226,7 +236,8 @@ def open_lines(path: Path, encoding: str) -> Iterator[Iterator[str]]:
     """
     suffix = path.suffix.lower()
     if suffix in _ARCHIVES or path.stem.lower().endswith(".tar"):
-        raise DataError(f"{path} is an archive that is not read; unpack it, or compress it with gzip, bz2, xz or zip")
+        text = f"{path} is an archive that is not read; unpack it, or compress it with gzip, bz2, xz or zip"
+        raise DataError(text, "type", path.name)
     if suffix == ".zip":
         with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
             yield io.TextIOWrapper(file, encoding)
@@ -268,7 +279,7 @@ class CsvLines:
             return len(next(csv.reader(lines, delimiter=self.delimiter)))
         except csv.Error as error:
             text = f"{self.path}: line {number} has a value that does not end ({error})"
-            raise DataError(f"{text}; close its quotes") from None
+            raise DataError(f"{text}; close its quotes", "damaged", self.path.name, number) from None
 
     def line_of(self, row: int) -> int:
         """Return the line at which a row of the table begins; the first row is 0."""
@@ -286,10 +297,11 @@ class CsvLines:
         more = len(uneven) - 1 - len(others)
         also = f" (likewise: {', '.join(others)}{f' and {more} more' if more else ''})"
         counted = f"{values} value{'' if values == 1 else 's'}"
-        raise DataError(
+        text = (
             f"{self.path}: line {line} has {counted} for the {names} column names of the header"
             f"{also if others else ''}; {self._remedy(values, text, names)}"
         )
+        raise DataError(text, "mismatch", self.path.name, line)
 
     def _only_ends_longer(self, values: int, text: str, names: int) -> bool:
         """Return whether all that a line has beyond the names is empty, as programs write that end each value."""
@@ -355,11 +367,10 @@ class NumberCheck:
         first = column.cat.categories[codes[places[0]]]
         shown = [first, *(text for text in column.cat.categories[odd] if text != first)]
         line = self.lines.line_of(int(places[0]))
-        raise DataError(
-            self._conflict(
-                name, line, [*map(_short, shown)], [*map(_short, words)], f"{len(places)} of {present} values"
-            )
+        text = self._conflict(
+            name, line, [*map(_short, shown)], [*map(_short, words)], f"{len(places)} of {present} values"
         )
+        raise DataError(text, "type", name, line)
 
     def _conflict(self, name: str, line: int, odd: list[str], words: list[str], counted: str) -> str:
         others = ", ".join(map(repr, odd[1 : _LISTED + 1])) + (", ..." if len(odd) > _LISTED + 1 else "")

@@ -70,20 +70,25 @@ def read_table(
         Naming file, column and remedy. Columns that are named above and not there are nobody's error here.
     """
     if not path.is_file():
-        raise DataError(f"there is no file {path}")
+        raise DataError(f"there is no file {path}", "missing", path.name)
     try:
         if _is_workbook(path):
-            raise DataError(f"{path} is an Excel workbook; export its sheet as CSV (UTF-8) or Parquet and give that")
+            text = f"{path} is an Excel workbook; export its sheet as CSV (UTF-8) or Parquet and give that"
+            raise DataError(text, "type", path.name)
         if is_parquet(path):
             frame = read_parquet(path, {*text_columns, *verbatim}, exact, csv.missing, verbatim)
         else:
             frame = read_csv(path, csv, ColumnKinds(text_columns, numbers, verbatim, exact, may_mix))
     except ImportError:
-        raise DataError(f"cannot read {path}: Parquet needs the pyarrow package; pip install pyarrow") from None
+        raise DataError(
+            f"cannot read {path}: Parquet needs the pyarrow package; pip install pyarrow", "package", "pyarrow"
+        ) from None
     except DataError:
         raise
     except (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
-        raise DataError(f"cannot read {path} as a table: {error}; give a CSV or Parquet file") from None
+        raise DataError(
+            f"cannot read {path} as a table: {error}; give a CSV or Parquet file", "file", path.name
+        ) from None
     return with_kinds(frame, str(path), text_columns, numbers, verbatim)
 
 
@@ -130,16 +135,16 @@ def _as_numbers(where: str, name: str, series: pd.Series[Any]) -> pd.Series[Any]
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = series.astype(object)
     if series.dtype.kind in "mM":
-        raise DataError(
-            f"{where}: column {name!r} holds dates; turn them into numbers, such as days since a fixed date"
-        )
+        text = f"{where}: column {name!r} holds dates; turn them into numbers, such as days since a fixed date"
+        raise DataError(text, "type", name)
     numbers = pd.to_numeric(series, errors="coerce")
     bad = series[numbers.isna() & series.notna()]
     if len(bad):
-        raise DataError(
+        text = (
             f"{where}: column {name!r} holds {bad.iloc[0]!r}, which is not a number; repair the {len(bad)} values of "
             "this kind or read the column as words"
         )
+        raise DataError(text, "type", name, bad.iloc[0])
     return numbers
 
 
@@ -160,7 +165,9 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
             else:
                 frame.to_csv(file, index=False, compression=_COMPRESSIONS.get(path.suffix))
     except ImportError:
-        raise DataError(f"cannot write {path}: Parquet needs the pyarrow package; pip install pyarrow") from None
+        raise DataError(
+            f"cannot write {path}: Parquet needs the pyarrow package; pip install pyarrow", "package", "pyarrow"
+        ) from None
     except OSError as error:
         kind = CheckpointError if is_full_disk(error) else DataError
         raise kind(f"cannot write {path}: {error.strerror}; what was there before is unchanged") from None
@@ -289,11 +296,11 @@ class ParquetRows:
         try:
             found = _footer(self.path)
         except OSError as error:
-            raise DataError(
-                f"cannot read {self.path}: {error.strerror}; workers need the file where the role has it"
-            ) from None
+            text = f"cannot read {self.path}: {error.strerror}; workers need the file where the role has it"
+            raise DataError(text, "file", self.path.name) from None
         if found != self.footer:
-            raise DataError(f"{self.path} has changed, or is another file on a worker; leave it, and start again")
+            text = f"{self.path} has changed, or is another file on a worker; leave it, and start again"
+            raise DataError(text, "mismatch", self.path.name)
         with pq.ParquetFile(self.path) as file:
             start, stop, _ = rows.indices(file.metadata.num_rows)
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]

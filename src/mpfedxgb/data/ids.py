@@ -152,22 +152,24 @@ def sort_by_id(frame: pd.DataFrame, column: str, owner: str, rule: IdRule | None
     """
     if column not in frame.columns:
         there = ", ".join(map(str, frame.columns[:20]))
-        raise DataError(f"{owner}: there is no id column {column!r}; the columns are {there}")
+        raise DataError(f"{owner}: there is no id column {column!r}; the columns are {there}", "unknown", column)
     written = frame[column].tolist()
     texts = [_text(value, owner, column) for value in written]
     if rule is not None:
         texts = [rule.spell(text) for text in texts]
     missing = sum(not text for text in texts)
     if missing:
-        raise DataError(
+        text = (
             f"{owner}: {missing} of {len(texts)} rows have no id in column {column!r}; drop those rows or give them ids"
         )
+        raise DataError(text, "missing", column, missing)
     broken = sum(not _is_unicode(text) for text in texts)
     if broken:
-        raise DataError(
+        text = (
             f"{owner}: {broken} of {len(texts)} ids of column {column!r} are no text that can be written as UTF-8; "
             "correct how the table was read"
         )
+        raise DataError(text, "value", column, broken)
     keys, order = _sorted(texts, _are_numbers(texts, owner, column, rule))
     repeated = sum(a == b for a, b in pairwise(keys))
     if repeated:
@@ -175,9 +177,8 @@ def sort_by_id(frame: pd.DataFrame, column: str, owner: str, rule: IdRule | None
         hint = "" if len(set(texts)) < len(texts) else alike
         if rule is not None and len({str(value) for value in written}) == len(texts):
             hint = " once they are spelled as [align] says"
-        raise DataError(
-            f"{owner}: {repeated} of {len(texts)} rows repeat an id of column {column!r}{hint}; keep one row per id"
-        )
+        text = f"{owner}: {repeated} of {len(texts)} rows repeat an id of column {column!r}{hint}; keep one row per id"
+        raise DataError(text, "duplicate", column, repeated)
     ids = Ids(tuple(keys), tuple(written[i] for i in order), np.array(order, np.int64))
     del written, texts, keys, order  # as large as the table, which is copied now
     return frame.drop(columns=column).iloc[ids.places].reset_index(drop=True), ids
@@ -189,10 +190,11 @@ def _are_numbers(texts: Sequence[str], owner: str, column: str, rule: IdRule | N
         return False
     others = sum(not _WHOLE.fullmatch(text) for text in texts)
     if others and rule is not None:
-        raise DataError(
+        text = (
             f"{owner}: {others} of {len(texts)} ids of column {column!r} are no whole numbers; correct them, or set "
             '[align] ids = "text" at all participants'
         )
+        raise DataError(text, "type", column, others)
     return not others
 
 
@@ -228,11 +230,13 @@ def _text(value: Any, owner: str, column: str) -> str:
             return ""
         if abs(float(value)) < 2**53 and value == int(value):
             return str(int(value))
-        raise DataError(
+        text = (
             f"{owner}: id column {column!r} holds numbers with fractions or beyond 2^53, which are not exact; "
             "store ids as whole numbers or as text"
         )
-    raise DataError(
+        raise DataError(text, "range", column)
+    text = (
         f"{owner}: id column {column!r} holds values of type {type(value).__name__}; store ids as whole numbers or as "
         "text"
     )
+    raise DataError(text, "type", column, type(value).__name__)

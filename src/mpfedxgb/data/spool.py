@@ -41,9 +41,16 @@ def check_spool(folder: Path, octets: int) -> None:
     """Raise NoRoomError, with the figures, unless a spool of `octets` bytes can be made in a folder. Makes nothing."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
-        raise NoRoomError(_NONE, f": the folder {folder} {what}; make it, or name another one")
+        raise NoRoomError(
+            _NONE, f": the folder {folder} {what}; make it, or name another one", code="missing", parameter=folder.name
+        )
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise NoRoomError(_NONE, f": the folder {folder} cannot be written to; allow it, or name another one")
+        raise NoRoomError(
+            _NONE,
+            f": the folder {folder} cannot be written to; allow it, or name another one",
+            code="file",
+            parameter=folder.name,
+        )
     free = shutil.disk_usage(folder).free
     if octets > free:
         raise _full(folder, octets, free)
@@ -77,7 +84,12 @@ class Spool:
         except OSError as error:
             if is_full_disk(error):
                 raise _full(folder, self.octets, shutil.disk_usage(folder).free) from None
-            raise NoRoomError(_NONE, f" in the folder {folder}: {error.strerror}; name another one") from None
+            raise NoRoomError(
+                _NONE,
+                f" in the folder {folder}: {error.strerror}; name another one",
+                code="file",
+                parameter=folder.name,
+            ) from None
         if self.octets:
             self._map = mmap.mmap(self._file, self.octets, access=mmap.ACCESS_READ)
 
@@ -92,7 +104,9 @@ class Spool:
                 done = os.pwrite(self._file, left, start)
                 left, start = left[done:], start + done
         except OSError as error:  # the room was taken, but a disk may fail, and some file systems promise nothing
-            raise NoRoomError("a spool cannot be written", f" in {self._place}: {error.strerror}") from None
+            raise NoRoomError(
+                "a spool cannot be written", f" in {self._place}: {error.strerror}", code="file", parameter="spool"
+            ) from None
 
     def read(self, start: int, shape: tuple[int, int]) -> npt.NDArray[np.uint64]:
         """Return words from a place on, as a view of the mapped file that nobody can write to."""
@@ -162,13 +176,13 @@ def _lock(opened: int, folder: Path) -> None:
         except BlockingIOError:
             if time.monotonic() >= end:
                 text = f": the folder {folder} has been locked by others for {_PATIENCE:g} seconds; name another one"
-                raise NoRoomError(_NONE, text) from None
+                raise NoRoomError(_NONE, text, code="busy", parameter=folder.name) from None
         except OSError as error:
             text = f": nothing can be locked in the folder {folder}: {error.strerror}; name one on a local disk"
-            raise NoRoomError(_NONE, text) from None
+            raise NoRoomError(_NONE, text, code="file", parameter=folder.name) from None
         time.sleep(_PAUSE)
 
 
 def _full(folder: Path, octets: int, free: int) -> NoRoomError:
     there = f", and {bytes_text(free)} are free in the folder {folder}; make room, or name one on another disk"
-    return NoRoomError(f"a spool needs {bytes_text(octets)} of disk", there)
+    return NoRoomError(f"a spool needs {bytes_text(octets)} of disk", there, parameter=folder.name, value=octets)

@@ -36,11 +36,15 @@ def from_arrow(data: Any, owner: str) -> pd.DataFrame:
     try:
         import pyarrow
     except ImportError:
-        raise DataError(f"{owner}: a {kind} is read by pyarrow; pip install 'mpfedxgb[arrow]'") from None
+        raise DataError(
+            f"{owner}: a {kind} is read by pyarrow; pip install 'mpfedxgb[arrow]'", "package", "pyarrow"
+        ) from None
     try:
         table = pyarrow.table(data)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{owner}: this {kind} is no table ({error}); give columns of equal length") from None
+        raise DataError(
+            f"{owner}: this {kind} is no table ({error}); give columns of equal length", "mismatch", owner
+        ) from None
     if not table.num_columns:
         return pd.DataFrame(index=range(table.num_rows))
     frame = pd.concat([_arrow_column(pyarrow, column) for column in table.columns], axis=1)
@@ -158,11 +162,12 @@ class Table:
     def of_places(cls, frame: pd.DataFrame, places: Iterable[int], owner: str) -> Table:
         """Return a table of some columns of a frame; raises DataError as `read` does."""
         if not len(frame):
-            raise DataError(f"{owner}: the table has no rows; at least one row is needed")
+            raise DataError(f"{owner}: the table has no rows; at least one row is needed", "few", owner, 0)
         chosen = [(str(frame.columns[i]), i) for i in places]  # a model keeps names as text, so 1 and "1" are one name
         repeated = _repeated([name for name, _ in chosen])
         if repeated:
-            raise DataError(f"{owner}: column names occur twice: {', '.join(repeated)}; rename or drop one of each")
+            text = f"{owner}: column names occur twice: {', '.join(repeated)}; rename or drop one of each"
+            raise DataError(text, "duplicate", owner, repeated)
         return cls(owner, tuple(_column(owner, name, frame.iloc[:, i]) for name, i in chosen), len(frame))
 
     @property
@@ -203,7 +208,8 @@ class Table:
         if missing or extra:
             parts = [f"lacks {', '.join(missing)}"] if missing else []
             parts += [f"has unknown {', '.join(extra)}"] if extra else []
-            raise DataError(f"{self.owner}: the table {' and '.join(parts)}; give the columns of the training table")
+            text = f"{self.owner}: the table {' and '.join(parts)}; give the columns of the training table"
+            raise DataError(text, "mismatch", self.owner)
         return Table(self.owner, tuple(_recode(self.owner, mine[n], categories.get(n)) for n in names), self.rows)
 
 
@@ -228,7 +234,7 @@ def to_frame(data: Any, owner: str, names: Sequence[str] | None = None) -> pd.Da
     if is_arrow(data):
         data = from_arrow(data, owner)
     if type(data).__name__ == "LazyFrame":
-        raise DataError(f"{owner}: a LazyFrame has no rows yet; give what its collect() returns")
+        raise DataError(f"{owner}: a LazyFrame has no rows yet; give what its collect() returns", "type", owner)
     try:
         if isinstance(data, dict):
             data = pd.DataFrame(data)
@@ -236,20 +242,23 @@ def to_frame(data: Any, owner: str, names: Sequence[str] | None = None) -> pd.Da
             data = np.ma.filled(data.astype(np.float64), np.nan)  # asarray would forget which values are masked
         array = data if isinstance(data, pd.DataFrame) else np.asarray(data)
     except (ValueError, TypeError) as error:
-        raise DataError(f"{owner}: not a table ({error}); give columns, or rows, of equal length") from None
+        raise DataError(
+            f"{owner}: not a table ({error}); give columns, or rows, of equal length", "mismatch", owner
+        ) from None
     if not isinstance(data, pd.DataFrame):
         if array.ndim != 2:
-            raise DataError(
+            text = (
                 f"{owner}: expected 2D array (rows, columns), got {array.ndim}D array instead. Reshape your data: "
                 "array.reshape(-1, 1) makes one column, array.reshape(1, -1) one row"
             )
+            raise DataError(text, "type", owner, array.ndim)
         if np.iscomplexobj(array):
-            raise DataError(f"{owner}: Complex data not supported; split it into real columns")
+            raise DataError(f"{owner}: Complex data not supported; split it into real columns", "type", owner)
         columns = [f"f{i}" for i in range(array.shape[1])] if names is None else list(names)
         data = _numbers_of_array(pd.DataFrame(array, columns=pd.Index(columns)), owner)
     frame: pd.DataFrame = data
     if any(isinstance(level, tuple) for level in frame.columns):
-        raise DataError(f"{owner}: column names have several levels; flatten them to one name each")
+        raise DataError(f"{owner}: column names have several levels; flatten them to one name each", "type", owner)
     return frame
 
 
@@ -261,7 +270,9 @@ def _numbers_of_array(frame: pd.DataFrame, owner: str) -> pd.DataFrame:
             bad = frame[name][numbers.isna() & frame[name].notna()]
             if len(bad):
                 text = f"{owner}: column {name!r} of an array holds {bad.iloc[0]!r}, which is not a number"
-                raise DataError(f"{text}; convert it, or give a DataFrame, where words are categories")
+                raise DataError(
+                    f"{text}; convert it, or give a DataFrame, where words are categories", "type", name, bad.iloc[0]
+                )
             frame[name] = numbers
     return frame
 
@@ -282,21 +293,28 @@ def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
         codes[codes < 0] = np.nan
         categories = tuple(str(c) for c in series.cat.categories)
         if _repeated(categories):
-            raise DataError(f"{where} has two categories written {_repeated(categories)[0]!r}; rename one of them")
+            text = f"{where} has two categories written {_repeated(categories)[0]!r}; rename one of them"
+            raise DataError(text, "duplicate", name, _repeated(categories)[0])
         return Column(name, codes, categories)
     if series.dtype.kind in "mM" or isinstance(series.dtype, pd.PeriodDtype):
-        raise DataError(f"{where} holds dates or durations; turn them into numbers, such as days since a fixed date")
+        raise DataError(
+            f"{where} holds dates or durations; turn them into numbers, such as days since a fixed date", "type", name
+        )
     if series.dtype.kind == "c":
-        raise DataError(f"{where} holds complex numbers; split it into real columns")
+        raise DataError(f"{where} holds complex numbers; split it into real columns", "type", name)
     try:
         numbers = _numbers(where, series)
     except OverflowError:
-        raise DataError(f"{where} holds an integer beyond float32 (3.4e38); rescale the column") from None
+        raise DataError(
+            f"{where} holds an integer beyond float32 (3.4e38); rescale the column", "range", name
+        ) from None
     if np.isinf(numbers).any():
-        raise DataError(f"{where} holds infinity, which has no place in a bin; cap the values or mark them as missing")
+        text = f"{where} holds infinity, which has no place in a bin; cap the values or mark them as missing"
+        raise DataError(text, "range", name)
     large = np.abs(numbers) > FLOAT32_MAX
     if large.any():
-        raise DataError(f"{where} holds {numbers[large][0]:g}, beyond float32 (3.4e38); rescale the column")
+        text = f"{where} holds {numbers[large][0]:g}, beyond float32 (3.4e38); rescale the column"
+        raise DataError(text, "range", name, float(numbers[large][0]))
     return Column(name, numbers.astype(np.float32))
 
 
@@ -313,7 +331,9 @@ def _numbers(where: str, series: pd.Series[Any]) -> npt.NDArray[np.float64]:
         if isinstance(value, (Real, Decimal, np.bool_)):
             values[i] = float(value)
         elif value is not None and value is not pd.NA:
-            raise DataError(f"{where} holds {value!r}, which is not a number{_remedy(value)}")
+            raise DataError(
+                f"{where} holds {value!r}, which is not a number{_remedy(value)}", "type", str(series.name), value
+            )
     return values
 
 
@@ -332,7 +352,7 @@ def _recode(owner: str, column: Column, categories: tuple[str, ...] | None) -> C
     if categories is None or column.categories is None:
         kinds = ("numbers", "categories") if categories is None else ("categories", "numbers")
         text = f"{owner}: column {column.name!r} holds {kinds[1]} here and {kinds[0]} in the training table"
-        raise DataError(f"{text}; convert one of them")
+        raise DataError(f"{text}; convert one of them", "mismatch", column.name, kinds[1])
     present = ~np.isnan(column.values)
     codes = column.values[present].astype(np.int64)
     table = np.full(len(column.categories), np.nan, np.float32)
@@ -369,10 +389,11 @@ class _Known:
         if not alike:
             return len(self.categories)
         if len(alike) > 1 or _is_padded(text) or _is_padded(self.categories[alike[0]]):
-            raise DataError(
+            text = (
                 f"{where} holds a category that the training table writes in another way, such as 7 and 007; write all "
                 "as there, zeros in front included (read the column as text)"
             )
+            raise DataError(text, "mismatch", where)
         return alike[0]
 
 

@@ -77,15 +77,18 @@ def rows_in_common(settings: RoleSettings, tables: Mapping[str, Rows]) -> dict[s
     kept = _read(path)
     for key, mine in _fingerprint(settings).items():
         if kept.get(key) != mine:
-            raise DataError(f"{settings.role.name}: {key} changed since the rows were aligned; {_AGAIN}")
+            raise DataError(
+                f"{settings.role.name}: {key} changed since the rows were aligned; {_AGAIN}", "mismatch", key
+            )
     common = {}
     for what, rows in tables.items():
         one = kept["tables"].get(what)
         if one is None:
-            raise DataError(f"{settings.role.name}: the {NAMES[what]} rows were not aligned with the others; {_AGAIN}")
+            text = f"{settings.role.name}: the {NAMES[what]} rows were not aligned with the others; {_AGAIN}"
+            raise DataError(text, "missing", "align")
         if one["rows"] != len(rows.ids) or rows.ids.digest(bytes.fromhex(one["salt"])).hex() != one["digest"]:
             text = f"the ids of the {NAMES[what]} rows have changed since they were aligned"
-            raise DataError(f"{settings.role.name}: {text}; {_AGAIN}")
+            raise DataError(f"{settings.role.name}: {text}; {_AGAIN}", "mismatch", "align")
         marks = np.unpackbits(np.frombuffer(base64.b64decode(one["marks"]), np.uint8), count=len(rows.ids))
         common[what] = take(rows, marks.astype(np.bool_))
     return common
@@ -130,7 +133,7 @@ def _read(path: Path) -> dict[str, Any]:
             if size != -(-one["rows"] // 8) or len(bytes.fromhex(one["salt"])) < SALT_BYTES:
                 raise ValueError("marks of another length")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise CheckpointError(f"{path} is damaged; {_AGAIN}") from None
+        raise CheckpointError(f"{path} is damaged; {_AGAIN}", "damaged", path.name) from None
     return kept
 
 
@@ -211,15 +214,16 @@ def _compare(party: Party, peer: int, arrays: tuple[Array, ...], terms: Terms) -
         if not isinstance(theirs, dict):
             raise ValueError("no terms")
     except (ValueError, RecursionError):
-        raise FrameError(f"{name} sent terms of an alignment that cannot be read") from None
+        raise FrameError(f"{name} sent terms of an alignment that cannot be read", parameter=name) from None
     mine = terms.to_dict()
     for key in sorted({*mine, *theirs}):
         if mine.get(key) != theirs.get(key):
             where = "[data] has the tables" if key == "tables" else f"[align] {printable(key[:20])} is"
-            raise HandshakeError(
+            text = (
                 f"{where} {printable(shown(theirs.get(key)))} at {name} and {shown(mine.get(key))} at {party.name}; "
                 "make it the same at all participants"
             )
+            raise HandshakeError(text, "mismatch", key)
 
 
 def find_all_common(party: Party, lists: Mapping[str, Ids], terms: Terms, tools: Tools) -> dict[str, Marks]:
@@ -247,4 +251,4 @@ def let_all_keep(party: Party) -> None:
     active = party.roster.name(ACTIVE)
     (flag,) = party.receive_bytes(ACTIVE, (np.int64, (1,)), name="end of the alignment")
     if flag[0] != 1:
-        raise FrameError(f"malformed end of the alignment from {active}: got {flag[0]}, expected 1")
+        raise FrameError(f"malformed end of the alignment from {active}: got {flag[0]}, expected 1", parameter=active)

@@ -222,7 +222,9 @@ def _shown(settings: RoleSettings, link: str) -> Iterator[None]:
     try:
         write_file(path, f"{link}\n")
     except OSError as error:
-        raise SettingsError(f"--dashboard: cannot write the link to {path}: {error.strerror}") from None
+        raise SettingsError(
+            f"--dashboard: cannot write the link to {path}: {error.strerror}", "file", path.name
+        ) from None
     _log.info("the link to the live view is in %s", path)
     try:
         yield

@@ -71,7 +71,9 @@ class StoreLookup:
         try:
             found = self._store(list(keys))
         except Exception as error:  # its text may name people, and is the function's own to log
-            raise DataError(f"{owner}: the function that looks rows up raised {type(error).__name__}") from None
+            raise DataError(
+                f"{owner}: the function that looks rows up raised {type(error).__name__}", "failed", owner
+            ) from None
         frame = to_frame(found, owner) if found is not None else pd.DataFrame()
         if not len(frame):
             return None, len(keys)

@@ -27,7 +27,9 @@ try:
     from prometheus_client.exposition import choose_encoder
     from prometheus_client.registry import Collector
 except ImportError:
-    raise SettingsError("--http needs the package prometheus-client; pip install 'mpfedxgb[serve]'") from None
+    raise SettingsError(
+        "--http needs the package prometheus-client; pip install 'mpfedxgb[serve]'", "package", "prometheus-client"
+    ) from None
 
 _BUCKETS = (0.005, 0.01, 0.015, 0.025, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5.0, 10.0, 30.0)
 """Seconds of a request over HTTP."""

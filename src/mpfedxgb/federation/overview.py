@@ -67,7 +67,8 @@ def find_settings(path: Path) -> Path:
     if path.is_file():
         return path
     if not path.is_dir():
-        raise SettingsError(f"there is no file or folder {path}; give a role's folder, its settings file or its state")
+        text = f"there is no file or folder {path}; give a role's folder, its settings file or its state"
+        raise SettingsError(text, "missing", path.name)
     found = sorted(path.glob("*.toml"))
     if not found:
         beside = sorted(path.absolute().parent.glob("*.toml"))
@@ -76,7 +77,7 @@ def find_settings(path: Path) -> Path:
         text = f"{len(found)} settings files belong to it" if found else "no settings file belongs to it"
         roles = [str(file.parent) for file in sorted(path.glob("*/*.toml"))]
         which = f", one of {', '.join(roles)}" if roles and not found else ", or its settings file (.toml)"
-        raise SettingsError(f"{path}: {text}; give the folder of one role{which}")
+        raise SettingsError(f"{path}: {text}; give the folder of one role{which}", "missing", path.name)
     return found[0]
 
 
@@ -92,7 +93,8 @@ def _model(settings: RoleSettings) -> PartialModel | None:
         return None
     model = PartialModel.load(path)
     if model.name != settings.role.name:
-        raise SettingsError(f"{path} is the part of {model.name}, not of {settings.role.name}; correct [role] model")
+        text = f"{path} is the part of {model.name}, not of {settings.role.name}; correct [role] model"
+        raise SettingsError(text, "place", "role.model")
     return model
 
 

@@ -121,13 +121,13 @@ def _agree_on_kind(party: Party, mine: int) -> int:
     """Return the kind of session that the active participant has begun; raise if this participant wants another."""
     kind = int(party.broadcast(Entry.KIND_OF_SESSION, [mine])[0])
     if kind not in KINDS:
-        raise FrameError(f"{party.roster.name(ACTIVE)} began a session of an unknown kind")
+        raise FrameError(f"{party.roster.name(ACTIVE)} began a session of an unknown kind", parameter="session")
     if mine and kind != mine:
         remedy = "start all participants with the same command"
         if ALIGNING in (kind, mine):
             remedy = "give all participants the same [data] align, and run mpfedxgb align at all of them"
         text = f"{party.roster.name(ACTIVE)} began a session for {KINDS[kind]}, {party.name} one for {KINDS[mine]}"
-        raise HandshakeError(f"{text}; {remedy}")
+        raise HandshakeError(f"{text}; {remedy}", "mismatch", "session")
     party.observer.on_milestone({"kind": KINDS[kind]})
     return kind
 
@@ -160,7 +160,9 @@ def check_alignment(party: Party, ids: Sequence[Ids]) -> None:
         check_numbers(party, m, arrays[0].tolist(), *(("rows", 0, MOST_ROWS),) * 2)
         for i, what in enumerate(("training", "evaluation")):
             if (arrays[1][i] != digests[i]).any() or arrays[0][i] != counts[i]:
-                raise UserError(_differ(active, party.roster.name(m), what, int(counts[i]), int(arrays[0][i])))
+                raise UserError(
+                    _differ(active, party.roster.name(m), what, int(counts[i]), int(arrays[0][i])), "mismatch", what
+                )
 
 
 def commit_to_labels(party: Party, commitment: bytes | None, progress: Progress) -> None:
@@ -177,12 +179,13 @@ def commit_to_labels(party: Party, commitment: bytes | None, progress: Progress)
     announced = party.broadcast(Entry.LABEL_COMMITMENT, mine).tobytes()
     party.keys.commit(announced)
     if not progress.fits(announced.hex()):
-        raise RefusedError(
+        text = (
             f"{party.roster.name(ACTIVE)} brings other labels, row weights, evaluation labels or starts than "
             f"{party.name} has begun this session with, by its commitment to them. Take the earlier ones; or give the "
             "training another [session] name; or begin again, with --restart at every participant, which each "
             "organisation decides for itself"
         )
+        raise RefusedError(text, code="mismatch", parameter="label")
     party.observer.on_milestone({"labels": announced.hex()})
 
 
@@ -197,11 +200,12 @@ def refuse_training_ids(name: str, ids: Sequence[Ids]) -> None:
     train, evaluation = ids
     common = count_common(train, evaluation)
     if common:
-        raise UserError(
+        text = (
             f"{name}: {common} of {len(evaluation)} evaluation rows are training rows, by their ids; security='sealed' "
             "lets nobody learn anything about a training row, and evaluation tells margins round by round: take those "
             "rows out of the evaluation table or the training table at all participants, or evaluate nothing"
         )
+        raise UserError(text, "duplicate", "evaluation", common)
 
 
 def _digests(ids: Sequence[Ids], salt: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

@@ -142,7 +142,7 @@ class AttemptRecord(Observer):
             text = f"cannot write the record in {self._folder}: {error.strerror}"
             if self._must:
                 kept = "what was there before is unchanged; nobody is answered without a record, so make room first"
-                raise CheckpointError(f"{text}; {kept}") from None
+                raise CheckpointError(f"{text}; {kept}", "damaged", "record") from None
             _log.warning("%s; the session goes on without", text)
 
 

@@ -119,10 +119,11 @@ def _align(
     settings: RoleSettings, tables: dict[str, Rows], n_jobs: int | None = None, observer: Observer | None = None
 ) -> dict[str, Rows]:
     if settings.id_rule is None:
-        raise SettingsError(
+        text = (
             f"{settings.source}: [data] align is not true; set it at all participants, so that trainings take the rows "
             "that are found"
         )
+        raise SettingsError(text, "place", "data.align")
     lists = {what: one.ids for what, one in tables.items()}
     terms = Terms(settings.id_rule, settings.align.min_rows, tuple(tables))
     tools = Tools(Edwards25519(n_jobs or settings.align.n_jobs), settings.align.max_rows)
@@ -301,14 +302,15 @@ def scoring(
     They hear that it is still there at least every `pause` seconds; it notices by then that one of them is not.
     """
     if not settings.is_active:
-        raise SettingsError(f"{settings.role.name} is not the active participant; only that one asks for scores")
+        text = f"{settings.role.name} is not the active participant; only that one asks for scores"
+        raise SettingsError(text, "place", settings.role.name)
     service, stopper = Service(model, pause=pause), Stopper()
     ended: list[BaseException] = []
 
     def run() -> None:
         try:
             run_session(settings, run_scoring, (service,), stopper, observer=observer)
-            service.fail(FederationError("the scoring session has ended"))
+            service.fail(FederationError("the scoring session has ended", "ended", "scoring"))
         except BaseException as error:
             ended.append(error)
             service.fail(error)
@@ -368,22 +370,26 @@ def load_model(settings: RoleSettings) -> PartialModel:
     """Return this participant's part of the trained model."""
     path = model_path(settings)
     if not path.is_file():
-        raise SettingsError(f"there is no model {path} yet; train first, or correct [role] model")
+        raise SettingsError(f"there is no model {path} yet; train first, or correct [role] model", "missing", path.name)
     model = PartialModel.load(path)
     if model.name != settings.role.name:
-        raise SettingsError(f"{path} is the part of {model.name}, not of {settings.role.name}; correct [role] model")
+        text = f"{path} is the part of {model.name}, not of {settings.role.name}; correct [role] model"
+        raise SettingsError(text, "place", "role.model")
     if not model.params.facts.runs_a_protocol:
-        raise SettingsError(
+        text = (
             f"{path} was made with security='none', by somebody who had all participants' tables; a federation does "
             "not serve it. Train with security='strict', which gives the same model"
         )
+        raise SettingsError(text, "mode", "security")
     return model
 
 
 def model_path(settings: RoleSettings) -> Path:
     """Return where this participant's part of the model is kept."""
     if settings.role.model is None:
-        raise SettingsError(f"{settings.role.name} is the coordinator, which keeps no model")
+        raise SettingsError(
+            f"{settings.role.name} is the coordinator, which keeps no model", "place", settings.role.name
+        )
     return settings.role.model
 
 
@@ -395,7 +401,7 @@ def labels_of(
         return None, None
     label, params, owner = settings.label, settings.training, settings.role.name
     if rows.label is None:
-        raise SettingsError(f"{owner} is the active participant and has to bring the label")
+        raise SettingsError(f"{owner} is the active participant and has to bring the label", "missing", "label")
     y, classes = encode_labels(rows.label, params, owner, base_score=label.base_score)
     eval_y: list[Floats] = []
     if evaluation is not None:

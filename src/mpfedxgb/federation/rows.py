@@ -64,7 +64,7 @@ def workers_in_session(settings: RoleSettings, client: Any = None) -> Iterator[C
         try:
             cluster = stack.enter_context(own_workers(settings, client))
         except SettingsError as error:
-            raise WorkersError(str(error)) from None
+            raise WorkersError(str(error), "file", "workers") from None
         yield cluster
 
 
@@ -142,7 +142,7 @@ def arrange_rows(
     frame = id_as_column(frame, data.id)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     if not len(frame):
-        raise DataError(f"{owner}: the table to {purpose} has no rows; at least one row is needed")
+        raise DataError(f"{owner}: the table to {purpose} has no rows; at least one row is needed", "few", purpose, 0)
     _require_named(settings, list(frame.columns), purpose)
     frame, ids = sort_by_id(frame, data.id, owner, settings.id_rule)
     label, weight = _label_and_weight(settings, frame, list(frame.columns), purpose)
@@ -269,18 +269,20 @@ def _check_classes(found: int, params: TrainParams, owner: str) -> None:
     if found == params.num_class:
         return
     if found < 2:
-        raise DataError(f"{owner}: all labels are the same; a classifier needs two or more classes")
+        raise DataError(f"{owner}: all labels are the same; a classifier needs two or more classes", "few", "label", 1)
     fitting = for_classes(found)
     more = f" and num_class = {found}" if fitting.classes is None else ""
-    raise DataError(
+    text = (
         f"{owner}: the label has {found} classes, objective {params.objective} expects {params.num_class}; "
         f'set objective = "{fitting.name}"{more} in [training] at all roles, or correct the label column'
     )
+    raise DataError(text, "mismatch", "label", found)
 
 
 def _data(settings: RoleSettings) -> Data:
     if settings.data is None:
-        raise DataError(f"{settings.role.name} is the coordinator, which holds no data; run this at a participant")
+        text = f"{settings.role.name} is the coordinator, which holds no data; run this at a participant"
+        raise DataError(text, "place", settings.role.name)
     return settings.data
 
 
@@ -318,17 +320,18 @@ def _require(there: Sequence[str], names: Sequence[str], who: str, does: str = "
     for name in names:
         if name not in there:
             hint = f"; {suggestion(name, there, 'the columns are')}" if there else ""
-            raise DataError(f"{who} {does} a column {name!r} that the table does not have{hint}")
+            raise DataError(f"{who} {does} a column {name!r} that the table does not have{hint}", "unknown", name)
 
 
 def _refuse_others(names: Sequence[str], known: Sequence[Feature], owner: str) -> None:
     """Refuse columns that a model does not know: a table with others is more likely the wrong one than a richer one."""
     others = sorted(set(names) - {feature.name for feature in known})
     if others:
-        raise DataError(
+        text = (
             f"{owner}: the table has columns that the training table does not have: {', '.join(others[:8])}; name them "
             "in [data] drop, or those of the training table in [data] features"
         )
+        raise DataError(text, "unknown", "data.features", others)
 
 
 def _plain(series: pd.Series[Any]) -> npt.NDArray[Any]:

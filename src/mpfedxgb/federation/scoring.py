@@ -60,17 +60,19 @@ class RowsPerDay:
         """Count rows that are asked for; raises RefusedError, in the name of `who`, if they are too many."""
         day, asked = self._read()
         if asked + rows > self._most:
-            raise RefusedError(
+            text = (
                 f"{who} answers for at most {self._most} rows a day (UTC), {asked} were asked for today, and this "
                 f"batch has {rows}; ask for fewer, or tomorrow"
             )
+            raise RefusedError(text, code="range", parameter="max_rows_per_day", value=rows)
         try:
             write_file(self._path, json.dumps({"day": day, "rows": asked + rows}) + "\n")
         except OSError as error:
-            raise CheckpointError(
+            text = (
                 f"cannot count the rows that are asked for in {self._path}: {error.strerror}; make room, or take "
                 "[scoring] max_rows_per_day out"
-            ) from None
+            )
+            raise CheckpointError(text, "file", self._path.name) from None
 
     def _read(self) -> tuple[str, int]:
         """Return the day that counts and its rows; a clock that was set back begins no new day."""
@@ -81,7 +83,9 @@ class RowsPerDay:
             if type(rows) is not int or rows < 0 or dt.date.fromisoformat(day).isoformat() != day:
                 raise ValueError
         except (OSError, ValueError, TypeError, KeyError):
-            raise CheckpointError(f"{self._path} is damaged; remove it to begin the day again") from None
+            raise CheckpointError(
+                f"{self._path} is damaged; remove it to begin the day again", "damaged", self._path.name
+            ) from None
         return (day, rows) if day >= today else (today, 0)
 
 
@@ -163,12 +167,12 @@ class Service:
         for its peers.
         """
         if not keys:
-            raise DataError("there are no rows to score; give one or more")
+            raise DataError("there are no rows to score; give one or more", "few", "rows", 0)
         request = _Request(keys, table, start)
         self._requests.put(request)
         self._raise_if_over()  # asked after the request is in the queue: either `fail` found it there or this does
         if not request.done.wait(timeout):
-            raise FederationError(f"a batch was not scored within {timeout:g} seconds")
+            raise FederationError(f"a batch was not scored within {timeout:g} seconds", "late", "batch", timeout)
         if request.error is not None:
             self.reported = self.reported if isinstance(request.error, DataError) else request.error
             raise request.error
@@ -235,9 +239,10 @@ class Service:
         """
         repeated = len(keys) - len(set(keys))
         if repeated:
-            raise RefusedError(
+            text = (
                 f"{repeated} of {len(keys)} rows to score repeat an id; {self.model.name} answers for each once a batch"
             )
+            raise RefusedError(text, code="duplicate", parameter="rows", value=repeated)
         if self._quota is not None:
             self._quota.take(self.model.name, len(keys))
         assert self._lookup is not None
@@ -300,10 +305,11 @@ def _check_models(party: Party, service: Service | None) -> None:
     announced = party.tell_everyone(Entry.MODEL, mine)[:, 0]
     others = [party.roster.participants[m] for m in np.flatnonzero(announced != announced[0])]
     if others:
-        raise HandshakeError(
+        text = (
             f"{', '.join(others)} and {party.roster.name(ACTIVE)} hold parts of different trainings; give all "
             "participants the models of one training"
         )
+        raise HandshakeError(text, "mismatch", "training", others)
 
 
 def _agree_on_classes(party: Party, service: Service | None) -> int:
@@ -316,10 +322,11 @@ def _agree_on_classes(party: Party, service: Service | None) -> int:
     classes = int(party.broadcast(Entry.CLASSES, [own])[0])
     check_numbers(party, ACTIVE, [classes], ("margins per row", 1, MOST_CLASSES))
     if service is not None and classes != own:
-        raise HandshakeError(
+        text = (
             f"the model of {party.roster.name(ACTIVE)} has {classes} margins per row, that of {party.name} {own}; give "
             "all participants the models of one training"
         )
+        raise HandshakeError(text, "mismatch", "classes", classes)
     return classes
 
 
@@ -391,10 +398,10 @@ def _share_ids(party: Party, request: _Request | None, size: int) -> list[str]:
         except (ValueError, IndexError, RecursionError):
             some = None
         if len(arrays) != 1 or not isinstance(some, list) or not some or not all(isinstance(k, str) for k in some):
-            raise FrameError(f"{party.roster.name(ACTIVE)} sent another list of rows than it said")
+            raise FrameError(f"{party.roster.name(ACTIVE)} sent another list of rows than it said", parameter="rows")
         keys += some
     if len(keys) != size:
-        raise FrameError(f"{party.roster.name(ACTIVE)} sent another list of rows than it said")
+        raise FrameError(f"{party.roster.name(ACTIVE)} sent another list of rows than it said", parameter="rows")
     return keys
 
 

@@ -95,7 +95,7 @@ class SessionFolder:
             try:
                 last = int(self._attempt.read_text()) if self._attempt.is_file() else 0
             except ValueError:
-                raise CheckpointError(f"{self._attempt} is damaged; remove it") from None
+                raise CheckpointError(f"{self._attempt} is damaged; remove it", "damaged", self._attempt.name) from None
             write_file(self._attempt, f"{last + 1}\n")
         return last + 1
 
@@ -291,15 +291,15 @@ def _lock(file: int, path: Path, name: str) -> None:
         lock_file(file)
     except OSError as error:
         if error.errno not in _HELD:
-            raise CheckpointError(
-                f"{path} cannot be locked: {error.strerror}; give [role] state a folder on a local disk"
-            ) from None
+            text = f"{path} cannot be locked: {error.strerror}; give [role] state a folder on a local disk"
+            raise CheckpointError(text, "file", path.name) from None
         pid = os.pread(file, 32, 0).strip()
         holder = f"process {int(pid)}" if pid.isdigit() else "another process"
-        raise CheckpointError(
+        text = (
             f"{name}: {holder} is at work with the state folder {path.parent}; nothing was changed. Wait until it has "
             "ended, or stop it; for two at a time give each a [role] state of its own"
-        ) from None
+        )
+        raise CheckpointError(text, "busy", path.name) from None
 
 
 _STOPS = (signal.SIGTERM, signal.SIGINT)

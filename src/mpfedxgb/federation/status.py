@@ -71,10 +71,11 @@ def guard_at(settings: RoleSettings, address: Address) -> Guard:
     """Return who may ask at an address; raises SettingsError if other machines reach it, and there is no token."""
     token = None if settings.serve.token_file is None else read_token(settings.serve.token_file)
     if token is None and not is_loopback(address.host):
-        raise SettingsError(
+        text = (
             f"--http {address} can be reached from other machines, and [serve] token_file is not set; make a "
             "token, such as by openssl rand -hex 32, in a file that only its owner can read, and let a proxy add TLS"
         )
+        raise SettingsError(text, "missing", "serve.token_file")
     return Guard(token)
 
 

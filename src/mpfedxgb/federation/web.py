@@ -39,10 +39,11 @@ try:
     from starlette.routing import Route
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError:
-    raise SettingsError(
+    text = (
         "--dashboard and --http need the packages starlette and uvicorn; pip install 'mpfedxgb[dashboard]' or "
         "'mpfedxgb[serve]'"
-    ) from None
+    )
+    raise SettingsError(text, "package", "starlette") from None
 
 __all__ = [
     "RETRY",
@@ -83,7 +84,9 @@ def read_address(text: str, option: str) -> Address:
             return Address("127.0.0.1", 0) if int(text) == 0 else parse_address(f"127.0.0.1:{text}")
         return parse_address(text)
     except ValueError as error:
-        raise SettingsError(f"{option} {text} is not understood: {error}; or give a port alone") from None
+        raise SettingsError(
+            f"{option} {text} is not understood: {error}; or give a port alone", "value", option, text
+        ) from None
 
 
 @contextmanager
@@ -95,16 +98,17 @@ def bound(address: Address, option: str, backlog: int) -> Iterator[socket.socket
         )[0]
         listening = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise SettingsError(f"{option}: there is no address {address.host} here: {error.strerror}") from None
+        raise SettingsError(
+            f"{option}: there is no address {address.host} here: {error.strerror}", "file", option
+        ) from None
     with listening:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(where)
             listening.listen(backlog)
         except OSError as error:
-            raise SettingsError(
-                f"{option}: cannot listen on {address}: {error.strerror}; give another port, or 0 for any free one"
-            ) from None
+            text = f"{option}: cannot listen on {address}: {error.strerror}; give another port, or 0 for any free one"
+            raise SettingsError(text, "busy", option) from None
         yield listening
 
 
@@ -196,16 +200,20 @@ def read_token(path: Path) -> str:
         finally:
             os.close(file)
     except OSError as error:
-        raise SettingsError(f"[serve] token_file: cannot read {path}: {error.strerror}") from None
+        raise SettingsError(
+            f"[serve] token_file: cannot read {path}: {error.strerror}", "file", "serve.token_file"
+        ) from None
     if os.name == "posix" and found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
-        raise SettingsError(f"[serve] token_file: others can read {path} (mode {mode:o}); chmod 600 {path}")
+        text = f"[serve] token_file: others can read {path} (mode {mode:o}); chmod 600 {path}"
+        raise SettingsError(text, "secret", "serve.token_file")
     token = content.decode("ascii", "replace").strip()
     if not _TOKEN.fullmatch(token):
-        raise SettingsError(
+        text = (
             f"[serve] token_file: {path} does not hold one word of 32 to 512 letters, digits and signs; make one, "
             "such as by openssl rand -hex 32"
         )
+        raise SettingsError(text, "value", "serve.token_file")
     return token
 
 

@@ -83,7 +83,9 @@ def write(shape: Shape, places: Places, values: U64, fill: U64 | None = None) ->
     starts = np.searchsorted(places.bins[order], np.arange(shape.bins + 1)).astype(np.int64)
     failed = solve_systems(starts, places.bits[order], values[order], tables)
     if failed:
-        raise FederationError("a dictionary could not be written, which happens once in 2^40 times; run it again")
+        raise FederationError(
+            "a dictionary could not be written, which happens once in 2^40 times; run it again", "failed", "dictionary"
+        )
     return tables
 
 

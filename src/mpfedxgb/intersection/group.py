@@ -106,7 +106,7 @@ class Edwards25519:
         try:
             return self._each(lambda point: times(scalar, point), points)
         except _refusals():
-            raise FrameError(f"{sender} sent a point that is not one of the group") from None
+            raise FrameError(f"{sender} sent a point that is not one of the group", parameter=sender) from None
 
     def _each(self, function: Callable[[bytes], bytes], rows: U8) -> U8:
         """Return a function's value for each row, computed by several threads."""
@@ -136,17 +136,21 @@ def _bindings() -> Any:
     try:
         from nacl import bindings
     except ImportError:
-        raise SettingsError("finding rows in common needs PyNaCl; pip install 'mpfedxgb[align]'") from None
-    if not (bindings.has_crypto_core_ed25519 and bindings.has_crypto_scalarmult_ed25519):
         raise SettingsError(
+            "finding rows in common needs PyNaCl; pip install 'mpfedxgb[align]'", "package", "pynacl"
+        ) from None
+    if not (bindings.has_crypto_core_ed25519 and bindings.has_crypto_scalarmult_ed25519):
+        text = (
             "the libsodium behind PyNaCl was built without the functions of Edwards25519; install a wheel of PyNaCl "
             "from its authors"
         )
+        raise SettingsError(text, "package", "libsodium")
     if not (hasattr(bindings, "crypto_core_ed25519_from_uniform") and _keeps_to_the_subgroup(bindings)):
-        raise SettingsError(
+        text = (
             "finding rows in common needs PyNaCl 1.6.2 or newer: those before take points that are not of the group; "
             "pip install 'pynacl>=1.6.2'"
         )
+        raise SettingsError(text, "version", "pynacl")
     return bindings
 
 
@@ -216,7 +220,9 @@ def _exchanged(party: Party, mine: U8, others: list[int]) -> dict[int, U8]:
     everyone = _keys(party, COORDINATOR, party.receive_bytes(COORDINATOR, kind=Kind.ANNOUNCE), shape)
     first = party.others[0]
     if (everyone[party.role - first] != mine).any():
-        raise FrameError(f"{party.roster.coordinator} passed on another key of {party.name} than it was sent")
+        raise FrameError(
+            f"{party.roster.coordinator} passed on another key of {party.name} than it was sent", parameter=party.name
+        )
     return {m: everyone[m - first] for m in others}
 
 
@@ -230,7 +236,9 @@ def pass_keys_on(party: Party) -> None:
         arrays = party.receive_bytes(m, kind=Kind.ANNOUNCE)
         lists = len(everyone[0]) if everyone else len(arrays[0]) if arrays and arrays[0].ndim else 0
         if not 1 <= lists <= MOST_LISTS:
-            raise FrameError(f"{party.roster.name(m)} sent no public keys for an alignment")
+            raise FrameError(
+                f"{party.roster.name(m)} sent no public keys for an alignment", parameter=party.roster.name(m)
+            )
         everyone.append(_keys(party, m, arrays, (lists, POINT_BYTES)))
     party.send_bytes(party.others, [np.stack(everyone)], Kind.ANNOUNCE)
 

@@ -76,7 +76,8 @@ def intersect(
     """
     repeated = len(ids) - len(set(ids))
     if repeated:
-        raise DataError(f"{party.name}: {repeated} of {len(ids)} {what} rows repeat an id; keep one row per id")
+        text = f"{party.name}: {repeated} of {len(ids)} {what} rows repeat an id; keep one row per id"
+        raise DataError(text, "duplicate", what, repeated)
     _refuse_few(what, len(ids), least)
     with party.phase(f"align {what}"):
         _step(party, "sizes", 1, 2)
@@ -256,7 +257,7 @@ def _hear_common(mine: _Mine, tags: U8, least: int) -> Marks:
     places = [place[tag.tobytes()] for tag in arrays[0] if tag.tobytes() in place]
     if not len(arrays[0]) == len(places) == len(set(places)) or len(places) < least:
         claim = f"{active} announced {len(arrays[0])} common rows"
-        raise FrameError(f"{claim}, which are not {least} or more different ones of {party.name}")
+        raise FrameError(f"{claim}, which are not {least} or more different ones of {party.name}", parameter="rows")
     common = np.zeros(len(mine.ids), np.bool_)
     common[places] = True
     party.record(Entry.ROWS_IN_COMMON, ALL, len(places))
@@ -287,19 +288,25 @@ def _refuse_few(what: str, count: int, least: int) -> None:
         found = f"the participants have no {what} row in common"
     else:
         found = f"the participants have fewer than {least} {what} rows in common"
-    raise UserError(
+    text = (
         f"{found}; compare how all of them write the id column, and [align] ids, case, spaces and unicode, or lower "
         "[align] min_rows at all participants"
     )
+    raise UserError(text, "few", "align.min_rows", least)
 
 
 def _refuse_many(party: Party, peer: int, what: str, count: int, most: int) -> None:
     """Raise RefusedError if a peer's list is longer than this participant bears; only its own log has the numbers."""
     if count > most:
         name = party.roster.name(peer)
-        raise RefusedError(
+        text = (
             f"{name} brings more {what} rows to align than {party.name} compares its own with: a list of every id that "
             f"there could be would find out who is in {party.name}'s. If it is as long as it should be, raise [align] "
-            f"max_rows at {party.name}",
+            f"max_rows at {party.name}"
+        )
+        raise RefusedError(
+            text,
             f" ({name} has {count} rows, and max_rows is {most}; without the key it is twice the list itself)",
+            code="range",
+            parameter=what,
         )

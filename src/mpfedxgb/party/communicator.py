@@ -187,7 +187,9 @@ class Communicator:
             else:
                 self.transport.send(peer, block, self._wait_for(peer))
         except PeerTimeoutError:
-            raise PeerTimeoutError(self._silence(peer, "took no message")) from None
+            raise PeerTimeoutError(
+                self._silence(peer, "took no message"), parameter=self.roster.name(peer), value=self.label
+            ) from None
         except PeerFinishedError:
             raise self._last_words(peer) from None
 
@@ -213,10 +215,11 @@ class Communicator:
     def _in_step(self, peer: int, frame: Frame, kind: Kind) -> tuple[Array, ...]:
         if frame.kind is not kind or frame.step != self.step or frame.label != self.label:
             theirs = f"{frame.kind.name.lower()} frame of step {frame.step} ({printable(frame.label)})"
-            raise OutOfStepError(
+            text = (
                 f"{self.roster.name(self.role)} is at step {self.step} ({self.label}) and got a {theirs} from "
                 f"{self.roster.name(peer)}; do all roles run the same program with the same parameters?"
             )
+            raise OutOfStepError(text, parameter=self.roster.name(peer), value=self.label)
         return frame.arrays
 
     def _next(self, peer: int, expected: int = 0) -> Frame:
@@ -234,12 +237,13 @@ class Communicator:
 
     def _note_wait(self, peer: int, frame: Frame) -> None:
         """Remember for whom a peer says that it waits; it may name roles of this session only."""
-        text = b"".join(array.tobytes() for array in frame.arrays)
-        names = text[:_MAX_TEXT].decode(errors="replace").split(", ")
-        if len(text) >= _MAX_TEXT and len(names) > 1:
+        said = b"".join(array.tobytes() for array in frame.arrays)
+        names = said[:_MAX_TEXT].decode(errors="replace").split(", ")
+        if len(said) >= _MAX_TEXT and len(names) > 1:
             names.pop()  # it may be cut
         if not {self.roster.name(role) for role in self.roster.roles}.issuperset(names):
-            raise FrameError(f"{self.roster.name(peer)} says that it waits for somebody who is no role of this session")
+            text = f"{self.roster.name(peer)} says that it waits for somebody who is no role of this session"
+            raise FrameError(text, parameter=self.roster.name(peer))
         self._awaited[peer] = ", ".join(names)
 
     def _whole(self, peer: int, frame: Frame, expected: int) -> bytes:
@@ -249,14 +253,18 @@ class Communicator:
         while True:
             self._check_ours(peer, frame)
             if frame.kind is not Kind.PART or [a.dtype for a in frame.arrays] != _PART or frame.arrays[0].shape != (1,):
-                raise FrameError(f"{self.roster.name(peer)} sent something else than the next part of a message")
+                text = f"{self.roster.name(peer)} sent something else than the next part of a message"
+                raise FrameError(text, parameter=self.roster.name(peer))
             whole = int(frame.arrays[0][0]) if not parts else whole
             parts.append(frame.arrays[1].tobytes())
             length += len(parts[-1])
             if whole > allowed:
-                raise FrameError(f"a message of {whole} bytes is larger than the {allowed} allowed")
+                raise FrameError(
+                    f"a message of {whole} bytes is larger than the {allowed} allowed", "range", "message", whole
+                )
             if not parts[-1] or length > whole:
-                raise FrameError(f"{self.roster.name(peer)} sent parts that do not make up a message")
+                text = f"{self.roster.name(peer)} sent parts that do not make up a message"
+                raise FrameError(text, parameter=self.roster.name(peer))
             if length == whole:
                 return b"".join(parts)
             frame = self._checked(peer, self._arrival(peer))
@@ -277,12 +285,15 @@ class Communicator:
                 raise PeerTimeoutError
             return self._received(peer, max(0.0, end - time.monotonic()))
         except PeerTimeoutError:
-            raise PeerTimeoutError(self._silence(peer, "sent nothing")) from None
+            raise PeerTimeoutError(
+                self._silence(peer, "sent nothing"), parameter=self.roster.name(peer), value=self.label
+            ) from None
         except PeerFinishedError:
-            raise PeerFinishedError(
+            text = (
                 f"{self.roster.name(peer)} ended while {self.roster.name(self.role)} waited for it at step {self.step} "
                 f"({self.label})"
-            ) from None
+            )
+            raise PeerFinishedError(text, parameter=self.roster.name(peer), value=self.label) from None
 
     def _received(self, peer: int, timeout: float) -> Frame:
         """Return the next frame of a peer, decoded if it came as bytes."""
@@ -328,10 +339,11 @@ class Communicator:
         except AlienFrameError as error:
             return error
         except (PeerTimeoutError, PeerFinishedError, FrameError):
-            return PeerFinishedError(
+            text = (
                 f"{self.roster.name(peer)} ended while {self.roster.name(self.role)} had something for it at step "
                 f"{self.step} ({self.label})"
             )
+            return PeerFinishedError(text, parameter=self.roster.name(peer), value=self.label)
 
     def _check_ours(self, peer: int, frame: Frame) -> None:
         """Refuse a frame of another session, attempt or sender.
@@ -342,9 +354,12 @@ class Communicator:
         if stops and not self._begun:
             return
         if frame.session != self._session and not (stops and frame.session == _hello(self.settings)):
-            raise AlienFrameError(f"{self.roster.name(peer)} sent a frame of another session or attempt")
+            raise AlienFrameError(
+                f"{self.roster.name(peer)} sent a frame of another session or attempt", parameter=self.roster.name(peer)
+            )
         if frame.sender != peer:
-            raise AlienFrameError(f"a frame from {self.roster.name(peer)} claims to be sent by role {frame.sender}")
+            text = f"a frame from {self.roster.name(peer)} claims to be sent by role {frame.sender}"
+            raise AlienFrameError(text, parameter=self.roster.name(peer), value=frame.sender)
 
     def _say_for_whom(self, peer: int) -> None:
         """Log for whom this role waits, one line in SAY_EVERY seconds at most: peers decide how often they write."""
@@ -387,7 +402,7 @@ class Communicator:
     def _texts(self, frame: Frame) -> tuple[str, str, str]:
         """Return origin, reason and kind of an abort."""
         if len(frame.arrays) != 3 or any(array.dtype != np.uint8 for array in frame.arrays):
-            raise FrameError("an abort carries three texts: its origin, its reason and its kind")
+            raise FrameError("an abort carries three texts: its origin, its reason and its kind", parameter="abort")
         blobs = (array.tobytes()[:_MAX_TEXT] for array in frame.arrays)
         origin, reason, kind = (printable(blob.decode(errors="replace")) for blob in blobs)
         return origin, reason, kind

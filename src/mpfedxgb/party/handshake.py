@@ -72,13 +72,14 @@ def check_numbers(party: Party, sender: int, numbers: Sequence[int], *bounds: Bo
     for number, (what, least, most) in zip(numbers, bounds, strict=True):
         if not least <= number <= most:
             text = f"{party.roster.name(sender)} announced {number} {what}; allowed: {least} to {most}"
-            raise DoesNotFitError(text) if sender == party.role else FrameError(text)
+            raise (DoesNotFitError if sender == party.role else FrameError)(text, parameter=what, value=number)
 
 
 def check_flag(party: Party, name: str, flag: int) -> None:
     """Raise FrameError unless what the active participant broadcast as yes or no is 1 or 0."""
     if flag not in (0, 1):
-        raise FrameError(f"malformed {name} from {party.roster.name(ACTIVE)}: got {flag}, expected 0 or 1")
+        text = f"malformed {name} from {party.roster.name(ACTIVE)}: got {flag}, expected 0 or 1"
+        raise FrameError(text, parameter=name, value=flag)
 
 
 COMMITMENT_BYTES = 32
@@ -143,7 +144,8 @@ def _participant(
     greeting, seed = _receive_greeting(comm, COORDINATOR)
     greetings = {COORDINATOR: greeting}
     if len(seed) != SEED_BYTES:
-        raise HandshakeError(f"{roster.coordinator} sent a seed of {len(seed)} bytes instead of {SEED_BYTES}")
+        text = f"{roster.coordinator} sent a seed of {len(seed)} bytes instead of {SEED_BYTES}"
+        raise HandshakeError(text, parameter="seed", value=len(seed))
     if comm.role == ACTIVE:
         others, received = _collect(comm, roster.auxiliaries)
         greetings |= others | {ACTIVE: json.loads(mine)}
@@ -162,9 +164,8 @@ def _participant(
         commitments = _pieces(comm, blobs[1], COMMITMENT_BYTES)
         for m, own in heard.items():
             if (nonces[m - ACTIVE], commitments[m - ACTIVE]) != own:
-                raise HandshakeError(
-                    f"{roster.name(ACTIVE)} passed on another nonce or commitment than {roster.name(m)} sent"
-                )
+                text = f"{roster.name(ACTIVE)} passed on another nonce or commitment than {roster.name(m)} sent"
+                raise HandshakeError(text, parameter="nonce", value=roster.name(m))
     return _read_agreement(comm, agreement), nonces, commitments, seed
 
 
@@ -191,7 +192,8 @@ def _collect(comm: Communicator, peers: Sequence[int] | range) -> tuple[dict[int
     for m in peers:
         greetings[m], nonce = _receive_greeting(comm, m)
         if len(nonce) != NONCE_BYTES:
-            raise HandshakeError(f"{comm.roster.name(m)} sent a nonce of {len(nonce)} bytes instead of {NONCE_BYTES}")
+            text = f"{comm.roster.name(m)} sent a nonce of {len(nonce)} bytes instead of {NONCE_BYTES}"
+            raise HandshakeError(text, parameter="nonce", value=len(nonce))
         nonces.append(nonce)
     return greetings, nonces
 
@@ -207,17 +209,19 @@ def _check(comm: Communicator, peer: int, theirs: bytes) -> dict[str, Any]:
     for key in _MUST_AGREE:
         if greeting.get(key) != mine[key]:
             difference = _difference(key, greeting.get(key), mine[key], name, comm.roster.name(comm.role))
-            raise HandshakeError(
+            text = (
                 f"{name} and {comm.roster.name(comm.role)} do not agree on the {key}: {difference}; "
                 "give all roles the same settings and the same version of mpfedxgb"
             )
+            raise HandshakeError(text, parameter=key, value=name)
     spoken, attempt, commitment = (greeting.get(key) for key in ("protocols", "attempt", "commitment"))
     greeting["protocols"] = [p for p in spoken if isinstance(p, int)] if isinstance(spoken, list) else []
     if not set(PROTOCOLS).intersection(greeting["protocols"]):
-        raise HandshakeError(
+        text = (
             f"{name} speaks the protocols {spoken!r:.50}, {comm.roster.name(comm.role)} speaks {list(PROTOCOLS)}; "
             "install versions of mpfedxgb that have one in common"
         )
+        raise HandshakeError(text, "version", "protocols", spoken)
     limit = greeting.get("max_frame_bytes")
     if not _is_number(attempt, 1) or not _is_number(limit, SMALLEST_FRAME) or not _is_hex(commitment, COMMITMENT_BYTES):
         raise _unreadable(name)
@@ -248,9 +252,8 @@ def _settle(comm: Communicator, greetings: dict[int, dict[str, Any]]) -> bytes:
     """Return what the active participant settles for all: the newest common protocol and the highest attempt."""
     common = set(PROTOCOLS).intersection(*(g["protocols"] for g in greetings.values()))
     if not common:
-        raise HandshakeError(
-            "there is no protocol that all roles speak; install versions of mpfedxgb that have one in common"
-        )
+        text = "there is no protocol that all roles speak; install versions of mpfedxgb that have one in common"
+        raise HandshakeError(text, "version", "protocols")
     agreed = {
         "protocol": max(common),
         "attempt": max((g["attempt"] for g in greetings.values()), default=comm.settings.attempt),
@@ -269,13 +272,12 @@ def _read_agreement(comm: Communicator, blob: bytes) -> dict[str, Any]:
         protocol, attempt, limit = agreed["protocol"], agreed["attempt"], agreed["max_frame_bytes"]
         agreed["link"] = Link(*agreed["link"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError, SettingsError):
-        raise HandshakeError(f"{name} sent an agreement that cannot be read") from None
+        raise HandshakeError(f"{name} sent an agreement that cannot be read", "damaged", "agreement", name) from None
     mine = comm.settings
     sound = protocol in PROTOCOLS and _is_number(attempt, 1) and _is_number(limit, SMALLEST_FRAME)
     if not sound or attempt < mine.attempt or limit > mine.max_frame_bytes:
-        raise HandshakeError(
-            f"{name} settled on a protocol, an attempt or a frame that {comm.roster.name(comm.role)} never had"
-        )
+        text = f"{name} settled on a protocol, an attempt or a frame that {comm.roster.name(comm.role)} never had"
+        raise HandshakeError(text, parameter="agreement", value=name)
     return agreed
 
 
@@ -299,14 +301,13 @@ def _receive(comm: Communicator, peer: int, count: int) -> list[bytes]:
 
 def _pieces(comm: Communicator, blob: bytes, length: int) -> list[bytes]:
     if len(blob) != length * comm.roster.size:
-        raise HandshakeError(
-            f"{comm.roster.name(ACTIVE)} sent something else than the {length * comm.roster.size} bytes expected"
-        )
+        text = f"{comm.roster.name(ACTIVE)} sent something else than the {length * comm.roster.size} bytes expected"
+        raise HandshakeError(text, parameter="greetings")
     return [blob[i : i + length] for i in range(0, len(blob), length)]
 
 
 def _unreadable(name: str) -> HandshakeError:
-    return HandshakeError(f"{name} sent a greeting that cannot be read")
+    return HandshakeError(f"{name} sent a greeting that cannot be read", "damaged", "greeting", name)
 
 
 def _is_number(value: Any, least: int) -> bool:

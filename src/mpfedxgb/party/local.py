@@ -128,7 +128,8 @@ def run_roles(
     settings = SessionSettings() if settings is None else settings
     arguments = [()] * len(roster.roles) if private is None else list(private)
     if len(arguments) != len(roster.roles):
-        raise UserError(f"private has {len(arguments)} entries; it takes one per role, {len(roster.roles)} in all")
+        text = f"private has {len(arguments)} entries; it takes one per role, {len(roster.roles)} in all"
+        raise UserError(text, "mismatch", "private", len(arguments))
     kernels.warm_up()
     hub = MemoryHub(roster.links(settings.topology), settings.max_queued_bytes, tap)
     outcomes: dict[int, Outcome[T]] = {}
@@ -186,7 +187,9 @@ def _wait_for_all(
 
 
 def _stuck(role: str) -> Outcome[Any]:
-    error = FederationError(f"{role} did not stop after another role had failed; its thread is left to itself")
+    error = FederationError(
+        f"{role} did not stop after another role had failed; its thread is left to itself", "late", role
+    )
     return Outcome(role, Meter(), Ledger(), error=error, ended=time.monotonic())
 
 

@@ -266,7 +266,7 @@ class Party:
         check_form(sender, name, arrays, *((ring.dtype, wire_shape(ring, shape)) for ring, shape in specs))
         for array, (ring, _) in zip(arrays, specs, strict=True):
             if ring != BIT and not ring.holds(array):
-                raise FrameError(f"malformed {name} from {sender}: values outside {ring}")
+                raise FrameError(f"malformed {name} from {sender}: values outside {ring}", parameter=name, value=sender)
         return [_from_wire(array, *spec) for array, spec in zip(arrays, specs, strict=True)]
 
     def send_bytes(self, peers: Iterable[int], arrays: Sequence[Array], kind: Kind = Kind.DATA) -> None:
@@ -384,7 +384,8 @@ class Party:
             self._communicator.send([ACTIVE], [rows])
             own, rows = rows, self._numbers(ACTIVE, name, (self.roster.size, *rows.shape))
             if (rows[self.role - 1] != own).any():
-                raise FrameError(f"{self.roster.name(ACTIVE)} passed on {name} of {self.name} other than it was told")
+                text = f"{self.roster.name(ACTIVE)} passed on {name} of {self.name} other than it was told"
+                raise FrameError(text, parameter=name, value=self.roster.name(ACTIVE))
         everyone = self.announce(name, None if self.is_coordinator else rows, (self.roster.size, *shape))
         self.ledger.record(name, "participants", everyone.size)
         return everyone

@@ -33,16 +33,21 @@ class Roster:
     def __post_init__(self) -> None:
         """Refuse rosters that cannot work."""
         if not 2 <= len(self.participants) <= MAX_PARTICIPANTS:
-            raise SettingsError(
+            text = (
                 f"a federation has 2 to {MAX_PARTICIPANTS} participants, not {len(self.participants)}: "
                 "with one there is nobody to keep secrets from"
             )
+            raise SettingsError(text, "range", "participants", len(self.participants))
         names = (self.coordinator, *self.participants)
         for name in names:
             if not name or len(name) > 100 or not name.isprintable():
-                raise SettingsError(f"a role's name is 1 to 100 printable characters, not {name!r}")
+                raise SettingsError(
+                    f"a role's name is 1 to 100 printable characters, not {name!r}", "value", "name", name
+                )
         if len(set(names)) != len(names):
-            raise SettingsError(f"two roles have the same name in {list(names)}; give each its own")
+            raise SettingsError(
+                f"two roles have the same name in {list(names)}; give each its own", "duplicate", "name", list(names)
+            )
 
     @classmethod
     def numbered(cls, count: int) -> Roster:
@@ -173,7 +178,9 @@ class Keyring:
         """
         name = f"{step}:{label}"
         if step < self._step or (step == self._step and (participant, label) in self._used):
-            raise KeyReuseError(f"the key of step {name!r} has been used; a mask never hides two values")
+            raise KeyReuseError(
+                f"the key of step {name!r} has been used; a mask never hides two values", parameter=name
+            )
         if step > self._step:
             self._step = step
             self._used.clear()

@@ -136,7 +136,7 @@ class History:
             found = chain.read()
             sums = {path.name: path.read_bytes() for path in sorted(folder.glob(f"{_STEM}-*{_SUM}"))}
         except OSError as error:
-            raise UserError(f"cannot read the record in {folder}: {error.strerror}") from None
+            raise UserError(f"cannot read the record in {folder}: {error.strerror}", "file", folder.name) from None
         unchained = [(f"{UNCHAINED}:{number}", line) for number, line in enumerate(old, start=1) if line]
         reading = _Attempts(found)
         for place, line in (*unchained, *found.lines):

@@ -63,7 +63,8 @@ class EvaluationLines:
     def read(cls, verbose: object) -> EvaluationLines | None:
         """Return what `fit(verbose=)` asks for: a line each round if True, every n-th if a number, none otherwise."""
         if not isinstance(verbose, (bool, int, np.integer, type(None))) or (verbose or 0) < 0:
-            raise SettingsError(f"verbose={verbose!r} is not understood; give True, False, or a number of rounds")
+            text = f"verbose={verbose!r} is not understood; give True, False, or a number of rounds"
+            raise SettingsError(text, "value", "verbose", verbose)
         return cls(int(verbose)) if verbose else None
 
     def after_iteration(self, model: object, epoch: int, metrics: Metrics) -> bool:

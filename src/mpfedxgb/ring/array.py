@@ -60,11 +60,14 @@ class RingArray:
         if array.size == 0:
             array = array.astype(np.int64)
         if array.dtype.kind not in "iuO":
-            raise DoesNotFitError(f"only integers have a place in a ring, not {array.dtype}")
+            raise DoesNotFitError(
+                f"only integers have a place in a ring, not {array.dtype}", "type", "array", str(array.dtype)
+            )
         if array.dtype.kind == "O":
             foreign = {type(v).__name__ for v in array.flat if not isinstance(v, (int, np.integer))}
             if foreign:
-                raise DoesNotFitError(f"only integers have a place in a ring, not {', '.join(sorted(foreign))}")
+                text = f"only integers have a place in a ring, not {', '.join(sorted(foreign))}"
+                raise DoesNotFitError(text, "type", "values", sorted(foreign))
         _check_range(array, ring)
         if ring.limbs:
             return RingArray(ring, _to_limbs(array, ring.limbs))
@@ -82,7 +85,7 @@ class RingArray:
     def data(self) -> Data:
         """The raw content; raises where it is hidden."""
         if self._data is None:
-            raise SecretError("the coordinator does not hold this value; it only follows its shape")
+            raise SecretError("the coordinator does not hold this value; it only follows its shape", parameter="value")
         return self._data
 
     @property
@@ -99,10 +102,10 @@ class RingArray:
         return f"RingArray({self.ring}, shape={self.shape}{', hidden' if self.is_hidden else ''})"
 
     def __reduce__(self) -> Any:
-        raise SecretError("ring elements are not pickled; send them in a frame")
+        raise SecretError("ring elements are not pickled; send them in a frame", parameter="pickle")
 
     def __bool__(self) -> bool:
-        raise SecretError("ring elements have no truth value")
+        raise SecretError("ring elements have no truth value", parameter="truth")
 
     __hash__ = None  # type: ignore[assignment] # arrays compare element by element, so they cannot be keys
     __array_ufunc__ = None  # NumPy arrays have to be encoded first; otherwise x * array were an array of RingArrays
@@ -128,14 +131,16 @@ class RingArray:
     def add_in_place(self, other: RingArray) -> None:
         """Add elements of the same ring and shape to this array itself, which nobody else may hold."""
         if other.ring != self.ring or other.shape != self.shape:
-            raise DoesNotFitError(f"cannot add {other} to {self} in place")
+            raise DoesNotFitError(f"cannot add {other} to {self} in place", "mismatch", "ring")
         if self._data is not None:
             self.ring.add_to(self._data, other.data)
 
     def _combine(self, other: RingArray | int, operation: Any) -> RingArray:
         if isinstance(other, RingArray):
             if other.ring is not self.ring and other.ring != self.ring:
-                raise DoesNotFitError(f"cannot combine {self.ring} with {other.ring}; cast one of them first")
+                raise DoesNotFitError(
+                    f"cannot combine {self.ring} with {other.ring}; cast one of them first", "mismatch", "ring"
+                )
             if self._data is None or other._data is None:
                 shape = self.shape
                 if other.shape != shape:
@@ -246,7 +251,9 @@ def _check_range(array: Integers, ring: Ring) -> None:
         return
     low, high = int(array.min()), int(array.max())
     if low < -(1 << (ring.bits - 1)) or high >= 1 << ring.bits or (ring.bitwise and low < 0):
-        raise DoesNotFitError(f"an integer does not fit {ring}")  # how large it is would be told to all roles
+        raise DoesNotFitError(
+            f"an integer does not fit {ring}", parameter=str(ring)
+        )  # how large it is would be told to all roles
 
 
 def _to_limbs(array: Integers, limbs: int) -> Data:
@@ -315,7 +322,7 @@ def low_digits(x: RingArray, low: int, digit: int) -> U8:
     x of shape S gives uint8 of shape S + (ceil(low / digit),); the first digit may have fewer bits.
     """
     if digit not in (1, 2, 4):
-        raise DoesNotFitError(f"a digit has 1, 2 or 4 bits, not {digit}")
+        raise DoesNotFitError(f"a digit has 1, 2 or 4 bits, not {digit}", "choice", "digit", digit)
     count = -(-low // digit)
     data = x.data.astype(x.data.dtype.newbyteorder("<"), copy=False)
     if not x.ring.limbs:
@@ -337,7 +344,7 @@ def shift_right(x: RingArray, places: int) -> RingArray:
         return x
     ring = x.ring
     if not 0 <= places < ring.bits:
-        raise DoesNotFitError(f"cannot shift an element of {ring} by {places} places")
+        raise DoesNotFitError(f"cannot shift an element of {ring} by {places} places", parameter="places", value=places)
     if not ring.limbs:
         return RingArray(ring, np.asarray(x.data >> x.data.dtype.type(places)))
     words, rest = divmod(places, 64)

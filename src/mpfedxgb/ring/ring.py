@@ -37,9 +37,12 @@ class Ring:
     def __post_init__(self) -> None:
         """Refuse widths that have no storage."""
         if not (1 <= self.bits <= 64 or self.bits in (128, 192, 256)):
-            raise DoesNotFitError(f"a ring has 1 to 64, 128, 192 or 256 bits, not {self.bits}")
+            raise DoesNotFitError(
+                f"a ring has 1 to 64, 128, 192 or 256 bits, not {self.bits}", parameter="bits", value=self.bits
+            )
         if self.bitwise and self.bits > 8:
-            raise DoesNotFitError(f"a bitwise ring packs at most 8 bits into an element, not {self.bits}")
+            text = f"a bitwise ring packs at most 8 bits into an element, not {self.bits}"
+            raise DoesNotFitError(text, parameter="bits", value=self.bits)
 
     def __repr__(self) -> str:
         return f"Z_2^{self.bits}" if not self.bitwise else f"bits[{self.bits}]"
@@ -184,7 +187,9 @@ PACKED = Ring(8, bitwise=True)
 def wide(limbs: int) -> Ring:
     """Return the wide ring of L = 2, 3 or 4 limbs: everything after the histograms."""
     if limbs not in (2, 3, 4):
-        raise DoesNotFitError(f"a wide ring has 2, 3 or 4 limbs of 64 bits, not {limbs}")
+        raise DoesNotFitError(
+            f"a wide ring has 2, 3 or 4 limbs of 64 bits, not {limbs}", parameter="limbs", value=limbs
+        )
     return Ring(64 * limbs)
 
 
@@ -210,15 +215,16 @@ def encode_fixed(values: npt.ArrayLike, fraction_bits: int, limit: int | None = 
     """
     array = np.asarray(values, np.float64)
     if not np.isfinite(array).all():
-        raise DoesNotFitError("a value is not a finite number, so it has no fixed-point form")
+        raise DoesNotFitError("a value is not a finite number, so it has no fixed-point form", "type", "values")
     with np.errstate(over="ignore"):  # infinity is refused below
         scaled = np.rint(np.ldexp(array, fraction_bits))
     bound = _LARGEST if limit is None else min(limit, _INT64)
     if scaled.size and float(np.abs(scaled).max()) > bound:
-        raise DoesNotFitError(
+        text = (
             f"with {fraction_bits} fraction bits a value needs more than the {bound.bit_length()} bits there are; "
             "use fewer fraction bits or scale the values down"
         )
+        raise DoesNotFitError(text, parameter="fraction_bits", value=fraction_bits)
     return scaled.astype(np.int64)
 
 

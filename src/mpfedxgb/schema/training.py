@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from mpfedxgb.errors import SettingsError
+from mpfedxgb.errors import Code, SettingsError
 
 LARGEST = (1 << 63) - 1
 """No integer is larger than this one, nor smaller than its opposite."""
@@ -32,7 +32,7 @@ REQUIRED = _Required()
 class Fault(NamedTuple):
     """What is wrong with a value: a word for programs; for people the rest of a sentence, and what to do."""
 
-    code: str
+    code: Code
     problem: str
     remedy: str
 

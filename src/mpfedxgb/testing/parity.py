@@ -93,10 +93,11 @@ def compare_with_xgboost(
         raw.set_base_margin(base_margin)
     loss = joined.params.loss.with_function(model.objective if callable(model.objective) else None)
     if loss.averages and has_older_rules(xgboost.__version__):
-        raise UserError(
+        text = (
             f"xgboost {xgboost.__version__} has another algorithm for {loss.name}, which replaces leaf weights; the "
             "trees follow XGBoost 3.4: install xgboost 3.4 or newer, which needs Python 3.12, to compare"
         )
+        raise UserError(text, "version", "xgboost", xgboost.__version__)
     known = Labels(labels.astype(np.float64), weight, scale_pos_weight=model.scale_pos_weight)
     y64, weight = known.y, known.row_weights
     start = None if base_margin is None else np.asarray(base_margin, np.float64).reshape(len(y64), -1).T

@@ -174,11 +174,12 @@ class Trial:
         failed = [p for p in self._running if p.process.poll()]
         self.stop()
         if failed:
-            raise FederationError(
-                f"{failed[0].name} ended with exit code {failed[0].process.returncode}: {last_line(failed[0].log)}"
-            )
+            text = f"{failed[0].name} ended with exit code {failed[0].process.returncode}: {last_line(failed[0].log)}"
+            raise FederationError(text, "failed", failed[0].name, failed[0].process.returncode)
         if late:
-            raise FederationError(f"{late[0].name} did not end within {timeout:g} seconds")
+            raise FederationError(
+                f"{late[0].name} did not end within {timeout:g} seconds", "late", late[0].name, timeout
+            )
 
     def models(self) -> list[PartialModel]:
         """Return all participants' models."""

@@ -120,10 +120,11 @@ class Checkpoints:
             else:
                 return line.rounds
         if lines:
-            raise _DamagedError(
+            text = (
                 f"the checkpoint {self._path} is damaged, and no round in it can be used. Put a copy of it back; "
                 "or begin again with --restart at every participant"
             )
+            raise _DamagedError(text, "damaged", self._path.name)
         return 0
 
     def common(self) -> int:
@@ -205,10 +206,11 @@ class Checkpoints:
         """Return the lines up to the first that is torn or damaged; none if there is no file."""
         older = self._older_files()
         if older:
-            raise CheckpointError(
+            text = (
                 f"the checkpoint {older[0]} is of an older version of mpfedxgb; finish the training with that version, "
                 "or begin again with --restart at every participant"
             )
+            raise CheckpointError(text, "version", older[0].name)
         if not self._path.is_file():
             return []
         content = trying(self._path.read_bytes, f"cannot read the checkpoint {self._path}")
@@ -221,10 +223,11 @@ class Checkpoints:
         if rounds == 0:
             return _first_line(self.fingerprint)
         if rounds >= len(lines):
-            raise CheckpointError(
+            text = (
                 f"{rounds} rounds are asked for and {self._path} holds {max(0, len(lines) - 1)}; begin again "
                 "with --restart at every participant"
             )
+            raise CheckpointError(text, "missing", self._path.name, rounds)
         return lines[rounds]
 
     def _cut(self, last: _Line) -> None:
@@ -255,15 +258,15 @@ class Checkpoints:
         try:
             content = path.read_bytes()
         except FileNotFoundError:
-            raise _DamagedError(f"the checkpoint {path} is missing") from None
+            raise _DamagedError(f"the checkpoint {path} is missing", "missing", path.name) from None
         except OSError as error:
-            raise CheckpointError(f"cannot read the checkpoint {path}: {error.strerror}") from None
+            raise CheckpointError(f"cannot read the checkpoint {path}: {error.strerror}", "file", path.name) from None
         if hashlib.sha256(content).hexdigest() != expected:
-            raise _DamagedError(f"the checkpoint {path} is damaged")
+            raise _DamagedError(f"the checkpoint {path} is damaged", "damaged", path.name)
         try:
             return np.frombuffer(content, "<i8").astype(np.int64).reshape(shape)
         except ValueError:
-            raise _DamagedError(f"the checkpoint {path} is damaged") from None
+            raise _DamagedError(f"the checkpoint {path} is damaged", "damaged", path.name) from None
 
     def _margins_path(self, rounds: int) -> Path:
         return self.folder / f"{_MARGINS}{rounds:06}{_SUFFIX}"
@@ -345,16 +348,18 @@ def _whole_lines(content: bytes, path: Path, fingerprint: dict[str, Any]) -> Ite
             break
         if foreign:
             _check_rules(plain["belongs_to"], fingerprint, path)
-            raise CheckpointError(
+            text = (
                 f"the checkpoint {path} is of another training: {' and '.join(foreign)} changed since. Choose another "
                 "session name, or begin again with --restart at every participant"
             )
+            raise CheckpointError(text, "mismatch", path.name, foreign)
         yield last
     if last is None:
-        raise _DamagedError(
+        text = (
             f"the checkpoint {path} is damaged from its beginning. Put a copy of it back; or begin again with "
             "--restart at every participant"
         )
+        raise _DamagedError(text, "damaged", path.name)
 
 
 def _check_rules(theirs: dict[str, Any], mine: dict[str, Any], path: Path) -> None:
@@ -362,11 +367,12 @@ def _check_rules(theirs: dict[str, Any], mine: dict[str, Any], path: Path) -> No
     parameters = [one.get("parameters") for one in (theirs, mine)]
     old, new = (one.get("xgboost_rules", UNNAMED) if isinstance(one, dict) else UNNAMED for one in parameters)
     if old != new:
-        raise CheckpointError(
+        text = (
             f"the checkpoint {path} is of a training by the rules of XGBoost {old}, and this version of mpfedxgb goes "
             f"by those of {new}, so the other trees would follow other rules. Finish it with the version that began "
             "it, or begin again with --restart at every participant"
         )
+        raise CheckpointError(text, "version", path.name, old)
 
 
 def _decode(plain: dict[str, Any], before: _Line, digest: bytes, length: int) -> _Line:
@@ -428,12 +434,13 @@ def read_common(folder: Path, fingerprint: dict[str, Any]) -> CommonRound:
     except FileNotFoundError:
         return CommonRound()
     except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+        raise CheckpointError(f"cannot read {path}: {error.strerror}", "file", path.name) from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise CheckpointError(
+        text = (
             f"{path} is damaged, so that nobody knows which round all participants had; put a copy of it back, or "
             "begin again with --restart at every participant"
-        ) from None
+        )
+        raise CheckpointError(text, "damaged", path.name) from None
     return kept if content["belongs_to"] == fingerprint else CommonRound()
 
 

@@ -97,9 +97,8 @@ def _tell_sizes(party: Party, mine: TrainData | None, candidates: Candidates | N
     for what, counts in (("training", rows), ("evaluation", eval_rows)):
         if len(set(counts)) > 1:
             listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, counts, strict=True))
-            raise UserError(
-                f"the participants bring different numbers of {what} rows ({listed}); align the tables first"
-            )
+            text = f"the participants bring different numbers of {what} rows ({listed}); align the tables first"
+            raise UserError(text, "mismatch", f"{what} rows")
     return TableSizes(rows[0], eval_rows[0], tuple(columns))
 
 
@@ -119,7 +118,8 @@ def state_of_model(party: Party, setup: Setup) -> State:
         check_announced(party, Entry.CONTINUED, announced, ("rounds of the model", 1, MOST_TREES))
         if len(set(announced[:, 0].tolist())) > 1:
             listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.participants, announced[:, 0], strict=True))
-            raise UserError(f"the parts of the model to continue have different numbers of rounds ({listed})")
+            text = f"the parts of the model to continue have different numbers of rounds ({listed})"
+            raise UserError(text, "mismatch", "xgb_model")
         scorer = None
         if setup.mine is not None and model is not None:
             scorer = model.scorer(setup.mine.table.followed_by(setup.mine.evaluation))

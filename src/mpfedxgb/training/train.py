@@ -81,7 +81,8 @@ def secure_train(
     check_runs_a_protocol(params.facts, "a protocol")
     params.check_rules()
     if continues and params.facts.not_continued:
-        raise SettingsError(f"security={params.security!r} goes on from no model: {params.facts.not_continued}")
+        text = f"security={params.security!r} goes on from no model: {params.facts.not_continued}"
+        raise SettingsError(text, "mode", "security", params.security)
     setup = set_up(party, params, data, held)  # 2, 4
     state = state_of_model(party, setup) if continues else _first_state(party, setup, progress)
     trees, mark, done = list(state.trees), state.mark, state.rounds  # 3
@@ -138,7 +139,7 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     newest, common = announced.T.tolist()
     rounds = min(newest)
     if rounds < max(common):
-        raise RefusedError(_went_back(party.roster, newest, max(common)))
+        raise RefusedError(_went_back(party.roster, newest, max(common)), code="mismatch", parameter="checkpoints")
     state = State(rounds) if party.is_coordinator else progress.load(rounds)
     finished = int(party.broadcast(Entry.NUMBER_OF_TREES, [state.finished])[0])
     check_flag(party, Entry.NUMBER_OF_TREES, finished)
@@ -180,11 +181,12 @@ def _check_mark(party: Party, mark: str) -> None:
     announced = party.tell_everyone(Entry.ROUNDS_DONE, mine)[:, 0]
     others = [name for name, number in zip(party.roster.participants, announced, strict=True) if number != announced[0]]
     if others:
-        raise CheckpointError(
+        text = (
             f"{', '.join(others)} and {party.roster.name(ACTIVE)} have kept rounds of different attempts, and shares "
             "of one do not fit those of another; put the newest checkpoints back, or begin again with --restart at "
             "every participant"
         )
+        raise CheckpointError(text, "mismatch", "checkpoints", others)
 
 
 def _stops_early(party: Party, setup: Setup, t: int, trees: Sequence[Tree], mark: str) -> bool:

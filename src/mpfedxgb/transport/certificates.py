@@ -79,22 +79,25 @@ class Authority:
             check_private(folder / CA_KEY)
             contents = (folder / CA_CERTIFICATE).read_bytes(), (folder / CA_KEY).read_bytes()
         except OSError as error:
-            raise SettingsError(f"cannot read the authority in {folder}: {error.strerror}") from None
+            raise SettingsError(
+                f"cannot read the authority in {folder}: {error.strerror}", "file", folder.name
+            ) from None
         try:
             certificate = x509.load_pem_x509_certificate(contents[0])
             key = serialization.load_pem_private_key(contents[1], locked)
         except TypeError:
             how = "encrypted; give --passphrase-env" if locked is None else "not encrypted; give no passphrase"
-            raise SettingsError(f"the key of the authority in {folder} is {how}") from None
+            raise SettingsError(f"the key of the authority in {folder} is {how}", "mismatch", CA_KEY) from None
         except ValueError:
             what = "cannot be opened with this passphrase, or is damaged" if locked else "is damaged"
             raise SettingsError(
-                f"the authority in {folder} {what}; without its key, make a new one, and new certificates"
+                f"the authority in {folder} {what}; without its key, make a new one, and new certificates",
+                "damaged",
+                folder.name,
             ) from None
         if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-            raise SettingsError(
-                f"{CA_KEY} and {CA_CERTIFICATE} in {folder} do not belong together; make a new authority"
-            )
+            text = f"{CA_KEY} and {CA_CERTIFICATE} in {folder} do not belong together; make a new authority"
+            raise SettingsError(text, "mismatch", CA_KEY)
         return cls(certificate, key)
 
     def issue(
@@ -138,7 +141,9 @@ class Authority:
         if self.certificate.not_valid_after_utc < dt.datetime.now(dt.UTC):
             raise SettingsError(
                 f"the authority ended at {self.certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and what it signs "
-                "is accepted by nobody; make a new one (mpfedxgb cert authority)"
+                "is accepted by nobody; make a new one (mpfedxgb cert authority)",
+                "ended",
+                CA_CERTIFICATE,
             )
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _checked(role))])
         builder = _builder(subject, self.certificate.subject, public, days, self.certificate.not_valid_after_utc)
@@ -162,7 +167,10 @@ class Authority:
             listed = ", ".join(map(repr, names)) or "no DNS name"
             raise SettingsError(
                 f"the request {request} is for {listed}, not for {role!r} alone; a certificate is for one role: sign "
-                "it as the role that you know it to be from, or have that role make it again (mpfedxgb cert request)"
+                "it as the role that you know it to be from, or have that role make it again (mpfedxgb cert request)",
+                "mismatch",
+                "role",
+                names,
             )
         signed = self.sign(_usable(asked.public_key(), request), role, days)
         _write_all({out: (_pem(signed), PUBLIC)}, overwrite=False)
@@ -211,19 +219,24 @@ def read_request(path: Path) -> x509.CertificateSigningRequest:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise SettingsError(f"cannot read {path}: {error.strerror}; correct the path or its permissions") from None
+        text = f"cannot read {path}: {error.strerror}; correct the path or its permissions"
+        raise SettingsError(text, "file", path.name) from None
     if b"PRIVATE KEY-----" in content:
-        raise SettingsError(f"{path} holds a private key; it stays with its role, who sends the request (.csr) instead")
+        text = f"{path} holds a private key; it stays with its role, who sends the request (.csr) instead"
+        raise SettingsError(text, "secret", path.name)
     try:
         request = x509.load_pem_x509_csr(content)
         is_signed = request.is_signature_valid
     except Exception:  # of several kinds, by what is wrong with it
         raise SettingsError(
             f"{path} contains no request in PEM form (-----BEGIN CERTIFICATE REQUEST-----); "
-            "have the role make it with mpfedxgb cert request"
+            "have the role make it with mpfedxgb cert request",
+            "damaged",
+            path.name,
         ) from None
     if not is_signed:
-        raise SettingsError(f"the request {path} was changed after it was signed; have the role send it again")
+        text = f"the request {path} was changed after it was signed; have the role send it again"
+        raise SettingsError(text, "damaged", path.name)
     return request
 
 
@@ -249,7 +262,10 @@ def check_private(path: Path) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name == "posix" and mode & 0o077:
         raise SettingsError(
-            f"others may read {path} (mode {mode:o}); chmod 600 it, or take a new key if somebody may have read it"
+            f"others may read {path} (mode {mode:o}); chmod 600 it, or take a new key if somebody may have read it",
+            "secret",
+            path.name,
+            mode,
         )
 
 
@@ -259,7 +275,9 @@ def _usable(public: CertificatePublicKeyTypes, path: Path) -> PublicKey:
     ):
         return public
     raise SettingsError(
-        f"the key of {path} is of a kind that is not signed here; take EC P-256, or RSA of {LEAST_RSA_BITS} bits"
+        f"the key of {path} is of a kind that is not signed here; take EC P-256, or RSA of {LEAST_RSA_BITS} bits",
+        "certificate",
+        path.name,
     )
 
 
@@ -300,10 +318,11 @@ def _usage(signs_certificates: bool) -> x509.KeyUsage:
 
 def _checked(name: str) -> str:
     if not _DNS_LABEL.fullmatch(name):
-        raise SettingsError(
+        text = (
             f"{name!r} cannot stand in a certificate; "
             "a name has 1 to 63 of the characters a-z, 0-9 and -, and no - at its ends"
         )
+        raise SettingsError(text, "value", "name", name)
     return name
 
 
@@ -325,10 +344,11 @@ def _write_all(files: Mapping[Path, tuple[bytes, int]], overwrite: bool) -> None
     there = [path.name for path in files if path.exists()]
     if there and not overwrite:
         folder = next(iter(files)).parent
-        raise SettingsError(f"{', '.join(there)} in {folder} would be overwritten; take another place")
+        text = f"{', '.join(there)} in {folder} would be overwritten; take another place"
+        raise SettingsError(text, "file", folder.name, there)
     for path, (content, mode) in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, content, mode)
         except OSError as error:
-            raise SettingsError(f"cannot write {path}: {error.strerror}") from None
+            raise SettingsError(f"cannot write {path}: {error.strerror}", "file", path.name) from None

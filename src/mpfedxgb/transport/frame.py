@@ -94,7 +94,8 @@ def check_form(sender: str, name: str, arrays: Sequence[Array], *forms: Form) ->
     expected = [(np.dtype(kind), shape) for kind, shape in forms]
     found = [(array.dtype, array.shape) for array in arrays]
     if found != expected:
-        raise FrameError(f"malformed {name} from {sender}: got {_forms(found)}, expected {_forms(expected)}")
+        text = f"malformed {name} from {sender}: got {_forms(found)}, expected {_forms(expected)}"
+        raise FrameError(text, parameter=name, value=sender)
     return tuple(arrays)
 
 
@@ -135,7 +136,9 @@ def copied(kind: Kind, sender: int, session: bytes, step: int, label: str, array
 
 def _check_limits(arrays: Sequence[Array]) -> None:
     if len(arrays) > MAX_ARRAYS or any(array.ndim > MAX_AXES for array in arrays):
-        raise FrameError(f"a frame carries at most {MAX_ARRAYS} arrays of at most {MAX_AXES} axes; split the batch")
+        raise FrameError(
+            f"a frame carries at most {MAX_ARRAYS} arrays of at most {MAX_AXES} axes; split the batch", "range", "frame"
+        )
 
 
 def frame_bytes(label: str, arrays: Sequence[tuple[tuple[int, ...], int]]) -> int:
@@ -152,7 +155,7 @@ def _bytes_of(array: Array) -> bytes:
 def check_length(length: int, most: int) -> None:
     """Refuse a frame that is longer than this side takes."""
     if length > most:
-        raise FrameError(f"a frame of {length} bytes is larger than the {most} allowed")
+        raise FrameError(f"a frame of {length} bytes is larger than the {most} allowed", "range", "frame", length)
 
 
 def decode(blob: bytes, max_bytes: int) -> Frame:
@@ -162,34 +165,38 @@ def decode(blob: bytes, max_bytes: int) -> Frame:
     """
     check_length(len(blob), max_bytes)
     if len(blob) < _FIXED.size:
-        raise FrameError(f"a frame of {len(blob)} bytes is shorter than its header")
+        raise FrameError(
+            f"a frame of {len(blob)} bytes is shorter than its header", parameter="header", value=len(blob)
+        )
     magic, version, kind, sender, step, session, label_bytes, count = _FIXED.unpack_from(blob)
     if magic != MAGIC:
-        raise FrameError("the bytes do not begin like a frame of this protocol")
+        raise FrameError("the bytes do not begin like a frame of this protocol", parameter="magic")
     if version != VERSION:
-        raise FrameError(f"the frame is of format version {version}, this side speaks {VERSION}")
+        raise FrameError(
+            f"the frame is of format version {version}, this side speaks {VERSION}", "version", "frame", version
+        )
     if kind not in _KINDS:
-        raise FrameError(f"there is no frame of kind {kind}")
+        raise FrameError(f"there is no frame of kind {kind}", parameter="kind", value=kind)
     if count > MAX_ARRAYS:
-        raise FrameError(f"a frame carries at most {MAX_ARRAYS} arrays, not {count}")
+        raise FrameError(f"a frame carries at most {MAX_ARRAYS} arrays, not {count}", "range", "arrays", count)
     place = _FIXED.size + label_bytes
     if place > len(blob):
-        raise FrameError("the frame is truncated inside its label")
+        raise FrameError("the frame is truncated inside its label", parameter="label")
     try:
         label = blob[_FIXED.size : place].decode()
     except UnicodeDecodeError:
-        raise FrameError("the frame's label is not text") from None
+        raise FrameError("the frame's label is not text", parameter="label") from None
     shapes, place = _decode_shapes(blob, place, count)
     arrays = []
     for dtype, shape in shapes:
         size = math.prod(shape)
         end = place + size * dtype.itemsize
         if end > len(blob):
-            raise FrameError("the frame is truncated inside its arrays")
+            raise FrameError("the frame is truncated inside its arrays", parameter="arrays")
         arrays.append(np.frombuffer(blob, dtype, size, place).reshape(shape))
         place = end
     if place != len(blob):
-        raise FrameError(f"the frame has {len(blob) - place} bytes too many")
+        raise FrameError(f"the frame has {len(blob) - place} bytes too many", parameter="length")
     return Frame(_KINDS[kind], sender, session, step, label, tuple(arrays), len(blob))
 
 
@@ -197,19 +204,19 @@ def _decode_shapes(blob: bytes, place: int, count: int) -> tuple[list[tuple[np.d
     shapes = []
     for _ in range(count):
         if place + _ARRAY.size > len(blob):
-            raise FrameError("the frame is truncated inside its list of arrays")
+            raise FrameError("the frame is truncated inside its list of arrays", parameter="arrays")
         code, axes = _ARRAY.unpack_from(blob, place)
         place += _ARRAY.size
         if code >= len(_DTYPES):
-            raise FrameError(f"there is no array type {code}")
+            raise FrameError(f"there is no array type {code}", parameter="type", value=code)
         if axes > MAX_AXES:
-            raise FrameError(f"an array has at most {MAX_AXES} axes, not {axes}")
+            raise FrameError(f"an array has at most {MAX_AXES} axes, not {axes}", "range", "axes", axes)
         if place + 8 * axes > len(blob):
-            raise FrameError("the frame is truncated inside a shape")
+            raise FrameError("the frame is truncated inside a shape", parameter="shape")
         shape = struct.unpack_from(f"<{axes}Q", blob, place)
         place += 8 * axes
         # An axis of length 0 must not hide absurd ones beside it, which NumPy would not take.
         if math.prod(shape) > len(blob) or math.prod(length or 1 for length in shape) > MAX_ELEMENTS:
-            raise FrameError("an array is said to be larger than its frame")
+            raise FrameError("an array is said to be larger than its frame", "range", "shape")
         shapes.append((_DTYPES[code], shape))
     return shapes, place

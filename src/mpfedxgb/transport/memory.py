@@ -39,12 +39,13 @@ class _Queue:
         while True:
             self._refuse_if_closed(self.sender)
             if self.receiver in self.closed:
-                raise PeerFinishedError(f"role {self.receiver} has closed its connection")
+                raise PeerFinishedError(f"role {self.receiver} has closed its connection", parameter=str(self.receiver))
             waiting = self.sent - self.taken
             if not waiting or waiting + length <= self.capacity:
                 break
             if time.monotonic() >= end:
-                raise PeerTimeoutError(f"role {self.receiver} did not answer for {timeout:g} seconds")
+                text = f"role {self.receiver} did not answer for {timeout:g} seconds"
+                raise PeerTimeoutError(text, parameter=str(self.receiver), value=timeout)
             time.sleep(_PAUSE)
         self.sent += length
         self.blocks.put(block)
@@ -54,11 +55,13 @@ class _Queue:
         try:
             block = self.blocks.get(timeout=timeout)
         except Empty:
-            raise PeerTimeoutError(f"role {self.sender} did not answer for {timeout:g} seconds") from None
+            raise PeerTimeoutError(
+                f"role {self.sender} did not answer for {timeout:g} seconds", parameter=str(self.sender), value=timeout
+            ) from None
         if block is None:
             self.blocks.put(None)  # so that the next caller finds the same
             self._refuse_if_closed(self.receiver)
-            raise PeerFinishedError(f"role {self.sender} has closed its connection")
+            raise PeerFinishedError(f"role {self.sender} has closed its connection", parameter=str(self.sender))
         self.taken += _length(block)
         return block
 
@@ -68,7 +71,7 @@ class _Queue:
 
     def _refuse_if_closed(self, role: int) -> None:
         if role in self.closed:
-            raise FederationError("this role has closed its own connections")
+            raise FederationError("this role has closed its own connections", "ended", "connections")
 
 
 def _length(block: bytes | Frame) -> int:
@@ -99,7 +102,7 @@ class MemoryHub:
         try:
             return self._queues[sender, receiver]
         except KeyError:
-            raise FederationError(f"roles {sender} and {receiver} are not connected") from None
+            raise FederationError(f"roles {sender} and {receiver} are not connected", "place", str(receiver)) from None
 
     def end(self, role: int) -> MemoryTransport:
         """Return one role's end."""

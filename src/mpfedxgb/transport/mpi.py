@@ -26,7 +26,9 @@ from mpfedxgb.transport.transports import ConnectionSettings
 try:
     from mpi4py import MPI
 except (ImportError, RuntimeError) as problem:  # RuntimeError: mpi4py is there, but no MPI library
-    raise UserError(f"MPI cannot be used ({problem}); install it with: pip install 'mpfedxgb[mpi]' mpich") from None
+    raise UserError(
+        f"MPI cannot be used ({problem}); install it with: pip install 'mpfedxgb[mpi]' mpich", "package", "mpi4py"
+    ) from None
 
 LINGER = 60.0
 """Seconds that a process that ends waits for others to take what was sent to them; they may be busy."""
@@ -173,7 +175,7 @@ class MpiTransport:
 
     def __init__(self, comm: MPI.Comm, role: int, rank_of: Mapping[int, int], capacity: int) -> None:
         if max(role, *rank_of) >= _ROLES or _tag_limit(comm) < 2 * _ROLES**2:
-            raise UserError(f"this MPI cannot tell {_ROLES} roles apart by its tags")
+            raise UserError(f"this MPI cannot tell {_ROLES} roles apart by its tags", "range", "tags")
         self._role, self._capacity = role, capacity
         self._lines = {peer: _Line(comm, role, peer, rank) for peer, rank in rank_of.items()}
         self._closed = False
@@ -186,13 +188,15 @@ class MpiTransport:
             with line.lock:
                 self._refuse_if_closed()
                 if line.closed:
-                    raise PeerFinishedError(f"role {peer} has closed its connection")
+                    raise PeerFinishedError(f"role {peer} has closed its connection", parameter=str(peer))
                 line.note_taken()
                 if not line.waiting or line.waiting + len(block) + _OVERHEAD <= self._capacity:
                     line.send(block)
                     return
             if pauses.over(in_motion=True):
-                raise PeerTimeoutError(f"role {peer} took nothing for {timeout:g} seconds")
+                raise PeerTimeoutError(
+                    f"role {peer} took nothing for {timeout:g} seconds", parameter=str(peer), value=timeout
+                )
 
     def receive(self, peer: int, timeout: float) -> bytes:
         """Return the next block (see Transport)."""
@@ -203,9 +207,11 @@ class MpiTransport:
                 if (block := line.receive()) is not None:
                     return block
                 if line.finished:
-                    raise PeerFinishedError(f"role {peer} has closed its connection")
+                    raise PeerFinishedError(f"role {peer} has closed its connection", parameter=str(peer))
             if pauses.over(any(other.moves() for other in self._lines.values())):
-                raise PeerTimeoutError(f"role {peer} sent nothing for {timeout:g} seconds")
+                raise PeerTimeoutError(
+                    f"role {peer} sent nothing for {timeout:g} seconds", parameter=str(peer), value=timeout
+                )
 
     def close(self) -> None:
         """Tell the peers (see Transport); what they have not taken yet stays with this process until they do."""
@@ -226,21 +232,22 @@ class MpiTransport:
         try:
             return self._lines[peer]
         except KeyError:
-            raise FederationError(f"roles {self._role} and {peer} are not connected") from None
+            raise FederationError(f"roles {self._role} and {peer} are not connected", "place", str(peer)) from None
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
-            raise FederationError("this role has closed its own connections")
+            raise FederationError("this role has closed its own connections", "ended", "connections")
 
 
 def open_transport(settings: ConnectionSettings) -> MpiTransport:
     """Return a role's transport among the processes of mpiexec (see transports.py); refuse if it is not its rank."""
     transport, rank, ranks = world_transport(settings.capacity, settings.topology)
     if (rank, ranks) != (settings.role, len(settings.names)):
-        raise SettingsError(
+        text = (
             f"{settings.names[settings.role]} is role {settings.role} of {len(settings.names)}, this is rank {rank} of "
             f"{ranks}; start one process per role, in the roster's order"
         )
+        raise SettingsError(text, "mismatch", "rank", rank)
     return transport
 
 
@@ -249,15 +256,17 @@ def world_transport(capacity: int, topology: str = STAR) -> tuple[MpiTransport, 
     comm = MPI.COMM_WORLD.Dup()
     role, roles = comm.Get_rank(), comm.Get_size()
     if roles < 3:
-        raise UserError(
+        text = (
             f"mpiexec started {roles} processes; it takes one for the coordinator and two or more for participants: "
             "mpiexec -n 3 ..."
         )
+        raise UserError(text, "few", "ranks", roles)
     if topology != STAR and MPI.Query_thread() < MPI.THREAD_MULTIPLE:
-        raise UserError(
+        text = (
             f"this MPI does not let two threads call it at once, which a {topology} needs for long messages; use "
             'topology = "star", or an MPI built with MPI_THREAD_MULTIPLE'
         )
+        raise UserError(text, "version", "MPI", topology)
     ranks = {peer: peer for peer in neighbours(topology, role, roles)}
     return MpiTransport(comm, role, ranks, capacity), role, roles
 

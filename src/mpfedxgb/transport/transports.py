@@ -123,13 +123,15 @@ class ConnectionSettings:
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         if len(self.names) < 2 or len(set(self.names)) != len(self.names):
-            raise SettingsError(f"a federation has two or more roles of different names, not {list(self.names)}")
+            text = f"a federation has two or more roles of different names, not {list(self.names)}"
+            raise SettingsError(text, "range", "names", self.names)
         for name in self.names:
             if not NAME.fullmatch(name):
-                raise SettingsError(
+                text = (
                     f"{name!r} cannot stand in a certificate; "
                     "a role's name has 1 to 63 of the characters a-z, 0-9 and -, and no - at its ends"
                 )
+                raise SettingsError(text, "value", "name", name)
 
 
 def open_transport(name: str, settings: ConnectionSettings) -> Transport:

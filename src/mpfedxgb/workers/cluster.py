@@ -68,12 +68,16 @@ class Cluster:
         """Return the cluster of a `distributed.Client`, which stays open; refuses one that is not encrypted."""
         distributed = _distributed()
         if not isinstance(client, distributed.Client):
-            raise SettingsError(f"client={client!r} is no distributed.Client; give one, or None for this process")
+            text = f"client={client!r} is no distributed.Client; give one, or None for this process"
+            raise SettingsError(text, "type", "client", client)
         if client.asynchronous:
-            raise SettingsError("client is asynchronous; give a distributed.Client(..., asynchronous=False)")
+            raise SettingsError(
+                "client is asynchronous; give a distributed.Client(..., asynchronous=False)", "mode", "client"
+            )
         scheduler = client.scheduler
         if client.status != "running" or scheduler is None:
-            raise SettingsError(f"client is {client.status}; give a distributed.Client that is connected")
+            text = f"client is {client.status}; give a distributed.Client that is connected"
+            raise SettingsError(text, "ended", "client", client.status)
         refuse_open_traffic(scheduler.address)
         return cls(client, deadline)
 
@@ -83,7 +87,8 @@ class Cluster:
         distributed = _distributed()
         for path in (ca, certificate, key):
             if not path.is_file():
-                raise SettingsError(f"[workers]: there is no file {path}; give the files of the cluster's own TLS")
+                text = f"[workers]: there is no file {path}; give the files of the cluster's own TLS"
+                raise SettingsError(text, "missing", "workers", path)
         security = distributed.Security(
             require_encryption=True,
             tls_ca_file=str(ca),
@@ -96,10 +101,11 @@ class Cluster:
                 scheduler, security=security, timeout=deadline, set_as_default=False, direct_to_workers=True
             )
         except (OSError, TimeoutError, ValueError) as error:
-            raise WorkersError(
+            text = (
                 f"there is no Dask scheduler at {scheduler}, or it does not take this certificate ({error}); start it, "
                 "or correct [workers]"
-            ) from None
+            )
+            raise WorkersError(text, "late", str(scheduler)) from None
         return cls(client, deadline, owned=True)
 
     def close(self) -> None:
@@ -122,10 +128,11 @@ class Cluster:
                 self._check_versions(new)
                 return found
             if time.monotonic() > end:
-                raise WorkersError(
+                text = (
                     f"the Dask cluster at {self._address} has had {len(found)} workers for {self._deadline:g} seconds; "
                     "start some, and start this role again to go on"
                 )
+                raise WorkersError(text, "few", self._address, len(found))
             time.sleep(_PAUSE)
 
     def _check_versions(self, workers: list[str]) -> None:
@@ -142,10 +149,11 @@ class Cluster:
                 continue
             if answer != tasks.version():
                 said = f"{type(answer).__name__}: {answer}" if isinstance(answer, BaseException) else answer
-                raise WorkersError(
+                text = (
                     f"the worker {worker} has another environment than this role ({said}, here {tasks.version()}); "
                     "install the same versions on all workers"
                 )
+                raise WorkersError(text, "version", worker)
             self._checked.add(worker)
 
     def keep(self, worker: str, values: Sequence[Any]) -> list[Any] | Lost:
@@ -160,9 +168,10 @@ class Cluster:
                 if worker not in self.workers():
                     return Lost(worker)
                 if not isinstance(error, _NotReadyError) or time.monotonic() > end:
-                    raise WorkersError(
+                    text = (
                         f"the worker {worker} takes no data ({type(error).__name__}); look at its log, and start again"
-                    ) from None
+                    )
+                    raise WorkersError(text, "failed", worker) from None
             else:
                 return futures
 
@@ -224,10 +233,11 @@ class Cluster:
                 lost |= {i for i, f in enumerate(futures) if f.status != "finished" and calls[i].worker not in there}
             if time.monotonic() > end:
                 slow = sorted({calls[i].worker for i, f in enumerate(futures) if f.status == "pending"})
-                raise WorkersError(
+                text = (
                     f"the workers {', '.join(slow)} have not answered for {self._deadline:g} seconds; look at their "
                     "logs, and start this role again to go on"
                 )
+                raise WorkersError(text, "late", slow[0])
 
     def _there(self) -> list[str]:
         return sorted(self._sync(self._cores))
@@ -242,7 +252,9 @@ class Cluster:
                 error = future.exception(timeout=self._deadline)
                 if isinstance(error, _distributed().KilledWorker) or call.worker not in self.workers():
                     return Lost(call.worker)
-                raise WorkersError(f"the worker {call.worker} cannot run {call.function.__name__}: {error}")
+                raise WorkersError(
+                    f"the worker {call.worker} cannot run {call.function.__name__}: {error}", "failed", call.worker
+                )
             done, result = self._sync(partial(self._client.gather, future, asynchronous=True))
         except MpfedxgbError:
             raise
@@ -259,10 +271,11 @@ class Cluster:
         try:
             return self._client.sync(function, callback_timeout=self._deadline)
         except (TimeoutError, _distributed().TimeoutError):
-            raise WorkersError(
+            text = (
                 f"the Dask cluster at {self._address} has not answered for {self._deadline:g} seconds; start this role "
                 "again to go on"
-            ) from None
+            )
+            raise WorkersError(text, "late", self._address) from None
         except Exception:  # a connection that breaks while it is made again fails in many ways; or a worker has gone
             if self._is_alone():
                 raise self._gone() from None
@@ -279,29 +292,32 @@ class Cluster:
         return False
 
     def _gone(self) -> WorkersError:
-        return WorkersError(
+        text = (
             f"the Dask scheduler at {self._address} is gone; start the cluster again, and then all roles: training "
             "goes on after the last round that all have"
         )
+        return WorkersError(text, "ended", self._address)
 
 
 def refuse_open_traffic(address: str) -> None:
     """Refuse a scheduler whose traffic others could read: masks, bins and keys of steps go to its workers."""
     if not _is_closed(address):
-        raise SettingsError(
+        text = (
             f"the Dask scheduler at {address} is not encrypted; give one at tls://..., with distributed.Security(..., "
             "require_encryption=True), or one on this machine"
         )
+        raise SettingsError(text, "secret", address)
 
 
 def _refuse_open_workers(workers: Sequence[str]) -> None:
     """Refuse workers whose traffic others could read: a scheduler on this machine may have some on other machines."""
     for worker in workers:
         if not _is_closed(worker):
-            raise WorkersError(
+            text = (
                 f"the Dask worker at {worker} is not encrypted; start it on this machine (--host 127.0.0.1), or give "
                 "the whole cluster TLS, with a scheduler at tls://..."
             )
+            raise WorkersError(text, "secret", worker)
 
 
 def _is_closed(address: str) -> bool:
@@ -315,13 +331,17 @@ def _distributed() -> Any:
     try:
         import distributed  # an extra, and as much to import as all else that a role computes with
     except ImportError:
-        raise SettingsError("workers need the distributed package; pip install 'mpfedxgb[dask]'") from None
+        raise SettingsError(
+            "workers need the distributed package; pip install 'mpfedxgb[dask]'", "package", "distributed"
+        ) from None
     return distributed
 
 
 def _raise(worker: str, kind: str, text: str) -> None:
     if kind == NO_MEMORY:
-        raise WorkersError(f"the worker {worker} has not enough memory; give it more, or start more workers")
+        raise WorkersError(
+            f"the worker {worker} has not enough memory; give it more, or start more workers", "room", worker
+        )
     if kind == DataError.__name__:
         raise DataError(text)
-    raise WorkersError(f"the worker {worker} failed: {kind}{': ' + text if text else ''}")
+    raise WorkersError(f"the worker {worker} failed: {kind}{': ' + text if text else ''}", "failed", worker, kind)

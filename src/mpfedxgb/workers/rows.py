@@ -216,10 +216,11 @@ class WorkerRows:
     def _move(self, runs: Sequence[int], losses: int) -> None:
         """Give runs to the workers that have the fewest; what they had of any matrix has to be built again."""
         if losses > _MOST_LOSSES:
-            raise WorkersError(
+            text = (
                 f"workers were lost {losses} times in one step; look at their logs (is there enough memory?), and "
                 "start this role again to go on"
             )
+            raise WorkersError(text, "few", "workers", losses)
         there = self._cluster.workers(least=1)
         load = Counter(dict.fromkeys(there, 0))
         load.update(worker for run, worker in self._worker_of.items() if run not in runs and worker in load)

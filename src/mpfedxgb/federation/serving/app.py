@@ -61,7 +61,8 @@ def serve_http(settings: RoleSettings, model: PartialModel, address: Address) ->
     A signal ends it as it should end: requests that wait are answered, and the session is ended with the others.
     """
     if not settings.is_active:
-        raise SettingsError(f"{settings.role.name} is not the active participant; only that one answers with scores")
+        text = f"{settings.role.name} is not the active participant; only that one answers with scores"
+        raise SettingsError(text, "place", settings.role.name)
     guard, monitor = guard_at(settings, address), Monitor(settings)
     batches = Batches(settings, model, monitor)
     most = _BODY + settings.serve.timeout + _GRACE
@@ -74,7 +75,7 @@ def serve_http(settings: RoleSettings, model: PartialModel, address: Address) ->
                 while scoring.is_alive():
                     scoring.join(1.0)
                     if not web.is_alive():
-                        raise SettingsError("the web server has ended; the log says why")
+                        raise SettingsError("the web server has ended; the log says why", "ended", "serve")
             except StoppedError as stop:
                 ignore_stops()
                 _log.info("%s: no more requests are taken", stop)
@@ -170,7 +171,8 @@ class Service:
         known = bodies.result_names(self._model)
         for name in chosen or ():
             if name not in known:
-                raise DataError(f"there is no output {name[:40]!r}; {suggestion(name, known, 'the outputs are')}")
+                text = f"there is no output {name[:40]!r}; {suggestion(name, known, 'the outputs are')}"
+                raise DataError(text, "unknown", "outputs", name)
         found = await self._scored(columns)
         return await run_in_threadpool(
             lambda: answer(bodies.inference_answer(self._name, self._model, content, found, chosen or known))
@@ -214,7 +216,7 @@ class Service:
                 scores = await asyncio.wrap_future(self._batches.ask(rows))
         except TimeoutError:
             cause = self._batches.cause or f"not scored within [serve] timeout = {timeout:g} seconds"
-            raise FederationError(cause) from None
+            raise FederationError(cause, "ended", "session") from None
         return await run_in_threadpool(bodies.results, settings, self._model, rows, scores)
 
 

@@ -82,13 +82,16 @@ class Batches:
         waiting = _Waiting(rows, time.monotonic() + self._serve.timeout)
         with self._changed:
             if self._is_stopped.is_set():
-                raise FederationError("this role is being stopped; ask again when it has been started again")
+                raise FederationError(
+                    "this role is being stopped; ask again when it has been started again", "ended", "session"
+                )
             before = self._rows_waiting()
             if before and before + len(rows.ids) > self._serve.max_waiting:
-                raise FederationError(
+                text = (
                     f"{before} rows wait to be scored, and [serve] max_waiting is {self._serve.max_waiting}; ask again "
                     "later"
                 )
+                raise FederationError(text, "room", "serve.max_waiting", before)
             self._waiting.append(waiting)
             self._changed.notify()
         return waiting.scores
@@ -128,7 +131,7 @@ class Batches:
         with self._changed:
             left, self._waiting = list(self._waiting), deque()
         for waiting in left:
-            waiting.fail(FederationError(self.cause or "this role is being stopped"))
+            waiting.fail(FederationError(self.cause or "this role is being stopped", "ended", "session"))
 
     def _score_in(self, session: ScoringSession) -> bool:
         """Score in a session until this is stopped; raises what ends the session."""
@@ -185,7 +188,7 @@ class Batches:
             late = [waiting for waiting in self._waiting if waiting.until <= now]
             self._waiting = deque(waiting for waiting in self._waiting if waiting.until > now)
         for waiting in late:
-            waiting.fail(FederationError(self.cause or "the scoring session is being opened"))
+            waiting.fail(FederationError(self.cause or "the scoring session is being opened", "ended", "session"))
 
     def _answer(self, session: ScoringSession, batch: list[_Waiting]) -> None:
         """Score a batch, and answer each of its requests."""
@@ -222,7 +225,8 @@ class Batches:
 
 
 def _too_late(timeout: float) -> FederationError:
-    return FederationError(f"not scored within [serve] timeout = {timeout:g} seconds; ask for fewer rows, or later")
+    text = f"not scored within [serve] timeout = {timeout:g} seconds; ask for fewer rows, or later"
+    return FederationError(text, "late", "serve.timeout", timeout)
 
 
 def score_those_found(ask: Callable[[npt.NDArray[np.int64]], Floats], size: int) -> Scores:
@@ -244,10 +248,11 @@ def score_those_found(ask: Callable[[npt.NDArray[np.int64]], Floats], size: int)
                 counts = error.counts
         for name, count in counts.items():
             if not 0 < count <= len(places):  # else the search would never end
-                raise FrameError(
+                text = (
                     f"{name} says that it lacks {count} of {len(places)} rows, which does not fit what it said of "
                     "others of the batch; ask again, for its table may have changed meanwhile"
                 )
+                raise FrameError(text, parameter=name, value=count)
         nobody_has = tuple(name for name, count in counts.items() if count == len(places))
         if nobody_has:
             lacking.update(dict.fromkeys(places.tolist(), nobody_has))

@@ -167,7 +167,9 @@ class RoleSettings:
         """Return the data file for "train", "evaluate", "predict" or "predictions"; raise SettingsError if not set."""
         path: Path | None = None if self.data is None else getattr(self.data, purpose)
         if path is None:
-            raise SettingsError(f"{self.source}: [data] {purpose} is missing; add the path of that file")
+            raise SettingsError(
+                f"{self.source}: [data] {purpose} is missing; add the path of that file", "missing", f"data.{purpose}"
+            )
         return path
 
     def inputs(self) -> Iterator[tuple[str, Path]]:
@@ -198,12 +200,16 @@ class RoleSettings:
         for key, path in self.outputs():
             if path.is_dir() or not path.parent.is_dir():
                 what = f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-                raise SettingsError(f"{self.source}: {key}: {what}; give a file in a folder that exists")
+                raise SettingsError(
+                    f"{self.source}: {key}: {what}; give a file in a folder that exists", "file", key, what
+                )
 
     def with_label(self, column: str) -> RoleSettings:
         """Return the same settings with another label column, at the active participant."""
         if self.label is None:
-            raise SettingsError(f"{self.role.name} is not the active participant; only that one names a label")
+            raise SettingsError(
+                f"{self.role.name} is not the active participant; only that one names a label", "place", self.role.name
+            )
         return replace(self, label=replace(self.label, column=column))
 
     def over_mpi(self) -> RoleSettings:
@@ -216,9 +222,8 @@ class RoleSettings:
         for key, path in self.outputs():
             other = taken.setdefault(os.path.normpath(path), key)
             if other != key:
-                raise SettingsError(
-                    f"{self.source}: {key}: {path} would overwrite {other}; give each a path of its own"
-                )
+                text = f"{self.source}: {key}: {path} would overwrite {other}; give each a path of its own"
+                raise SettingsError(text, "duplicate", key)
 
 
 def _read(content: dict[str, Any], folder: Path, source: str) -> RoleSettings:

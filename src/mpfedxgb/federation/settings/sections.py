@@ -184,10 +184,11 @@ class Tls:
             return None
         value = os.environ.get(self.passphrase_env)
         if not value:
-            raise SettingsError(
+            text = (
                 f"[tls] passphrase_env names the environment variable {self.passphrase_env}, which is not set; "
                 "set it to the passphrase of the private key"
             )
+            raise SettingsError(text, "missing", "tls.passphrase_env", self.passphrase_env)
         return value
 
     def credentials(self) -> Credentials:
@@ -282,7 +283,7 @@ class Data:
         try:
             self.csv  # noqa: B018 # for its checks
         except SettingsError as error:
-            yield SettingsError(f"[data] {error}")
+            yield SettingsError(f"[data] {error}", error.code, f"data.{error.parameter}", error.value)
         if self.predictions is not None and self.predictions.suffix not in OUTPUTS:
             yield table.error("predictions", "is neither CSV nor Parquet", f"let it end in {' or '.join(OUTPUTS)}")
         if self.features is not None and self.drop:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mpfedxgb.config import link_of
-from mpfedxgb.errors import SettingsError
+from mpfedxgb.errors import Code, SettingsError
 from mpfedxgb.schema.settings import Table
 from mpfedxgb.schema.training import NAME as NAME_KIND
 from mpfedxgb.schema.training import REQUIRED, TEXT, Kind, suggestion
@@ -63,7 +63,7 @@ class Section:
     def _dotted(self, key: str) -> str:
         return f"{self.table.name}.{key}"
 
-    def error(self, key: str, problem: str, remedy: str = "", code: str = "value", show: bool = True) -> SettingsError:
+    def error(self, key: str, problem: str, remedy: str = "", code: Code = "value", show: bool = True) -> SettingsError:
         """Return an error that names table, key and value; the remedy follows after a semicolon."""
         value = f" = {shown(self.content[key])}" if show and key in self.content else ""
         text = f"[{self.table.name}] {key}{value} {problem}{'; ' if remedy else ''}{remedy}"
@@ -171,25 +171,35 @@ def read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             raw = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        raise SettingsError(f"there is no settings file {path}; mpfedxgb init writes one for every role") from None
+        raise SettingsError(
+            f"there is no settings file {path}; mpfedxgb init writes one for every role", "missing", path.name
+        ) from None
     except IsADirectoryError:
-        raise SettingsError(f"{path} is a folder; give the settings file (.toml) inside it") from None
+        raise SettingsError(
+            f"{path} is a folder; give the settings file (.toml) inside it", "file", path.name
+        ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise SettingsError(f"cannot read the settings file {path}: {reason}") from None
+        raise SettingsError(f"cannot read the settings file {path}: {reason}", "file", path.name) from None
     if len(raw) > LARGEST_FILE:
-        raise SettingsError(f"{path} is larger than {LARGEST_FILE >> 20} MiB; is it a settings file?")
+        raise SettingsError(
+            f"{path} is larger than {LARGEST_FILE >> 20} MiB; is it a settings file?", "range", path.name
+        )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise SettingsError(f"{path}: line {line} is not UTF-8 text; save the file as UTF-8") from None
+        raise SettingsError(
+            f"{path}: line {line} is not UTF-8 text; save the file as UTF-8", "damaged", path.name, line
+        ) from None
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise SettingsError(f"{path} is not TOML: brackets are nested too deeply") from None
+        raise SettingsError(f"{path} is not TOML: brackets are nested too deeply", "damaged", path.name) from None
     except ValueError as error:  # also of integers with thousands of digits
-        raise SettingsError(f"{path} is not TOML: {error}; strings need quotes, keys stand below a [table]") from None
+        raise SettingsError(
+            f"{path} is not TOML: {error}; strings need quotes, keys stand below a [table]", "damaged", path.name
+        ) from None
 
 
 def check_values(place: str, content: dict[str, Any]) -> None:
@@ -198,16 +208,18 @@ def check_values(place: str, content: dict[str, Any]) -> None:
     while todo:
         key, value, depth = todo.pop()
         if depth > _DEEPEST:
-            raise SettingsError(f"{place}: {shorten(key)} is nested too deeply; tables hold plain keys and lists")
+            raise SettingsError(
+                f"{place}: {shorten(key)} is nested too deeply; tables hold plain keys and lists", "range", key
+            )
         if isinstance(value, dict):
             outer = f"[{key}] " if depth == 1 else f"{key}."
             todo += [(f"{outer}{inner}", v, depth + 1) for inner, v in value.items()]
         elif isinstance(value, list):
             todo += [(key, v, depth + 1) for v in value]
         elif isinstance(value, int) and not -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:
-            raise SettingsError(f"{place}: {shorten(key)} is a number beyond 64 bits; give a smaller one")
+            raise SettingsError(f"{place}: {shorten(key)} is a number beyond 64 bits; give a smaller one", "range", key)
         elif isinstance(value, float) and not math.isfinite(value):
-            raise SettingsError(f"{place}: {shorten(key)} = {value} is not a finite number; give one")
+            raise SettingsError(f"{place}: {shorten(key)} = {value} is not a finite number; give one", "range", key)
 
 
 def shown(value: Any) -> str:

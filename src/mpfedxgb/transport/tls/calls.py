@@ -94,7 +94,7 @@ class Client:
             attempt = next(self._attempts)
             stream = dial(self._identity, address, self._name, until, self._introduce, rendezvous.over, attempt)
         except _Refused as refused:
-            for_good = HandshakeError(f"{self._name} refused {me.name}: {refused}")
+            for_good = HandshakeError(f"{self._name} refused {me.name}: {refused}", "refused", self._name)
             if refused.kind == "lasting" or (refused.kind == "duplicate" and time.monotonic() >= self._noticed):
                 raise for_good from None
             return str(refused)
@@ -174,14 +174,13 @@ def dial(
         yield from steps_of(secured.do_handshake)
         shaken = True
         if secured.selected_alpn_protocol() == OLD_ALPN:
-            raise HandshakeError(f"{where} {OLD_VERSION}")
+            raise HandshakeError(f"{where} {OLD_VERSION}", "version", peer)
         greeting = yield from read_message(secured)
         said = True
         if greeting.get("wire") != WIRE_VERSION:
             theirs = printable(str(greeting.get("wire"))[:20])
-            raise HandshakeError(
-                f"{where} speaks wire version {theirs}, {identity.name} speaks {WIRE_VERSION}; {SAME_VERSION}"
-            )
+            text = f"{where} speaks wire version {theirs}, {identity.name} speaks {WIRE_VERSION}; {SAME_VERSION}"
+            raise HandshakeError(text, "version", peer, theirs)
         return (yield from then(secured))
 
     try:
@@ -190,16 +189,21 @@ def dial(
         for one in opened:
             one.close()
         if isinstance(error, _LateError):
-            raise PeerTimeoutError(f"{where} did not answer for {timeout:.3g} seconds") from None
+            raise PeerTimeoutError(
+                f"{where} did not answer for {timeout:.3g} seconds", parameter=peer, value=timeout
+            ) from None
         if isinstance(error, FrameError):
-            raise HandshakeError(f"what answers at {address} is no role of mpfedxgb, or of another version") from None
+            raise HandshakeError(
+                f"what answers at {address} is no role of mpfedxgb, or of another version", "damaged", str(address)
+            ) from None
         # Only after the handshake has the peer proved who it is, and said what it thinks of the certificate; anybody on
         # the way can send an alert before.
         if isinstance(error, ssl.SSLError) and error.reason in _NOT_ACCEPTED and shaken and not said:
-            raise HandshakeError(
+            text = (
                 f"{where} does not accept the certificate {identity.certificate_file} of {identity.name}: "
                 f"{_NOT_ACCEPTED[error.reason]}; {WHAT_TO_CHECK}"
-            ) from None
+            )
+            raise HandshakeError(text, "certificate", identity.name) from None
         if isinstance(error, OSError):
             raise _as_ours(error, where) from None
         raise
@@ -221,13 +225,15 @@ _NOT_ACCEPTED = {
 def _as_ours(error: OSError, where: str) -> Exception:
     """Return what went wrong with a call, in words that say what to do about it."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return HandshakeError(f"the certificate of {where} is not accepted: {error.verify_message}; {WHAT_TO_CHECK}")
+        return HandshakeError(
+            f"the certificate of {where} is not accepted: {error.verify_message}; {WHAT_TO_CHECK}", "certificate", where
+        )
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError, HungUp)):
-        return PeerTimeoutError(f"{where} hung up; it may be between two sessions, or have no room")
+        return PeerTimeoutError(f"{where} hung up; it may be between two sessions, or have no room", parameter=where)
     if isinstance(error, ssl.SSLError):
-        return PeerTimeoutError(f"{where} does not speak TLS 1.3; is it the right address and port?")
+        return PeerTimeoutError(f"{where} does not speak TLS 1.3; is it the right address and port?", parameter=where)
     words = "tried" if is_exhaustion(error) else "reached"
-    return PeerTimeoutError(f"{where} cannot be {words}: {error.strerror or error}")
+    return PeerTimeoutError(f"{where} cannot be {words}: {error.strerror or error}", parameter=where)
 
 
 class _LateError(Exception):

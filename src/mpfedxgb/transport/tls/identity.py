@@ -83,13 +83,15 @@ class Identity:
         private = load_private_key(key, passphrase)
         leaf = chain[0]
         if _public_bytes(private.public_key()) != _public_bytes(leaf.public_key()):
-            raise SettingsError(f"the key {key} does not belong to the certificate {certificate}; give a matching pair")
+            text = f"the key {key} does not belong to the certificate {certificate}; give a matching pair"
+            raise SettingsError(text, "mismatch", Path(key).name)
         names = dns_names(leaf)
         if name not in names:
-            raise SettingsError(
+            text = (
                 f"the certificate {certificate} is for {_list(names)}, not for {name!r}; the role's name must be among "
                 "its DNS names (subject alternative name): correct the role's name, or ask for another certificate"
             )
+            raise SettingsError(text, "mismatch", Path(certificate).name, name)
         path = _path_to_root(chain, roots, certificate, ca)
         for link in path:
             _check_dates(link, ca if link in roots else certificate, may_have_ended)
@@ -112,7 +114,9 @@ class Identity:
         return cls.load(name, *files, credentials.passphrase, may_have_ended)
 
     def __reduce__(self) -> NoReturn:
-        raise SecretError("an identity contains a private key and is not pickled; load it where it is needed")
+        raise SecretError(
+            "an identity contains a private key and is not pickled; load it where it is needed", parameter="identity"
+        )
 
     def is_current(self) -> bool:
         """Return whether certificate and authority are still those in the files."""
@@ -125,10 +129,11 @@ class Identity:
         """Refuse a certificate that was not issued for what the role does."""
         for needed, usage, does in ((listens, "serverAuth", "listens"), (dials, "clientAuth", "dials")):
             if needed and self.usages is not None and usage not in self.usages:
-                raise SettingsError(
+                text = (
                     f"the certificate {self.certificate_file} may not be used by a role that {does}; "
                     f"ask for one with the extended key usage {usage}"
                 )
+                raise SettingsError(text, "certificate", self.certificate_file.name)
 
     def renewed(self) -> Identity:
         """Return the identity that the files hold now, if it is another one and can be used; otherwise this one."""
@@ -175,8 +180,12 @@ def contexts_of(
             context.load_cert_chain(certificate, key, passphrase or b"")
         except OSError as error:
             if is_exhaustion(error):
-                raise ExhaustedError(f"cannot read {certificate}: {error.strerror}") from None
-            raise SettingsError(f"{ca}, {certificate} or {key} changed while it was read; start again") from None
+                raise ExhaustedError(
+                    f"cannot read {certificate}: {error.strerror}", parameter=certificate.name
+                ) from None
+            raise SettingsError(
+                f"{ca}, {certificate} or {key} changed while it was read; start again", "mismatch", certificate.name
+            ) from None
     called, calling = contexts
     called.num_tickets = 0  # nobody resumes a session
     return called, calling
@@ -202,15 +211,19 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         if is_exhaustion(error):
-            raise ExhaustedError(f"cannot read {path}: {error.strerror}") from None
-        raise SettingsError(f"cannot read {path}: {error.strerror}; correct the path or its permissions") from None
+            raise ExhaustedError(f"cannot read {path}: {error.strerror}", parameter=path.name) from None
+        raise SettingsError(
+            f"cannot read {path}: {error.strerror}; correct the path or its permissions", "file", path.name
+        ) from None
 
 
 def _certificates(path: Path, content: bytes) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(content)
     except ValueError:
-        raise SettingsError(f"{path} contains no certificate in PEM form (-----BEGIN CERTIFICATE-----)") from None
+        raise SettingsError(
+            f"{path} contains no certificate in PEM form (-----BEGIN CERTIFICATE-----)", "damaged", path.name
+        ) from None
 
 
 def load_private_key(path: Path, passphrase: bytes | None) -> Any:
@@ -220,12 +233,14 @@ def load_private_key(path: Path, passphrase: bytes | None) -> Any:
         return serialization.load_pem_private_key(content, passphrase)
     except TypeError:
         if passphrase is None:
-            raise SettingsError(f"the key {path} is encrypted; give its passphrase") from None
-        raise SettingsError(f"the key {path} is not encrypted; give no passphrase") from None
+            raise SettingsError(f"the key {path} is encrypted; give its passphrase", "missing", "passphrase") from None
+        raise SettingsError(f"the key {path} is not encrypted; give no passphrase", "place", "passphrase") from None
     except Exception:  # the library's reasons may quote what it read
         if passphrase is None:
-            raise SettingsError(f"{path} contains no private key in PEM form (-----BEGIN PRIVATE KEY-----)") from None
-        raise SettingsError(f"the key {path} cannot be opened with this passphrase") from None
+            raise SettingsError(
+                f"{path} contains no private key in PEM form (-----BEGIN PRIVATE KEY-----)", "damaged", path.name
+            ) from None
+        raise SettingsError(f"the key {path} cannot be opened with this passphrase", "mismatch", "passphrase") from None
 
 
 def _public_bytes(key: Any) -> bytes:
@@ -245,10 +260,11 @@ def _path_to_root(
         for root in roots:
             if link == root or _issued(link, root):
                 return [*path, root]
-    raise SettingsError(
+    text = (
         f"the certificate {certificate} was not issued by the authority in {ca}; give the authority's certificate that "
         "all roles trust, and add the certificates in between, if there are any, to the role's own"
     )
+    raise SettingsError(text, "certificate", certificate.name)
 
 
 def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
@@ -262,15 +278,17 @@ def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
 def _check_dates(certificate: x509.Certificate, path: Path, may_have_ended: bool) -> None:
     now = now_utc()
     if now < certificate.not_valid_before_utc:
-        raise SettingsError(
+        text = (
             f"the certificate in {path} is valid only from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on, "
             f"and it is {now:%Y-%m-%d %H:%M} UTC; wait, or set the clock right"
         )
+        raise SettingsError(text, "certificate", path.name)
     if now > certificate.not_valid_after_utc and not may_have_ended:
-        raise SettingsError(
+        text = (
             f"the certificate in {path} expired at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and it is "
             f"{now:%Y-%m-%d %H:%M} UTC; get a new one, or set the clock right"
         )
+        raise SettingsError(text, "certificate", path.name)
 
 
 def _usages(certificate: x509.Certificate) -> frozenset[str] | None:

@@ -64,14 +64,14 @@ def read_message(secured: ssl.SSLSocket) -> Steps[dict[str, Any]]:
     """Return what the other side says; raises FrameError for what is no message."""
     magic, size = _MESSAGE.unpack((yield from _read(secured, _MESSAGE.size)))
     if magic != _MAGIC or size > _MOST_BYTES:
-        raise FrameError("what came is no message of a role")
+        raise FrameError("what came is no message of a role", parameter="message")
     text = yield from _read(secured, size)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise FrameError("what came is no message of a role")
+        raise FrameError("what came is no message of a role", parameter="message")
     return content
 
 

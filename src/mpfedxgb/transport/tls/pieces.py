@@ -107,7 +107,7 @@ class Pieces:
         self._head = b""
         while place < len(data):
             if self.finished:
-                raise FrameError(f"{self.name} sent something after its end")
+                raise FrameError(f"{self.name} sent something after its end", parameter=self.name, value="end")
             if not self._left:
                 if len(data) - place < HEADER.size:
                     self._head = data[place:]
@@ -134,22 +134,27 @@ class Pieces:
     def _begin(self, kind: int, size: int, taken: int) -> None:
         self._note_room(taken)
         if kind > FINISHED or (kind not in (PART, LAST) and size):
-            raise FrameError(f"{self.name} sent a message that is no piece of a block")
+            raise FrameError(
+                f"{self.name} sent a message that is no piece of a block", parameter=self.name, value="piece"
+            )
         if (kind == PART and size != PIECE_BYTES) or size > PIECE_BYTES:
-            raise FrameError(f"{self.name} sent a part of {size} bytes of a block")
+            raise FrameError(f"{self.name} sent a part of {size} bytes of a block", parameter=self.name, value=size)
         self._kind, self._left = kind, size
         if kind in (PART, LAST):
             self._parts_bytes += size
             if self._parts_bytes > self.max_block:
-                raise FrameError(f"a block from {self.name} is larger than the {self.max_block} bytes allowed")
+                text = f"a block from {self.name} is larger than the {self.max_block} bytes allowed"
+                raise FrameError(text, "range", self.name, "block")
             if self._arrived - self._taken > self.window + self.max_block + OVERHEAD:
-                raise FrameError(f"{self.name} sends more than there is room for")
+                raise FrameError(f"{self.name} sends more than there is room for", "range", self.name, "window")
         self.asked = self.asked or kind == ASK
         self.finished = kind == FINISHED
 
     def _note_room(self, taken: int) -> None:
         if not self.taken_there <= taken <= self._sent:
-            raise FrameError(f"{self.name} says that it has taken what was not sent")
+            raise FrameError(
+                f"{self.name} says that it has taken what was not sent", parameter=self.name, value="taken"
+            )
         self.taken_there = taken
 
     def _finish_block(self) -> None:

@@ -240,11 +240,12 @@ def _listening_on(bound: Address) -> Generator[socket.socket, None, None]:
             raise unusable
     except OSError as error:
         if is_exhaustion(error):
-            raise ExhaustedError(f"cannot listen on {bound}: {error.strerror}") from None
-        raise UserError(
+            raise ExhaustedError(f"cannot listen on {bound}: {error.strerror}", parameter=str(bound)) from None
+        text = (
             f"cannot listen on {bound}: {error.strerror}; "
             "is another role or program using the port, and is the address one of this machine's?"
-        ) from None
+        )
+        raise UserError(text, "busy", str(bound)) from None
 
 
 def _listening_at(family: int, kind: int, protocol: int, address: Any, is_any: bool) -> socket.socket:

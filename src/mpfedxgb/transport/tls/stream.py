@@ -98,10 +98,14 @@ class PeerStream:
         """Write a block, or queue what the system does not take, as soon as there is room (see Transport)."""
         pieces, size = self._pieces, len(block)
         if size > pieces.max_block:
-            raise FrameError(f"a block of {size} bytes is larger than the {pieces.max_block} allowed")
+            raise FrameError(
+                f"a block of {size} bytes is larger than the {pieces.max_block} allowed", "range", "block", size
+            )
         with self._lock:
             if not self._wait_until(lambda: self._end is not None or pieces.fits(size), timeout):
-                raise PeerTimeoutError(f"{self.name} took nothing for {timeout:g} seconds")
+                raise PeerTimeoutError(
+                    f"{self.name} took nothing for {timeout:g} seconds", parameter=self.name, value=timeout
+                )
             if self._end is not None:
                 raise self._over()
             self._write(block)
@@ -111,7 +115,9 @@ class PeerStream:
         pieces = self._pieces
         with self._lock:
             if not self._wait_until(lambda: bool(pieces.blocks) or self._end is not None, timeout):
-                raise PeerTimeoutError(f"{self.name} sent nothing for {timeout:g} seconds")
+                raise PeerTimeoutError(
+                    f"{self.name} sent nothing for {timeout:g} seconds", parameter=self.name, value=timeout
+                )
             if not pieces.blocks:
                 raise self._over()
             block = pieces.take()
@@ -126,7 +132,7 @@ class PeerStream:
         left = timeout
         while True:
             if self._closed:
-                raise FederationError("this role has closed its own connections")
+                raise FederationError("this role has closed its own connections", "ended", "connections")
             if ready():
                 break
             if left < 0:
@@ -294,7 +300,7 @@ class PeerStream:
         if pieces.taken_there > taken:
             self._moved = self._heard
         if pieces.finished:
-            self._end_because(PeerFinishedError(f"{self.name} has closed its connection"))
+            self._end_because(PeerFinishedError(f"{self.name} has closed its connection", parameter=self.name))
         elif pieces.asked and not self._outbox and not self._closed:  # what is queued is an answer as well
             pieces.asked = False
             self._write(None, ROOM)
@@ -366,7 +372,7 @@ class PeerStream:
 
 def lost(name: str) -> PeerFinishedError:
     """Return the error of a connection that ended without a word."""
-    return PeerFinishedError(f"the connection to {name} was lost")
+    return PeerFinishedError(f"the connection to {name} was lost", parameter=name)
 
 
 def _held_lock() -> threading.Lock:

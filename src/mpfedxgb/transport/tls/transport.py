@@ -68,7 +68,9 @@ def _identity(settings: ConnectionSettings, end: float) -> tuple[Identity, Expir
             if not settings.again:
                 raise
             if time.monotonic() >= end:
-                raise MissingPeerError(f"{settings.names[settings.role]} cannot connect: {error}") from None
+                raise MissingPeerError(
+                    f"{settings.names[settings.role]} cannot connect: {error}", parameter=settings.names[settings.role]
+                ) from None
             if text != str(error):
                 text = str(error)
                 log.warning("%s; reading the files again", error)
@@ -113,7 +115,8 @@ def connect(
     role, names = settings.role, settings.names
     expected = neighbours(settings.topology, role, len(names)) if peers is None else list(peers)
     if identity.name != names[role]:
-        raise SettingsError(f"the identity is of {identity.name!r}, but role {role} is {names[role]!r}")
+        text = f"the identity is of {identity.name!r}, but role {role} is {names[role]!r}"
+        raise SettingsError(text, "mismatch", "identity", identity.name)
     me = Introduction(identity.name, settings.federation, settings.capacity, names, settings.topology)
     transport = TlsTransport(role, Rendezvous(role, me, names, expected))
     try:
@@ -145,9 +148,11 @@ class TlsTransport:
         identity.check_usage(listens=bool(rendezvous.callers), dials=bool(rendezvous.called))
         for peer in rendezvous.called:
             if peer not in settings.addresses:
-                raise SettingsError(f"there is no address for {rendezvous.names[peer]}; give its host:port")
+                text = f"there is no address for {rendezvous.names[peer]}; give its host:port"
+                raise SettingsError(text, "missing", rendezvous.names[peer])
         if rendezvous.callers and listen is None:
-            raise SettingsError(f"{identity.name} has to listen, but has nothing to listen on; give its host:port")
+            text = f"{identity.name} has to listen, but has nothing to listen on; give its host:port"
+            raise SettingsError(text, "missing", identity.name)
         with self._closing:  # who closes meanwhile closes all of it
             if rendezvous.callers:
                 assert listen is not None
@@ -168,7 +173,8 @@ class TlsTransport:
             if time.monotonic() < end:
                 continue
             if rendezvous.give_up(keep_who_is_there=stays is not None and stays()):
-                raise MissingPeerError(f"not all roles came within {timeout:g} seconds; {rendezvous.who_is_missing()}")
+                text = f"not all roles came within {timeout:g} seconds; {rendezvous.who_is_missing()}"
+                raise MissingPeerError(text, parameter=rendezvous.who_is_missing(), value=timeout)
             end += timeout
 
     def _part(self, error: BaseException, interim: InterimMessages | None) -> None:
@@ -194,7 +200,7 @@ class TlsTransport:
         try:
             return self._rendezvous.streams[peer]
         except KeyError:
-            raise FederationError(f"roles {self._role} and {peer} are not connected") from None
+            raise FederationError(f"roles {self._role} and {peer} are not connected", "place", str(peer)) from None
 
     def close(self) -> None:
         """Release everything (see Transport); what was sent before still arrives, unless a peer takes nothing."""
@@ -223,7 +229,7 @@ def _leave() -> None:
     """Close what is open when the process ends: what was sent arrives, and what waits for peers ends."""
     until = time.monotonic() + LAST_LINGER_IN_ALL
     for transport in list(_open):
-        transport._rendezvous.fail(FederationError("this process ends"))
+        transport._rendezvous.fail(FederationError("this process ends", "ended", "process"))
         transport._end(LAST_LINGER, until)
 
 

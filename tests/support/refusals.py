@@ -1,0 +1,28 @@
+"""Errors as programs read them: their kind, the word for what is wrong, what it is about, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pytest
+
+from mpfedxgb.errors import Code, MpfedxgbError
+
+Error = TypeVar("Error", bound=MpfedxgbError)
+
+ANY = object()
+"""A value that a test does not look at."""
+
+
+@contextmanager
+def refused(
+    kind: type[Error], code: Code, parameter: str = "", value: object = ANY
+) -> Iterator[pytest.ExceptionInfo[Error]]:
+    """Expect an error of this kind, with this code, about this parameter and, if given, with this value."""
+    with pytest.raises(kind) as caught:
+        yield caught
+    error = caught.value
+    assert (error.code, error.parameter) == (code, parameter), error
+    assert value is ANY or error.value == value, error
