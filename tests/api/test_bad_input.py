@@ -586,6 +586,7 @@ def test_unknown_parameters_of_an_estimator(name: str, says: str) -> None:
             r"a parameter of the estimator: FedXGBClassifier\(early_stopping_rounds=",
         ),
         ("eval_sets", r"did you mean eval_set\?"),
+        ("feature_weights", "feature_weights"),
     ],
 )
 def test_unknown_arguments_of_fit(name: str, says: str) -> None:

@@ -210,7 +210,7 @@ def test_leaves_of_one_row(kind: str) -> None:
     problem = small_problem(7, kind, ROWS + EVAL_ROWS)
     training = training_of(
         problem, labels_of(problem, 1.0), None, False,
-        n_estimators=2, max_depth=6, max_bin=32, min_child_weight=0.0, reg_lambda=1e-3, subsample=0.5,
+        n_estimators=4, max_depth=6, max_bin=32, min_child_weight=0.0, reg_lambda=1e-3, subsample=0.75,
     )  # fmt: skip
     answer = assert_all_lossless(training, 8, "star")
     assert max(map(len, answer.weights)) >= 10

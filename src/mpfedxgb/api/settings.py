@@ -91,7 +91,7 @@ def train_params(estimator: Any, objective: str, num_class: int, weighted: bool)
     values = {name: plain(getattr(estimator, name)) for name, known in SHARED.items() if known.estimator}
     values |= {"objective": objective, "first_layer_mask": bool(estimator.first_layer_mask)}
     stops = estimator.early_stopping_rounds is not None or bool(estimator.callbacks)
-    weighted = weighted or plain(estimator.scale_pos_weight) != 1
+    weighted = bool(weighted or estimator.scale_pos_weight != 1)
     params = TrainParams(**values, num_class=num_class, weighted=weighted, may_stop_early=stops)
     check_scale_pos_weight(params.loss, plain(estimator.scale_pos_weight))
     return params

@@ -43,7 +43,7 @@ from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.intersection.group import check_available
 from mpfedxgb.machine import version_of
 from mpfedxgb.training.memory import peak_bytes
-from mpfedxgb.transport.certificates import SOON
+from mpfedxgb.transport.expiry import SOON
 from mpfedxgb.transport.transport import Address
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.units import bytes_text

@@ -235,7 +235,7 @@ PARAMETERS = (
         modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no L1 penalty"),
                InMode("strict", _NOTHING, "set it to 0"), InMode("sealed", _NOTHING, "set it to 0"))),
     _of_all("max_delta_step", number(0.0, 1e9), None, "most that a leaf may weigh before learning_rate; 0 for no bound",
-        more="None: 0.",
+        more="None: 0.", example=0.7,
         modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no clipped weights"),
                InMode("strict", _NOTHING, "set it to 0"), InMode("sealed", _NOTHING, "set it to 0"))),
     _of_all("gamma", _AT_LEAST_0, 0.0, "least gain of a split, on XGBoost's scale", aliases=("min_split_loss",)),

@@ -351,7 +351,9 @@ def test_classes_and_weights_are_refused() -> None:
     model = FedXGBClassifier(security="paper", **QUICK)
     with pytest.raises(SettingsError, match=r"objective='multi:softprob' is not covered .*, or security='strict'"):
         model.fit(problem.tables, problem.y)
-    with pytest.raises(SettingsError, match=r"weighted=True .*; leave sample_weight out, or use security='strict'"):
+    with pytest.raises(
+        SettingsError, match=r"weighted=True .*; leave sample_weight and scale_pos_weight out, or use security='strict'"
+    ):
         model.fit(problem.tables, problem.y > 0, sample_weight=np.linspace(1, 2, 30))
 
 
