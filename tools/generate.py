@@ -100,6 +100,8 @@ OFFERS = {
         Offer("max_bin", second="--bins"),
         Offer("min_child_weight"),
         Offer("colsample_bytree"),
+        Offer("colsample_bylevel"),
+        Offer("colsample_bynode"),
         Offer("first_layer_mask"),
         _SECURITY,
         Offer("link"),

@@ -97,6 +97,8 @@ class FederatedModel(FittedModel):
         min_child_weight: float = 1.0,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
+        colsample_bylevel: float = 1.0,
+        colsample_bynode: float = 1.0,
         huber_slope: float = 1.0,
         tweedie_variance_power: float = 1.5,
         quantile_alpha: float = 0.5,
@@ -137,6 +139,8 @@ class FederatedModel(FittedModel):
         self.min_child_weight = min_child_weight
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
+        self.colsample_bylevel = colsample_bylevel
+        self.colsample_bynode = colsample_bynode
         self.huber_slope = huber_slope
         self.tweedie_variance_power = tweedie_variance_power
         self.quantile_alpha = quantile_alpha

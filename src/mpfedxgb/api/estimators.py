@@ -61,6 +61,11 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         Share of rows in a boosting round. The active participant draws in private.
     colsample_bytree : float, default 1.0
         Share of columns in a tree. Every owner draws among its own, at least one, in private.
+    colsample_bylevel : float, default 1.0
+        Share of the tree's columns in each of its levels. Every owner draws among its own, at least one, in private.
+    colsample_bynode : float, default 1.0
+        Share of the level's columns in each of its nodes. Every owner draws among its own, at least one, in private; a
+        message round for each level.
     huber_slope : float, default 1.0
         Where reg:pseudohubererror turns from a square to a line.
     tweedie_variance_power : float, default 1.5

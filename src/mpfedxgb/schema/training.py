@@ -195,6 +195,7 @@ _POSITIVE = number(0.0, 1e9, above=True)
 _SHARE = number(0.0, 1.0, above=True)
 _AT_LEAST_0 = number(0.0, 1e30)
 _NOTHING = number(0.0, 0.0)
+_ALL_COLUMNS = (InMode("paper", number(1.0, 1.0), "set it to 1: the paper's algorithm takes all columns"),)
 
 _of_xgboost = partial(Parameter, xgboost=True)
 _of_all = partial(Parameter, xgboost=True, shared=True, offered=True)
@@ -244,7 +245,12 @@ PARAMETERS = (
         more="The active participant draws in private."),
     _of_all("colsample_bytree", _SHARE, 1.0, "share of columns in a tree",
         more="Every owner draws among its own, at least one, in private.",
-        modes=(InMode("paper", number(1.0, 1.0), "set it to 1: the paper's algorithm takes all columns"),)),
+        modes=_ALL_COLUMNS),
+    _of_all("colsample_bylevel", _SHARE, 1.0, "share of the tree's columns in each of its levels",
+        more="Every owner draws among its own, at least one, in private.", modes=_ALL_COLUMNS),
+    _of_all("colsample_bynode", _SHARE, 1.0, "share of the level's columns in each of its nodes",
+        more="Every owner draws among its own, at least one, in private; a message round for each level.",
+        modes=_ALL_COLUMNS),
     _of_all("huber_slope", _POSITIVE, 1.0, "where reg:pseudohubererror turns from a square to a line",
         objective="reg:pseudohubererror"),
     _of_all("tweedie_variance_power", number(1.0, 1.999), 1.5,
@@ -363,7 +369,6 @@ class Refused(NamedTuple):
 _DEPTHWISE = "trees grow level by level (depthwise)"
 _ONE_HOT = "a split always sets one category against the rest"
 _CPU = "everything runs on the CPU"
-_COLUMNS = "only colsample_bytree is supported"
 
 # fmt: off
 REFUSED = {
@@ -374,8 +379,6 @@ REFUSED = {
         Refused("max_leaves", _DEPTHWISE, "", (0,)),
         Refused("grow_policy", _DEPTHWISE, "", ("depthwise",)),
         Refused("booster", "only gbtree; dart drops trees by weights that nobody else may see", "", ("gbtree",)),
-        Refused("colsample_bylevel", _COLUMNS, "", (1,)),
-        Refused("colsample_bynode", _COLUMNS, "", (1,)),
         Refused("tree_method", "there is one method, equal-frequency bins, as 'hist' on the same bins", "", ("hist",)),
         Refused("sampling_method", "rows are drawn uniformly", "subsample is their share", ("uniform",)),
         Refused("feature_weights", "columns are drawn uniformly, by each owner among its own"),
