@@ -26,13 +26,16 @@ def steps() -> tuple[dict[str, str], str]:
     return dict(pair.split("=", 1) for pair in env.split()), run
 
 
+def call(*words: str, env: dict[str, str]) -> None:
+    """Run a command; an error ends this."""
+    subprocess.run(words, check=True, env=env)  # noqa: S603 # the Containerfile's, and ours
+
+
 def main(folder: Path, files: list[str]) -> None:
     """Make the root, run the steps, and start the program in it as the user that they make."""
     (wheel,) = (ROOT / "dist").glob("mpfedxgb-*.whl")
     if not (folder / "usr").exists():
-        subprocess.run(
-            ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "stable", str(folder)], check=True
-        )
+        call("debootstrap", "--variant=minbase", f"--include={PACKAGES}", "stable", str(folder), env={**os.environ})
     shutil.copy(wheel, folder / "tmp")
     for name in ("/etc/resolv.conf", "/etc/pip.conf", *files):
         if Path(name).exists():
@@ -41,10 +44,10 @@ def main(folder: Path, files: list[str]) -> None:
     os.chroot(folder)
     os.chdir("/")
     passed = {"PIP_BREAK_SYSTEM_PACKAGES": "1", "PATH": "/usr/local/bin:/usr/bin:/bin"}
-    subprocess.run(["/bin/sh", "-ec", run], check=True, env=os.environ | passed)
+    call("/bin/sh", "-ec", run, env=os.environ | passed)
     for command in ("mpfedxgb --version", "mpfedxgb demo --help", "test -w /cache -a -w /role -a ! -w /usr/local"):
-        words = ["setpriv", "--reuid=10001", "--regid=10001", "--clear-groups", "/bin/sh", "-ec", command]
-        subprocess.run(words, check=True, env=passed | environment)
+        user = ("/usr/bin/setpriv", "--reuid=10001", "--regid=10001", "--clear-groups")
+        call(*user, "/bin/sh", "-ec", command, env=passed | environment)
 
 
 if __name__ == "__main__":
