@@ -8,7 +8,6 @@ requests. Keys are EC P-256.
 from __future__ import annotations
 
 import datetime as dt
-import os
 import re
 import stat
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from mpfedxgb.atomic import PRIVATE, PUBLIC, write_file
 from mpfedxgb.errors import SettingsError
+from mpfedxgb.machine import readers_beside_owner
 
 ROLE_DAYS = 90
 AUTHORITY_DAYS = 730
@@ -259,10 +259,11 @@ def fingerprint(public: CertificatePublicKeyTypes) -> str:
 
 def check_private(path: Path) -> None:
     """Refuse a key that others of this machine may read; OSError if it is not there."""
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if os.name == "posix" and mode & 0o077:
+    found = path.stat()
+    if who := readers_beside_owner(found):
+        mode = stat.S_IMODE(found.st_mode)
         raise SettingsError(
-            f"others may read {path} (mode {mode:o}); chmod 600 it, or take a new key if somebody may have read it",
+            f"{path} is open to {who} (mode {mode:o}); chmod 600 it, or take a new key if somebody may have read it",
             "secret",
             path.name,
             mode,
