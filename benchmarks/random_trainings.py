@@ -400,6 +400,9 @@ def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) 
         params["eval_metric"] = [str(name) for name in rng.permutation(names)[: int(rng.integers(1, len(names) + 1))]]
     if not is_paper and rng.random() < 0.1:
         params["num_parallel_tree"] = int(rng.integers(2, 5))
+    if not is_paper and rng.random() < 0.1:
+        params["colsample_bylevel"] = float(rng.choice([0.4, 0.8, 1.0]))
+        params["colsample_bynode"] = float(rng.choice([0.4, 0.8, 1.0]))
     return params
 
 

@@ -50,6 +50,8 @@ def fit(problem: Problem, **params: Any) -> FittedModel:
     max_bin=st.sampled_from([2, 5, 32]),
     first_layer_mask=st.booleans(),
     colsample_bytree=st.sampled_from([1.0, 0.6]),
+    colsample_bylevel=st.sampled_from([1.0, 0.6]),
+    colsample_bynode=st.sampled_from([1.0, 0.6]),
     subsample=st.sampled_from([1.0, 0.6]),
     topology=st.sampled_from(["star", "mesh"]),
 )

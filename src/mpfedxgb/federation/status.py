@@ -1,6 +1,6 @@
 """Health and metrics of a role over HTTP: /healthz, /readyz, /metrics.
 
-Whether a role is well is told to everybody who reaches it; why it is not, and its metrics, to those with the token of
+Whether a role is well is shown to everybody who reaches it; why it is not, and its metrics, to those with the token of
 [serve] token_file, or, without one, on this machine only.
 """
 

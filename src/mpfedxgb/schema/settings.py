@@ -222,7 +222,7 @@ LABEL = Table(
         Key("scale_pos_weight", BY_NAME["scale_pos_weight"].kind, 1.0,
             "weight of rows of the second class, or with label 1; needs weighted"),
         Key("base_margin", TEXT_OR_TEXTS, (),
-            "columns of the margins that rows start from, one, or one per class; in files to score too",
+            "margins to start from: a column, or one per class; also to score",
             example="base_margin"),
         Key("early_stopping_rounds", integer(1, 1_000_000), None,
             "boosting rounds without progress; needs may_stop_early = true", example=10),
