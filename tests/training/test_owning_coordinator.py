@@ -175,7 +175,7 @@ def test_the_papers_way_is_refused() -> None:
 def test_a_byte_holds_all_owners() -> None:
     """With a coordinator that brings columns there is one participant less."""
     names = tuple(f"P{m}" for m in range(MAX_PARTICIPANTS))
-    assert Roster(names).owning_coordinator == 0
+    assert (Roster(names).owning_coordinator, Roster(names).owner_of(COORDINATOR)) == (-1, 0)
     assert Roster(names[1:], coordinator_owns=True).owning_coordinator == MAX_PARTICIPANTS
     with pytest.raises(SettingsError, match="at most 254 other participants"):
         Roster(names, coordinator_owns=True)

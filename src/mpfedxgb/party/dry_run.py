@@ -212,8 +212,8 @@ class DryRunParty(Party):
     def _numbers(self, peer: int, name: str, shape: Shape, kind: Kind = Kind.DATA) -> Numbers:
         said = np.zeros(shape, np.int64) if self._said is None else self._said
         participants = said[: self.roster.size] if said.ndim else said  # whose numbers P_1 passes on in a star
-        told = next((rows for rows in (said, participants) if rows.shape == shape), None)
-        self._counting.coming = said[self.roster.owner_of(peer) - 1] if told is None else told
+        whole = next((rows for rows in (said, participants) if rows.shape == shape), None)
+        self._counting.coming = said[self.roster.owner_of(peer) - 1] if whole is None else whole
         return super()._numbers(peer, name, shape, kind)
 
 

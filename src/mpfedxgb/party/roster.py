@@ -86,12 +86,12 @@ class Roster:
 
     @property
     def owning_coordinator(self) -> int:
-        """The coordinator's number as an owner; 0, which no owner has, if it brings no columns."""
-        return self.size + 1 if self.coordinator_owns else 0
+        """The coordinator's number as an owner; -1, which nothing has, if it brings no columns: 0 is nobody's."""
+        return self.size + 1 if self.coordinator_owns else -1
 
     def owner_of(self, role: int) -> int:
         """Return a role's number as an owner of columns; 0 for a coordinator that brings none."""
-        return self.owning_coordinator if role == COORDINATOR else role
+        return max(0, self.owning_coordinator) if role == COORDINATOR else role
 
     def role_of(self, owner: int) -> int:
         """Return the role that has a number as an owner."""

@@ -39,6 +39,11 @@ class Membership:
     def read(cls, table: Section) -> Membership:
         """Return the table, checked."""
         values = table.values
+        if values["coordinator"] in values["participants"]:
+            text = (
+                "is one of the participants, which only simulations cover so far; name an organisation without columns"
+            )
+            raise table.error("coordinator", text)
         try:
             return cls(values["name"], Roster(values["participants"], values["coordinator"]))
         except SettingsError as error:
