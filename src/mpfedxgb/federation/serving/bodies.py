@@ -27,9 +27,10 @@ Columns = dict[str, list[Any]]
 
 ID, ERROR, PREDICTION, PROBABILITY = "id", "error", "prediction", "probability"
 
-_KINDS: dict[str, tuple[type, ...]] = {"BYTES": (str,), "BOOL": (bool,)}
-_KINDS |= {f"{sign}INT{bits}": (int,) for sign in ("", "U") for bits in (8, 16, 32, 64)}
-_KINDS |= {f"FP{bits}": (int, float) for bits in (16, 32, 64)}
+DATATYPES: dict[str, tuple[type, ...]] = {"BYTES": (str,), "BOOL": (bool,)}
+DATATYPES |= {f"{sign}INT{bits}": (int,) for sign in ("", "U") for bits in (8, 16, 32, 64)}
+DATATYPES |= {f"FP{bits}": (int, float) for bits in (16, 32, 64)}
+"""Kinds of tensors, by the Open Inference Protocol, and what values of each are in JSON."""
 
 
 def read_json(body: bytes) -> Json:
@@ -61,12 +62,18 @@ def _only(content: Mapping[str, Any], known: Sequence[str], where: str) -> None:
             raise DataError(f"{where} has {name[:40]!r}; {suggestion(name, known, 'it may have')}")
 
 
-def read_inference(content: Json, most: int) -> tuple[Columns, list[str] | None]:
-    """Return the columns of a request of the Open Inference Protocol, and the outputs that it names."""
-    _only(content, ("id", "parameters", "inputs", "outputs"), "the request")
+def read_inference(content: Json, model: str, most: int) -> tuple[Columns, list[str]]:
+    """Return the columns of a request of the Open Inference Protocol, and the outputs that it names.
+
+    KServe's client names the model in the body too.
+    """
+    _only(content, ("id", "model_name", "parameters", "inputs", "outputs"), "the request")
     if not isinstance(content.get("id", ""), str):
         raise DataError("the request's id is not a text")
-    inputs, outputs = content.get("inputs"), content.get("outputs")
+    if content.get("model_name", model) != model:
+        raise DataError(f"model_name is not {model!r}, the model that answers here")
+    _check_parameters(content, "the request")
+    inputs, outputs = content.get("inputs"), content.get("outputs", [])
     if not isinstance(inputs, list) or not inputs or not all(isinstance(one, dict) for one in inputs):
         raise DataError("inputs is not a list of tensors; give one for the id and one for each column")
     columns: Columns = {}
@@ -75,25 +82,31 @@ def read_inference(content: Json, most: int) -> tuple[Columns, list[str] | None]
         name = tensor.get("name")
         if not isinstance(name, str) or name in columns:
             raise DataError("each tensor has a name of its own")
+        _check_parameters(tensor, f"tensor {name!r}")
         columns[name] = _tensor(tensor, name)
-    if outputs is not None and not (
-        isinstance(outputs, list) and all(isinstance(o, dict) and isinstance(o.get("name"), str) for o in outputs)
+    if not isinstance(outputs, list) or not all(
+        isinstance(one, dict) and isinstance(one.get("name"), str) for one in outputs
     ):
         raise DataError("outputs is not a list of objects with names")
-    return _equally_long(columns, most), None if outputs is None else [one["name"] for one in outputs]
+    return _equally_long(columns, most), [one["name"] for one in outputs]
+
+
+def _check_parameters(content: Json, where: str) -> None:
+    if not isinstance(content.get("parameters", {}), dict):
+        raise DataError(f"{where}: parameters is not an object; none is needed")
 
 
 def _tensor(tensor: Json, name: str) -> list[Any]:
     data, shape, kind = tensor.get("data"), tensor.get("shape"), tensor.get("datatype")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise DataError(f"tensor {name!r}: datatype is one of {', '.join(_KINDS)}")
+    if not isinstance(kind, str) or kind not in DATATYPES:
+        raise DataError(f"tensor {name!r}: datatype is one of {', '.join(DATATYPES)}")
     if not isinstance(data, list):
         raise DataError(f"tensor {name!r}: data is not a list")
     if all(isinstance(row, list) and len(row) == 1 for row in data):
         data = [row[0] for row in data]
     if shape not in ([len(data)], [len(data), 1]):
         raise DataError(f"tensor {name!r}: shape is not [{len(data)}], as its data has it; give a column per tensor")
-    if not all(value is None or type(value) in _KINDS[kind] for value in data):
+    if not all(value is None or type(value) in DATATYPES[kind] for value in data):
         raise DataError(f"tensor {name!r}: data has values that are no {kind}; null is a missing value")
     return data
 
@@ -120,6 +133,8 @@ def _split(value: Any) -> Columns:
         raise DataError("dataframe_split is not an object with columns and data")
     _only(value, ("columns", "data", "index"), "dataframe_split")
     names, data = value.get("columns"), value.get("data")
+    if not isinstance(value.get("index", []), list):
+        raise DataError("dataframe_split: index is not a list; none is needed")
     if not isinstance(names, list) or not all(isinstance(n, str) for n in names) or len({*names}) != len(names):
         raise DataError("dataframe_split: columns is not a list of different names")
     if not isinstance(data, list) or not all(isinstance(row, list) and len(row) == len(names) for row in data):
