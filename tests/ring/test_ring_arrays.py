@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as st_numpy
 from mpfedxgb.errors import DoesNotFitError, SecretError
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, concatenate, stack, wide
 from support.property_tests import examples
+from support.refusals import refused
 from support.ring_strategies import (
     ALL_RINGS,
     BITWISE,
@@ -68,7 +69,7 @@ def test_bitwise_rings_fit_a_byte(bits: int) -> None:
 @pytest.mark.parametrize("limbs", [0, 1, 5])
 def test_wide_has_two_to_four_limbs(limbs: int) -> None:
     """`wide` knows L = 2, 3, 4."""
-    with pytest.raises(DoesNotFitError, match=f"not {limbs}"):
+    with refused(DoesNotFitError, "range", "limbs", limbs):
         wide(limbs)
 
 
@@ -371,7 +372,7 @@ def test_hidden_content_cannot_be_asked_for() -> None:
     hidden = RingArray.hidden(VECTOR, (2, 3))
     assert hidden.is_hidden
     assert (hidden.shape, hidden.size, hidden.ndim) == ((2, 3), 6, 2)
-    with pytest.raises(SecretError, match="coordinator"):
+    with refused(SecretError, "secret", "value"):
         _ = hidden.data
     with pytest.raises(SecretError):
         hidden.decode()
@@ -393,7 +394,7 @@ def test_elements_are_not_printed(ring: Ring) -> None:
 def test_elements_have_no_truth_value() -> None:
     """`if x` is an error, hidden or not."""
     for x in (RingArray.encode(VECTOR, 1), RingArray.hidden(VECTOR, ())):
-        with pytest.raises(SecretError, match="truth"):
+        with refused(SecretError, "secret", "truth"):
             bool(x)
 
 
@@ -401,7 +402,7 @@ def test_elements_are_not_pickled_or_copied() -> None:
     """Pickle and copy are refused, hidden or not."""
     for x in (RingArray.encode(VECTOR, [1, 2]), RingArray.hidden(VECTOR, (2,))):
         for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-            with pytest.raises(SecretError, match="pickled"):
+            with refused(SecretError, "secret", "pickle"):
                 pickle.dumps(x, protocol)
         with pytest.raises(SecretError):
             copy.deepcopy(x)

@@ -28,6 +28,7 @@ from mpfedxgb.transport.frame import (
     short_label,
 )
 from support.property_tests import examples
+from support.refusals import refused
 
 Array = npt.NDArray[Any]
 SESSION = bytes(range(SESSION_BYTES))
@@ -249,7 +250,7 @@ def test_absurd_shapes_are_refused_before_anything_is_allocated(code: int, shape
     blob = raw(array_header(code, *shape), array_header(0, 4000), body=bytes(4000))
     tracemalloc.start()
     try:
-        with pytest.raises(FrameError, match="larger than its frame"):
+        with refused(FrameError, "range", "shape"):
             decode(blob, ROOM)
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
@@ -258,7 +259,7 @@ def test_absurd_shapes_are_refused_before_anything_is_allocated(code: int, shape
 
 def test_huge_limits_do_not_let_numpy_overflow() -> None:
     """A limit beyond the address space is no reason to pass NumPy a shape that it cannot hold."""
-    with pytest.raises(FrameError, match="larger than its frame"):
+    with refused(FrameError, "range", "shape"):
         decode(raw(array_header(1, 0, 1 << 40, 2)), 1 << 200)
 
 

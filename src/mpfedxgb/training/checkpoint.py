@@ -124,7 +124,7 @@ class Checkpoints:
                 f"the checkpoint {self._path} is damaged, and no round in it can be used. Put a copy of it back; "
                 "or begin again with --restart at every participant"
             )
-            raise _DamagedError(text, "damaged", self._path.name)
+            raise _DamagedError(text, "damaged", self._path.name, "rounds")
         return 0
 
     def common(self) -> int:
@@ -359,7 +359,7 @@ def _whole_lines(content: bytes, path: Path, fingerprint: dict[str, Any]) -> Ite
             f"the checkpoint {path} is damaged from its beginning. Put a copy of it back; or begin again with "
             "--restart at every participant"
         )
-        raise _DamagedError(text, "damaged", path.name)
+        raise _DamagedError(text, "damaged", path.name, "beginning")
 
 
 def _check_rules(theirs: dict[str, Any], mine: dict[str, Any], path: Path) -> None:
