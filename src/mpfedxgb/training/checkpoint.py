@@ -245,10 +245,11 @@ class Checkpoints:
         try:
             return self._margins(line)
         except _DamagedError as error:  # the others have nothing later, and here is nothing as old
-            raise _DamagedError(
+            text = (
                 f"{error}, and the participants have no later round in common; put a copy of it back, or begin again "
                 "with --restart at every participant"
-            ) from None
+            )
+            raise _DamagedError(text, error.code, error.parameter) from None
 
     def _margins(self, line: _Line) -> npt.NDArray[np.int64] | None:
         """Return the margins after a round, checked; None where there are none."""
