@@ -34,9 +34,9 @@ def test_numbers_keep_below_two_to_the_29(sign: float) -> None:
     """The last number below the limit is taken, the limit is not, on either side."""
     below = np.nextafter(2.0**29, 0) * sign
     assert read_numbers(np.array([0.0, below]), SQUARED, OPEN, True).tolist() == [0.0, below]
-    with pytest.raises(DataError, match=r"^y holds -?5.36871e\+08; rescale labels to below 2\^29"):
+    with refused(DataError, "range", "y"):
         read_numbers(np.array([1.0, sign * 2.0**29]), SQUARED, OPEN, True)
-    with pytest.raises(DataError, match=r"the label of bank holds a number of 2\^29 \(5e8\) or more; rescale"):
+    with refused(DataError, "range", "the label of bank"):
         read_numbers(np.array([1.0, sign * 2.0**29]), SQUARED, SILENT, True)
 
 
@@ -66,9 +66,9 @@ def test_missing_and_infinite_labels(labels: Any, message: str) -> None:
 
 def test_texts_that_are_no_finite_numbers() -> None:
     """One that is none, and one that becomes infinity."""
-    with pytest.raises(DataError, match="y holds something that is not a number; a regression needs numbers"):
+    with refused(DataError, "type", "y"):
         read_numbers(mixed("1", "many"), SQUARED, OPEN, True)
-    with pytest.raises(DataError, match="y holds inf"):
+    with refused(DataError, "value", "y"):
         read_numbers(mixed("1", "inf"), SQUARED, OPEN, True)
 
 
@@ -89,7 +89,7 @@ def test_classes_are_found_and_encoded() -> None:
     assert find_classes(dates, OPEN) == ("2020-01-01", "2020-01-02")
     assert encode_classes(dates, ("2020-01-01", "2020-01-02"), OPEN).tolist() == [1.0, 0.0]
     assert [class_name(value) for value in ("x", 1, 1.5, None)] == ["x", 1, 1.5, "None"]
-    with pytest.raises(DataError, match="y mixes texts and numbers; write all classes in one way"):
+    with refused(DataError, "mismatch", "y"):
         find_classes(mixed("a", 1), OPEN)
 
 

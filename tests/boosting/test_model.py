@@ -608,15 +608,15 @@ def test_parts_that_do_not_belong_together(parts: list[PartialModel]) -> None:
 def test_parts_that_are_missing_or_twice(parts: list[PartialModel]) -> None:
     """Who is missing is named."""
     bank, telecom = parts
-    with pytest.raises(UserError, match="the part of telecom is missing"):
+    with refused(UserError, "missing", "telecom"):
         join([bank])
-    with pytest.raises(UserError, match="the part of bank is missing"):
+    with refused(UserError, "missing", "bank"):
         join([telecom])
-    with pytest.raises(UserError, match="the part of bank is missing"):
+    with refused(UserError, "missing", "bank"):
         join([telecom, telecom])
     with refused(UserError, "duplicate", "models"):
         join([bank, telecom, telecom])
-    with pytest.raises(UserError, match="nothing to join"):
+    with refused(UserError, "few", "models"):
         join([])
 
 
@@ -648,7 +648,7 @@ def test_a_folder_with_a_stranger(parts: list[PartialModel], tmp_path: Path) -> 
         load_models(tmp_path)
     (tmp_path / f"old{SUFFIX}").unlink()
     (tmp_path / f"bank{SUFFIX}").unlink()
-    with pytest.raises(UserError, match="bank is missing"):
+    with refused(UserError, "missing", "bank"):
         load_models(tmp_path)
 
 

@@ -523,7 +523,7 @@ def test_services_outlive_sessions(
         model = federation.model()
         shorter = replace(model, trees=model.trees[:-1])
         shorter.save(roles.model_path(federation.settings))
-        with pytest.raises(UserError, match="do not have the same trees"):
+        with refused(UserError, "mismatch", "training"):
             federation.predict(frame)
         model.save(roles.model_path(federation.settings))
         with refused(PeerFailedError, "failed", "telecom", "HandshakeError"):
@@ -561,7 +561,7 @@ def test_an_error_that_was_caught_is_not_raised_again(
                 assert time.monotonic() < end, caplog.text
                 time.sleep(0.01)
 
-        with pytest.raises(UserError, match="do not have the same trees"), federation.scoring():
+        with refused(UserError, "mismatch", "training"), federation.scoring():
             wait()
     assert "the function that looks rows up raised KeyError" in caplog.text
 
@@ -624,11 +624,11 @@ def test_everybody_has_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     places = organisations(tmp_path, monkeypatch)
     coordinator, bank, telecom = (Federation(places.settings(role)) for role in places.roles)
     assert repr(bank) == "Federation('trial', role='bank')"
-    with pytest.raises(SettingsError, match="bank is a participant; call train, scoring or serve"):
+    with refused(SettingsError, "place", "bank", "coordinate"):
         bank.coordinate()
     with refused(SettingsError, "place", "coordinator"):
         coordinator.serve()
-    with pytest.raises(SettingsError, match="bank is no auxiliary participant"):
+    with refused(SettingsError, "place", "bank", "serve"):
         bank.serve()
     with refused(SettingsError, "place", "coordinator"):
         coordinator.model()

@@ -459,7 +459,7 @@ def test_parts_of_different_models() -> None:
     """Are noticed, at all roles; the caller is told too."""
     others = models(n_estimators=2)
     parts = (models()[0], replace(others[1], training=models()[1].training), models()[2])
-    with session(parts, expected=UserError) as running, pytest.raises(UserError, match="do not have the same trees"):
+    with session(parts, expected=UserError) as running, refused(UserError, "mismatch", "training"):
         running.score([1, 2])
 
 

@@ -55,14 +55,14 @@ def expected(ring: Ring, operation: Binary, a: Any, b: Any) -> Ints:
 @pytest.mark.parametrize("bits", [0, -1, 65, 127, 129, 320])
 def test_widths_without_storage_are_refused(bits: int) -> None:
     """A ring has 1 to 64, 128, 192 or 256 bits."""
-    with pytest.raises(DoesNotFitError, match=str(bits)):
+    with refused(DoesNotFitError, "range", "bits"):
         Ring(bits)
 
 
 @pytest.mark.parametrize("bits", [9, 64, 128])
 def test_bitwise_rings_fit_a_byte(bits: int) -> None:
     """Bits are packed into single bytes only."""
-    with pytest.raises(DoesNotFitError, match="at most 8 bits"):
+    with refused(DoesNotFitError, "range", "packed bits"):
         Ring(bits, bitwise=True)
 
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_added_in_place() -> None:
     """Another ring, another shape, or what is hidden to one that is not; what is hidden stays so."""
     three = RingArray.zeros(VECTOR, (3,))
     for foreign in (RingArray.zeros(PACKED, (3,)), RingArray.zeros(VECTOR, (1,))):
-        with pytest.raises(DoesNotFitError, match="in place"):
+        with refused(DoesNotFitError, "mismatch", "ring in place"):
             three.add_in_place(foreign)
     hidden = RingArray.hidden(VECTOR, (3,))
     hidden.add_in_place(three)
@@ -186,9 +186,9 @@ def test_sum_along_an_axis_that_is_not_there(shape: tuple[int, ...], axis: int, 
 
 def test_rings_do_not_mix() -> None:
     """Two rings meet only after a cast, even where the storage is the same."""
-    with pytest.raises(DoesNotFitError, match="cast"):
+    with refused(DoesNotFitError, "mismatch", "ring"):
         RingArray.zeros(VECTOR, (2,)) + RingArray.zeros(Ring(63), (2,))
-    with pytest.raises(DoesNotFitError, match="cast"):
+    with refused(DoesNotFitError, "mismatch", "ring"):
         RingArray.hidden(PACKED, (2,)) * RingArray.zeros(Ring(8), (2,))
 
 

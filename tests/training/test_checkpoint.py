@@ -425,7 +425,7 @@ def test_damaged_margins(kept: Checkpoints, damage: str, caplog: pytest.LogCaptu
     assert f"the checkpoint {paths[2]} is {'missing' if damage == 'gone' else 'damaged'}" in caplog.text
     break_one(1)
     break_one(0)
-    with pytest.raises(CheckpointError, match="no round in it can be used"):
+    with refused(CheckpointError, "damaged", "rounds.checkpoint", "rounds"):
         kept.newest()
 
 
@@ -676,5 +676,5 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
 def test_looking_at_damage(tmp_path: Path) -> None:
     """What is no checkpoint is said to be none."""
     (tmp_path / ROUNDS).write_bytes(b"what is this")
-    with pytest.raises(CheckpointError, match="is damaged from its beginning"):
+    with refused(CheckpointError, "damaged", "rounds.checkpoint", "beginning"):
         read_kept(tmp_path)

@@ -143,9 +143,9 @@ def test_as_many_arrays_as_there_may_be() -> None:
     full = [np.full(n % 3, n, np.uint8) for n in range(MAX_ARRAYS)]
     assert len(decode(encode(Kind.DATA, 1, SESSION, 1, "x", full), ROOM).arrays) == MAX_ARRAYS
     for count in (MAX_ARRAYS + 1, 300):
-        with pytest.raises(FrameError, match="split the batch"):
+        with refused(FrameError, "range", "batch"):
             encode(Kind.DATA, 1, SESSION, 1, "x", [np.zeros(1, np.uint8)] * count)
-    with pytest.raises(FrameError, match=f"at most {MAX_AXES} axes"):
+    with refused(FrameError, "range", "batch"):
         encode(Kind.DATA, 1, SESSION, 1, "x", [np.zeros((1,) * (MAX_AXES + 1), np.uint8)])
 
 
@@ -188,7 +188,7 @@ def test_trailing_bytes_are_an_error(blob: bytes, more: bytes) -> None:
 def test_an_oversized_frame_is_an_error(blob: bytes) -> None:
     """The limit is on the whole frame, and is exact."""
     decode(blob, len(blob))
-    with pytest.raises(FrameError, match=f"{len(blob)} bytes is larger than the {len(blob) - 1} allowed"):
+    with refused(FrameError, "range", "frame"):
         decode(blob, len(blob) - 1)
 
 

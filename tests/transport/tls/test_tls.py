@@ -135,9 +135,9 @@ def test_blocks_above_the_limit(federation: Loopback) -> None:
     assert coordinator.receive(1, LONG) == b"before"
     assert coordinator.receive(1, LONG) == bytes(3 << 20)
     for _ in range(2):
-        with pytest.raises(FrameError, match=f"a block from bank is larger than the {3 << 20} bytes allowed"):
+        with refused(FrameError, "range", "bank", "block"):
             coordinator.receive(1, LONG)
-    with pytest.raises(PeerFinishedError, match="connection to coordinator was lost"):
+    with refused(PeerFinishedError, "ended", "coordinator"):
         bank.receive(0, LONG)
     coordinator.close()
     bank.close()
@@ -220,7 +220,7 @@ def test_a_killed_listener_is_noticed_and_may_come_back(two: Loopback) -> None:
         end = two.connect(1)
         assert end.receive(0, LONG) == b"here"
         coordinator.send_signal(signal.SIGKILL)
-        with pytest.raises(PeerFinishedError, match="connection to coordinator was lost"):
+        with refused(PeerFinishedError, "ended", "coordinator"):
             end.receive(0, LONG)
         end.close()
     with other_process(two, 0):
