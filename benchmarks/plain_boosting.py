@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,12 +17,13 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.join import JoinedSplit, JoinedTree
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sampling import column_sample, row_sample
+from mpfedxgb.boosting.sampling import coins_of, column_sample, node_sample, row_sample
 from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.table import Table
 from mpfedxgb.modes.choose import mode_of
 from mpfedxgb.party.roster import Keyring
 from mpfedxgb.ring.ring import encode_fixed
+from mpfedxgb.tree.grow import toss
 from mpfedxgb.tree.nodes import Leaf
 
 WEIGHT_BITS = 32
@@ -76,9 +78,8 @@ class PlainBoosting:
             elif t == 0:
                 scale = scales.choose_scale(params, plan, *every, rows, spare=1)
             g_int, h_int = encode_fixed(g, scale.f_g), scales.round_hessians(params, h, scale.f_h)
-            allowed = self._allowed(key, t)
             for k in range(params.trees_per_round):
-                root = reference.grow(self.bits, g_int[k], h_int[k], self._rules(scale), allowed[k])
+                root = self.growing(key, t, k)(self.bits, g_int[k], h_int[k], self._rules(scale))
                 leader = None if followed is None else followed[len(trees)]
                 trees.append(self._kept(root, scale, margins[k // parallel], leader))
         return trees
@@ -91,11 +92,27 @@ class PlainBoosting:
             self.params.max_depth, scale.lam, scale.gam, scale.mcw, no_split_first, first, *penalties
         )
 
-    def _allowed(self, key: str, t: int) -> Any:
-        if self.params.colsample_bytree == 1:
-            return [None] * self.params.trees_per_round
-        samples = [column_sample(self._party(m), self.params, c, key, t) for m, c in enumerate(self.candidates, 1)]
-        return np.concatenate(samples, axis=1)
+    def growing(self, key: str, t: int, k: int = 0) -> reference.Grow:
+        """Return how tree k of round t grows, with the samples of its columns."""
+        params = self.params
+        if not params.samples_columns:
+            return reference.grow
+
+        def drawn(draw: Any, *more: Any) -> Any:
+            samples = [draw(self._party(m), params, c, key, t, *more) for m, c in enumerate(self.candidates, 1)]
+            return np.concatenate(samples, axis=1)
+
+        if params.colsample_bylevel == params.colsample_bynode == 1:
+            return partial(reference.grow, allowed=drawn(column_sample)[k])
+        if params.colsample_bynode == 1:
+            return partial(reference.grow, allowed=lambda way: drawn(node_sample, len(way), [(k, 0)])[0])
+
+        def coin(candidate: int, node: int) -> bool:
+            party = self._party(self.places[candidate][0])
+            return toss(coins_of(party, params, key), str(t), k, node)
+
+        sample = lambda depth, node: drawn(node_sample, depth, [(k, node)])[0]  # noqa: E731
+        return partial(reference.grow_numbered, sample=sample, coin=coin)
 
     def _party(self, m: int) -> Any:
         return SimpleNamespace(name=self.tables[m - 1].owner, keys=None if self.keys is None else self.keys[m - 1])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -119,13 +120,12 @@ class SealedBoosting(PlainBoosting):
         encoded = encode(self.params, labels, rounds, sum(tables[0].rows for tables in evaluation))
         sealed, rules = encoded.sealed, self._rules(encoded.scale)
         bits = np.concatenate([self.bits, *(self._evaluation_bits(tables) for tables in evaluation)], axis=1)
-        count, inside, allowed = len(labels.y), None, None
+        count, inside = len(labels.y), None
         if self.params.subsample < 1:
             samples = [row_sample(self._party(1), self.params.subsample, count, key, t) for t in range(sealed.rounds)]
             inside = np.array(samples).astype(np.uint8)
-        if self.params.colsample_bytree < 1:
-            allowed = np.concatenate([self._allowed(key, t) for t in range(sealed.rounds)])
-        roots, margins = reference.train_sealed(bits, encoded.y, rules, sealed, encoded.weights, inside, allowed)
+        growing = partial(self.growing, key)
+        roots, margins = reference.train_sealed(bits, encoded.y, rules, sealed, encoded.weights, inside, growing)
         unit = Fraction(2) ** (WEIGHT_BITS - encoded.places)
 
         def weight_of(leaf: reference.RefLeaf) -> int:

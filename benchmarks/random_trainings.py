@@ -160,8 +160,9 @@ def random_sealed_training(seed: int) -> Training:
         weight[:2] = weight.max() or 1.0
     if params["reg_lambda"] == 0:
         params["reg_lambda"] = float(rng.choice([1e-4, 0.01, 10.0]))
-    if weight is not None and rng.random() < 0.8:  # lighter than this beside the weights it is refused
-        params["reg_lambda"] = max(params["reg_lambda"], float(weight.max()) / 2000)
+    heaviest = (1.0 if weight is None else float(weight.max())) * max(1.0, params.get("scale_pos_weight", 1.0))
+    if "scale_pos_weight" in params or (weight is not None and rng.random() < 0.8):
+        params["reg_lambda"] = max(params["reg_lambda"], heaviest / 2000)  # smaller than that it is refused
     if rng.random() < 0.4:
         params["learning_rate"] = float(rng.choice([1e-3, 0.0123456789, 0.7, 3.0]))
     if rng.random() < 0.1:
@@ -399,6 +400,9 @@ def _further_options(rng: Rng, objective: str, is_paper: bool, evaluates: bool) 
         params["eval_metric"] = [str(name) for name in rng.permutation(names)[: int(rng.integers(1, len(names) + 1))]]
     if not is_paper and rng.random() < 0.1:
         params["num_parallel_tree"] = int(rng.integers(2, 5))
+    if not is_paper and rng.random() < 0.1:
+        params["colsample_bylevel"] = float(rng.choice([0.4, 0.8, 1.0]))
+        params["colsample_bynode"] = float(rng.choice([0.4, 0.8, 1.0]))
     return params
 
 

@@ -17,6 +17,7 @@ from mpfedxgb.machine import (
     anonymous_memory,
     free_disk,
     free_memory,
+    readers_beside_owner,
     used_memory,
     version_of,
     versions,
@@ -181,3 +182,22 @@ def test_what_a_report_says_of_its_machine() -> None:
 def test_a_package_that_is_not_there() -> None:
     """It has no version, and that is no error."""
     assert version_of("no-such-package-of-mpfedxgb") == ""
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "me", "who"),
+    [
+        (0o600, 7, 7, ""),
+        (0o640, 7, 7, "the group"),
+        (0o604, 7, 7, "everybody"),
+        (0o400, 0, 0, ""),
+        (0o440, 0, 0, "the group"),
+        (0o440, 0, 7, ""),
+        (0o460, 0, 7, "the group"),
+        (0o444, 0, 7, "everybody"),
+    ],
+)
+def test_who_else_reads_a_file(monkeypatch: pytest.MonkeyPatch, mode: int, owner: int, me: int, who: str) -> None:
+    """Owner only, but for what is mounted: of root, and readable by the group of a process that is not root's."""
+    monkeypatch.setattr(os, "geteuid", lambda: me)
+    assert readers_beside_owner(os.stat_result((0o100000 | mode, 0, 0, 1, owner, 0, 0, 0, 0, 0))) == who

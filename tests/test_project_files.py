@@ -153,9 +153,9 @@ class TestServices:
             done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 # our own words
             assert path.name not in done.stderr, done.stderr
 
-    def test_the_container_can_align(self) -> None:
-        """It has the extras that a settings file can ask for."""
-        assert "[align,parquet]" in (ROOT / "docs" / "deploy" / "Containerfile").read_text()
+    def test_the_container_has_the_extras(self) -> None:
+        """Those that a settings file or --http can ask for."""
+        assert "[align,parquet,serve]" in (ROOT / "docs" / "deploy" / "Containerfile").read_text()
 
 
 def test_xgboost_comes_once() -> None:

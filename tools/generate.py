@@ -100,6 +100,8 @@ OFFERS = {
         Offer("max_bin", second="--bins"),
         Offer("min_child_weight"),
         Offer("colsample_bytree"),
+        Offer("colsample_bylevel"),
+        Offer("colsample_bynode"),
         Offer("first_layer_mask"),
         _SECURITY,
         Offer("link"),
@@ -247,7 +249,7 @@ def _sentence(phrase: str) -> str:
 
 
 def _python(value: object) -> str:
-    text = repr(value)
+    text = "np.nan" if value != value else repr(value)
     return '"' + text[1:-1].replace('"', '\\"') + '"' if isinstance(value, str) else text
 
 

@@ -194,3 +194,16 @@ def version_of(package: str) -> str:
         except metadata.PackageNotFoundError:
             continue
     return ""
+
+
+def readers_beside_owner(found: os.stat_result) -> str:
+    """Return who else may read or change a file that should be private: "the group", "everybody", or "" for nobody.
+
+    A file of root's that its group may read is private for the processes of a user in that group: orchestrators mount
+    secrets so for containers that do not run as root.
+    """
+    if os.name != "posix":
+        return ""
+    mounted = found.st_uid == 0 and os.geteuid() != 0 and not found.st_mode & 0o030
+    mode = found.st_mode & ~0o040 if mounted else found.st_mode
+    return "everybody" if mode & 0o007 else "the group" if mode & 0o070 else ""

@@ -12,8 +12,8 @@ by one rule, round(x) = floor(x + 1/2).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
@@ -76,14 +76,53 @@ class RefSplit:
 
 
 RefNode = RefLeaf | RefSplit
+
+Way = tuple[bool, ...]
+"""From the root to a node: True for every left child."""
+
+Sample = Callable[[Way], Bits]
+"""Which candidates take part in a node, (candidates,)."""
+
+Grow = Callable[[Bits, Ints, Ints, Rules], RefNode]
+"""How a tree grows, with the samples of its columns."""
 Number = TypeVar("Number", int, Fraction)
 
 
-def grow(bits: Bits, g: Ints, h: Ints, rules: Rules, allowed: Bits | None = None) -> RefNode:
-    """Return one tree (Algorithm 3 in the clear): bits (candidates, rows), allowed (candidates,) for samples."""
+def grow(bits: Bits, g: Ints, h: Ints, rules: Rules, allowed: Bits | Sample | None = None) -> RefNode:
+    """Return one tree (Algorithm 3 in the clear): bits (candidates, rows), allowed (candidates,) for samples.
+
+    Nodes may have samples of their own: `allowed` is asked by the way to a node then, True for left.
+    """
     columns = bits.astype(np.int64)
-    permitted = np.ones(len(bits), bool) if allowed is None else allowed.astype(bool)
-    return _build(columns, g, h, np.ones(len(g), bool), rules, permitted, 0, rules.bounds)
+    permitted = np.ones(len(bits), np.uint8) if allowed is None else allowed
+    sample = permitted if callable(permitted) else lambda way: permitted
+    return _build(columns, g, h, np.ones(len(g), bool), rules, sample, (), rules.bounds)
+
+
+def grow_numbered(
+    bits: Bits, g: Ints, h: Ints, rules: Rules, sample: Callable[[int, int], Bits], coin: Callable[[int, int], bool]
+) -> RefNode:
+    """Return one tree whose nodes have samples of their own, by depth and number.
+
+    A coin, by candidate and number, tells of which child the number is lower, of the right one if it is True. Numbers
+    of a level are known when those above it are: so the tree is grown anew for each level.
+    """
+    numbers: dict[Way, int] = {(): 0}
+    tree = grow(bits, g, h, replace(rules, max_depth=0))
+    for depth in range(1, rules.max_depth + 1):
+        known = dict(numbers)
+        tree = grow(bits, g, h, replace(rules, max_depth=depth), lambda way: sample(len(way), known[way]))  # noqa: B023 # called at once
+        numbers = {(): 0}
+        level: list[tuple[Way, RefNode]] = [((), tree)]
+        for way, node in level:  # grows while it is walked, in the order of the numbers
+            if isinstance(node, RefSplit):
+                children: list[tuple[Way, RefNode]] = [((*way, True), node.left), ((*way, False), node.right)]
+                if coin(node.index, numbers[way]):
+                    children.reverse()
+                for child, _ in children:
+                    numbers[child] = len(numbers)
+                level += children
+    return tree
 
 
 def _build(
@@ -92,22 +131,23 @@ def _build(
     h: Ints,
     here: npt.NDArray[np.bool_],
     rules: Rules,
-    allowed: npt.NDArray[np.bool_],
-    depth: int,
+    sample: Sample,
+    way: Way,
     bounds: Bounds,
 ) -> RefNode:
+    depth = len(way)
     G, H = int(g[here].sum()), int(h[here].sum())
     if depth < rules.max_depth and len(columns):
         left = columns @ np.where(here, [g, h], 0).T
         candidates = slice(None) if depth or rules.first_layer is None else rules.first_layer
         among = range(len(columns))[candidates]
-        best = _best([(int(a), int(b)) for a, b in left], G, H, rules, allowed, among, bounds)
+        best = _best([(int(a), int(b)) for a, b in left], G, H, rules, sample(way), among, bounds)
         if best is not None:
             goes = columns[best].astype(bool)
             return RefSplit(
                 best,
-                _build(columns, g, h, here & goes, rules, allowed, depth + 1, bounds),
-                _build(columns, g, h, here & ~goes, rules, allowed, depth + 1, bounds),
+                _build(columns, g, h, here & goes, rules, sample, (*way, True), bounds),
+                _build(columns, g, h, here & ~goes, rules, sample, (*way, False), bounds),
             )
     return RefLeaf(tuple(int(i) for i in np.flatnonzero(here)), G, H)
 
@@ -117,7 +157,7 @@ def _best(
     G: int,
     H: int,
     rules: Rules,
-    allowed: npt.NDArray[np.bool_],
+    allowed: Bits,
     among: range,
     bounds: Bounds | None = None,
 ) -> int | None:
@@ -236,25 +276,19 @@ def train_sealed(
     sealed: RefSealed,
     weights: Ints | None = None,
     inside: Bits | None = None,
-    allowed: Bits | None = None,
+    growing: Callable[[int], Grow] = lambda t: grow,
 ) -> tuple[list[RefNode], list[Ints]]:
     """Return the trees of a whole sealed training, and all rows' margins after each of them.
 
     bits (candidates, all rows) has evaluation rows behind those that have a label: they follow the splits and count
-    nothing. y and weights (rows,), the samples inside (rounds, rows) and allowed (rounds, candidates).
+    nothing. y and weights (rows,), the samples inside (rounds, rows); `growing` says how the tree of a round grows.
     """
     F = np.full(bits.shape[1], sealed.start, np.int64)
     trees, margins = [], []
     for t in range(sealed.rounds):
         g, h = sealed_gradients(sealed, F[: len(y)], y, weights, None if inside is None else inside[t])
         nothing = np.zeros(len(F) - len(y), np.int64)
-        tree = grow(
-            bits,
-            np.concatenate([g, nothing]),
-            np.concatenate([h, nothing]),
-            rules,
-            None if allowed is None else allowed[t],
-        )
+        tree = growing(t)(bits, np.concatenate([g, nothing]), np.concatenate([h, nothing]), rules)
         F = F.copy()
         for leaf in leaves(tree):
             F[list(leaf.rows)] += sealed_weight(leaf, sealed, rules.lam, rules.alpha)

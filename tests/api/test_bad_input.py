@@ -163,6 +163,7 @@ SETTINGS = {
     "negative min_child_weight": setting("min_child_weight", -1, "at least 0"),
     "no rows in a sample": setting("subsample", 0.0, "above 0 and at most 1"),
     "more than all columns": setting("colsample_bytree", 1.5, "above 0 and at most 1"),
+    "a text for missing values": setting("missing", "n.a.", "is not a number", "[data] missing"),
     "unknown security": setting("security", "some", "strict, sealed, paper, none"),
     "unknown objective": setting("objective", "binary:hing", "is not known", "binary:logistic"),
     "an objective that is not built": setting("objective", "rank:ndcg", "XGBoost's", "not supported", "a callable"),
@@ -587,7 +588,7 @@ def test_unknown_parameters_of_an_estimator(name: str, says: str) -> None:
             r"a parameter of the estimator: FedXGBClassifier\(early_stopping_rounds=",
         ),
         ("eval_sets", r"did you mean eval_set\?"),
-        ("base_margin", "no parameter base_margin; the parameters are X, y, sample_weight"),
+        ("feature_weights", "feature_weights"),
     ],
 )
 def test_unknown_arguments_of_fit(name: str, says: str) -> None:

@@ -19,6 +19,8 @@ from mpfedxgb.tree.nodes import Dummy, Leaf, Split
 from support.refusals import refused
 from support.toy_tables import BANK, QUICK, TELECOM, halves, labels, people
 
+pytestmark = pytest.mark.process  # where matplotlib was never imported before, it asks fc-list for fonts
+
 X = people()
 
 

@@ -20,6 +20,7 @@ from mpfedxgb.boosting.metrics import DEFAULTS, METRICS, check_metrics, metric_o
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.objectives import OBJECTIVES, objective_of
 from mpfedxgb.boosting.objectives.classes import softmax
+from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import DataError, SettingsError, UserError, public_reason
 from support.property_tests import examples
 from support.refusals import refused
@@ -159,7 +160,7 @@ def test_every_metric_is_compared() -> None:
     assert set(METRICS) == {*BINARY, *NUMBERS, *CLASSES, *(name.partition("@")[0] for name in BY_XGBOOST)}
     for name, objective in OBJECTIVES.items():
         check_metrics([objective.default_metric], name)
-        check_metrics([objective_of(name, 2, DEFAULTS).default_metric], name)
+        check_metrics([objective_of(name, 2, TrainParams(objective=name).of_objectives).default_metric], name)
 
 
 @pytest.mark.parametrize("name", ["logloss", "mlogloss", "poisson-nloglik"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -9,7 +11,7 @@ import pytest
 from scipy import stats
 
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sampling import column_sample, row_sample
+from mpfedxgb.boosting.sampling import column_sample, node_sample, row_sample
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Candidates, Table, bin_table
 from mpfedxgb.party import Party, run_locally
@@ -108,3 +110,28 @@ def test_column_samples_differ() -> None:
     assert (one[1] != one[2]).any()
     assert (one[1] != columns_of_all(candidates, 0.5, t=1, classes=2)[1]).any()
     assert (columns_of_all(candidates, 0.5, key="")[1] != columns_of_all(candidates, 0.5, key="")[1]).any()
+
+
+def test_samples_of_levels_and_nodes_are_nested() -> None:
+    """Half of a tree's features in a level, and half of those in a node: no other, and others in other places."""
+    candidates, nodes = table(16), [(0, 1), (0, 2), (0, 3), (1, 1)]
+    of_levels = TrainParams(objective="multi:softprob", num_class=3, colsample_bytree=0.5, colsample_bylevel=0.5)
+    of_nodes = replace(of_levels, colsample_bynode=0.5)
+
+    def program(party: Party) -> list[Bits]:
+        trees = column_sample(party, of_levels, candidates, "k", 0)
+        samples = [node_sample(party, params, candidates, "k", 0, 1, nodes) for params in (of_levels, of_nodes)]
+        return [
+            trees[[tree for tree, _ in nodes]],
+            *samples,
+            node_sample(party, of_levels, candidates, "k", 0, 2, nodes),
+        ]
+
+    trees, level, node, below = run_locally(program, 2).results[1]
+    features = np.array([item.feature for item in candidates.items])
+    counts = [[len(set(features[bits == 1])) for bits in sample] for sample in (trees, level, node)]
+    assert counts == [[8] * 4, [4] * 4, [2] * 4]
+    assert (node <= level).all()
+    assert (level <= trees).all()
+    assert (level[0] == level[1]).all()
+    assert len({bits.tobytes() for bits in (level[0], below[0], level[3], *node)}) == 7

@@ -145,7 +145,7 @@ class TestPrinted:
         readme = (folder / "README.md").read_text()
         for line in lines:
             assert shlex.join(line) in readme
-        for word in ("openssl", "passphrase_env", "--renew", "clientAuth", "bank/predictions.csv"):
+        for word in ("cert authority", "passphrase_env", "cert renew", "clientAuth", "bank/predictions.csv"):
             assert word in readme
 
 
@@ -258,32 +258,3 @@ class TestMesh:
         assert "give 3 different ports such as 7701,7702,7703" in shell.err
         assert shell.run("init", tmp_path / "c", *TRIO, "--topology", "ring") == 2
         assert "--topology ring is not known; it is one of star, mesh" in shell.err
-
-
-class TestRenew:
-    """New trial certificates for a folder that init wrote."""
-
-    def test_only_trial_certificates(self, shell: Shell, tmp_path: Path) -> None:
-        """Real ones, which another authority signed, are left alone; settings and tables too."""
-        assert shell.run("init", tmp_path / "fed", *TRIO) == 0
-        assert shell.run("init", tmp_path / "other", *TRIO) == 0
-        real = (tmp_path / "other" / "bank" / "bank.crt").read_bytes()
-        (tmp_path / "fed" / "bank" / "bank.crt").write_bytes(real)
-        before = files(tmp_path / "fed")
-        assert shell.run("init", tmp_path / "fed", "--renew") == 0
-        assert "coordinator, retail, telecom" in shell.out
-        assert "Left alone, since they are not of this authority: bank" in shell.out
-        after = files(tmp_path / "fed")
-        assert {name for name in after if after[name] != before.get(name)} == {
-            f"{role}/{role}.{ending}" for role in ("coordinator", "telecom", "retail") for ending in ("crt", "key")
-        }
-
-    def test_nothing_to_renew(self, shell: Shell, tmp_path: Path) -> None:
-        """Without an authority, or without roles."""
-        assert shell.run("init", tmp_path, "--renew") == 2
-        assert "cannot read the authority" in shell.err
-        assert shell.run("init", tmp_path / "fed", *TRIO) == 0
-        for role in ROLES:
-            (tmp_path / "fed" / role / f"{role}.crt").unlink()
-        assert shell.run("init", tmp_path / "fed", "--renew") == 2
-        assert "has no role with a certificate" in shell.err

@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.test_help import GROUP
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.party.entries import Entry
-from support.commands import Shell
+from support.commands import SUBCOMMANDS, Shell
 
 SMALL = ("--label", "y", "--trees", 6, "--max-depth", 2, "--max-bin", 6, "--security", "sealed")
 
@@ -152,7 +151,7 @@ def test_demo_knows_two(shell: Shell) -> None:
 )
 def test_completion(command: str, known: list[str]) -> None:
     """A shell is told the values."""
-    context = GROUP.commands[command].make_context(command, [], resilient_parsing=True)
+    context = SUBCOMMANDS[command].make_context(command, [], resilient_parsing=True)
     (option,) = (option for option in context.command.params if option.name == "security")
     for begun in ("", "se"):
         told = [item.value for item in option.shell_complete(context, begun)]

@@ -53,6 +53,7 @@ SHAPES = {
     "least weight": case(2, min_child_weight=0.5),
     "columns sampled": case(3, colsample_bytree=0.6),
     "columns sampled, least weight": case(2, colsample_bytree=0.6, min_child_weight=0.5),
+    "columns sampled by node": case(4, colsample_bylevel=0.8, colsample_bynode=0.5, first_layer_mask=True),
     "rows sampled": case(2, subsample=0.7),
     "parallel trees": case(3, num_parallel_tree=3, subsample=0.7, colsample_bytree=0.6),
     "weights": case(3, weighted=True, weights=True),
@@ -63,7 +64,9 @@ SHAPES = {
     "a mesh": case(2, topology="mesh"),
     "a mesh of four, in pieces": case(4, topology="mesh", link="0.1/1", rows=2001, max_depth=3, n_estimators=6),
     "a mesh of three, bytes": case(3, topology="mesh", link="500/0.01", min_child_weight=0.5),
-    "a mesh of five, wide": case(5, topology="mesh", link="wan", features=7, eval_rows=30, may_stop_early=True),
+    "a mesh of five, wide": case(
+        5, topology="mesh", link="wan", features=7, eval_rows=30, may_stop_early=True, colsample_bylevel=0.5
+    ),
     "first layer": case(3, first_layer_mask=True),
     **{
         f"sealed, {count} with {rounds} rounds": case(count, security="sealed", n_estimators=rounds)
@@ -89,7 +92,7 @@ SHAPES = {
         gamma=0.01,
         first_layer_mask=True,
         min_child_weight=0.5,
-        colsample_bytree=0.6,
+        colsample_bynode=0.6,
         subsample=0.7,
         chunk=100,
     ),

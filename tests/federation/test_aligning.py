@@ -314,7 +314,7 @@ def test_a_list_is_compared_with_one_of_twice_its_length(places: Organisations, 
     pd.concat([frame, more]).to_csv(places.settings(2).file_of("train"), index=False)
     calls = run(places, align, align)
     if extra:
-        says = "(telecom has 121 rows, and max_rows is 120; without the key it is twice one's own list)"
+        says = "(telecom has 121 rows, and max_rows is 120; without the key it is twice the list itself)"
         assert says in outcome(calls[0])
     else:
         assert len(result(calls[1])["train"].ids) == 45

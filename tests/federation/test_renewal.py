@@ -6,9 +6,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from mpfedxgb.cli.exit_codes import ExitCode
 from mpfedxgb.transport.certificates import Authority
 from patience import patience
+from support.commands import Shell
 from support.role_processes import WAIT, place
 
 if TYPE_CHECKING:
@@ -18,13 +21,17 @@ SECOND = 1 / 86_400
 """Of a day."""
 
 
-def test_a_serving_role_outlives_its_certificate(tmp_path: Path, nursery: Nursery) -> None:
-    """It connects anew again and again with one that has ended, warns once, and trains when there is a new one."""
+def test_a_serving_role_outlives_its_certificate(
+    tmp_path: Path, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It connects anew with one that has ended, warns once, and trains when one for a new key is installed."""
+    shell = Shell(monkeypatch, capsys)
     with place(tmp_path, nursery, training={"n_estimators": 1}) as made:
         made.edit(0, f"connect_timeout = {made.connect_timeout}", "connect_timeout = 0.5")
         coordinator = made.start(0, "--log-level", "info")
         made.wait_for(0, "coordinator listens on")
-        authority = Authority.load(made.trial.folder / "ca")
+        ca, own = made.trial.folder / "ca", made.home(0) / "coordinator.crt"
+        authority = Authority.load(ca)
         authority.renew(made.home(0), "coordinator", days=SECOND)  # type: ignore[arg-type] # a part of one
         made.wait_for(0, "coordinator.crt of coordinator expired at")
         before, end = made.log(0).count("still waiting"), time.monotonic() + patience(WAIT)
@@ -32,7 +39,21 @@ def test_a_serving_role_outlives_its_certificate(tmp_path: Path, nursery: Nurser
             assert time.monotonic() < end, made.log(0)
             assert coordinator.poll() is None, made.log(0)
             time.sleep(0.01)
-        authority.renew(made.home(0), "coordinator", days=1)
+        for words in (
+            ["renew", made.trial.settings(0), "--new-key"],
+            [
+                "sign",
+                own.with_suffix(".csr"),
+                "--role",
+                "coordinator",
+                "--authority",
+                ca,
+                "--out",
+                tmp_path / "new.crt",
+            ],
+            ["install", made.trial.settings(0), tmp_path / "new.crt"],
+        ):
+            assert shell.run("cert", *words) == ExitCode.DONE, shell.err
         made.wait_for(0, "coordinator.crt of coordinator was renewed")
         for role in (1, 2):
             made.start(role)

@@ -530,7 +530,7 @@ KINDS = {
             ("learning_rate", "reg_lambda", "reg_alpha", "max_delta_step", "gamma", "min_child_weight", "subsample"),
             "number",
         ),
-        **dict.fromkeys(("colsample_bytree", "leaf_epsilon"), "number"),
+        **dict.fromkeys(("colsample_bytree", "colsample_bylevel", "colsample_bynode", "leaf_epsilon"), "number"),
         **dict.fromkeys(("huber_slope", "tweedie_variance_power", "quantile_alpha"), "number"),
     },
     "data": {

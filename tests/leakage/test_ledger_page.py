@@ -110,5 +110,6 @@ def test_what_is_declared_of_a_scoring_run_is_what_its_ledger_has() -> None:
         for who in line.to[0]
         for receiver in RECEIVERS[who]
     }
-    run = KINDS["random rows"](3).run(1)
-    assert {(entry.name, entry.receiver) for entry in run.ledgers[0]} == declared
+    scoring = KINDS["random rows"](3)
+    runs = scoring.run(1), scoring.run_leaves(1)
+    assert {(entry.name, entry.receiver) for run in runs for entry in run.ledgers[0]} == declared

@@ -52,6 +52,8 @@ def assert_lossless(problem: Problem, **params: Any) -> FedXGBClassifier | FedXG
     first_layer_mask=st.booleans(),
     samples=st.sampled_from([(1.0, 1.0), (0.7, 1.0), (1.0, 0.5), (0.6, 0.6)]),
     num_parallel_tree=st.sampled_from([1, 1, 1, 2, 3]),
+    colsample_bylevel=st.sampled_from([1.0, 1.0, 0.6]),
+    colsample_bynode=st.sampled_from([1.0, 1.0, 0.6]),
 )
 def test_joined_trees_are_the_oracles(
     seed: int, kind: str, participants: int, weighted: bool, samples: tuple[float, float], **params: Any

@@ -157,6 +157,7 @@ def assert_all_lossless(training: Training, seed: int, topology: str) -> SealedA
     learning_rate=st.sampled_from([1e-3, 0.3, 0.7, 1.0, 3.0]),
     first_layer_mask=st.booleans(),
     samples=st.sampled_from([(1.0, 1.0), (0.7, 1.0), (1.0, 0.5), (0.6, 0.6)]),
+    colsample_bynode=st.sampled_from([1.0, 1.0, 0.5]),
 )
 def test_random_trainings_are_lossless(
     seed: int,
@@ -209,7 +210,7 @@ def test_leaves_of_one_row(kind: str) -> None:
     problem = small_problem(7, kind, ROWS + EVAL_ROWS)
     training = training_of(
         problem, labels_of(problem, 1.0), None, False,
-        n_estimators=2, max_depth=6, max_bin=32, min_child_weight=0.0, reg_lambda=1e-3, subsample=0.5,
+        n_estimators=4, max_depth=6, max_bin=32, min_child_weight=0.0, reg_lambda=1e-3, subsample=0.75,
     )  # fmt: skip
     answer = assert_all_lossless(training, 8, "star")
     assert max(map(len, answer.weights)) >= 10
@@ -245,7 +246,7 @@ def test_estimators_give_the_oracles_trees(kind: str) -> None:
     )
     y, weight = problem.y[:ROWS], problem.weight[:ROWS]
     estimator = FedXGBClassifier if kind == "binary" else FedXGBRegressor
-    model = estimator(security="sealed", n_estimators=3, subsample=0.8, colsample_bytree=0.6, random_state=5)
+    model = estimator(security="sealed", n_estimators=3, subsample=0.8, colsample_bynode=0.5, random_state=5)
     model.fit(first, y, sample_weight=weight, eval_set=[(rest, problem.y[ROWS:])])
     answer = answer_to(model, first, y, weight)
 

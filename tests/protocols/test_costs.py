@@ -338,7 +338,7 @@ def cubes(party: Party, xs: list[Secret]) -> list[Secret]:
     return sums_of_products(party, [[Product((x, x, x)), Product((x,))] for x in xs], axis=0)
 
 
-AS_MANY = "`rounds`, and fewer where so many are not needed"
+AS_MANY = "at most `rounds`"
 TWO_BITS = "two bits per digit, and then per group of digits, by each auxiliary"
 
 
@@ -384,7 +384,7 @@ SIZE = "size elements by each auxiliary"
 RESULT = "one element per result by each auxiliary"
 DIGIT = "one byte per digit by each auxiliary"
 BITS = "the bits of the result by each auxiliary"
-TRUNCATED = "2, and `rounds` of the comparison, fewer where so many are not needed"
+TRUNCATED = "2, and at most `rounds` of the comparison"
 LOW_DIGITS = "the digits of the low bits, a byte each or two bits and more, a bit and an element by each auxiliary"
 STAGES = "3 and those of the comparison per stage, and 1 more where groups have more than two"
 

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
+import typer.main
 
 from mpfedxgb.cli import main
+from mpfedxgb.cli.main import COMMANDS, make_app
+
+SUBCOMMANDS: Any = typer.main.get_command(make_app(list(COMMANDS))).commands  # type: ignore[attr-defined] # of a group
+
+
+def read_words(name: str, words: Sequence[str]) -> Any:
+    """Return a sub-command and what it makes of words without running; of a group, the command that they name."""
+    command, rest = SUBCOMMANDS[name], list(words)
+    while hasattr(command, "commands"):
+        name, *rest = rest
+        command = command.commands[name]
+    return command, command.make_context(name, rest).params
 
 
 class Shell:

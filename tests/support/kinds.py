@@ -57,6 +57,7 @@ KIND_OF = {
     "test_beside.py": PROCESS,
     "test_chain.py": PROCESS,
     "test_commands_in_documents.py": PROCESS,
+    "test_deployments.py": PROCESS,
     "test_distribution.py": PROCESS,
     "test_fuzz.py": EXHAUSTIVE,
     "test_generated.py": PROCESS,

@@ -30,6 +30,8 @@ _COMMON: Content = {
         "min_child_weight": 0.5,
         "subsample": 0.9,
         "colsample_bytree": 0.8,
+        "colsample_bylevel": 0.75,
+        "colsample_bynode": 1.0,
         "weighted": True,
         "first_layer_mask": True,
         "may_stop_early": True,

@@ -21,7 +21,7 @@ from mpfedxgb.party.roster import MakeSource
 from mpfedxgb.transport.memory import Tap
 from mpfedxgb.tree import Dummy, Leaf, Split, Tree
 from mpfedxgb.tree.nodes import Scorer
-from mpfedxgb.tree.predict import secure_predict
+from mpfedxgb.tree.predict import secure_leaves, secure_predict
 from patience import patience
 
 ROWS = 157
@@ -120,16 +120,27 @@ class Scoring:
         self, seed: int, tap: Tap | None = None, make_source: MakeSource | None = None, tuning: Tuning = TUNING
     ) -> Run:
         """Score, every role as a thread; hold the predictions against walking the trees."""
+        done = self._run(secure_predict, SessionSettings(insecure_seed=seed, tuning=tuning), tap, make_source)
+        np.testing.assert_array_equal(done.results[ACTIVE], self.walk(), strict=True)
+        return done
 
+    def run_leaves(self, seed: int) -> Run:
+        """Find the leaves of the rows instead, every role as a thread."""
+        return self._run(secure_leaves, SessionSettings(insecure_seed=seed))
+
+    def _run(
+        self,
+        score: Callable[[Party, int, Scorer | None, int | None], Margins],
+        settings: SessionSettings,
+        tap: Tap | None = None,
+        make_source: MakeSource | None = None,
+    ) -> Run:
         def program(party: Party, scorer: Scorer | None) -> Margins:
-            return secure_predict(party, self.classes, scorer, self.rounds if party.is_active else None)
+            return score(party, self.classes, scorer, self.rounds if party.is_active else None)
 
         private: list[list[Scorer | None]] = [[None]]
         private += [[self.scorer(m)] for m in range(1, self.participants + 1)]
-        settings = SessionSettings(insecure_seed=seed, tuning=tuning)
-        done = run_locally(program, self.participants, private, settings, tap, make_source)
-        np.testing.assert_array_equal(done.results[ACTIVE], self.walk(), strict=True)
-        return done
+        return run_locally(program, self.participants, private, settings, tap, make_source)
 
     def walk(self) -> npt.NDArray[np.int64]:
         """Return the sums of leaf weights per class and row."""

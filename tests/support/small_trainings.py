@@ -124,6 +124,10 @@ KINDS: dict[str, Callable[[Training, Floats], Training]] = {
     "no lambda": lambda t, s: replace(t, params=_as(t, reg_lambda=0.0, gamma=0.1)),
     "no checks": lambda t, s: replace(t, params=_as(t, min_child_weight=0.0)),
     "column samples": lambda t, s: replace(t, params=_as(t, colsample_bytree=0.5)),
+    "samples of levels": lambda t, s: replace(t, params=_as(t, colsample_bylevel=0.6)),
+    "samples of nodes": lambda t, s: replace(
+        t, params=_as(t, colsample_bytree=0.9, colsample_bylevel=0.8, colsample_bynode=0.6)
+    ),
     "row samples": lambda t, s: replace(t, params=_as(t, subsample=0.6)),
     "parallel trees": lambda t, s: replace(
         KINDS["classes"](t, s),

@@ -16,8 +16,10 @@ from mpfedxgb.boosting.sampling import column_sample
 from mpfedxgb.modes.mode import Setup
 from mpfedxgb.party import ACTIVE, Party, run_locally
 from mpfedxgb.training import train
+from mpfedxgb.training.samples import with_samples
 from mpfedxgb.training.setup import set_up
 from mpfedxgb.tree import GrownLeaf, GrownTree
+from mpfedxgb.tree.level import Round
 from support.small_trainings import ROWS, Training, training_of
 from support.small_trees import opened
 
@@ -40,7 +42,7 @@ def share_inputs(training: Training, t: int = 0) -> list[Shared]:
     def program(party: Party, params: TrainParams, data: TrainData | None) -> Shared:
         setup = set_up(party, params, data)
         gh, _, constants = setup.mode.gradients(party, setup, t)
-        sample = train._share_sample(party, setup, t)
+        sample = with_samples(party, setup, t, Round(str(t), constants)).allowed
         numbers = [opened(party, secret) for secret in (constants.lam, constants.gam, constants.mcw)]
         bits = None if sample is None else opened(party, sample.secret)
         return Shared(setup, opened(party, gh), numbers, bits)

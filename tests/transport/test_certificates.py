@@ -162,8 +162,9 @@ class TestLoaded:
     )
     def test_damaged(self, authority: Authority, tmp_path: Path, name: str, content: bytes | None, says: str) -> None:
         """The folder is named, and what to do."""
-        (tmp_path / "ca" / name).unlink()
-        if content is not None:
+        if content is None:
+            (tmp_path / "ca" / name).unlink()
+        else:
             (tmp_path / "ca" / name).write_bytes(content)
         with pytest.raises(SettingsError, match=f"{says}.*{tmp_path / 'ca'}|{tmp_path / 'ca'}.*{says}"):
             Authority.load(tmp_path / "ca")

@@ -13,7 +13,8 @@ import pytest
 
 from contracts.transport_contract import LONG, ROOM, Call
 from mpfedxgb.errors import MissingPeerError, SettingsError
-from mpfedxgb.transport.certificates import Authority, ExpiryWatch
+from mpfedxgb.transport.certificates import Authority
+from mpfedxgb.transport.expiry import ExpiryWatch
 from mpfedxgb.transport.tls.identity import Identity
 from mpfedxgb.transport.tls.transport import TlsTransport, open_transport
 from mpfedxgb.transport.transport import parse_address

@@ -61,12 +61,20 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         Share of rows in a boosting round. The active participant draws in private.
     colsample_bytree : float, default 1.0
         Share of columns in a tree. Every owner draws among its own, at least one, in private.
+    colsample_bylevel : float, default 1.0
+        Share of the tree's columns in each of its levels. Every owner draws among its own, at least one, in private.
+    colsample_bynode : float, default 1.0
+        Share of the level's columns in each of its nodes. Every owner draws among its own, at least one, in private; a
+        message round for each level.
     huber_slope : float, default 1.0
         Where reg:pseudohubererror turns from a square to a line.
     tweedie_variance_power : float, default 1.5
         Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.
     quantile_alpha : float, default 0.5
         Which quantile reg:quantileerror predicts.
+    missing : float, default np.nan
+        A number that stands for a missing value, beside NaN, None and pd.NA. In sparse input what is not stored is
+        missing too. Files have [data] missing and --missing.
     base_score : float or None
         The prediction to start from: a probability, a mean or a margin, as the objective has it. None: derived from the
         labels, by the active participant alone.

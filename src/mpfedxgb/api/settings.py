@@ -46,8 +46,6 @@ def _changes_nothing(name: str, value: Any) -> bool:
     if name not in REFUSED or value is None:
         return name in REFUSED
     same = REFUSED[name].harmless
-    if isinstance(value, float) and math.isnan(value):
-        return any(isinstance(one, float) for one in same)
     return isinstance(value, (str, int, float)) and value in same
 
 
@@ -77,6 +75,7 @@ def check_parameters(estimator: Any, objective: Callable[[], _T]) -> _T:
         lambda: Resources.read(None, values["max_memory"], None),
         lambda: Resources.read(None, None, values["spool"]),
         lambda: read_callbacks(values["callbacks"]),
+        lambda: read_missing(values["missing"]),
     ):
         try:
             check()
@@ -91,7 +90,7 @@ def train_params(estimator: Any, objective: str, num_class: int, weighted: bool)
     values = {name: plain(getattr(estimator, name)) for name, known in SHARED.items() if known.estimator}
     values |= {"objective": objective, "first_layer_mask": bool(estimator.first_layer_mask)}
     stops = estimator.early_stopping_rounds is not None or bool(estimator.callbacks)
-    weighted = weighted or estimator.scale_pos_weight != 1
+    weighted = bool(weighted or estimator.scale_pos_weight != 1)
     params = TrainParams(**values, num_class=num_class, weighted=weighted, may_stop_early=stops)
     check_scale_pos_weight(params.loss, plain(estimator.scale_pos_weight))
     return params
@@ -118,6 +117,16 @@ def tell_other_defaults(params: TrainParams) -> None:
 def sample_key(random_state: Any) -> str:
     """Return what row and column samples come from: nothing, for samples that never repeat, or the random_state."""
     return "" if random_state is None else f"random_state {int(random_state)}"
+
+
+def read_missing(missing: Any) -> float:
+    """Return the number that stands for missing values beside NaN; None is NaN, as in XGBoost."""
+    if missing is None:
+        return math.nan
+    if isinstance(missing, (bool, np.bool_)) or not isinstance(missing, (int, float, np.integer, np.floating)):
+        text = f"missing={missing!r} is not a number; give a number such as -999, or leave it out"
+        raise SettingsError(f"{text}; texts are replaced in the table, or named in [data] missing", "type", "missing")
+    return float(missing)
 
 
 def read_metrics(eval_metric: Any, objective: str) -> list[str | OwnMetric]:

@@ -58,6 +58,8 @@ class TrainParams:
     min_child_weight: float = 1.0
     subsample: float = 1.0
     colsample_bytree: float = 1.0
+    colsample_bylevel: float = 1.0
+    colsample_bynode: float = 1.0
     huber_slope: float = 1.0
     tweedie_variance_power: float = 1.5
     quantile_alpha: float = 0.5
@@ -148,6 +150,11 @@ class TrainParams:
     def output_of(self, tree: int) -> int:
         """Return the margin that a tree adds to, its class, from its number in the model."""
         return tree % self.trees_per_round // self.num_parallel_tree
+
+    @property
+    def samples_columns(self) -> bool:
+        """Whether some columns take no part in a tree, a level or a node."""
+        return min(self.colsample_bytree, self.colsample_bylevel, self.colsample_bynode) < 1
 
     @property
     def tree_rate(self) -> float:

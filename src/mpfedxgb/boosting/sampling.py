@@ -14,6 +14,7 @@ import hmac
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +29,11 @@ from mpfedxgb.errors import CheckpointError
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.roster import Keyring
 from mpfedxgb.ring.prg import Stream, digest
+from mpfedxgb.tree.grow import Choices
+from mpfedxgb.tree.level import Nodes
+
+Bits = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
 
 _KEY = "private.key"
 
@@ -110,24 +116,72 @@ def row_sample(party: Participant, fraction: float, rows: int, key: str, t: int,
     return (words < np.uint64(int(fraction * 2.0**63) * 2)).astype(np.float64)
 
 
-def column_sample(
-    party: Participant, params: TrainParams, candidates: Candidates, key: str, t: int
-) -> npt.NDArray[np.uint8]:
+def column_sample(party: Participant, params: TrainParams, candidates: Candidates, key: str, t: int) -> Bits:
     """Return which candidates take part in each tree of a round, (trees, candidates).
 
     The owner draws colsample_bytree of its own features, at least one.
     """
-    features = len(candidates.bins.counts)
-    count = max(1, round(params.colsample_bytree * features))
-    bits = np.empty((params.trees_per_round, len(candidates)), np.uint8)
-    for k in range(params.trees_per_round):
-        chosen = np.argsort(_words(party, f"{t}/columns/{k}", features, key))[:count]
-        bits[k] = np.isin([c.feature for c in candidates.items], chosen)
-    return bits
+    chosen = [_of_tree(party, params, candidates, key, f"{t}/columns/{k}") for k in range(params.trees_per_round)]
+    return _marks(candidates, chosen)
+
+
+def node_sample(
+    party: Participant, params: TrainParams, candidates: Candidates, key: str, t: int, depth: int, nodes: Nodes
+) -> Bits:
+    """Return which candidates take part in each node of a level, (nodes, candidates).
+
+    Of a tree's features the owner draws colsample_bylevel for each level, and of those colsample_bynode for each node.
+    """
+    chosen = []
+    for tree, node in nodes:
+        label = f"{t}/columns/{tree}"
+        features = _of_tree(party, params, candidates, key, label)
+        features = _drawn(party, features, params.colsample_bylevel, f"{label}/level/{depth}", key)
+        chosen.append(_drawn(party, features, params.colsample_bynode, f"{label}/node/{node}", key))
+    return _marks(candidates, chosen)
+
+
+def _of_tree(party: Participant, params: TrainParams, candidates: Candidates, key: str, label: str) -> Ints:
+    return _drawn(party, np.arange(len(candidates.bins.counts)), params.colsample_bytree, label, key)
+
+
+def _drawn(party: Participant, features: Ints, share: float, label: str, key: str) -> Ints:
+    if share == 1:
+        return features
+    words = _words(party, label, len(features), key)
+    return features[np.argsort(words)[: max(1, round(share * len(features)))]]
+
+
+def _marks(candidates: Candidates, chosen: Sequence[Ints]) -> Bits:
+    of = candidates.features
+    return np.array([np.isin(of, features) for features in chosen], np.uint8).reshape(len(chosen), len(candidates))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedChoices:
+    """The choices of a participant by name that repeat with a key."""
+
+    key: str = field(repr=False)
+    name: str
+
+    def private_stream(self, label: str) -> Stream:
+        """Return the choices of a label."""
+        return Stream(digest(self.key.encode(), self.name.encode(), label.encode()))
+
+
+def choices_of(party: Participant, key: str) -> Choices:
+    """Return where a participant's choices come from: the key if there is one, or else its own keys."""
+    return KeyedChoices(key, party.name) if key else party.keys
+
+
+def coins_of(party: Participant, params: TrainParams, key: str) -> Choices:
+    """Return where a participant's coins come from: its own keys.
+
+    Where nodes have samples of their own, a key repeats coins too: nodes are numbered by them. Only simulations have
+    a key, in which all roles are in one process.
+    """
+    return choices_of(party, key if params.colsample_bynode < 1 else "")
 
 
 def _words(party: Participant, label: str, count: int, key: str) -> npt.NDArray[np.uint64]:
-    stream = (
-        Stream(digest(key.encode(), party.name.encode(), label.encode())) if key else party.keys.private_stream(label)
-    )
-    return stream.octets(8 * count).view(np.uint64)
+    return choices_of(party, key).private_stream(label).octets(8 * count).view(np.uint64)

@@ -19,13 +19,12 @@ from mpfedxgb.federation.settings.template import Place, settings_text
 from mpfedxgb.modes.facts import check_for_real_tables
 from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Roster
 from mpfedxgb.testing.samples import sample_tables
-from mpfedxgb.transport.certificates import AUTHORITY_DAYS, ROLE_DAYS, Authority
+from mpfedxgb.transport.certificates import AUTHORITY, AUTHORITY_DAYS, ROLE_DAYS, Authority
 from mpfedxgb.transport.transport import NAME, Address, parse_address
 
 FIRST_PORT = 7701
 """Where the coordinator listens, if the port is free; the participants that listen follow."""
 
-AUTHORITY = "ca"
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -58,14 +57,8 @@ def init(
         ),
     ] = "strict",
     # end of generated
-    renew: Annotated[
-        bool, typer.Option("--renew", help="Only replace the trial certificates in a folder that init wrote.")
-    ] = False,
 ) -> None:
     """Write a ready federation into a folder: commented settings, trial certificates and sample tables per role."""
-    if renew:
-        _renew(folder)
-        return
     roster = _roster(participants, active, coordinator)
     for role in (name, *(roster.name(m) for m in roster.roles)):
         if not NAME.fullmatch(role) or role == AUTHORITY:
@@ -89,8 +82,8 @@ def init(
     typer.echo(f"Written to {folder}: a folder for each of {', '.join(_names(roster))}, and README.md.\n")
     typer.echo(commands(folder, roster))
     typer.echo(
-        f"The certificates are for trials and end after {ROLE_DAYS} days (mpfedxgb init {shlex.quote(str(folder))} "
-        f"--renew); {folder / 'README.md'} says how to replace them by real ones."
+        f"The certificates are for trials and end after {ROLE_DAYS} days ({_command('cert', 'renew', folder)}); "
+        f"{folder / 'README.md'} says how to replace them by real ones."
     )
 
 
@@ -249,23 +242,19 @@ has to be the same at all roles.
 ## Certificates
 
 The certificates here come from an authority of this folder and are for trials: they end after {ROLE_DAYS} days, the
-authority after {AUTHORITY_DAYS}. `{_command("init", folder, "--renew")}` makes new ones; hand them out again.
+authority after {AUTHORITY_DAYS}. `{_command("cert", "renew", folder)}` makes new ones; hand them out again.
 
-Real ones:
+Real ones, with which no private key leaves its organisation:
 
-1. Agree on one authority for the federation. Every role gets its certificate as `ca.crt`, or names it in `[tls] ca`.
-2. Every organisation makes its own private key, which never leaves it, and a request with the role's name, for example
-
-   ```console
-   openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -keyout {active}.key -out {active}.csr \\
-       -subj /CN={active} -addext subjectAltName=DNS:{active}
-   ```
-
-3. The authority signs it for client and server authentication (extended key usage `clientAuth`, `serverAuth`), with
-   the DNS name from the request: the name has to be the role's, since the others check it.
-4. Replace `{active}.crt` and `{active}.key`; nobody else should be able to read the key (mode 600). A passphrase
-   goes into an environment variable, and that variable's name into `[tls] passphrase_env`.
+1. Agree on who holds the federation's authority, and make it there: `mpfedxgb cert authority FOLDER --name {name}`.
+2. Every role makes a key and a request, `mpfedxgb cert renew {active}.toml --new-key`, and sends `{active}.csr`.
+3. The authority signs it: `mpfedxgb cert sign {active}.csr --role {active} --authority FOLDER`.
+4. Every role puts in place what it gets back: `mpfedxgb cert install {active}.toml {active}.crt --ca ca.crt`.
 5. `mpfedxgb doctor` checks name, dates, key and authority. Delete `{AUTHORITY}/` when no role uses trial certificates.
+
+Other authorities do as well, such as a company's own: a certificate has the role's name as DNS name (subject
+alternative name) and may be used for `clientAuth` and `serverAuth`. Keys have mode 600; a passphrase goes into an
+environment variable, and that variable's name into `[tls] passphrase_env`.
 """
 
 
@@ -284,24 +273,3 @@ def _folders(roster: Roster) -> str:
         tables = ", `train.csv`, `evaluate.csv`, `score.csv`" if number != COORDINATOR else ""
         rows.append(f"| `{role}/` | {role} | `{role}.toml`, `{role}.crt`, `{role}.key`, `ca.crt`{tables} |\n")
     return "".join(rows)
-
-
-def _renew(folder: Path) -> None:
-    authority = Authority.load(folder / AUTHORITY)
-    renewed, others = [], []
-    for settings in sorted(folder.glob("*/*.toml")):
-        own, role = settings.parent, settings.parent.name
-        if settings.stem != role:
-            continue
-        if authority.has_issued(own / f"{role}.crt"):
-            authority.renew(own, role)
-            renewed.append(role)
-        else:
-            others.append(role)
-    if not renewed:
-        raise SettingsError(
-            f"{folder} has no role with a certificate of the authority in {folder / AUTHORITY}", "missing", folder.name
-        )
-    typer.echo(f"New certificates and keys, valid for {ROLE_DAYS} days: {', '.join(renewed)}")
-    if others:
-        typer.echo(f"Left alone, since they are not of this authority: {', '.join(others)}")

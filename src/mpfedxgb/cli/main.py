@@ -54,6 +54,7 @@ COMMANDS = {
         "Write a ready federation: settings, trial certificates, sample tables.",
         "trial --participants bank,telecom",
     ),
+    "cert": Command("cert:cert", "Make, sign, renew and show certificates of roles.", "renew bank.toml"),
     "doctor": Command("plan:doctor", "Check a role's settings, files and connections.", "bank.toml"),
     "plan": Command("plan:plan", "Foretell what a training costs.", "--rows 10000 --columns 28 --trees 10"),
     "align": Command("roles:align", "Find the rows that all participants have.", "bank.toml"),
@@ -107,7 +108,10 @@ def make_app(names: Sequence[str]) -> typer.Typer:
         module, function = command.home.split(":")
         found = getattr(import_module(f"mpfedxgb.cli.{module}"), function) if name in names else _not_imported
         end = examples((name,))
-        app.command(name, cls=_Explaining, help=_help_of(found), short_help=command.line, epilog=end)(found)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name, help=command.line, epilog=end)
+        else:
+            app.command(name, cls=_Explaining, help=_help_of(found), short_help=command.line, epilog=end)(found)
     return app
 
 

@@ -121,6 +121,8 @@ def plan(
     ] = 32,
     min_child_weight: Annotated[float, typer.Option(help="Least sum of hessians on either side of a split.")] = 1.0,
     colsample_bytree: Annotated[float, typer.Option(help="Share of columns in a tree.")] = 1.0,
+    colsample_bylevel: Annotated[float, typer.Option(help="Share of the tree's columns in each of its levels.")] = 1.0,
+    colsample_bynode: Annotated[float, typer.Option(help="Share of the level's columns in each of its nodes.")] = 1.0,
     first_layer_mask: Annotated[bool, typer.Option(help="Let only the active participant split the root.")] = False,
     security: Annotated[
         str,
@@ -164,6 +166,8 @@ def plan(
         "max_bin": max_bin,
         "min_child_weight": min_child_weight,
         "colsample_bytree": colsample_bytree,
+        "colsample_bylevel": colsample_bylevel,
+        "colsample_bynode": colsample_bynode,
         "first_layer_mask": first_layer_mask,
         "security": security,
         # end of generated

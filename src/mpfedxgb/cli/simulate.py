@@ -181,6 +181,8 @@ def simulate(
     min_child_weight: Annotated[float, typer.Option(help="Least sum of hessians on either side of a split.")] = 1.0,
     subsample: Annotated[float, typer.Option(help="Share of rows in a boosting round.")] = 1.0,
     colsample_bytree: Annotated[float, typer.Option(help="Share of columns in a tree.")] = 1.0,
+    colsample_bylevel: Annotated[float, typer.Option(help="Share of the tree's columns in each of its levels.")] = 1.0,
+    colsample_bynode: Annotated[float, typer.Option(help="Share of the level's columns in each of its nodes.")] = 1.0,
     huber_slope: Annotated[float, typer.Option(help="Where reg:pseudohubererror turns from a square to a line.")] = 1.0,
     tweedie_variance_power: Annotated[
         float, typer.Option(help="Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.")
@@ -271,6 +273,8 @@ def simulate(
         min_child_weight=min_child_weight,
         subsample=subsample,
         colsample_bytree=colsample_bytree,
+        colsample_bylevel=colsample_bylevel,
+        colsample_bynode=colsample_bynode,
         huber_slope=huber_slope,
         tweedie_variance_power=tweedie_variance_power,
         quantile_alpha=quantile_alpha,

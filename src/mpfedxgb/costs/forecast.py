@@ -219,10 +219,9 @@ class Basis:
 
         nothing_done = np.zeros((self.roster.size, 2), np.int64)
         said = {Entry.TABLE_SIZES: announced, Entry.ROUNDS_DONE: nothing_done}
-        party = DryRunParty(self.roster, role, self.settings, said, decide)
+        party = DryRunParty(self.roster, role, self.settings, said, decide, known)
         progress = NothingKept() if self.keeps_rounds else None
         if known is not None:
-            party.observer = known
             known.party = party
         with suppress(NoMoreRoundsError):
             secure_train(party, self.params, None, progress, most_rounds=rounds)

@@ -41,9 +41,9 @@ from mpfedxgb.federation.rows import Rows, encode_labels, own_workers, read_rows
 from mpfedxgb.federation.scoring import RowsPerDay
 from mpfedxgb.federation.settings import RoleSettings
 from mpfedxgb.intersection.group import check_available
-from mpfedxgb.machine import version_of
+from mpfedxgb.machine import readers_beside_owner, version_of
 from mpfedxgb.training.memory import peak_bytes
-from mpfedxgb.transport.certificates import SOON
+from mpfedxgb.transport.expiry import SOON
 from mpfedxgb.transport.transport import Address
 from mpfedxgb.tree.level import TableSizes
 from mpfedxgb.units import bytes_text
@@ -322,8 +322,7 @@ def _certificate(settings: RoleSettings) -> Generator[Finding, None, Identity | 
         usable = identity
     if os.name == "posix" and tls.key.exists():
         mode = stat.S_IMODE(tls.key.stat().st_mode)
-        if mode & 0o077:
-            who = "everybody" if mode & 0o007 else "the group"
+        if who := readers_beside_owner(tls.key.stat()):
             yield _warning("key", f"{tls.key} is open to {who} (mode {mode:o}); chmod 600 keeps it to yourself")
         else:
             yield _ok("key", f"{tls.key.name} is readable by its owner only (mode {mode:o})")

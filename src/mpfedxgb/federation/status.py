@@ -1,6 +1,6 @@
 """Health and metrics of a role over HTTP: /healthz, /readyz, /metrics.
 
-Whether a role is well is told to everybody who reaches it; why it is not, and its metrics, to those with the token of
+Whether a role is well is shown to everybody who reaches it; why it is not, and its metrics, to those with the token of
 [serve] token_file, or, without one, on this machine only.
 """
 
@@ -58,8 +58,8 @@ class Status:
         cause = self._cause()
         if cause is None:
             return answer({"ready": True})
-        told = {"error": cause} if self._guard.knows(request) else {}
-        return answer({"ready": False} | told, 503, RETRY)
+        reason = {"error": cause} if self._guard.knows(request) else {}
+        return answer({"ready": False} | reason, 503, RETRY)
 
     async def metrics(self, request: Request) -> Response:
         """Tell all metrics."""

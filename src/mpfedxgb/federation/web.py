@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from mpfedxgb.errors import DataError, FederationError, MpfedxgbError, SettingsError
+from mpfedxgb.machine import readers_beside_owner
 from mpfedxgb.transport.transport import Address, parse_address
 
 try:
@@ -203,7 +204,7 @@ def read_token(path: Path) -> str:
         raise SettingsError(
             f"[serve] token_file: cannot read {path}: {error.strerror}", "file", "serve.token_file"
         ) from None
-    if os.name == "posix" and found.st_mode & 0o077:
+    if readers_beside_owner(found):
         mode = stat.S_IMODE(found.st_mode)
         text = f"[serve] token_file: others can read {path} (mode {mode:o}); chmod 600 {path}"
         raise SettingsError(text, "secret", "serve.token_file")

@@ -21,6 +21,7 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import handshake_messages
 from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.meter import Counts, Meter
+from mpfedxgb.party.observer import Observer
 from mpfedxgb.party.party import Party, Spec, turn, wire_bytes, wire_shape
 from mpfedxgb.party.roster import Keyring, Roster
 from mpfedxgb.ring.array import RingArray
@@ -52,10 +53,16 @@ class DryRunParty(Party):
     """
 
     def __init__(
-        self, roster: Roster, role: int, settings: SessionSettings, announced: Mapping[Entry, Numbers], decide: Decide
+        self,
+        roster: Roster,
+        role: int,
+        settings: SessionSettings,
+        announced: Mapping[Entry, Numbers],
+        decide: Decide,
+        observer: Observer | None = None,
     ) -> None:
         self._counting = CountingCommunicator(roster, role, settings)
-        super().__init__(self._counting, _NoKeys({}, b""))
+        super().__init__(self._counting, _NoKeys({}, b""), observer)
         self._announced, self._decide = announced, decide
         self._said: Numbers | None = None
         self.before: dict[str, Ledger] = {}

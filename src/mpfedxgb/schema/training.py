@@ -76,7 +76,7 @@ class Kind:
             asked = self.bounds if self.name == "integer" else self.words
             bounds = f" that is {self.bounds}" if self.name == "number" and self.bounds != self.words else ""
             return Fault("type", f"is not {self.words}", f"give {asked}{bounds}")
-        if isinstance(value, (int, float)) and not self._holds(value):
+        if isinstance(value, (int, float)) and self is not ANYTHING and not self._holds(value):
             return Fault("range", "is out of range", f"it is {self.bounds}")
         return None
 
@@ -195,6 +195,7 @@ _POSITIVE = number(0.0, 1e9, above=True)
 _SHARE = number(0.0, 1.0, above=True)
 _AT_LEAST_0 = number(0.0, 1e30)
 _NOTHING = number(0.0, 0.0)
+_ALL_COLUMNS = (InMode("paper", number(1.0, 1.0), "set it to 1: the paper's algorithm takes all columns"),)
 
 _of_xgboost = partial(Parameter, xgboost=True)
 _of_all = partial(Parameter, xgboost=True, shared=True, offered=True)
@@ -234,7 +235,7 @@ PARAMETERS = (
         modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no L1 penalty"),
                InMode("strict", _NOTHING, "set it to 0"), InMode("sealed", _NOTHING, "set it to 0"))),
     _of_all("max_delta_step", number(0.0, 1e9), None, "most that a leaf may weigh before learning_rate; 0 for no bound",
-        more="None: 0.",
+        more="None: 0.", example=0.7,
         modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no clipped weights"),
                InMode("strict", _NOTHING, "set it to 0"), InMode("sealed", _NOTHING, "set it to 0"))),
     _of_all("gamma", _AT_LEAST_0, 0.0, "least gain of a split, on XGBoost's scale", aliases=("min_split_loss",)),
@@ -244,7 +245,12 @@ PARAMETERS = (
         more="The active participant draws in private."),
     _of_all("colsample_bytree", _SHARE, 1.0, "share of columns in a tree",
         more="Every owner draws among its own, at least one, in private.",
-        modes=(InMode("paper", number(1.0, 1.0), "set it to 1: the paper's algorithm takes all columns"),)),
+        modes=_ALL_COLUMNS),
+    _of_all("colsample_bylevel", _SHARE, 1.0, "share of the tree's columns in each of its levels",
+        more="Every owner draws among its own, at least one, in private.", modes=_ALL_COLUMNS),
+    _of_all("colsample_bynode", _SHARE, 1.0, "share of the level's columns in each of its nodes",
+        more="Every owner draws among its own, at least one, in private; a message round for each level.",
+        modes=_ALL_COLUMNS),
     _of_all("huber_slope", _POSITIVE, 1.0, "where reg:pseudohubererror turns from a square to a line",
         objective="reg:pseudohubererror"),
     _of_all("tweedie_variance_power", number(1.0, 1.999), 1.5,
@@ -252,6 +258,9 @@ PARAMETERS = (
         objective="reg:tweedie"),
     _of_all("quantile_alpha", number(0.0, 1.0), 0.5, "which quantile reg:quantileerror predicts",
         objective="reg:quantileerror"),
+    _of_xgboost("missing", ANYTHING, math.nan, "a number that stands for a missing value, beside NaN, None and pd.NA",
+        more="In sparse input what is not stored is missing too. Files have [data] missing and --missing.",
+        annotation="float", accepts="float"),
     _of_xgboost("base_score", number(), None,
         "the prediction to start from: a probability, a mean or a margin, as the objective has it",
         more="None: derived from the labels, by the active participant alone."),
@@ -363,7 +372,6 @@ class Refused(NamedTuple):
 _DEPTHWISE = "trees grow level by level (depthwise)"
 _ONE_HOT = "a split always sets one category against the rest"
 _CPU = "everything runs on the CPU"
-_COLUMNS = "only colsample_bytree is supported"
 
 # fmt: off
 REFUSED = {
@@ -374,8 +382,6 @@ REFUSED = {
         Refused("max_leaves", _DEPTHWISE, "", (0,)),
         Refused("grow_policy", _DEPTHWISE, "", ("depthwise",)),
         Refused("booster", "only gbtree; dart drops trees by weights that nobody else may see", "", ("gbtree",)),
-        Refused("colsample_bylevel", _COLUMNS, "", (1,)),
-        Refused("colsample_bynode", _COLUMNS, "", (1,)),
         Refused("tree_method", "there is one method, equal-frequency bins, as 'hist' on the same bins", "", ("hist",)),
         Refused("sampling_method", "rows are drawn uniformly", "subsample is their share", ("uniform",)),
         Refused("feature_weights", "columns are drawn uniformly, by each owner among its own"),
@@ -383,8 +389,6 @@ REFUSED = {
         Refused("max_cat_threshold", _ONE_HOT),
         Refused("enable_categorical", "columns of text or of pandas' category type are always categories",
             "leave it out", (True,)),
-        Refused("missing", "NaN, None and pd.NA are missing, nothing else", "replace other marks in the table",
-            (math.nan,)),
         Refused("device", _CPU, "leave it out", ("cpu",)),
         Refused("gpu_id", _CPU, "leave it out"),
         Refused("multi_strategy", "several classes grow one tree each", "", ("one_output_per_tree",)),

@@ -16,7 +16,7 @@ from mpfedxgb.boosting.callbacks import Progress, State
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainData, TrainResult, part_so_far, trained
-from mpfedxgb.boosting.sampling import column_sample
+from mpfedxgb.boosting.sampling import coins_of
 from mpfedxgb.errors import CheckpointError, RefusedError, SettingsError
 from mpfedxgb.modes.facts import check_runs_a_protocol
 from mpfedxgb.modes.mode import Setup
@@ -24,12 +24,11 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import check_announced, check_flag
 from mpfedxgb.party.party import Party
 from mpfedxgb.party.roster import ACTIVE, Roster
-from mpfedxgb.protocols.bits import Bit, share_bit
 from mpfedxgb.protocols.row_blocks import RowBlocks
-from mpfedxgb.protocols.secret import concatenate, public_secret
-from mpfedxgb.ring.array import RingArray
+from mpfedxgb.protocols.secret import public_secret
 from mpfedxgb.ring.prg import digest
-from mpfedxgb.ring.ring import BIT, PACKED
+from mpfedxgb.ring.ring import PACKED
+from mpfedxgb.training.samples import with_samples
 from mpfedxgb.training.setup import set_up, state_of_model
 from mpfedxgb.tree.grow import Grown, grow
 from mpfedxgb.tree.level import Level, Round
@@ -42,24 +41,10 @@ def secure_fit(party: Party, setup: Setup, t: int) -> Grown:
     s = public_secret(party, PACKED, np.full((trees, setup.data.sizes.packed), 255, np.uint8))  # 3
     with party.phase("gradients"):
         gh, vectors, constants = setup.mode.gradients(party, setup, t)  # 4-7
-    round_ = Round(str(t), constants, _share_sample(party, setup, t))
+    round_ = with_samples(party, setup, t, Round(str(t), constants))
     roots = Level([(tree, 0) for tree in range(trees)], s, gh, fresh=vectors)
-    return grow(party, setup.data, roots, round_, setup.rules, setup.mode.find_splits(setup))  # 8-9
-
-
-def _share_sample(party: Party, setup: Setup, t: int) -> Bit | None:
-    """Share which candidates take part in each tree of the round; every owner samples its own features, in private."""
-    params, sizes, candidates = setup.params, setup.data.sizes, setup.data.candidates
-    if params.colsample_bytree == 1 or not sizes.owners:  # nobody may have anything to split by
-        return None
-    pieces = []
-    for owner in sizes.owners:
-        bits = None
-        if party.role == owner and candidates is not None and setup.mine is not None:
-            bits = RingArray.encode(BIT, column_sample(party, params, candidates, setup.mine.sample_key, t))
-        shape = (params.trees_per_round, sizes.columns[owner - 1])
-        pieces.append(share_bit(party, owner, shape, bits).secret)
-    return Bit(concatenate(pieces), owned=True)
+    coins = None if setup.mine is None else coins_of(party, setup.params, setup.mine.sample_key)
+    return grow(party, setup.data, roots, round_, setup.rules, setup.mode.find_splits(setup), coins)  # 8-9
 
 
 def secure_train(

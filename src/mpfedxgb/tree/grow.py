@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.party import Party
-from mpfedxgb.party.roster import ACTIVE, Keyring
+from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.protocols.argmax import Fractions, winning_tags
 from mpfedxgb.protocols.opening import Product, multiplying, open_groups, open_pending
 from mpfedxgb.protocols.plan import Plan, plan
@@ -21,6 +22,7 @@ from mpfedxgb.protocols.rows import splitting_rows
 from mpfedxgb.protocols.secret import Secret, Shares, concatenate, concatenate_shares
 from mpfedxgb.protocols.share import share_each
 from mpfedxgb.ring.array import pack
+from mpfedxgb.ring.prg import Stream
 from mpfedxgb.ring.ring import PACKED
 from mpfedxgb.tree.level import Level, Round, SplitData, TreeRules, aggregate_buckets, gains, select_nodes
 from mpfedxgb.tree.nodes import GrownTree
@@ -39,11 +41,18 @@ class Grown:
 
 
 def grow(
-    party: Party, data: SplitData, roots: Level, round_: Round, rules: TreeRules, find: FindSplits | None = None
+    party: Party,
+    data: SplitData,
+    roots: Level,
+    round_: Round,
+    rules: TreeRules,
+    find: FindSplits | None = None,
+    choices: Choices | None = None,
 ) -> Grown:
     """Return this role's view of the trees of one round, grown from their roots; without `find`, by `best_splits`.
 
-    The weights of all leaves (lines 5 and 43) follow together, when the round is updated.
+    Coins come from `choices`, the role's own keys if there are none. The weights of all leaves (lines 5 and 43) follow
+    together, when the round is updated.
     """
     trees = [GrownTree() for _ in roots.nodes]
     leaves, level = _Leaves(trees, with_totals=rules.sums_in_leaves), roots
@@ -58,7 +67,7 @@ def grow(
         if not level.nodes:
             break
         splits = [(int(best.owner[i]), int(best.local[i])) for i in splitting]
-        level = children(party, data, level, splits, trees, round_.label, rules, depth)  # 21-36
+        level = children(party, data, level, splits, trees, round_.label, rules, depth, choices)  # 21-36
     leaves.close(level)  # 4, 6
     return leaves.grown()
 
@@ -114,9 +123,7 @@ def best_splits(party: Party, data: SplitData, level: Level, round_: Round, rule
     assert level.gh is not None
     assert level.sums is not None
     sizes, n = data.sizes, len(level.nodes)
-    sums, owners, allowed = level.sums, sizes.owners, round_.allowed
-    if allowed is not None:
-        allowed = allowed[np.array([tree for tree, _ in level.nodes])]
+    sums, owners, allowed = level.sums, sizes.owners, round_.allowed_in(level.nodes, depth)
     if rules.masks_layer(depth):
         width = sizes.columns[ACTIVE - 1]
         sums, owners = sums[..., :width], [ACTIVE] if width else []
@@ -151,6 +158,7 @@ def children(
     label: str,
     rules: TreeRules,
     depth: int,
+    choices: Choices | None = None,
 ) -> Level:
     """Return the next level: both children of every node, all left ones first; `sums` are still the parents'.
 
@@ -169,7 +177,7 @@ def children(
             (tree, node), (owner, candidate) = parent.nodes[i], splits[i]
             flipped = False
             if party.has_values_of(owner):  # 21
-                flipped = rules.tosses_coins and toss(party.keys, label, tree, node)
+                flipped = rules.tosses_coins and toss(party.keys if choices is None else choices, label, tree, node)
                 sides[i] = pack(data.goes_left(owner, candidate) ^ np.uint8(flipped))  # 22-29
             left, right = trees[tree].split(node, owner, candidate, flipped)  # 35-36
             nodes[i], nodes[n + i] = (tree, left), (tree, right)
@@ -184,7 +192,15 @@ def children(
         return Level(nodes, _both_sides(parent.members, inside), gh.both, parent.sums, gh.left)
 
 
-def toss(keys: Keyring, label: str, tree: int, node: int) -> bool:
+class Choices(Protocol):
+    """Where a participant's own choices come from, by label."""
+
+    def private_stream(self, label: str) -> Stream:
+        """Return those of a label, the same every time."""
+        ...
+
+
+def toss(keys: Choices, label: str, tree: int, node: int) -> bool:
     """Toss a participant's own coin for a split of its own; the same place gives the same side again."""
     return bool(keys.private_stream(f"{label}/coin/{tree}/{node}").octets(1)[0] & 1)
 

@@ -7,7 +7,7 @@ Loss reductions as fractions A / B, without division (Eq. 3 and 6; Algorithm 3, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -106,16 +106,28 @@ class Constants:
     mcw: Secret
 
 
+Nodes = Sequence[tuple[int, int]]
+"""Trees of a round and, in each, a node: by number."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
     """What belongs to the trees of one round: a label, the constants, and the columns left out of the sample, hidden.
 
-    `allowed` has one bit per tree and candidate, (trees, columns), or is None where all columns take part.
+    `allowed` has one bit per tree and candidate, (trees, columns), or is None where all columns take part. Where levels
+    or nodes have samples of their own, `sample` has one bit per node and candidate, by nodes and their depth.
     """
 
     label: str
     constants: Constants
     allowed: Bit | None = None
+    sample: Callable[[Nodes, int], Bit] | None = None
+
+    def allowed_in(self, nodes: Nodes, depth: int) -> Bit | None:
+        """Return which candidates take part in each node of a level, (nodes, columns), or None for all."""
+        if self.sample is not None:
+            return self.sample(nodes, depth)
+        return None if self.allowed is None else self.allowed[np.array([tree for tree, _ in nodes])]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +161,7 @@ class Level:
     vectors that they are computed of: those of the roots or of the left children, and `sums` the parents'.
     """
 
-    nodes: Sequence[tuple[int, int]]
+    nodes: Nodes
     members: Secret
     gh: Secret | None = None
     sums: Shares | None = None

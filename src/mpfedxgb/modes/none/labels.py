@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from mpfedxgb.boosting.active import Active
 from mpfedxgb.boosting.model import PartialModel, keep_trees
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainData, TrainResult, part_so_far, trained
-from mpfedxgb.boosting.sampling import column_sample
+from mpfedxgb.boosting.sampling import coins_of, column_sample, node_sample
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.table import Table
@@ -103,11 +104,13 @@ class _Forest:
     def add_round(self, t: int) -> None:
         """Grow the trees of a round and keep everybody's part of them."""
         gh = self.active.integers(t)
-        rules, allowed = self._rules(), self._sample(t)
+        rules, allowed = self._rules(), self._sample(partial(column_sample, t=t))
         trees, rows = [], list[npt.NDArray[np.int64]]()
         for k in range(self.params.trees_per_round):
             of_tree = None if allowed is None else allowed[k]
-            tree, inside = grow_plain(self.table, gh[k], rules, of_tree, self._coin(t, k), len(rows))
+            tree, inside = grow_plain(
+                self.table, gh[k], rules, of_tree, self._coin(t, k), len(rows), self._node_sample(t, k)
+            )
             trees.append(tree)
             rows += inside
         leaves, gains = self.active.update(trees, rows)
@@ -129,19 +132,32 @@ class _Forest:
             places=self.active.plan.places,
         )
 
-    def _sample(self, t: int) -> npt.NDArray[np.uint8] | None:
-        """Return which candidates take part in each tree of the round, (trees, candidates); None if all do."""
-        if self.params.colsample_bytree == 1:
+    def _sample(self, draw: Callable[..., npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8] | None:
+        """Return which candidates take part in each tree, or node, (trees, candidates); None if all do."""
+        if not self.params.samples_columns:
             return None
         samples = [
-            column_sample(person, self.params, own, mine.sample_key, t)
+            draw(person, self.params, own, mine.sample_key)
             for person, own, mine in zip(self.people, self.candidates, self.data, strict=True)
             if len(own)
         ]
         return np.concatenate(samples, axis=1) if samples else None
 
+    def _node_sample(self, t: int, tree: int) -> Callable[[Sequence[int], int], npt.NDArray[np.uint8]] | None:
+        """Return how a level's nodes are sampled, (nodes, candidates); None if they have the tree's sample."""
+        if min(self.params.colsample_bylevel, self.params.colsample_bynode) == 1:
+            return None
+
+        def sample(nodes: Sequence[int], depth: int) -> npt.NDArray[np.uint8]:
+            drawn = self._sample(partial(node_sample, t=t, depth=depth, nodes=[(tree, node) for node in nodes]))
+            assert drawn is not None, "somebody has candidates"
+            return drawn
+
+        return sample
+
     def _coin(self, t: int, tree: int) -> Callable[[int, int], bool]:
-        return lambda owner, node: toss(self.people[owner - ACTIVE].keys, str(t), tree, node)
+        keys = [coins_of(person, self.params, self.data[0].sample_key) for person in self.people]
+        return lambda owner, node: toss(keys[owner - ACTIVE], str(t), tree, node)
 
 
 def plain_predict(

@@ -18,7 +18,16 @@ from mpfedxgb.data.binning import Candidates
 from mpfedxgb.data.table import Table
 from mpfedxgb.party.roster import ACTIVE
 from mpfedxgb.ring.kernels import I64, U8
-from mpfedxgb.ring.plain_kernels import F64, FEATURE, Codes, part_rows, score_candidates, score_side, sum_bins
+from mpfedxgb.ring.plain_kernels import (
+    F64,
+    FEATURE,
+    NOT_ALLOWED,
+    Codes,
+    part_rows,
+    score_candidates,
+    score_side,
+    sum_bins,
+)
 from mpfedxgb.tree.nodes import GrownTree
 
 NEAR = 2.0**-48
@@ -32,6 +41,9 @@ NO_SPLIT = -1
 
 Coin = Callable[[int, int], bool]
 """(owner, node) -> whether that owner calls its left side right."""
+
+NodeSample = Callable[[Sequence[int], int], U8]
+"""(nodes of a level, their depth) -> which candidates take part in each, (nodes, candidates)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +142,18 @@ class _Rows:
 
 
 def grow_plain(
-    table: PlainTable, gh: I64, rules: PlainRules, allowed: U8 | None, coin: Coin, places: int = 0
+    table: PlainTable,
+    gh: I64,
+    rules: PlainRules,
+    allowed: U8 | None,
+    coin: Coin,
+    places: int = 0,
+    sample: NodeSample | None = None,
 ) -> tuple[GrownTree, list[I64]]:
     """Return one tree, with the owners and candidates of all splits, and per leaf, by place, the rows inside.
 
-    gh (2, rows) are the round's integers; allowed (candidates,) is the sample of columns. Places are counted from
+    gh (2, rows) are the round's integers; allowed (candidates,) is the sample of columns, of which nodes
+    may have a `sample` of their own. Places are counted from
     `places` on, as those of a round with several trees. Evaluation rows are counted behind the training rows.
     """
     tree, inside = GrownTree(), list[I64]()
@@ -148,7 +167,8 @@ def grow_plain(
         permitted = every
         if rules.first_layer_mask and not depth:
             permitted = every & (table.owners == ACTIVE).astype(np.uint8)
-        best, kept = _best(rows, level, rules, permitted, kept)
+        by_node = None if sample is None else sample([node.number for node in level], depth)
+        best, kept = _best(rows, level, rules, permitted, kept, by_node)
         for node, candidate in zip(level, best, strict=True):
             if candidate == NO_SPLIT:
                 _close(tree, node, rows.order, inside, places)
@@ -189,11 +209,17 @@ def _children(rows: _Rows, splitting: Sequence[tuple[_Node, int]], tree: GrownTr
 
 
 def _best(
-    rows: _Rows, level: Sequence[_Node], rules: PlainRules, allowed: U8, parents: I64 | None
+    rows: _Rows,
+    level: Sequence[_Node],
+    rules: PlainRules,
+    allowed: U8,
+    parents: I64 | None,
+    by_node: U8 | None = None,
 ) -> tuple[list[int], I64 | None]:
     """Return the best candidate of every node, or NO_SPLIT, and the sums of all nodes if they are few enough to keep.
 
-    `parents` has the sums of the nodes whose children the level consists of, two by two.
+    Candidates take part that are allowed, in all nodes and `by_node` (nodes, candidates). `parents` has the sums of the
+    nodes whose children the level consists of, two by two.
     """
     items, counts = rows.table.items, rows.table.counts
     bins = 1 + int(counts.sum()) + len(counts)
@@ -206,6 +232,8 @@ def _best(
         left, scores = np.empty((len(nodes), len(items), 2), np.int64), np.empty((len(nodes), len(items)))
         numbers = float(rules.lam), rules.mcw, rules.alpha, rules.largest_weight
         score_candidates(sums, items, counts, allowed, *numbers, left, scores)
+        if by_node is not None:
+            scores[by_node[first : first + step] == 0] = NOT_ALLOWED
         for (G, H), own, own_scores in zip(sums[:, 0].tolist(), left, scores, strict=True):
             best.append(_choose(rules, G, H, own, own_scores))
     return best, sums if len(level) <= step else None

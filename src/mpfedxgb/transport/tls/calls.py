@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import count
 
 from mpfedxgb.errors import FrameError, HandshakeError, PeerTimeoutError, SettingsError, is_exhaustion, printable
-from mpfedxgb.transport.certificates import ExpiryWatch
+from mpfedxgb.transport.expiry import ExpiryWatch
 from mpfedxgb.transport.tls.identity import OLD_ALPN, WHAT_TO_CHECK, Identity
 from mpfedxgb.transport.tls.messages import (
     HANDSHAKE,

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from mpfedxgb.errors import ExhaustedError, SecretError, SettingsError, is_exhaustion
-from mpfedxgb.transport.certificates import READ_EVERY, now_utc
+from mpfedxgb.transport.expiry import READ_EVERY, now_utc
 from mpfedxgb.transport.transports import Credentials
 
 ALPN = "mpfedxgb"
@@ -80,7 +80,7 @@ class Identity:
         """
         contents = _read(ca), _read(certificate)
         roots, chain = _certificates(ca, contents[0]), _certificates(certificate, contents[1])
-        private = _private_key(key, passphrase)
+        private = load_private_key(key, passphrase)
         leaf = chain[0]
         if _public_bytes(private.public_key()) != _public_bytes(leaf.public_key()):
             text = f"the key {key} does not belong to the certificate {certificate}; give a matching pair"
@@ -226,7 +226,8 @@ def _certificates(path: Path, content: bytes) -> list[x509.Certificate]:
         ) from None
 
 
-def _private_key(path: Path, passphrase: bytes | None) -> Any:
+def load_private_key(path: Path, passphrase: bytes | None) -> Any:
+    """Return the private key in a PEM file."""
     content = _read(path)
     try:
         return serialization.load_pem_private_key(content, passphrase)

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 
 from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
-from mpfedxgb.transport.certificates import READ_EVERY, ExpiryWatch
+from mpfedxgb.transport.expiry import READ_EVERY, ExpiryWatch
 from mpfedxgb.transport.tls.calls import Client
 from mpfedxgb.transport.tls.identity import Identity
 from mpfedxgb.transport.tls.rendezvous import LOOK, Introduction, Rendezvous, Waiting
