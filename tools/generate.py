@@ -249,7 +249,7 @@ def _sentence(phrase: str) -> str:
 
 
 def _python(value: object) -> str:
-    text = repr(value)
+    text = "np.nan" if value != value else repr(value)
     return '"' + text[1:-1].replace('"', '\\"') + '"' if isinstance(value, str) else text
 
 

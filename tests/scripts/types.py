@@ -9,7 +9,7 @@ from support.whole_numbers import whole_numbers
 
 X, y = whole_numbers("classes", classes=2)
 table = X.assign(
-    city=pd.Categorical(np.array(["Basel", "Lagos", "Quito", "Riga"])[X["c"] // 3]),
+    city=pd.Categorical(np.array(["Basel", "Lagos", "Quito"])[X["c"] // 4]),
     b=X["b"].where(X["b"] > 2).astype("Int64"),
     d=(X["d"] > 5).astype("boolean"),
 ).drop(columns="c")

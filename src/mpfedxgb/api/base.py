@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from mpfedxgb.api.federated_table import FederatedTable, margins_of
@@ -102,6 +103,7 @@ class FederatedModel(FittedModel):
         huber_slope: float = 1.0,
         tweedie_variance_power: float = 1.5,
         quantile_alpha: float = 0.5,
+        missing: float = np.nan,
         base_score: float | None = None,
         scale_pos_weight: float = 1.0,
         eval_metric: str | OwnMetric | Sequence[str | OwnMetric] | None = None,
@@ -144,6 +146,7 @@ class FederatedModel(FittedModel):
         self.huber_slope = huber_slope
         self.tweedie_variance_power = tweedie_variance_power
         self.quantile_alpha = quantile_alpha
+        self.missing = missing
         self.base_score = base_score
         self.scale_pos_weight = scale_pos_weight
         self.eval_metric = eval_metric

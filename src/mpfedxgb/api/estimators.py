@@ -72,6 +72,9 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.
     quantile_alpha : float, default 0.5
         Which quantile reg:quantileerror predicts.
+    missing : float, default np.nan
+        A number that stands for a missing value, beside NaN, None and pd.NA. In sparse input what is not stored is
+        missing too. Files have [data] missing and --missing.
     base_score : float or None
         The prediction to start from: a probability, a mean or a margin, as the objective has it. None: derived from the
         labels, by the active participant alone.

@@ -13,6 +13,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from mpfedxgb.api.row_order import in_one_order
+from mpfedxgb.api.settings import read_missing
 from mpfedxgb.errors import DataError
 
 
@@ -31,6 +32,8 @@ class FederatedTable:
         Row weights.
     base_margin : array of shape (rows,) or (rows, classes), or None
         The margins that rows start from, when they are learned from, evaluated and scored.
+    missing : float
+        A number that counts as a missing value, beside NaN; NaN for what the estimator says.
     id : str or None
         The column, or index, that says which row is whose; the rows take the order of the active participant's.
     """
@@ -42,8 +45,10 @@ class FederatedTable:
         weight: Any = None,
         id: str | None = None,  # noqa: A002 # what the estimators call it
         base_margin: Any = None,
+        missing: float = np.nan,
     ) -> None:
         named = tables if isinstance(tables, Mapping) else {f"P{m}": table for m, table in enumerate(tables, 1)}
+        self.missing = read_missing(missing)
         self.tables: dict[str, Any] = {str(name): table for name, table in named.items()}
         if not self.tables:
             raise DataError("a FederatedTable holds one table per participant; give at least one", "missing", "tables")
@@ -79,7 +84,7 @@ class FederatedTable:
         places = np.arange(len(self))[rows]
         chosen = object.__new__(FederatedTable)
         chosen.tables = {name: _safe_indexing(table, places) for name, table in self.tables.items()}
-        chosen.shape = (len(places), self.shape[1])
+        chosen.shape, chosen.missing = (len(places), self.shape[1]), self.missing
         chosen.label, chosen.weight = (_some(values, places) for values in (self.label, self.weight))
         chosen.base_margin = _some(self.base_margin, places)
         return chosen

@@ -26,7 +26,7 @@ from mpfedxgb.api.models import (
     write_report,
 )
 from mpfedxgb.api.row_order import RowOrder
-from mpfedxgb.api.settings import plain
+from mpfedxgb.api.settings import plain, read_missing
 from mpfedxgb.api.tables import (
     Participants,
     cut,
@@ -57,6 +57,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
     insecure_seed: int | None
     link: str | Link
     topology: str
+    missing: float
     partial_models_: list[PartialModel]
     evals_result_: dict[str, dict[str, list[float]]]
     best_iteration_: int | None
@@ -65,14 +66,14 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
     def _tables(self, X: Any, reset: bool, active: str | None = None) -> tuple[dict[str, Table], RowOrder]:
         """Return the participants' tables from X, in any of the forms it is taken in, and the order of their rows."""
         if is_federated(X):
-            tables, order = read_tables(X, self.id, active)
+            tables, order = read_tables(X, self.id, active, read_missing(self.missing))
             if reset:
                 for of_one_table in ("feature_names_in_", "_columns_"):  # of an earlier fit
                     self.__dict__.pop(of_one_table, None)
                 self.n_features_in_ = sum(len(t.columns) for t in tables.values())
             return tables, order
         frame, order = self._frame(X, reset)
-        return cut(frame, self.participants), order
+        return cut(frame, self.participants, read_missing(self.missing)), order
 
     def _frame(self, X: Any, reset: bool) -> tuple[pd.DataFrame, RowOrder]:
         """Return one table of all columns; scikit-learn keeps its names and their number, or compares them."""
@@ -142,7 +143,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc] # scikit-learn ships no 
             tables, order = self._tables(X, reset=False, active=models[0].name)
         else:
             frame, order = self._frame(X, reset=False)
-            tables = cut_as_trained(frame, columns)
+            tables = cut_as_trained(frame, columns, missing=read_missing(self.missing))
         if set(tables) != set(columns):
             text = (
                 f"X has tables of {', '.join(tables)}, the model was trained by {', '.join(columns)}; "

@@ -46,8 +46,6 @@ def _changes_nothing(name: str, value: Any) -> bool:
     if name not in REFUSED or value is None:
         return name in REFUSED
     same = REFUSED[name].harmless
-    if isinstance(value, float) and math.isnan(value):
-        return any(isinstance(one, float) for one in same)
     return isinstance(value, (str, int, float)) and value in same
 
 
@@ -77,6 +75,7 @@ def check_parameters(estimator: Any, objective: Callable[[], _T]) -> _T:
         lambda: Resources.read(None, values["max_memory"], None),
         lambda: Resources.read(None, None, values["spool"]),
         lambda: read_callbacks(values["callbacks"]),
+        lambda: read_missing(values["missing"]),
     ):
         try:
             check()
@@ -118,6 +117,16 @@ def tell_other_defaults(params: TrainParams) -> None:
 def sample_key(random_state: Any) -> str:
     """Return what row and column samples come from: nothing, for samples that never repeat, or the random_state."""
     return "" if random_state is None else f"random_state {int(random_state)}"
+
+
+def read_missing(missing: Any) -> float:
+    """Return the number that stands for missing values beside NaN; None is NaN, as in XGBoost."""
+    if missing is None:
+        return math.nan
+    if isinstance(missing, (bool, np.bool_)) or not isinstance(missing, (int, float, np.integer, np.floating)):
+        text = f"missing={missing!r} is not a number; give a number such as -999, or leave it out"
+        raise SettingsError(f"{text}; texts are replaced in the table, or named in [data] missing", "type", "missing")
+    return float(missing)
 
 
 def read_metrics(eval_metric: Any, objective: str) -> list[str | OwnMetric]:

@@ -96,14 +96,21 @@ def _is_table(x: Any) -> bool:
     return isinstance(x, pd.DataFrame) or is_arrow(x) or is_sparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2)
 
 
-def read_tables(X: Any, id_column: str | None = None, active: str | None = None) -> tuple[dict[str, Table], RowOrder]:
-    """Return the participants' tables, the active one's first, and their rows' order."""
+def read_tables(
+    X: Any, id_column: str | None = None, active: str | None = None, missing: float = np.nan
+) -> tuple[dict[str, Table], RowOrder]:
+    """Return the participants' tables, the active one's first, and their rows' order; `missing` is as NaN is.
+
+    A FederatedTable may say so itself.
+    """
+    if isinstance(X, FederatedTable) and not np.isnan(X.missing):
+        missing = X.missing
     named = _named_tables(X)
     if len(named) < 2:
         text = f"a federation needs at least two participants, not {len(named)}; add a table"
         raise DataError(text, "few", "participants", len(named))
     frames, order = in_one_order(named, _id_of(X, id_column), active)
-    return {name: Table.read(frame, name) for name, frame in frames.items()}, order
+    return {name: Table.read(frame, name, missing=missing) for name, frame in frames.items()}, order
 
 
 def match_tables(what: str, tables: Mapping[str, Table], training: Mapping[str, Table]) -> dict[str, Table]:
@@ -156,8 +163,11 @@ def read_frame(X: Any, id_column: str | None = None) -> tuple[pd.DataFrame, RowO
     return frame, order
 
 
-def cut(frame: pd.DataFrame, participants: Participants) -> dict[str, Table]:
-    """Return one table cut vertically: into a number of nearly equal parts, by fractions, or by lists of columns."""
+def cut(frame: pd.DataFrame, participants: Participants, missing: float = np.nan) -> dict[str, Table]:
+    """Return one table cut vertically: into a number of nearly equal parts, by fractions, or by lists of columns.
+
+    Numbers equal to `missing` are missing values.
+    """
     names = [str(name) for name in frame.columns]
     _refuse_repeated(names)
     groups = _groups(names, participants)
@@ -166,7 +176,7 @@ def cut(frame: pd.DataFrame, participants: Participants) -> dict[str, Table]:
     if left_out:
         text = f"participants leaves out columns of X: {_some(left_out)}; give them to somebody or drop them"
         raise DataError(text, "missing", "participants", list(left_out))
-    return {owner: Table.of_places(frame, places, owner) for owner, places in groups.items()}
+    return {owner: Table.of_places(frame, places, owner, missing) for owner, places in groups.items()}
 
 
 def _refuse_repeated(names: list[str]) -> None:
@@ -177,20 +187,23 @@ def _refuse_repeated(names: list[str]) -> None:
 
 
 def cut_as_trained(
-    frame: pd.DataFrame, columns: Mapping[str, Sequence[str]], remedy: str = "drop them"
+    frame: pd.DataFrame,
+    columns: Mapping[str, Sequence[str]],
+    remedy: str = "drop them",
+    missing: float = np.nan,
 ) -> dict[str, Table]:
     """Return one table cut into the columns that each participant's model knows; others are refused."""
     have = {str(name) for name in frame.columns}
     for owner, names in columns.items():
-        missing = [name for name in names if name not in have]
-        if missing:
-            text = f"{owner}: the table lacks {', '.join(missing)}"
-            raise DataError(f"{text}; give the columns the model was trained with", "missing", owner, missing)
+        lacking = [name for name in names if name not in have]
+        if lacking:
+            text = f"{owner}: the table lacks {', '.join(lacking)}"
+            raise DataError(f"{text}; give the columns the model was trained with", "missing", owner, lacking)
     unknown = sorted(have.difference(*columns.values()))
     if unknown:
         text = f"X has unknown columns, {_some(unknown)}; {remedy}: the model was trained without them"
         raise DataError(text, "unknown", "X", unknown)
-    return cut(frame, columns)
+    return cut(frame, columns, missing)
 
 
 def _groups(names: list[str], participants: Participants) -> dict[str, list[int]]:

@@ -138,7 +138,7 @@ class Table:
         return [column.name for column in self.columns]
 
     @classmethod
-    def read(cls, data: Any, owner: str, names: Sequence[str] | None = None) -> Table:
+    def read(cls, data: Any, owner: str, names: Sequence[str] | None = None, missing: float = np.nan) -> Table:
         """Return a table from a DataFrame, an Arrow table, an array, or anything pandas makes a DataFrame of.
 
         Parameters
@@ -149,6 +149,8 @@ class Table:
             The participant, for messages.
         names : sequence of str or None
             Column names for data that has none; f0, f1, ... if None.
+        missing : float
+            A number that stands for a missing value, beside NaN.
 
         Raises
         ------
@@ -156,10 +158,10 @@ class Table:
             Naming owner, column, value and remedy.
         """
         frame = to_frame(data, owner, names)
-        return cls.of_places(frame, range(len(frame.columns)), owner)
+        return cls.of_places(frame, range(len(frame.columns)), owner, missing)
 
     @classmethod
-    def of_places(cls, frame: pd.DataFrame, places: Iterable[int], owner: str) -> Table:
+    def of_places(cls, frame: pd.DataFrame, places: Iterable[int], owner: str, missing: float = np.nan) -> Table:
         """Return a table of some columns of a frame; raises DataError as `read` does."""
         if not len(frame):
             raise DataError(f"{owner}: the table has no rows; at least one row is needed", "few", owner, 0)
@@ -168,7 +170,7 @@ class Table:
         if repeated:
             text = f"{owner}: column names occur twice: {', '.join(repeated)}; rename or drop one of each"
             raise DataError(text, "duplicate", owner, repeated)
-        return cls(owner, tuple(_column(owner, name, frame.iloc[:, i]) for name, i in chosen), len(frame))
+        return cls(owner, tuple(_column(owner, name, frame.iloc[:, i], missing) for name, i in chosen), len(frame))
 
     @property
     def categories(self) -> dict[str, tuple[str, ...]]:
@@ -284,7 +286,7 @@ def is_text(series: pd.Series[Any]) -> bool:
     return series.dtype.kind in "OU" and pd.api.types.infer_dtype(series, skipna=True) == "string"
 
 
-def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
+def _column(owner: str, name: str, series: pd.Series[Any], missing: float) -> Column:
     where = f"{owner}: column {name!r}"
     if is_text(series):
         series = series.astype("category")
@@ -308,6 +310,9 @@ def _column(owner: str, name: str, series: pd.Series[Any]) -> Column:
         raise DataError(
             f"{where} holds an integer beyond float32 (3.4e38); rescale the column", "range", name
         ) from None
+    if not np.isnan(missing):
+        with np.errstate(over="ignore"):  # as XGBoost compares them
+            numbers = np.where(numbers.astype(np.float32) == np.float32(missing), np.nan, numbers)
     if np.isinf(numbers).any():
         text = f"{where} holds infinity, which has no place in a bin; cap the values or mark them as missing"
         raise DataError(text, "range", name)

@@ -58,7 +58,9 @@ def share_together(
         given = [] if values is None else list(values)
         if [(value.ring, value.shape) for value in given] != list(specs):
             wanted = ", ".join(f"{ring}{list(shape)}" for ring, shape in specs)
-            raise DoesNotFitError(f"{party.name} has to share {wanted}, not {values if values is None else given}")
+            raise DoesNotFitError(
+                f"{party.name} has to share {wanted}, not {values if values is None else given}", "mismatch", party.name
+            )
         # The owner knows the whole mask, as in ABY2.0 (2021), so one message is enough.
         masked = [value + mask for value, mask in zip(given, masks, strict=True)]
     return [Secret(*pair) for pair in zip(publish(party, owner, masked), masks, strict=True)]
@@ -103,7 +105,9 @@ def share_each(
     given = values or {} if party.has_values_of(party.role) else {i: RingArray.hidden(ring, shape) for i in own}
     missing = [i for i in own if i not in given]
     if missing:
-        raise DoesNotFitError(f"{party.name} has to share the entries {missing}, which it owns, too")
+        raise DoesNotFitError(
+            f"{party.name} has to share the entries {missing}, which it owns, too", "mismatch", party.name
+        )
     masked = {i: given[i] + masks[i] for i in own}
     party.count(rounds=1, hops=1 if party.topology == MESH or set(owners) == {ACTIVE} else 2)
     through = _collect_and_pass_on if party.is_active else _send_and_collect
@@ -195,7 +199,9 @@ def publish_matrix(
     elif party.is_dealer:
         held.expand(owner, layout, source, keep)
     elif plain is None:
-        raise DoesNotFitError(f"{party.name} has to bring a matrix of {columns} columns and {rows} rows")
+        raise DoesNotFitError(
+            f"{party.name} has to bring a matrix of {columns} columns and {rows} rows", "mismatch", party.name
+        )
     else:
         held.own(owner, layout, plain, source)
         own = held.published(owner)
@@ -223,7 +229,7 @@ def matrices_times(party: Party, matrices: Sequence[PrivateMatrix], x: RowVector
     for matrix in matrices:
         if x.masked.ring != VECTOR or x.masked.shape[1:] != (matrix.rows,):
             wanted = f"vectors (V, {matrix.rows}) of {VECTOR}"
-            raise DoesNotFitError(f"a matrix of {matrix.rows} rows takes {wanted}, not {x.masked}")
+            raise DoesNotFitError(f"a matrix of {matrix.rows} rows takes {wanted}, not {x.masked}", "mismatch", "x")
     party.step("matrix products")
     count = x.masked.shape[0]
     others = [[part for m, part in x.parts.items() if m != matrix.owner] for matrix in matrices]

@@ -76,7 +76,7 @@ class Kind:
             asked = self.bounds if self.name == "integer" else self.words
             bounds = f" that is {self.bounds}" if self.name == "number" and self.bounds != self.words else ""
             return Fault("type", f"is not {self.words}", f"give {asked}{bounds}")
-        if isinstance(value, (int, float)) and not self._holds(value):
+        if isinstance(value, (int, float)) and self is not ANYTHING and not self._holds(value):
             return Fault("range", "is out of range", f"it is {self.bounds}")
         return None
 
@@ -258,6 +258,9 @@ PARAMETERS = (
         objective="reg:tweedie"),
     _of_all("quantile_alpha", number(0.0, 1.0), 0.5, "which quantile reg:quantileerror predicts",
         objective="reg:quantileerror"),
+    _of_xgboost("missing", ANYTHING, math.nan, "a number that stands for a missing value, beside NaN, None and pd.NA",
+        more="In sparse input what is not stored is missing too. Files have [data] missing and --missing.",
+        annotation="float", accepts="float"),
     _of_xgboost("base_score", number(), None,
         "the prediction to start from: a probability, a mean or a margin, as the objective has it",
         more="None: derived from the labels, by the active participant alone."),
@@ -386,8 +389,6 @@ REFUSED = {
         Refused("max_cat_threshold", _ONE_HOT),
         Refused("enable_categorical", "columns of text or of pandas' category type are always categories",
             "leave it out", (True,)),
-        Refused("missing", "NaN, None and pd.NA are missing, nothing else", "replace other marks in the table",
-            (math.nan,)),
         Refused("device", _CPU, "leave it out", ("cpu",)),
         Refused("gpu_id", _CPU, "leave it out"),
         Refused("multi_strategy", "several classes grow one tree each", "", ("one_output_per_tree",)),

@@ -78,7 +78,7 @@ _SCHEMAS: dict[str, Json] = {
 
 
 def _requests(model: Json, most: int) -> dict[str, Json]:
-    """Return what requests for scores of a model look like, of at most so many rows."""
+    """Return what requests for scores of a model look like; they have `most` rows at most."""
     identifier, *columns = model["inputs"]
     kinds = {identifier["name"]: {"type": ["string", "integer"]}}
     kinds |= {column["name"]: _NUMBER if column["datatype"] == "FP64" else _WORD for column in columns}
