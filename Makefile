@@ -34,7 +34,7 @@ SITE := build/site-tools
 PINNED := pyproject.toml --quiet --upgrade --universal --generate-hashes --no-annotate --custom-compile-command "make constraints"
 
 .PHONY: setup demo test test-unit coverage mutants generate check bench yardstick parity fuzz reproduce leaks
-.PHONY: constraints oldest dist docs notebooks clean
+.PHONY: constraints oldest dist others docs notebooks clean
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 
@@ -91,6 +91,16 @@ reproduce: $(STAMP)  ## repeat every table and figure of the paper from the data
 
 leaks: $(STAMP)  ## what a curious role makes of each mode's reveals, and what one that deviates learns, attack by attack
 	$(BIN)/python -m experiments.leaks $(ARGS)
+
+others: $(STAMP) build/others/.installed  ## deployment files by their schemas, and scores asked for by others' programs
+	PYTHONPATH=$$(echo build/others/checkers/lib/python*/site-packages) $(BIN)/python -m pytest tests/test_deployments.py
+	$(BIN)/python benchmarks/http_clients.py --tools build/others/*/
+
+build/others/.installed:
+	for tools in "checkers kubernetes-validate check-jsonschema" "schemathesis schemathesis" "kserve kserve" "mlflow mlflow"; do \
+	    set -- $$tools; $(PYTHON) -m venv build/others/$$1; \
+	    folder=build/others/$$1; shift; $$folder/bin/python -m pip install --quiet "$$@" || exit 1; done
+	touch $@
 
 oldest:  ## run the tests with the oldest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear build/oldest

@@ -103,6 +103,18 @@ class ServedTrial:
         connection.close()
         return answer.status, text
 
+    def score(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return what rows are answered with."""
+        connection = http.client.HTTPConnection(self.host(ACTIVE), timeout=120.0)
+        body = json.dumps({"dataframe_records": rows})
+        connection.request("POST", "/invocations", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        if answer.status != 200:
+            raise RuntimeError(text)
+        return list(json.loads(text)["predictions"])
+
     def wait_until_ready(self) -> None:
         """Wait until scores are answered."""
         end = time.monotonic() + patience(120.0)

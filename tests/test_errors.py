@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import re
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -67,6 +70,28 @@ def test_every_class_says_what_it_is_for() -> None:
     """No error without a sentence."""
     for name in defined_tree():
         assert getattr(errors, name).__doc__
+
+
+def calls_of_errors() -> list[tuple[str, str, bool]]:
+    """Return every call of a class of this tree in the package: where, which, and whether it gives a code."""
+    found = []
+    for path in sorted(Path(mpfedxgb.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+            kind = getattr(errors, name, None)
+            if isinstance(node, ast.Call) and isinstance(kind, type) and issubclass(kind, MpfedxgbError):
+                texts = 2 if name in ("NoRoomError", "RefusedError") else 1
+                gives = len(node.args) > texts or any(word.arg == "code" for word in node.keywords)
+                found.append((f"{path.name}:{node.lineno}", name, gives or bool(kind.code)))
+    return found
+
+
+def test_every_error_says_in_a_word_what_is_wrong() -> None:
+    """By its class, or where it is raised; programs and tests need not read the text."""
+    found = calls_of_errors()
+    assert len(found) > 400
+    assert [place for place, _, says in found if not says] == []
+    assert {getattr(errors, name).code for _, name, _ in found} <= set(get_args(errors.Code))
 
 
 def test_user_mistakes_are_value_errors() -> None:

@@ -92,9 +92,8 @@ def test_links_into_a_page_name_a_heading_of_it(document: Path) -> None:
             assert anchor in anchors(document.parent / file if file else document), target
 
 
-@pytest.mark.parametrize("file", ["README.md", "docs/index.md"])
-def test_the_first_screen_says_who_must_be_trusted(file: str) -> None:
+def test_the_first_screen_says_who_must_be_trusted() -> None:
     """Before the first command: semi-honest roles, an independent coordinator, leaf membership, no audit."""
-    first = (ROOT / file).read_text().partition("```console")[0]
+    first = (ROOT / "README.md").read_text().partition("```console")[0]
     for word in ("semi-honest", "collude", "share a", "Not audited", "drawings/roles.svg"):
         assert word in first, word

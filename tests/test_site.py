@@ -20,7 +20,7 @@ from support.chromium import browser, find_chromium
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 NOTEBOOKS = sorted((DOCS / "tutorials").glob("*.ipynb"))
-BESIDE = {"SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "adr/README.md"}
+BESIDE = {"index.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "adr/README.md"}
 """Pages that the site's hook adds."""
 
 

@@ -43,7 +43,7 @@ def main(folder: Path, files: list[str]) -> None:
     environment, run = steps()
     os.chroot(folder)
     os.chdir("/")
-    passed = {"PIP_BREAK_SYSTEM_PACKAGES": "1", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    passed = {"PIP_BREAK_SYSTEM_PACKAGES": "1", "PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
     call("/bin/sh", "-ec", run, env=os.environ | passed)
     for command in ("mpfedxgb --version", "mpfedxgb demo --help", "test -w /cache -a -w /role -a ! -w /usr/local"):
         user = ("/usr/bin/setpriv", "--reuid=10001", "--regid=10001", "--clear-groups")

@@ -16,6 +16,9 @@ ROOT = Path(__file__).parents[2]
 BESIDE = ("SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")
 """Pages of the repository's root that belong to the site too."""
 
+START, README = "index.md", "README.md"
+"""The first page, and what stands on it."""
+
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^)\s]+)\)")
 _FENCE = re.compile(r"^( *)(```+).*?^\1\2", re.DOTALL | re.MULTILINE)
 
@@ -24,6 +27,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages from beside the folder, a list of decisions, and every notebook as a page."""
     for name in BESIDE:
         files.append(File.generated(config, name, content=(ROOT / name).read_text()))
+    files.append(File.generated(config, START, content=(ROOT / README).read_text()))
     files.append(File.generated(config, "adr/README.md", content=_decisions()))
     for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
         files.remove(notebook)
@@ -41,7 +45,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links to files that are no pages show the file's name instead of leading nowhere."""
     place = PurePosixPath(page.file.src_uri)
-    beside = page.file.src_uri in BESIDE
+    beside = page.file.src_uri in (*BESIDE, START)
 
     def rewrite(match: re.Match[str]) -> str:
         target, _, anchor = match["target"].partition("#")
@@ -107,6 +111,8 @@ def _inside(place: PurePosixPath, target: str, beside: bool) -> str | None:
             parts.pop()
         elif part != ".":
             parts.append(part)
+    if parts == [README]:
+        return START
     if parts[:1] == ["docs"]:
         return "/".join(parts[1:])
     return parts[0] if len(parts) == 1 and parts[0] in BESIDE else None

@@ -16,6 +16,7 @@ from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.schema.training import REFUSED
+from support.refusals import refused
 from support.toy_tables import BANK, QUICK, TELECOM, halves, labels, numbers, people
 
 NAN, INF = float("nan"), float("inf")
@@ -546,7 +547,7 @@ def test_unknown_parameters_are_refused() -> None:
     """A misspelt name comes with the right one."""
     with pytest.raises(SettingsError, match=r"no parameter max_deph; did you mean max_depth\?"):
         TrainParams.from_dict({"max_deph": 3})
-    with pytest.raises(SettingsError, match=r"no parameter zzz; the parameters are objective, .*learning_rate"):
+    with refused(SettingsError, "unknown", "zzz"):
         TrainParams.from_dict({"zzz": 3})
 
 

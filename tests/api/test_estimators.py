@@ -22,6 +22,7 @@ from mpfedxgb.config import TOPOLOGIES
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.party.local import LocalRun, run_locally
 from mpfedxgb.tree.nodes import Leaf, Split
+from support.refusals import ANY, refused
 from support.toy_tables import BANK, QUICK, TELECOM, halves, labels, margins_by_hand, numbers, people
 
 Model = FedXGBClassifier | FedXGBRegressor
@@ -718,7 +719,7 @@ class TestAttributes:
 
     def test_other_importances(self, fitted: dict[str, Model]) -> None:
         """Who asks for another kind is told which there are."""
-        with pytest.raises(SettingsError, match=r"kind='shap' is not known; it is weight, gain or cover"):
+        with refused(SettingsError, "choice", "kind", "shap"):
             fitted["binary"].feature_importance("shap")
 
     def test_category_codes_travel_with_the_export(self, fitted: dict[str, Model]) -> None:
@@ -912,7 +913,7 @@ class TestFiles:
         ):
             with pytest.raises(UserError, match=message):
                 FedXGBClassifier.from_parts(given)  # type: ignore[arg-type] # what is refused
-        with pytest.raises(UserError, match="load it into a FedXGBClassifier"):
+        with refused(UserError, "mismatch", "objective", "binary:logistic"):
             FedXGBRegressor.from_parts(parts)
         with pytest.raises(TypeError, match="max_leaves"):
             FedXGBClassifier.from_parts(parts, max_leaves=3)
@@ -939,10 +940,10 @@ class TestFiles:
         """Saving into a file, or loading from an empty folder, is an error that names it."""
         taken = tmp_path / "taken"
         taken.write_text("already here")
-        with pytest.raises(UserError, match=r"taken.*give a folder"):
+        with refused(UserError, "file", "taken"):
             fitted["binary"].save_model(taken)
         assert taken.read_text() == "already here"
-        with pytest.raises(UserError, match="no partial models"):
+        with refused(UserError, "missing", ANY):
             FedXGBClassifier().load_model(tmp_path)
 
 
@@ -961,7 +962,7 @@ def test_a_mesh_changes_neither_model_nor_ledger(params: dict[str, Any]) -> None
     assert mesh.run_.rounds <= mesh.run_.roles["P1"].hops < 1.2 * mesh.run_.rounds
     assert star.run_.roles["P1"].hops > 1.2 * star.run_.rounds
     assert (mesh.run_.topology, mesh.run_.to_dict()["topology"]) == ("mesh", "mesh")
-    with pytest.raises(SettingsError, match="topology='ring' is not known; it is one of star, mesh"):
+    with refused(SettingsError, "choice", "topology", "ring"):
         FedXGBClassifier(topology="ring").fit(X, X[:, 0] > 0)
 
 

@@ -14,6 +14,7 @@ from scipy import sparse
 from mpfedxgb import FederatedTable, FedXGBClassifier, FedXGBRegressor, train
 from mpfedxgb.api import settings
 from mpfedxgb.errors import DataError, SettingsError
+from support.refusals import refused
 from support.toy_tables import QUICK, halves, labels, numbers, people
 
 X = people()
@@ -44,7 +45,7 @@ def test_leaves_are_those_of_the_exported_booster(security: str, classes: int) -
 def test_leaves_that_nobody_may_know_are_refused(security: str) -> None:
     """Nobody has the weights there, and so nobody learns who shares a leaf."""
     model = FedXGBClassifier(n_estimators=1, max_depth=1, max_bin=3, security=security, min_child_weight=0)
-    with pytest.raises(SettingsError, match=f"apply does not go with security='{security}'"):
+    with refused(SettingsError, "mode", "apply", security):
         model.fit(NUMBERS[:12], ZERO_ONE[:12]).apply(NUMBERS)
 
 
@@ -82,7 +83,7 @@ def test_lines_are_xgboosts(verbose: Any, capsys: pytest.CaptureFixture[str]) ->
     assert set(model.evals_result_) == set(theirs.evals_result())
     model.fit(NUMBERS, ZERO_ONE, eval_set=evaluated)
     assert not capsys.readouterr().out
-    with pytest.raises(SettingsError, match="verbose='loud' is not understood"):
+    with refused(SettingsError, "value", "verbose", "loud"):
         model.fit(NUMBERS, ZERO_ONE, verbose="loud")
 
 
@@ -182,9 +183,9 @@ def test_a_federated_table_is_split_by_rows() -> None:
     for wrong in (3, np.int64(3)):
         with pytest.raises(TypeError, match=r"no single row; table\[\[3\]\]"):
             table[wrong]
-    with pytest.raises(DataError, match="indexed by rows alone"):
+    with refused(DataError, "type", "rows"):
         table[:, 1]
-    with pytest.raises(DataError, match="label has 69 values for 70 rows"):
+    with refused(DataError, "mismatch", "label", 69):
         FederatedTable(forms, label=Y[:-1])
 
 
@@ -198,7 +199,7 @@ def test_a_federated_table_is_what_its_tables_are() -> None:
     assert model.score(table) == plain.score(halves(X), Y, weight) != plain.score(halves(X), Y)
     named = X.rename_axis("person")
     mixed = {"bank": halves(named)["bank"], "telecom": halves(named)["telecom"].sample(frac=1, random_state=1)}
-    with pytest.raises(DataError, match="telecom has the rows of bank in another order"):
+    with refused(DataError, "mismatch", "telecom", "bank"):
         FederatedTable(mixed)
     aligned = FederatedTable(mixed, label=Y, weight=weight, id="person")
     same = FedXGBClassifier(**QUICK, security="none", id="person").fit(aligned)

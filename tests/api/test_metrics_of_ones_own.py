@@ -11,6 +11,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.errors import DataError
+from support.refusals import refused
 from support.toy_tables import QUICK, halves, labels, numbers, people
 
 
@@ -61,6 +62,6 @@ def test_a_function_that_cannot_be_called_so() -> None:
     """The error says what a metric is called with, and the estimator is not fitted."""
     X = numbers()
     model = FedXGBRegressor(**QUICK, eval_metric=lambda y_true: 0.0)
-    with pytest.raises(DataError, match=r"the metric <lambda> takes \(y_true, y_pred\)"):
+    with refused(DataError, "type", "<lambda>"):
         model.fit(X, X[:, 0], eval_set=[(X, X[:, 0])])
     assert not hasattr(model, "partial_models_")

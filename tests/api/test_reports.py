@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -12,6 +13,7 @@ from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.errors import SettingsError, UserError
 from mpfedxgb.units import bytes_text
 from support.pages import parse
+from support.refusals import ANY, refused
 from support.toy_tables import QUICK, halves, labels, people
 
 
@@ -65,17 +67,22 @@ def test_of_a_loaded_model(fitted: FedXGBClassifier, tmp_path: Path) -> None:
             "a.html",
             "shop",
             SettingsError,
-            "participant='shop' took no part in the training; it is one of bank, telecom",
+            ("choice", "participant"),
         ),
-        ("none/a.html", None, UserError, "give a file in a folder that exists"),
-        (".", None, UserError, "cannot write"),
+        ("none/a.html", None, UserError, ("file", "a.html")),
+        (".", None, UserError, ("file", ANY)),
     ],
 )
 def test_mistakes(
-    fitted: FedXGBClassifier, tmp_path: Path, path: str, participant: str | None, error: type[Exception], said: str
+    fitted: FedXGBClassifier,
+    tmp_path: Path,
+    path: str,
+    participant: str | None,
+    error: type[UserError],
+    said: tuple[Any, ...],
 ) -> None:
     """Each names the remedy, and nothing is written."""
-    with pytest.raises(error, match=said):
+    with refused(error, *said):
         fitted.report(tmp_path / path, participant)
     assert list(tmp_path.iterdir()) == []
 

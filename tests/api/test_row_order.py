@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.errors import DataError
+from support.refusals import refused
 from support.toy_tables import QUICK, halves, labels, people
 
 NAMES = pd.Index([f"person {i}" for i in range(70)], name="person")
@@ -70,7 +71,7 @@ class TestIndexes:
         ):
             with pytest.raises(DataError, match=r"(y|sample_weight).* (another order|different indexes)"):
                 model.fit(form, **arguments)
-        with pytest.raises(DataError, match=r"y has the rows|y and .* have different indexes"):
+        with refused(DataError, "mismatch", "y"):
             FedXGBRegressor(**QUICK).fit(form, wrong(weight.rename("y")))
         assert set(vars(model)) == set(model.get_params())
 
@@ -82,11 +83,11 @@ class TestIndexes:
         assert classifier.score(halves(X), Y, weight) == classifier.score(X, Y.to_numpy(), weight.to_numpy()) > 0.5
         assert regressor.score(halves(X), weight) == regressor.score(halves(X), weight.tolist())
         mixed = {"y": Y.iloc[ORDER], "weight": weight.iloc[ORDER]}
-        with pytest.raises(DataError, match="y has the rows of bank in another order"):
+        with refused(DataError, "mismatch", "y", "bank"):
             classifier.score(halves(X), mixed["y"])
-        with pytest.raises(DataError, match="sample_weight has the rows of X in another order"):
+        with refused(DataError, "mismatch", "sample_weight", "X"):
             classifier.score(X, Y, mixed["weight"])
-        with pytest.raises(DataError, match="y has the rows of bank in another order"):
+        with refused(DataError, "mismatch", "y", "bank"):
             regressor.score(halves(X), mixed["weight"])
 
     def test_what_says_nothing_goes_by_position(self) -> None:
@@ -115,7 +116,7 @@ class TestIndexes:
         index = pd.Index([0] * 70)
         tables = {name: table.set_axis(index) for name, table in halves(X).items()}
         FedXGBClassifier(**QUICK).fit(tables, Y.set_axis(index))
-        with pytest.raises(DataError, match="different indexes: 70 of 70"):
+        with refused(DataError, "mismatch", "y", "bank"):
             FedXGBClassifier(**QUICK).fit(tables, Y)
 
 
@@ -176,7 +177,7 @@ class TestIdColumn:
     def test_labels_of_others(self) -> None:
         """Labels by id have to be of the same people."""
         model = FedXGBClassifier(**QUICK, id="person")
-        with pytest.raises(DataError, match="y lacks 1 of bank's 70 ids of column 'person' and has 1"):
+        with refused(DataError, "mismatch", "person", "y"):
             model.fit(self.tables(), Y.rename(index={"person 9": "person 900"}))
 
     def test_inside_scikit_learn(self) -> None:
@@ -192,5 +193,5 @@ class TestIdColumn:
         plain = FedXGBClassifier(**QUICK).fit(X, Y)
         again = FedXGBClassifier(**QUICK, id="person").fit(frame, Y.to_numpy())
         np.testing.assert_array_equal(again.predict_proba(frame), plain.predict_proba(X))
-        with pytest.raises(DataError, match="no id column 'person'"):
+        with refused(DataError, "unknown", "person"):
             best.predict(X.drop(columns="city").to_numpy())

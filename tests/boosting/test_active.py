@@ -28,6 +28,7 @@ from mpfedxgb.ring.ring import decode_fixed
 from mpfedxgb.transport import MemoryHub
 from mpfedxgb.tree import GrownTree, Leaf, TableSizes
 from mpfedxgb.tree.leaf import WEIGHT_BITS
+from support.refusals import refused
 
 ROWS = 8
 Y = np.array([0.0, 1, 1, 0, 1, 1, 1, 0])
@@ -149,7 +150,7 @@ def test_gradients_that_are_no_longer_finite() -> None:
     weight = np.array([1.0, 1e305])
     labels = Labels(np.array([0.0, 1e8]), weight=weight, base_score=0.0)
     active = active_of(labels, objective="reg:squarederror", weighted=True)
-    with np.errstate(over="ignore"), pytest.raises(UserError, match="gradients are no longer finite; lower the learn"):
+    with np.errstate(over="ignore"), refused(UserError, "range", "gradients"):
         active.integers(0)
 
 
@@ -164,7 +165,7 @@ def test_hessians_of_zero_need_lambda(reg_lambda: float) -> None:
     if reg_lambda:
         assert not active.integers(0)[0, 1].any()
     else:
-        with pytest.raises(UserError, match="all hessians have become zero and reg_lambda=0; set reg_lambda"):
+        with refused(UserError, "range", "hessians"):
             active.integers(0)
 
 
@@ -185,7 +186,7 @@ def test_the_papers_scale_is_chosen_once() -> None:
         if choose is None:
             assert active.integers(2, choose)[0, 0].any()
         else:
-            with pytest.raises(UserError, match="a residual has more than doubled since the first round"):
+            with refused(UserError, "range", "residual"):
                 active.integers(2, choose)
 
 
@@ -317,14 +318,14 @@ def test_weights_and_margins_have_a_limit() -> None:
     """Beyond 2^30 they are refused, each by name."""
     large = active_of(Labels(np.array([1e9, 1.2e9]), base_score=0.0), objective="reg:squarederror", reg_lambda=0.0)
     large.integers(0)
-    with pytest.raises(UserError, match=r"a leaf weight is beyond 2\^30; rescale the labels or raise reg_lambda"):
+    with refused(UserError, "range", "leaf weight"):
         update(replace_rate(large, 1.0), [[[0], [1]]])
 
     sum_of_two = active_of(Labels(np.array([1e9, 1e9]), base_score=0.0), objective="reg:squarederror", reg_lambda=0.0)
     sum_of_two.integers(0)
     replace_rate(sum_of_two, 1.0)
     update(sum_of_two, [[[0, 1]]])
-    with pytest.raises(UserError, match=r"a margin is beyond 2\^30; rescale the labels or lower the learning rate"):
+    with refused(UserError, "range", "margin"):
         update(sum_of_two, [[[0, 1]]])
 
 
@@ -349,7 +350,7 @@ def test_predictions_beyond_the_limit() -> None:
     """A margin far below zero is as bad as one above."""
     active, large = active_of(**PAPER), np.full((1, ROWS), -3 << (20 + 28))
     active.add(large, 20)
-    with pytest.raises(UserError, match=r"a margin is beyond 2\^30"):
+    with refused(UserError, "range", "margin"):
         active.add(large, 20)
 
 

@@ -9,6 +9,7 @@ import xgboost
 
 from mpfedxgb.boosting.callbacks import Callbacks, RoundReport
 from mpfedxgb.errors import SettingsError, UserError
+from support.refusals import refused
 
 MODEL: Any = object()
 
@@ -84,21 +85,21 @@ def test_one_of_many_may_stop() -> None:
 
 def test_before_the_first_round_is_too_early() -> None:
     """There would be no model."""
-    with pytest.raises(UserError, match="before its first round, so there would be no model"):
+    with refused(UserError, "few", "callbacks"):
         Callbacks.read([Diary(stop_before=0)]).begin(MODEL, 0, {})
 
 
 @pytest.mark.parametrize(
     ("theirs", "remedy"),
     [
-        (xgboost.callback.EarlyStopping(rounds=3), "early_stopping_rounds does that"),
-        (xgboost.callback.LearningRateScheduler(lambda t: 0.1), "a parameter that all roles agree on"),
-        (xgboost.callback.TrainingCheckPoint(directory="."), "an estimator has save_model"),
+        (xgboost.callback.EarlyStopping(rounds=3), ("refused", "callbacks", "EarlyStopping")),
+        (xgboost.callback.LearningRateScheduler(lambda t: 0.1), ("refused", "callbacks", "LearningRateScheduler")),
+        (xgboost.callback.TrainingCheckPoint(directory="."), ("refused", "callbacks", "TrainingCheckPoint")),
     ],
 )
-def test_what_needs_a_booster_is_refused(theirs: Any, remedy: str) -> None:
+def test_what_needs_a_booster_is_refused(theirs: Any, remedy: tuple[Any, ...]) -> None:
     """XGBoost's own callbacks that change its Booster are told what to use instead."""
-    with pytest.raises(SettingsError, match=remedy):
+    with refused(SettingsError, *remedy):
         Callbacks.read([theirs])
 
 
@@ -112,7 +113,5 @@ def test_what_needs_no_booster_works(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_no_callback() -> None:
     """Is refused with what would be one."""
-    with pytest.raises(
-        SettingsError, match="callbacks: 7 is not understood; give functions of a RoundReport, or objects"
-    ):
+    with refused(SettingsError, "type", "callbacks", 7):
         Callbacks.read([7])

@@ -18,6 +18,7 @@ from mpfedxgb.boosting.active import (
 from mpfedxgb.boosting.objective import Origin
 from mpfedxgb.boosting.objectives import OBJECTIVES
 from mpfedxgb.errors import DataError
+from support.refusals import refused
 
 OPEN, SILENT = Origin("y"), Origin("the label of bank", shows_values=False)
 SQUARED, COUNTS = OBJECTIVES["reg:squarederror"], OBJECTIVES["count:poisson"]
@@ -33,9 +34,9 @@ def test_numbers_keep_below_two_to_the_29(sign: float) -> None:
     """The last number below the limit is taken, the limit is not, on either side."""
     below = np.nextafter(2.0**29, 0) * sign
     assert read_numbers(np.array([0.0, below]), SQUARED, OPEN, True).tolist() == [0.0, below]
-    with pytest.raises(DataError, match=r"^y holds -?5.36871e\+08; rescale labels to below 2\^29"):
+    with refused(DataError, "range", "y"):
         read_numbers(np.array([1.0, sign * 2.0**29]), SQUARED, OPEN, True)
-    with pytest.raises(DataError, match=r"the label of bank holds a number of 2\^29 \(5e8\) or more; rescale"):
+    with refused(DataError, "range", "the label of bank"):
         read_numbers(np.array([1.0, sign * 2.0**29]), SQUARED, SILENT, True)
 
 
@@ -65,9 +66,9 @@ def test_missing_and_infinite_labels(labels: Any, message: str) -> None:
 
 def test_texts_that_are_no_finite_numbers() -> None:
     """One that is none, and one that becomes infinity."""
-    with pytest.raises(DataError, match="y holds something that is not a number; a regression needs numbers"):
+    with refused(DataError, "type", "y"):
         read_numbers(mixed("1", "many"), SQUARED, OPEN, True)
-    with pytest.raises(DataError, match="y holds inf"):
+    with refused(DataError, "value", "y"):
         read_numbers(mixed("1", "inf"), SQUARED, OPEN, True)
 
 
@@ -88,16 +89,16 @@ def test_classes_are_found_and_encoded() -> None:
     assert find_classes(dates, OPEN) == ("2020-01-01", "2020-01-02")
     assert encode_classes(dates, ("2020-01-01", "2020-01-02"), OPEN).tolist() == [1.0, 0.0]
     assert [class_name(value) for value in ("x", 1, 1.5, None)] == ["x", 1, 1.5, "None"]
-    with pytest.raises(DataError, match="y mixes texts and numbers; write all classes in one way"):
+    with refused(DataError, "mismatch", "y"):
         find_classes(mixed("a", 1), OPEN)
 
 
 def test_classes_that_no_training_row_has() -> None:
     """Up to five are named, once each, unless values stay silent."""
     labels = mixed(*"zyxwvuzz", "a")
-    with pytest.raises(DataError, match=r"y holds 6 classes that no training row has: u, v, w, x, y; drop those rows"):
+    with refused(DataError, "unknown", "y", 6):
         encode_classes(labels, ("a",), OPEN)
-    with pytest.raises(DataError, match=r"bank holds 6 classes that no training row has; drop those rows"):
+    with refused(DataError, "unknown", "the label of bank", 6):
         encode_classes(labels, ("a",), SILENT)
 
 

@@ -31,6 +31,7 @@ from mpfedxgb.errors import UserError
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.nodes import Dummy, Leaf, Split, Tree, Walk
 from support.property_tests import examples
+from support.refusals import ANY, refused
 from support.toy_tables import QUICK, Floats, halves, labels, margins_by_hand, people
 
 THRESHOLDS = (-np.inf, -1.5, 0.0, float(np.float32(0.1)), 1e-30, 3e38, np.inf)
@@ -485,7 +486,7 @@ def test_deep_nesting(parts: list[PartialModel]) -> None:
 )
 def test_foreign_files(text: str) -> None:
     """JSON of something else is not a model of ours."""
-    with pytest.raises(UserError, match=r"x\.json is not a partial model of mpfedxgb"):
+    with refused(UserError, "type", "x.json"):
         PartialModel.from_json(text, "x.json")
 
 
@@ -582,12 +583,12 @@ def test_the_file_begins_with_what_it_is(parts: list[PartialModel]) -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """No file, a folder, bytes that are no text: each an error that names the path."""
-    with pytest.raises(UserError, match=r"cannot read .*gone\.json: No such file"):
+    with refused(UserError, "file", "gone.json"):
         PartialModel.load(tmp_path / "gone.json")
-    with pytest.raises(UserError, match="cannot read"):
+    with refused(UserError, "file", ANY):
         PartialModel.load(tmp_path)
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UserError, match=r"bytes\.json is damaged: not text"):
+    with refused(UserError, "damaged", "bytes.json"):
         PartialModel.load(tmp_path / "bytes.json")
 
 
@@ -600,22 +601,22 @@ def test_parts_that_do_not_belong_together(parts: list[PartialModel]) -> None:
         replace(telecom, participants=("bank", "shop")),
         replace(telecom, trees=telecom.trees[:1]),
     ):
-        with pytest.raises(UserError, match=f"parts of bank and {other.name} come from different trainings"):
+        with refused(UserError, "mismatch", "training", other.name):
             join([bank, other])
 
 
 def test_parts_that_are_missing_or_twice(parts: list[PartialModel]) -> None:
     """Who is missing is named."""
     bank, telecom = parts
-    with pytest.raises(UserError, match="the part of telecom is missing"):
+    with refused(UserError, "missing", "telecom"):
         join([bank])
-    with pytest.raises(UserError, match="the part of bank is missing"):
+    with refused(UserError, "missing", "bank"):
         join([telecom])
-    with pytest.raises(UserError, match="the part of bank is missing"):
+    with refused(UserError, "missing", "bank"):
         join([telecom, telecom])
-    with pytest.raises(UserError, match="twice"):
+    with refused(UserError, "duplicate", "models"):
         join([bank, telecom, telecom])
-    with pytest.raises(UserError, match="nothing to join"):
+    with refused(UserError, "few", "models"):
         join([])
 
 
@@ -630,10 +631,10 @@ def test_parts_that_contradict_each_other(parts: list[PartialModel]) -> None:
         with pytest.raises(UserError, match=says):
             join([bank, replace(telecom, trees=(telecom.trees[0], tree))])
     first = (dummy, Dummy(1, 3, 4), leaf, leaf, leaf)
-    with pytest.raises(UserError, match="different owners of node 1"):
+    with refused(UserError, "damaged", "models", 1):
         join([bank, replace(telecom, trees=(first, telecom.trees[1]))])
     bank_dummy = (Dummy(2, 1, 2), Leaf(1, 1.0), Leaf(2, 1.0))
-    with pytest.raises(UserError, match="different owners of node 0"):
+    with refused(UserError, "damaged", "models", 0):
         join([replace(bank, trees=(bank.trees[0], bank_dummy)), telecom])
 
 
@@ -643,11 +644,11 @@ def test_a_folder_with_a_stranger(parts: list[PartialModel], tmp_path: Path) -> 
         part.save(tmp_path / f"{part.name}{SUFFIX}")
     assert load_models(tmp_path) == parts
     replace(parts[1], training="beef").save(tmp_path / f"old{SUFFIX}")
-    with pytest.raises(UserError, match="different trainings"):
+    with refused(UserError, "mismatch", "training", "telecom"):
         load_models(tmp_path)
     (tmp_path / f"old{SUFFIX}").unlink()
     (tmp_path / f"bank{SUFFIX}").unlink()
-    with pytest.raises(UserError, match="bank is missing"):
+    with refused(UserError, "missing", "bank"):
         load_models(tmp_path)
 
 

@@ -12,6 +12,7 @@ from mpfedxgb.boosting.metrics import first_judged, limited_to, read_range, roun
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import SettingsError
 from mpfedxgb.tree.nodes import Dummy, Leaf
+from support.refusals import refused
 
 TREE = (Dummy(2, 1, 2, 0.5), Leaf(3, 1.0), Leaf(-4, 2.0))
 PARAMS = TrainParams(objective="multi:softprob", num_class=3, n_estimators=4)
@@ -39,7 +40,7 @@ def test_ranges(given: Any, best: int | None, expected: tuple[int, int]) -> None
 @pytest.mark.parametrize("given", [(0, 5), (2, 2), (3, 1), (-1, 2), (4, 0)])
 def test_ranges_that_the_model_does_not_have(given: tuple[int, int]) -> None:
     """Are refused with what there is."""
-    with pytest.raises(SettingsError, match="is not within the model's 4 rounds; 0 <= begin < end <= 4"):
+    with refused(SettingsError, "range", "iteration_range"):
         read_range(given, ACTIVE)
 
 

@@ -21,6 +21,7 @@ from mpfedxgb.errors import PeerFailedError, SettingsError, StoppedError, own_re
 from mpfedxgb.federation import role as role_module
 from mpfedxgb.federation.settings import RoleSettings
 from support.commands import Shell
+from support.refusals import refused
 from support.role_files import Content, full, write
 
 
@@ -151,7 +152,7 @@ def test_starting_again_does_not_double_lines(
 
 def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
     """Is a mistake in the settings, named."""
-    with pytest.raises(SettingsError, match=r"cannot write the log .*: Is a directory; correct \[log\] file"):
+    with refused(SettingsError, "file", "log.file"):
         start_logging("info", as_json=False, file=tmp_path)
 
 

@@ -13,6 +13,7 @@ import pytest
 from mpfedxgb import FedXGBClassifier, join
 from mpfedxgb.data import Table
 from mpfedxgb.errors import DataError
+from support.refusals import refused
 from support.toy_tables import QUICK, halves, labels, people
 
 PEOPLE = people()
@@ -78,13 +79,13 @@ def test_every_kind_of_column() -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (pa.table({"day": [datetime.date(2020, 1, 1)]}), "bank: column 'day' holds datetime.date|dates or durations"),
-        (pa.table({"list": [[1, 2]]}), "which is not a number"),
-        (pa.table([[1], [2]], names=["a", "a"]), "column names occur twice: a"),
-        (pa.table({"a": pa.array([], pa.float64())}), "the table has no rows"),
+        (pa.table({"day": [datetime.date(2020, 1, 1)]}), ("type", "day")),
+        (pa.table({"list": [[1, 2]]}), ("type", "list")),
+        (pa.table([[1], [2]], names=["a", "a"]), ("duplicate", "bank")),
+        (pa.table({"a": pa.array([], pa.float64())}), ("few", "bank")),
     ],
 )
-def test_what_is_refused(table: Any, message: str) -> None:
+def test_what_is_refused(table: Any, message: tuple[Any, ...]) -> None:
     """With the words that pandas' tables are refused with."""
-    with pytest.raises(DataError, match=message):
+    with refused(DataError, *message):
         Table.read(table, "bank")

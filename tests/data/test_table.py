@@ -17,6 +17,7 @@ from scipy import sparse
 from mpfedxgb.data import Column, Table
 from mpfedxgb.errors import DataError, UserError, public_reason
 from support.property_tests import examples
+from support.refusals import refused
 
 NAN = float("nan")
 READ: dict[str, tuple[Any, list[float]]] = {
@@ -100,11 +101,11 @@ def test_text_in_arrays_is_numbers_or_refused(array: Any) -> None:
     """An array has one type for all its columns, so its text says nothing of one: numbers are read, words refused."""
     table = Table.read(array, "bank")
     assert [values(table, 0), values(table, 1)] == [[1], [2.5]]
-    with pytest.raises(DataError, match=r"bank: column 'f1' of an array holds 'red', which is not a number.*DataFrame"):
+    with refused(DataError, "type", "f1", "red"):
         Table.read([[1, "red"]], "bank")
-    with pytest.raises(DataError, match=r"column 'f0' of an array holds '1_0', which is not a number"):
+    with refused(DataError, "type", "f0", "1_0"):
         Table.read(np.array([["2"], ["1_0"]]), "bank")
-    with pytest.raises(DataError, match=r"column 'f0' holds '1', which is not a number but text"):
+    with refused(DataError, "type", "f0", "1"):
         Table.read(np.array([[2], ["1"]], object), "bank")
 
 
@@ -255,7 +256,7 @@ def test_categories_whose_writing_counts_are_refused(trained: list[str], later: 
     """Where zeros were lost on the way, or two known categories have the value, nobody guesses."""
     table = Table.read(pd.DataFrame({"a": pd.Categorical(later)}), "bank")
 
-    with pytest.raises(DataError, match="bank: column 'a' holds a category that the training table writes in another"):
+    with refused(DataError, "mismatch", "bank: column 'a'"):
         table.match(["a"], {"a": tuple(trained)})
 
 
@@ -307,7 +308,7 @@ def test_rows_follow_each_other() -> None:
 
 def test_match_refuses_categories_for_numbers() -> None:
     """A column trained on numbers does not take categories."""
-    with pytest.raises(UserError, match="'a' holds categories here and numbers in the training table"):
+    with refused(UserError, "mismatch", "a", "categories"):
         categorical(["u"], ["u"]).match(["a"], {})
 
 

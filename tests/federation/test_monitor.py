@@ -24,6 +24,7 @@ from mpfedxgb.party.local import Outcome
 from mpfedxgb.party.observer import Observer, Observers
 from mpfedxgb.transport.transport import Address
 from patience import patience
+from support.refusals import refused
 from support.role_files import least, write
 
 TOKEN = "0123456789abcdef" * 4
@@ -137,7 +138,7 @@ def test_who_may_see_it(settings: RoleSettings) -> None:
                 assert ask(port, "/readyz") == (200, '{"ready": true}')
                 assert ask(port, "/nothing")[0] == 404
                 causes[0] = "telecom was lost"
-    with pytest.raises(SettingsError, match=r"--http 192\.0\.2\.1:80 can be reached .* token_file is not set"):
+    with refused(SettingsError, "missing", "serve.token_file"):
         guard_at(settings, Address("192.0.2.1", 80))
 
 

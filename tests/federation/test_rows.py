@@ -15,6 +15,7 @@ from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.federation.rows import arrange_rows, encode_labels, read_rows, with_kinds_of
 from mpfedxgb.federation.settings import RoleSettings
+from support.refusals import refused
 from support.role_files import least
 
 PEOPLE = pd.DataFrame(
@@ -79,7 +80,7 @@ class TestReading:
         """Columns are read as words or numbers if the settings say so."""
         table = read_rows(settings(tmp_path, categorical=["zip"], numeric=["age"]), "train").table
         assert table.columns[1].categories == ("010", "070")
-        with pytest.raises(DataError, match="column 'city' holds 'Quito', which is not a number"):
+        with refused(DataError, "type", "city", 2):
             read_rows(settings(tmp_path, numeric=["city"]), "train")
 
     def test_features_in_their_order(self, tmp_path: Path) -> None:
@@ -98,9 +99,7 @@ class TestReading:
     def test_columns_that_a_model_does_not_know(self, tmp_path: Path) -> None:
         """They are refused, unless the settings leave them out; label and weight are never meant."""
         known = [Feature("age")]
-        with pytest.raises(
-            DataError, match=r"bank: .* the training table does not have: city, zip; name them in \[data\] drop"
-        ):
+        with refused(DataError, "unknown", "data.features"):
             read_rows(settings(tmp_path), "predict", known)
         for told in (settings(tmp_path, drop=["city", "zip"]), settings(tmp_path, features=["age"])):
             assert read_rows(told, "predict", known).table.names == ["age"]
@@ -119,7 +118,7 @@ class TestReading:
     def test_words_among_numbers(self, tmp_path: Path) -> None:
         """A column that mixes both is no column of text; it is refused, as everywhere."""
         mine = settings(tmp_path)
-        with pytest.raises(DataError, match="bank: column 'age' holds 'old', which is not a number"):
+        with refused(DataError, "type", "age", "old"):
             arrange_rows(mine, with_kinds_of(mine, PEOPLE.assign(age=[50, "old", 40])), "train")
 
     def test_few_words_among_numbers(self, tmp_path: Path) -> None:
@@ -135,9 +134,7 @@ class TestReading:
 
         ways: list[dict[str, Any]] = [{}, {"drop": ["zip"]}, {"features": ["age"]}]
         for told in ways:
-            with pytest.raises(
-                DataError, match=r"train\.csv: line 9: column 'age' holds 'n\.a\.'.* missing = \[\"n\.a"
-            ):
+            with refused(DataError, "type", "age", 9):
                 read(**told)
         assert np.isnan(read(missing=["n.a."]).columns[0].values).sum() == 1
         assert np.isnan(read(features=["zip"], missing=["n.a."]).columns[0].values).sum() == 2
@@ -145,7 +142,7 @@ class TestReading:
         assert read(features=["defaulted"]).names == ["defaulted"]
         assert read(drop=["zip"], categorical=["age"]).columns[0].categories == ("31", "n.a.")
         known = [Feature("age")]
-        with pytest.raises(DataError, match=r"predict\.csv: line 9: column 'age' holds 'n\.a\.'"):
+        with refused(DataError, "type", "age", 9):
             read("predict", known, features=["age"])
         assert read("predict", known, features=["age"], missing=["n.a."]).names == ["age"]
 
@@ -153,14 +150,14 @@ class TestReading:
         """They are classes if the objective has classes; else the line is named, and no value."""
         frame = pd.DataFrame({"customer": range(40), "age": 31, "defaulted": "1.5"})
         frame.loc[7, "defaulted"] = "hidden"
-        for objective, refused in (("binary:logistic", False), ("reg:squarederror", True)):
+        for objective, numbers in (("binary:logistic", False), ("reg:squarederror", True)):
             content = least("bank") | {"training": {"objective": objective}}
             content["data"] |= {"train": "train.csv", "predict": "train.csv"}
             frame.to_csv(tmp_path / "train.csv", index=False)
             mine = RoleSettings.from_dict(content, tmp_path)
             assert len(read_rows(mine, "predict").ids) == 40
-            if refused:
-                with pytest.raises(DataError, match="line 9: column 'defaulted' holds something, which is") as error:
+            if numbers:
+                with refused(DataError, "type", "defaulted", 9) as error:
                     read_rows(mine, "train")
                 assert "hidden" not in str(error.value)
             else:
@@ -198,7 +195,7 @@ class TestReading:
         from_frame = arrange_rows(mine, shops.astype({"zip": "category"}), "predict", known).table.columns[0].values
         np.testing.assert_array_equal(np.sort(from_file), [0, 2, np.nan])
         np.testing.assert_array_equal(from_frame, from_file)
-        with pytest.raises(DataError, match="column 'zip' holds a category that the training table writes in another"):
+        with refused(DataError, "mismatch", "bank: column 'zip'"):
             read_rows(mine, "predict", [Feature("zip", ("010", "020", "070"))])
 
     def test_frames(self, tmp_path: Path) -> None:
@@ -233,14 +230,14 @@ class TestRefused:
 
     def test_no_file_for_the_purpose(self) -> None:
         """The key is named."""
-        with pytest.raises(SettingsError, match=r"\[data\] evaluate is missing"):
+        with refused(SettingsError, "missing", "data.evaluate"):
             read_rows(RoleSettings.from_dict(least("bank")), "evaluate")
 
     def test_the_coordinator_has_none(self, tmp_path: Path) -> None:
         """It is told so."""
-        with pytest.raises(SettingsError, match=r"\[data\] train is missing"):
+        with refused(SettingsError, "missing", "data.train"):
             read_rows(RoleSettings.from_dict(least("coordinator")), "train")
-        with pytest.raises(DataError, match="holds no data"):
+        with refused(DataError, "place", "coordinator"):
             arrange_rows(RoleSettings.from_dict(least("coordinator")), PEOPLE, "train")
 
     @pytest.mark.parametrize(
@@ -266,12 +263,12 @@ class TestRefused:
 
     def test_no_rows(self, tmp_path: Path) -> None:
         """An empty table is no table."""
-        with pytest.raises(DataError, match="has no rows"):
+        with refused(DataError, "few", "train", 0):
             arrange_rows(settings(tmp_path), PEOPLE.iloc[:0], "train")
 
     def test_a_model_of_other_columns(self, tmp_path: Path) -> None:
         """Columns that the model needs are named."""
-        with pytest.raises(DataError, match="bank: the training table has a column 'height'"):
+        with refused(DataError, "unknown", "height"):
             read_rows(settings(tmp_path), "predict", [Feature("height")])
 
 
@@ -293,7 +290,7 @@ class TestLabels:
         params = TrainParams(objective="multi:softprob", num_class=3)
         _, names = encode_labels(np.array(["a", "b", "c"]), params, "bank")
         assert encode_labels(np.array(["c", "a"]), params, "bank", names)[0].tolist() == [2.0, 0.0]
-        with pytest.raises(DataError, match="2 classes that no training row has"):
+        with refused(DataError, "unknown", "bank: the label", 2):
             encode_labels(np.array(["c", "d", "e", "e"]), params, "bank", names)
 
     def test_numbers(self) -> None:

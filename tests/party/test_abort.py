@@ -28,6 +28,7 @@ from mpfedxgb.transport import Kind
 from mpfedxgb.transport.memory import MemoryHub
 from patience import patience
 from support.property_tests import examples
+from support.refusals import refused
 
 ROSTER = Roster(("bank", "telecom"))
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\r\nfine \u202eno"
@@ -107,7 +108,7 @@ def test_terminal_escapes_reach_nobody() -> None:
     comms[2].advance(ESCAPE)
     comms[2].send([ACTIVE], [])
     comms[ACTIVE].advance("lift")
-    with pytest.raises(OutOfStepError, match="owned") as caught:
+    with refused(OutOfStepError, "mismatch", "telecom", "lift") as caught:
         comms[ACTIVE].receive(2)
     assert str(caught.value).isprintable()
 

@@ -24,6 +24,7 @@ from support.evaluation import (
     same,
 )
 from support.names import unlisted
+from support.refusals import refused
 
 
 @pytest.mark.parametrize("participants", PARTICIPANTS)
@@ -102,5 +103,5 @@ def test_a_secret_may_be_revealed_twice() -> None:
 @pytest.mark.parametrize("to", [COORDINATOR, 4, -2])
 def test_nobody_else_receives(to: int) -> None:
     """The coordinator, and roles that do not exist, are refused before anything is sent."""
-    with pytest.raises(UserError, match=f"not to role {to}"):
+    with refused(UserError, "range", "to", to):
         run_patiently(lambda party: reveal(party, enter(party, 1, operand(VECTOR, [1])), to, unlisted("value")), 3)

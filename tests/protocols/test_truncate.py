@@ -39,6 +39,7 @@ from support.evaluation import (
     operand,
     same,
 )
+from support.refusals import refused
 
 
 @pytest.mark.parametrize("participants", PARTICIPANTS)
@@ -123,7 +124,7 @@ def test_impossible_cuts_are_refused(places: int, width: int) -> None:
         (borrow,) = compare_together(party, [Borrow(xs[0], 9)])
         return [*cut(party, xs[0], places, width, open_bit(party, borrow))]
 
-    with pytest.raises(DoesNotFitError, match=f"no {width} bits above its lowest {places}"):
+    with refused(DoesNotFitError, "range", "width"):
         evaluate(2, [operand(VECTOR, [1])], compute)
 
 
@@ -186,5 +187,5 @@ def test_fixed_point_products(seed: int) -> None:
 @pytest.mark.parametrize("places", [-1, 0, 63, 64])
 def test_impossible_places_are_refused(places: int) -> None:
     """By nothing, or by more than k - 2 places, nothing is truncated."""
-    with pytest.raises(DoesNotFitError, match="1 to 62 places"):
+    with refused(DoesNotFitError, "range", "places"):
         evaluate(2, [operand(VECTOR, [1])], lambda party, xs: [truncate(party, xs[0], places)])

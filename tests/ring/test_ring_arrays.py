@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as st_numpy
 from mpfedxgb.errors import DoesNotFitError, SecretError
 from mpfedxgb.ring import BIT, PACKED, VECTOR, Ring, RingArray, concatenate, stack, wide
 from support.property_tests import examples
+from support.refusals import refused
 from support.ring_strategies import (
     ALL_RINGS,
     BITWISE,
@@ -54,21 +55,21 @@ def expected(ring: Ring, operation: Binary, a: Any, b: Any) -> Ints:
 @pytest.mark.parametrize("bits", [0, -1, 65, 127, 129, 320])
 def test_widths_without_storage_are_refused(bits: int) -> None:
     """A ring has 1 to 64, 128, 192 or 256 bits."""
-    with pytest.raises(DoesNotFitError, match=str(bits)):
+    with refused(DoesNotFitError, "range", "bits"):
         Ring(bits)
 
 
 @pytest.mark.parametrize("bits", [9, 64, 128])
 def test_bitwise_rings_fit_a_byte(bits: int) -> None:
     """Bits are packed into single bytes only."""
-    with pytest.raises(DoesNotFitError, match="at most 8 bits"):
+    with refused(DoesNotFitError, "range", "packed bits"):
         Ring(bits, bitwise=True)
 
 
 @pytest.mark.parametrize("limbs", [0, 1, 5])
 def test_wide_has_two_to_four_limbs(limbs: int) -> None:
     """`wide` knows L = 2, 3, 4."""
-    with pytest.raises(DoesNotFitError, match=f"not {limbs}"):
+    with refused(DoesNotFitError, "range", "limbs", limbs):
         wide(limbs)
 
 
@@ -133,7 +134,7 @@ def test_what_cannot_be_added_in_place() -> None:
     """Another ring, another shape, or what is hidden to one that is not; what is hidden stays so."""
     three = RingArray.zeros(VECTOR, (3,))
     for foreign in (RingArray.zeros(PACKED, (3,)), RingArray.zeros(VECTOR, (1,))):
-        with pytest.raises(DoesNotFitError, match="in place"):
+        with refused(DoesNotFitError, "mismatch", "ring in place"):
             three.add_in_place(foreign)
     hidden = RingArray.hidden(VECTOR, (3,))
     hidden.add_in_place(three)
@@ -185,9 +186,9 @@ def test_sum_along_an_axis_that_is_not_there(shape: tuple[int, ...], axis: int, 
 
 def test_rings_do_not_mix() -> None:
     """Two rings meet only after a cast, even where the storage is the same."""
-    with pytest.raises(DoesNotFitError, match="cast"):
+    with refused(DoesNotFitError, "mismatch", "ring"):
         RingArray.zeros(VECTOR, (2,)) + RingArray.zeros(Ring(63), (2,))
-    with pytest.raises(DoesNotFitError, match="cast"):
+    with refused(DoesNotFitError, "mismatch", "ring"):
         RingArray.hidden(PACKED, (2,)) * RingArray.zeros(Ring(8), (2,))
 
 
@@ -371,7 +372,7 @@ def test_hidden_content_cannot_be_asked_for() -> None:
     hidden = RingArray.hidden(VECTOR, (2, 3))
     assert hidden.is_hidden
     assert (hidden.shape, hidden.size, hidden.ndim) == ((2, 3), 6, 2)
-    with pytest.raises(SecretError, match="coordinator"):
+    with refused(SecretError, "secret", "value"):
         _ = hidden.data
     with pytest.raises(SecretError):
         hidden.decode()
@@ -393,7 +394,7 @@ def test_elements_are_not_printed(ring: Ring) -> None:
 def test_elements_have_no_truth_value() -> None:
     """`if x` is an error, hidden or not."""
     for x in (RingArray.encode(VECTOR, 1), RingArray.hidden(VECTOR, ())):
-        with pytest.raises(SecretError, match="truth"):
+        with refused(SecretError, "secret", "truth"):
             bool(x)
 
 
@@ -401,7 +402,7 @@ def test_elements_are_not_pickled_or_copied() -> None:
     """Pickle and copy are refused, hidden or not."""
     for x in (RingArray.encode(VECTOR, [1, 2]), RingArray.hidden(VECTOR, (2,))):
         for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-            with pytest.raises(SecretError, match="pickled"):
+            with refused(SecretError, "secret", "pickle"):
                 pickle.dumps(x, protocol)
         with pytest.raises(SecretError):
             copy.deepcopy(x)

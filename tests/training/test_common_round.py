@@ -11,6 +11,7 @@ import pytest
 from mpfedxgb.boosting.callbacks import State
 from mpfedxgb.errors import CheckpointError
 from mpfedxgb.training.checkpoint import COMMON, Checkpoints, CommonRound, read_common, write_common
+from support.refusals import refused
 
 MINE = {"session": "trial/spring", "role": "bank", "parameters": {"max_depth": 3}}
 
@@ -31,9 +32,7 @@ def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for place in range(len(whole) - 1):  # the last is the end of the line
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(
-            CheckpointError, match=r"common-round\.json is damaged, so that nobody knows which round all"
-        ):
+        with refused(CheckpointError, "damaged", "common-round.json"):
             read_common(tmp_path, MINE)
     for other in (b"", b"{}", b"[]", whole[:-2], json.dumps({"rounds": 1, "labels": "", "belongs_to": MINE}).encode()):
         path.write_bytes(other)
@@ -44,14 +43,14 @@ def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
 def test_a_true_in_place_of_a_round_is_none(tmp_path: Path) -> None:
     """JSON knows numbers that are none, and Python takes True for 1."""
     write_common(tmp_path, MINE, CommonRound(True, "ab"))
-    with pytest.raises(CheckpointError, match="is damaged"):
+    with refused(CheckpointError, "damaged", "common-round.json"):
         read_common(tmp_path, MINE)
 
 
 def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
     """It is named, and not taken for one without a note."""
     (tmp_path / COMMON).mkdir()
-    with pytest.raises(CheckpointError, match=r"cannot read .*common-round\.json: Is a directory"):
+    with refused(CheckpointError, "file", "common-round.json"):
         read_common(tmp_path, MINE)
 
 

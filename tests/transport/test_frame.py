@@ -28,6 +28,7 @@ from mpfedxgb.transport.frame import (
     short_label,
 )
 from support.property_tests import examples
+from support.refusals import refused
 
 Array = npt.NDArray[Any]
 SESSION = bytes(range(SESSION_BYTES))
@@ -142,9 +143,9 @@ def test_as_many_arrays_as_there_may_be() -> None:
     full = [np.full(n % 3, n, np.uint8) for n in range(MAX_ARRAYS)]
     assert len(decode(encode(Kind.DATA, 1, SESSION, 1, "x", full), ROOM).arrays) == MAX_ARRAYS
     for count in (MAX_ARRAYS + 1, 300):
-        with pytest.raises(FrameError, match="split the batch"):
+        with refused(FrameError, "range", "batch"):
             encode(Kind.DATA, 1, SESSION, 1, "x", [np.zeros(1, np.uint8)] * count)
-    with pytest.raises(FrameError, match=f"at most {MAX_AXES} axes"):
+    with refused(FrameError, "range", "batch"):
         encode(Kind.DATA, 1, SESSION, 1, "x", [np.zeros((1,) * (MAX_AXES + 1), np.uint8)])
 
 
@@ -187,7 +188,7 @@ def test_trailing_bytes_are_an_error(blob: bytes, more: bytes) -> None:
 def test_an_oversized_frame_is_an_error(blob: bytes) -> None:
     """The limit is on the whole frame, and is exact."""
     decode(blob, len(blob))
-    with pytest.raises(FrameError, match=f"{len(blob)} bytes is larger than the {len(blob) - 1} allowed"):
+    with refused(FrameError, "range", "frame"):
         decode(blob, len(blob) - 1)
 
 
@@ -249,7 +250,7 @@ def test_absurd_shapes_are_refused_before_anything_is_allocated(code: int, shape
     blob = raw(array_header(code, *shape), array_header(0, 4000), body=bytes(4000))
     tracemalloc.start()
     try:
-        with pytest.raises(FrameError, match="larger than its frame"):
+        with refused(FrameError, "range", "shape"):
             decode(blob, ROOM)
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
@@ -258,7 +259,7 @@ def test_absurd_shapes_are_refused_before_anything_is_allocated(code: int, shape
 
 def test_huge_limits_do_not_let_numpy_overflow() -> None:
     """A limit beyond the address space is no reason to pass NumPy a shape that it cannot hold."""
-    with pytest.raises(FrameError, match="larger than its frame"):
+    with refused(FrameError, "range", "shape"):
         decode(raw(array_header(1, 0, 1 << 40, 2)), 1 << 200)
 
 

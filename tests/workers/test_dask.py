@@ -31,6 +31,7 @@ from mpfedxgb.workers.rows import WorkerRows
 from patience import patience
 from support.dask_clusters import PATIENCE, end
 from support.parquet_tables import both, people, written
+from support.refusals import ANY, refused
 
 ROWS = 13_000
 """Four blocks, the last one short."""
@@ -228,9 +229,9 @@ class TestRefused:
         """The kind of an error is told, never what the task was given; memory has its remedy."""
         cluster = Cluster.over(client, patience(PATIENCE))
         worker = cluster.workers()[0]
-        with pytest.raises(WorkersError, match=r"failed: TypeError$"):
+        with refused(WorkersError, "failed", ANY, "TypeError"):
             cluster.call([Call(worker, tasks.times_stream, [b"secret"])])
-        with pytest.raises(WorkersError, match="not enough memory"):
+        with refused(WorkersError, "room", ANY):
             cluster.call([Call(worker, np.zeros, [1 << 46])])
 
     @pytest.mark.parametrize("direct", [False, True])
@@ -250,7 +251,7 @@ class TestRefused:
     def test_traffic_that_nobody_else_can_read(self, address: str) -> None:
         """Encrypted, or on this machine."""
         refuse_open_traffic(address)
-        with pytest.raises(SettingsError, match=r"tcp://10\.0\.0\.7:8786 is not encrypted; give one at tls://"):
+        with refused(SettingsError, "secret", ANY):
             refuse_open_traffic("tcp://10.0.0.7:8786")
 
     def test_workers_that_are_elsewhere(self) -> None:
@@ -261,16 +262,16 @@ class TestRefused:
             Client(made.scheduler_address, set_as_default=False) as client,
         ):
             found = Cluster.over(client, patience(PATIENCE))
-            with pytest.raises(WorkersError, match=r"worker at tcp://127\.0\.0\.2:\d+ is not encrypted; start it on"):
+            with refused(WorkersError, "secret", ANY):
                 found.workers(least=1)
 
     def test_no_client(self, client: Client) -> None:
         """Something else, or one that is closed."""
-        with pytest.raises(SettingsError, match=r"client='tcp://x' is no distributed\.Client"):
+        with refused(SettingsError, "type", "client", "tcp://x"):
             FedXGBClassifier(client="tcp://x").fit(*table(20))
         other = Client(client.scheduler.address, set_as_default=False)
         other.close()
-        with pytest.raises(SettingsError, match="client is closed"):
+        with refused(SettingsError, "ended", "client", "closed"):
             FedXGBClassifier(client=other).fit(*table(20))
 
     def test_a_copy_has_the_same_client(self, client: Client) -> None:

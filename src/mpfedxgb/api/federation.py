@@ -104,7 +104,7 @@ class Federation:
         """Be the coordinator for one session, or for all that come."""
         if not self.settings.is_coordinator:
             text = f"{self.settings.role.name} is a participant; call train, scoring or serve"
-            raise SettingsError(text, "place", self.settings.role.name)
+            raise SettingsError(text, "place", self.settings.role.name, "coordinate")
         role.coordinate(self.settings, once, self.client)
 
     def model(self) -> PartialModel:
@@ -152,7 +152,7 @@ class Federation:
         """
         if self.settings.is_active or self.settings.is_coordinator:
             text = f"{self.settings.role.name} is no auxiliary participant; only those serve"
-            raise SettingsError(text, "place", self.settings.role.name)
+            raise SettingsError(text, "place", self.settings.role.name, "serve")
         role.serve_rows(self.settings, table, once)
 
     def serve_http(self, address: str = "0") -> None:

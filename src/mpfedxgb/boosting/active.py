@@ -48,7 +48,7 @@ def check_labels_present(labels: npt.NDArray[Any], origin: Origin) -> None:
     if labels.dtype.kind in "fc" and not np.isfinite(labels).all():
         held = origin.holds(labels[~np.isfinite(labels)][0], "infinity")
         text = f"{held} (Input {origin.name} contains infinity); drop those rows or rescale the labels"
-        raise DataError(text, "range", origin.name)
+        raise DataError(text, "value", origin.name)
 
 
 def read_numbers(labels: npt.NDArray[Any], loss: Objective, origin: Origin, starts: bool) -> Floats:
@@ -84,7 +84,7 @@ def find_classes(labels: npt.NDArray[Any], origin: Origin) -> tuple[Class, ...]:
         return tuple(class_name(value) for value in np.unique(labels).tolist())
     except TypeError:
         raise DataError(
-            f"{origin.name} mixes texts and numbers; write all classes in one way", "type", origin.name
+            f"{origin.name} mixes texts and numbers; write all classes in one way", "mismatch", origin.name
         ) from None
 
 
@@ -115,13 +115,13 @@ def read_weights(weights: npt.NDArray[Any], origin: Origin) -> Floats:
         ) from None
     if not np.isfinite(array).all():
         held = origin.holds(float(array[~np.isfinite(array)][0]), "gaps or infinity")
-        raise DataError(f"{held}; weights are finite numbers, one per row", "range", origin.name)
+        raise DataError(f"{held}; weights are finite numbers, one per row", "value", origin.name)
     if (array < 0).any():
         raise DataError(
             f"{origin.holds(float(array.min()), 'numbers below 0')}; weights are 0 or more", "range", origin.name
         )
     if not array.any():
-        raise DataError(f"{origin.name} is zero for all rows; at least one row has to count", "range", origin.name)
+        raise DataError(f"{origin.name} is zero for all rows; at least one row has to count", "few", origin.name)
     return array
 
 
@@ -149,7 +149,7 @@ def read_base_margin(margins: npt.NDArray[Any], classes: int, origin: Origin) ->
         ) from None
     if not np.isfinite(array).all():
         held = origin.holds(float(array[~np.isfinite(array)][0]), "gaps or infinity")
-        raise DataError(f"{held}; give {MARGINS}", "range", origin.name)
+        raise DataError(f"{held}; give {MARGINS}", "value", origin.name)
     if np.abs(array).max(initial=0) >= LARGEST_LABEL:
         text = f"{origin.holds(float(np.abs(array).max()), 'a number of 2^29 (5e8) or more')}; rescale it"
         raise DataError(text, "range", origin.name)

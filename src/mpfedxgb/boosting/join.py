@@ -60,7 +60,7 @@ def join(models: Sequence[PartialModel]) -> Joined:
     """Return the whole model from all participants' parts, in any order; raises UserError if they do not fit."""
     parts = sorted(models, key=lambda m: m.participant)
     if not parts:
-        raise UserError("there is nothing to join; give every participant's partial model", "missing", "models")
+        raise UserError("there is nothing to join; give every participant's partial model", "few", "models")
     first = parts[0]
     for part in parts:
         if _training_of(part) != _training_of(first):
@@ -70,7 +70,7 @@ def join(models: Sequence[PartialModel]) -> Joined:
     if have != list(range(1, len(first.participants) + 1)):
         missing = [n for m, n in enumerate(first.participants, 1) if m not in have]
         what = f"the part of {', '.join(missing)} is missing" if missing else "a participant's part is there twice"
-        raise UserError(f"cannot join: {what}", "missing" if missing else "duplicate", "models", missing)
+        raise UserError(f"cannot join: {what}", "missing" if missing else "duplicate", ", ".join(missing) or "models")
     assert first.base_margin is not None
     return Joined(
         first.participants,
@@ -116,7 +116,7 @@ def _join_tree(views: Sequence[Tree], weight_bits: int) -> JoinedTree:
 def joined_order(views: Sequence[Tree]) -> list[int]:
     """Return the numbers that the nodes of the joined tree, in its order, have in everybody's view of a tree."""
     if len({len(view) for view in views}) > 1:
-        raise UserError("the parts do not fit together: their trees have different shapes", "damaged", "models")
+        raise UserError("the parts do not fit together: their trees have different shapes", "damaged", "shapes")
     queue = [0]
     for number in queue:  # grows while it is walked
         _, own = _owner(number, views)

@@ -347,7 +347,7 @@ def read_range(iteration_range: Any, active: PartialModel) -> Range:
         raise SettingsError(text, "type", "iteration_range", iteration_range)
     if any(isinstance(n, bool) or not isinstance(n, numbers.Integral) for n in iteration_range):
         raise SettingsError(
-            f"{text} does not hold two integers; give (begin, end)", "type", "iteration_range", iteration_range
+            f"{text} does not hold two integers; give (begin, end)", "value", "iteration_range", iteration_range
         )
     begin, end = int(iteration_range[0]), int(iteration_range[1]) or used
     if active.params.facts.sums_only and (begin, end) != (0, rounds):

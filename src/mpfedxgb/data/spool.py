@@ -50,6 +50,7 @@ def check_spool(folder: Path, octets: int) -> None:
             f": the folder {folder} cannot be written to; allow it, or name another one",
             code="file",
             parameter=folder.name,
+            value="write",
         )
     free = shutil.disk_usage(folder).free
     if octets > free:
@@ -179,7 +180,7 @@ def _lock(opened: int, folder: Path) -> None:
                 raise NoRoomError(_NONE, text, code="busy", parameter=folder.name) from None
         except OSError as error:
             text = f": nothing can be locked in the folder {folder}: {error.strerror}; name one on a local disk"
-            raise NoRoomError(_NONE, text, code="file", parameter=folder.name) from None
+            raise NoRoomError(_NONE, text, code="file", parameter=folder.name, value="lock") from None
         time.sleep(_PAUSE)
 
 

@@ -100,7 +100,7 @@ class RowsNotFoundError(DataError):
 
     def __init__(self, message: str, counts: dict[str, int]) -> None:
         self.counts = counts
-        super().__init__(message)
+        super().__init__(message, "missing", "rows", sum(counts.values()))
 
 
 @dataclass(slots=True, eq=False)

@@ -120,7 +120,8 @@ FOR_REAL_TABLES = tuple(name for name, facts in FACTS.items() if facts.is_for_re
 def check_for_real_tables(security: str, what: str) -> None:
     """Raise SettingsError unless what the command line gives as --security is a mode for real tables."""
     if security not in FOR_REAL_TABLES:
-        raise SettingsError(f"--security {security} is not for {what}; it is one of {', '.join(FOR_REAL_TABLES)}")
+        text = f"--security {security} is not for {what}; it is one of {', '.join(FOR_REAL_TABLES)}"
+        raise SettingsError(text, "mode", "security", security)
 
 
 def check_coordinator(facts: Facts, roster: Roster) -> None:
@@ -136,8 +137,9 @@ def check_coordinator(facts: Facts, roster: Roster) -> None:
 def check_runs_a_protocol(facts: Facts, what: str = "a federation") -> None:
     """Raise SettingsError if everything would be computed in the clear, for which no federation is needed."""
     if not facts.runs_a_protocol:
-        raise SettingsError(
+        text = (
             f"security={facts.name!r} protects nothing, so it is not for {what}: one process computes in the clear, "
             "from everybody's tables; use security='strict', or for experiments with tables that are in one place "
             f"mpfedxgb simulate --security {facts.name}"
         )
+        raise SettingsError(text, "mode", "security", facts.name)

@@ -91,15 +91,17 @@ def _needed(candidates: Fractions, stages: Sequence[Stage]) -> list[Stage]:
     """Return the stages that are needed to leave one candidate; refuse a tournament that they do not finish."""
     left, needed = candidates.tag.shape[-1], list[Stage]()
     if left < 1:
-        raise UserError("a tournament needs at least one candidate")
+        raise UserError("a tournament needs at least one candidate", "few", "candidates", 0)
     if candidates.valid is not None and stages and stages[0].rounds == 1:
-        raise UserError("who is valid is taken into account on bits; compare in two rounds or more in the first stage")
+        text = "who is valid is taken into account on bits; compare in two rounds or more in the first stage"
+        raise UserError(text, "range", "rounds")
     for stage in stages:
         if left > 1:
             needed.append(stage)
             left = -(-left // stage.size)
     if left > 1:
-        raise UserError(f"{candidates.tag.shape[-1]} candidates are not played out in these stages; add some")
+        text = f"{candidates.tag.shape[-1]} candidates are not played out in these stages; add some"
+        raise UserError(text, "range", "stages", candidates.tag.shape[-1])
     return needed
 
 

@@ -59,7 +59,7 @@ def open_bit(party: Party, shares: Shares) -> Bit:
 def opening_bit(party: Party, shares: Shares) -> Pending[Bit]:
     """Prepare `open_bit` up to its opening. Rounds: 0."""
     if shares.ring != BIT:
-        raise DoesNotFitError(f"only single bits are opened as bits, not {shares}")
+        raise DoesNotFitError(f"only single bits are opened as bits, not {shares}", "type", "shares")
     party.step("open bit")
     masked = masking(party, shares)
     return Pending(masked.part, lambda total: Bit(masked.finish(total)))
@@ -260,13 +260,17 @@ class _Layout:
 
 def _layout(bits: Shares, fields: Sequence[BitField], ring: Ring) -> _Layout:
     if bits.ring != PACKED or not bits.shape:
-        raise DoesNotFitError(f"bits come packed, eight to an element, not as {bits}")
+        raise DoesNotFitError(f"bits come packed, eight to an element, not as {bits}", "type", "bits")
     if ring.limbs or ring.bitwise:
-        raise DoesNotFitError(f"bits become numbers in a ring of up to 64 bits, not in {ring}")
+        raise DoesNotFitError(
+            f"bits become numbers in a ring of up to 64 bits, not in {ring}", parameter="ring", value=str(ring)
+        )
     held = 8 * bits.shape[-1]
     for field in fields:
         if not (field.first >= 0 and 1 <= field.width <= ring.bits and field.first + field.width <= held):
-            raise DoesNotFitError(f"{field} does not lie in {held} bits, or has more bits than {ring}")
+            raise DoesNotFitError(
+                f"{field} does not lie in {held} bits, or has more bits than {ring}", parameter="field"
+            )
     places = [np.arange(field.first, field.first + field.width) for field in fields]
     weights = [weight % (1 << 64) for field in fields for weight in _weights(field)]
     return _Layout(

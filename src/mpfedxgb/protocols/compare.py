@@ -56,7 +56,8 @@ def _plan(bits: int, digit: int) -> _Plan:
     """Lay the tables out: t_i <= 2 i + 1 at the i-th digit from the top, so its table has the next power of two."""
     count = -(-bits // digit)
     if not 1 <= count <= _MAX_DIGITS:
-        raise DoesNotFitError(f"a comparison has 1 to {_MAX_DIGITS} digits, not {count} ({bits} bits by {digit})")
+        text = f"a comparison has 1 to {_MAX_DIGITS} digits, not {count} ({bits} bits by {digit})"
+        raise DoesNotFitError(text, parameter="digits", value=count)
     sizes = np.array([1 << (2 * i + 1).bit_length() for i in range(count)], np.int64)
     places = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     modulus = Ring(int(sizes[-1]).bit_length() - 1)

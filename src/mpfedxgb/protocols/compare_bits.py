@@ -163,7 +163,8 @@ class Sign:
     def __post_init__(self) -> None:
         """Refuse numbers that have no sign, or more bits than their ring."""
         if not 2 <= self.bits <= self.x.ring.bits:
-            raise DoesNotFitError(f"a sign is one of 2 to {self.x.ring.bits} bits of {self.x.ring}, not of {self.bits}")
+            text = f"a sign is one of 2 to {self.x.ring.bits} bits of {self.x.ring}, not of {self.bits}"
+            raise DoesNotFitError(text, parameter="bits", value=self.bits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,7 +178,8 @@ class Borrow:
         """Refuse low bits that are all bits, or none."""
         if not 1 <= self.bits < self.x.ring.bits:
             most = self.x.ring.bits - 1
-            raise DoesNotFitError(f"a borrow is one of the lowest 1 to {most} bits of {self.x.ring}, not {self.bits}")
+            text = f"a borrow is one of the lowest 1 to {most} bits of {self.x.ring}, not {self.bits}"
+            raise DoesNotFitError(text, parameter="bits", value=self.bits)
 
 
 def negative_by_bits(party: Party, x: Secret, bits: int, rounds: int = 2, digit: int = DIGIT) -> Shares:
@@ -369,13 +371,16 @@ class BitSigns:
 def bit_signs(bits: int, rounds: int, digit: int = DIGIT, ending: Ending = Ending.SIGN) -> BitSigns:
     """Return the cheapest layout for the signs of numbers of `bits` bits in at most `rounds` rounds."""
     if bits < 2 or rounds < 1:
-        raise DoesNotFitError(f"a sign has 2 bits and 1 round or more, not {bits} and {rounds}")
+        raise DoesNotFitError(
+            f"a sign has 2 bits and 1 round or more, not {bits} and {rounds}", parameter="bits", value=bits
+        )
     sizes = grouping(-(-(bits - 1) // digit), rounds, ending)
     if sizes is None:
-        raise DoesNotFitError(
+        text = (
             f"numbers of {bits} bits are not compared in {rounds} rounds, with {MOST_IN_A_GROUP} digits to a group; "
             "give more rounds"
         )
+        raise DoesNotFitError(text, parameter="rounds", value=rounds)
     tables = sum(1 << min(digit, bits - 1 - low) for low in range(0, bits - 1, digit))
     return BitSigns(bits, digit, ending, sizes, tables)
 

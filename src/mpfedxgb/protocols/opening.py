@@ -53,7 +53,9 @@ def in_pieces(opened_bytes: Any, participants: int, topology: str = STAR, link: 
     In a mesh it is, if the bytes that this saves take longer over the link than one more hop.
     """
     if topology not in TOPOLOGIES:
-        raise UserError(f"topology={topology!r} is not known; it is one of {', '.join(TOPOLOGIES)}")
+        raise UserError(
+            f"topology={topology!r} is not known; it is one of {', '.join(TOPOLOGIES)}", "choice", "topology", topology
+        )
     others = participants - 1
     saved = others * opened_bytes - 2 * others * opened_bytes / participants
     return (topology != STAR) & (8 * saved / (link.bandwidth * 1e6) > link.latency / 1e3 + HOP_SECONDS)
@@ -331,7 +333,7 @@ class _MaskProducts:
         self.pairs: dict[tuple[int, int], tuple[Secret, Secret]] = {}
         for terms in batch:
             if not terms or any(not 1 <= len(term.factors) <= 3 for term in terms):
-                raise UserError("a sum of products takes one or more terms of one to three factors")
+                raise UserError("a sum of products takes one or more terms of one to three factors", "range", "terms")
             self.shapes.append(np.broadcast_shapes(*(f.shape for term in terms for f in term.factors)))
             for term in terms:
                 if len(term.factors) == 3:

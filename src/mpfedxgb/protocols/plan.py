@@ -45,9 +45,10 @@ class Stage:
     def __post_init__(self) -> None:
         """Refuse what cannot be played."""
         if not 2 <= self.size <= MOST_IN_A_GROUP:
-            raise UserError(f"a group of a tournament has 2 to {MOST_IN_A_GROUP} candidates, not {self.size}")
+            text = f"a group of a tournament has 2 to {MOST_IN_A_GROUP} candidates, not {self.size}"
+            raise UserError(text, "range", "size", self.size)
         if self.rounds < 1:
-            raise UserError(f"a comparison takes at least one round, not {self.rounds}")
+            raise UserError(f"a comparison takes at least one round, not {self.rounds}", "range", "rounds", self.rounds)
 
 
 @dataclass(frozen=True, slots=True)

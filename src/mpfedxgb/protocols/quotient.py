@@ -60,11 +60,15 @@ def reciprocal(party: Party, d: Secret, bound: int, fraction_bits: int, iteratio
     """
     f, width = fraction_bits, bound.bit_length()
     if 2 * f + 2 > d.ring.bits - 2 or width + f + 2 > d.ring.bits - 2:
-        raise DoesNotFitError(f"{f} fraction bits and a bound of {width} bits do not fit {d.ring}")
+        raise DoesNotFitError(
+            f"{f} fraction bits and a bound of {width} bits do not fit {d.ring}", parameter="fraction_bits", value=f
+        )
     if min(3 * f, 3 * f - width + iterations) + 1 > d.ring.bits - 2:  # x (2 - d x) reaches 2^(3 f) / d
-        raise DoesNotFitError(f"with {f} fraction bits, {iterations} iterations on d = 1 overflow {d.ring}")
+        text = f"with {f} fraction bits, {iterations} iterations on d = 1 overflow {d.ring}"
+        raise DoesNotFitError(text, parameter="iterations", value=iterations)
     if width > 2 * f:
-        raise DoesNotFitError(f"a bound of {width} bits leaves nothing of its reciprocal in {f} fraction bits")
+        text = f"a bound of {width} bits leaves nothing of its reciprocal in {f} fraction bits"
+        raise DoesNotFitError(text, parameter="bound", value=width)
     with party.phase("reciprocal"):
         x = public_secret(party, d.ring, 1 << (2 * f - width)).broadcast_to(d.shape)
         for _ in range(iterations):
@@ -191,7 +195,8 @@ def rounded_quotient(
     Rounds: as `quotient`. Sent: as `quotient`. Reveals: nothing.
     """
     if largest < 0:
-        raise DoesNotFitError(f"largest={largest} bounds a quotient in absolute value; it is 0 or more")
+        text = f"largest={largest} bounds a quotient in absolute value; it is 0 or more"
+        raise DoesNotFitError(text, parameter="largest", value=largest)
     bits = largest.bit_length() + 1
     _check(n, d, bits, denominator_bits + 1)
     shifted = 2 * n + d * (2 * largest + 1)
@@ -225,7 +230,9 @@ def digits_of(quotient_bits: int, denominator_bits: int, digit: int) -> tuple[Di
     All are about equally wide, the upper ones less: longer numbers are compared there.
     """
     if not 1 <= digit <= WIDEST:
-        raise DoesNotFitError(f"a digit of a quotient has 1 to {WIDEST} bits, not {digit}")
+        raise DoesNotFitError(
+            f"a digit of a quotient has 1 to {WIDEST} bits, not {digit}", parameter="digit", value=digit
+        )
     number = -(-quotient_bits // digit)
     size, wider = divmod(quotient_bits, number)
     widths = [size] * (number - wider) + [size + 1] * wider
@@ -236,17 +243,19 @@ def digits_of(quotient_bits: int, denominator_bits: int, digit: int) -> tuple[Di
 
 def _check(n: Secret, d: Secret, quotient_bits: int, denominator_bits: int) -> None:
     if n.ring != d.ring or n.ring.bitwise:
-        raise DoesNotFitError(f"{n} is not divided by {d}: both have to be numbers of the same ring")
-    if quotient_bits < 1 or denominator_bits < 1:
         raise DoesNotFitError(
-            f"quotient and denominator have 1 bit or more, not {quotient_bits} and {denominator_bits}"
+            f"{n} is not divided by {d}: both have to be numbers of the same ring", "mismatch", "ring"
         )
+    if quotient_bits < 1 or denominator_bits < 1:
+        text = f"quotient and denominator have 1 bit or more, not {quotient_bits} and {denominator_bits}"
+        raise DoesNotFitError(text, parameter="quotient_bits", value=quotient_bits)
     needed = quotient_bits + denominator_bits + 1
     if needed > n.ring.bits:
-        raise DoesNotFitError(
+        text = (
             f"a quotient of {quotient_bits} bits by a denominator of {denominator_bits} takes {needed} bits, more than "
             f"{n.ring} has; lift to a wider ring, or bound them more closely"
         )
+        raise DoesNotFitError(text, parameter="quotient_bits", value=quotient_bits)
 
 
 def _digit(party: Party, remainder: Secret, d: Secret, each: Digit) -> Bit:
@@ -308,7 +317,7 @@ def lift_opened(party: Party, y: Secret, offset: int, ring: Ring) -> Secret:
 def lifting(party: Party, y: Secret, offset: int, ring: Ring) -> Pending[Secret]:
     """Prepare `lift_opened` up to its opening. Rounds: 0."""
     if ring.bits <= y.ring.bits:
-        raise DoesNotFitError(f"{ring} is not wider than {y.ring}")
+        raise DoesNotFitError(f"{ring} is not wider than {y.ring}", parameter="ring", value=str(ring))
     party.step("lift")
     spec = (ring, y.shape)
 
@@ -388,7 +397,8 @@ def cut(party: Party, x: Secret, places: int, width: int, borrow: Bit) -> tuple[
     """
     ring, k = x.ring, x.ring.bits
     if not (0 < places < k and 0 < width <= min(64, k - places)):
-        raise DoesNotFitError(f"a secret of {ring} has no {width} bits above its lowest {places} to be cut out")
+        text = f"a secret of {ring} has no {width} bits above its lowest {places} to be cut out"
+        raise DoesNotFitError(text, parameter="width", value=width)
     party.step("cut")
     b, spec, upper = borrow.secret, (ring, x.shape), Ring(width)
     r, rho = party.deal([spec, spec], lambda: [shift_right(x.mask, places), b.mask.cast(ring)])
@@ -402,4 +412,6 @@ def cut(party: Party, x: Secret, places: int, width: int, borrow: Bit) -> tuple[
 def _check_places(ring: Ring, places: int) -> None:
     most = ring.bits - 2
     if not 0 < places <= most:
-        raise DoesNotFitError(f"a secret of {ring} is truncated by 1 to {most} places, not {places}")
+        raise DoesNotFitError(
+            f"a secret of {ring} is truncated by 1 to {most} places, not {places}", parameter="places", value=places
+        )

@@ -40,7 +40,9 @@ def reveal(party: Party, x: Secret | Shares, to: int, name: Entry, count: int | 
     auxiliary but the receiver. Reveals: `name` to the receiver.
     """
     if to != ALL and not ACTIVE <= to <= party.roster.size:
-        raise UserError(f"{name} is revealed to ALL or to a participant 1..{party.roster.size}, not to role {to}")
+        raise UserError(
+            f"{name} is revealed to ALL or to a participant 1..{party.roster.size}, not to role {to}", "range", "to", to
+        )
     party.step(f"reveal {name}")
     party.record(name, to, prod(x.shape) if count is None else count)
     spec = (x.ring, x.shape)
@@ -104,10 +106,11 @@ def make_tags(party: Party, batch: Shape, counts: Sequence[tuple[int, int]], rin
     """
     party.step("tags")
     if ring.bits <= 8 or any(count >> (ring.bits - 9) for _, count in counts):
-        raise DoesNotFitError(f"an owner and an index of up to {max(c for _, c in counts)} do not fit {ring}")
+        text = f"an owner and an index of up to {max(c for _, c in counts)} do not fit {ring}"
+        raise DoesNotFitError(text, parameter="ring", value=str(ring))
     owners = [owner for owner, _ in counts]
     if len(set(owners)) != len(owners):
-        raise DoesNotFitError("an owner's candidates are listed twice; list each owner once")
+        raise DoesNotFitError("an owner's candidates are listed twice; list each owner once", "duplicate", "owner")
     kappa, pieces = {}, []
     for owner, count in counts:
         public = RingArray.encode(ring, owner + _OWNER * np.arange(count, dtype=np.int64)).broadcast_to((*batch, count))
@@ -164,7 +167,9 @@ def _check_winners(
     unknown = sorted(set(owner.ravel().tolist()) - set(tags.counts))
     if unknown:
         sender = f" from {party.roster.name(ACTIVE)}" if party.is_coordinator else ""
-        raise FrameError(f"malformed {name}{sender}: got the owner {unknown[0]}, expected one of {sorted(tags.counts)}")
+        text = f"malformed {name}{sender}: got the owner {unknown[0]}, expected one of {sorted(tags.counts)}"
+        raise FrameError(text, parameter=name, value=sender)
     own, count = local[owner == party.owner], tags.counts.get(party.owner, 0)
     if _has_candidates(party, tags) and ((own < 0) | (own >= count)).any():
-        raise FrameError(f"malformed {name}: got a winner of {party.name} that is none of its {count} candidates")
+        text = f"malformed {name}: got a winner of {party.name} that is none of its {count} candidates"
+        raise FrameError(text, parameter=name, value=party.name)

@@ -207,7 +207,7 @@ def difference(matrix: Matrix, tile: Tile, mask: U64) -> U64:
     """Return a tile of E = B - A, in the place of A."""
     bits = matrix.tile(tile.columns, tile.rows)
     if bits.shape != tile.shape:
-        raise DoesNotFitError(f"a tile of {bits.shape} was brought instead of {tile.shape}")
+        raise DoesNotFitError(f"a tile of {bits.shape} was brought instead of {tile.shape}", "mismatch", "tile")
     return np.subtract(bits, mask, out=mask)
 
 

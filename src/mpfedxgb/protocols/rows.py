@@ -114,10 +114,12 @@ def splitting_rows(
 ) -> Pending[Sides]:
     """Prepare `split_rows` up to its opening. Rounds: 0. `threads` are this role's own."""
     if x.ring.limbs or x.ring.bitwise or len(x.shape) != 3:
-        raise DoesNotFitError(f"rows are split of vectors (n, k, rows) in a ring of up to 64 bits, not of {x}")
+        raise DoesNotFitError(
+            f"rows are split of vectors (n, k, rows) in a ring of up to 64 bits, not of {x}", "type", "x"
+        )
     n, k, rows = x.shape
     if bits.ring != PACKED or bits.shape[:-1] != (n,) or 8 * bits.shape[-1] < rows:
-        raise DoesNotFitError(f"{rows} rows of {n} nodes take a bit each, packed, not {bits}")
+        raise DoesNotFitError(f"{rows} rows of {n} nodes take a bit each, packed, not {bits}", "mismatch", "bits")
     party.step("child update")
     party.count(products=n * k * rows)
     threads = Threads() if threads is None else threads
@@ -376,14 +378,17 @@ def looking_up(party: Party, index: Shares, table: U64, bits: int) -> Pending[Sh
 def _columns(table: U64, bits: int, ring: Ring) -> U64:
     """Return the table's columns; refuse one that does not fit the ring of its places, or the bits of an entry."""
     if ring.bitwise or ring.bits > MOST_BITS:
-        raise DoesNotFitError(f"places of a table are numbers of 1 to {MOST_BITS} bits, not in {ring}")
+        raise DoesNotFitError(
+            f"places of a table are numbers of 1 to {MOST_BITS} bits, not in {ring}", parameter="ring", value=str(ring)
+        )
     if table.dtype != np.uint64 or table.shape != (1 << ring.bits,):
         wanted = f"{1 << ring.bits} entries of uint64"
-        raise DoesNotFitError(f"a table for {ring} has {wanted}, not {table.dtype}{list(table.shape)}")
-    if not 1 <= bits <= 64 or int(table.max()).bit_length() > bits:
         raise DoesNotFitError(
-            f"an entry has 1 to 64 bits, and {bits} do not hold the largest; give as many as it needs"
+            f"a table for {ring} has {wanted}, not {table.dtype}{list(table.shape)}", "mismatch", "table"
         )
+    if not 1 <= bits <= 64 or int(table.max()).bit_length() > bits:
+        text = f"an entry has 1 to 64 bits, and {bits} do not hold the largest; give as many as it needs"
+        raise DoesNotFitError(text, parameter="bits", value=bits)
     return columns_of(table, bits)
 
 

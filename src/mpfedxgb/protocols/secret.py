@@ -36,16 +36,18 @@ class Guarded:
         return f"{type(self).__name__}({self.ring}, shape={self.shape})"
 
     def __bool__(self) -> NoReturn:
-        raise SecretError("a secret has no truth value; compare it with a protocol and reveal the answer")
+        raise SecretError(
+            "a secret has no truth value; compare it with a protocol and reveal the answer", parameter="truth"
+        )
 
     def __eq__(self, other: object) -> NoReturn:
-        raise SecretError("secrets are compared with a protocol, not with ==")
+        raise SecretError("secrets are compared with a protocol, not with ==", parameter="equality")
 
     def __iter__(self) -> NoReturn:
-        raise SecretError("a secret is not looped over; slice it")
+        raise SecretError("a secret is not looped over; slice it", parameter="loop")
 
     def __reduce__(self) -> NoReturn:
-        raise SecretError("a secret is never pickled")
+        raise SecretError("a secret is never pickled", parameter="pickle")
 
     __hash__ = None  # type: ignore[assignment] # what cannot be compared cannot be a key
 
@@ -83,7 +85,9 @@ class Secret(Guarded):
         """Multiply by an integer that all roles know, the coordinator too; products of secrets talk: see `multiply`."""
         if not isinstance(factor, int):
             kind = type(factor).__name__
-            raise SecretError(f"only an int scales a secret locally, not a {kind}; call multiply(party, x, y)")
+            raise SecretError(
+                f"only an int scales a secret locally, not a {kind}; call multiply(party, x, y)", "type", "factor", kind
+            )
         return Secret(self.masked * factor, self.mask * factor)
 
     __radd__ = __add__
@@ -174,7 +178,9 @@ def public_secret(party: Party, ring: Ring, values: npt.ArrayLike) -> Secret:
 def reduced(x: Secret, ring: Ring) -> Secret:
     """Return a secret modulo a narrower ring: masked value and mask, each reduced. Local."""
     if x.ring.bitwise or ring.bitwise or ring.bits > x.ring.bits:
-        raise DoesNotFitError(f"{x} is not reduced to {ring}, which is not narrower; lift it instead")
+        raise DoesNotFitError(
+            f"{x} is not reduced to {ring}, which is not narrower; lift it instead", parameter="ring", value=str(ring)
+        )
     return Secret(x.masked.cast(ring), x.mask.cast(ring))
 
 

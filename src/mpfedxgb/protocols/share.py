@@ -64,7 +64,9 @@ def share_together(
         given = [] if values is None else list(values)
         if [(value.ring, value.shape) for value in given] != list(specs):
             wanted = ", ".join(f"{ring}{list(shape)}" for ring, shape in specs)
-            raise DoesNotFitError(f"{party.name} has to share {wanted}, not {values if values is None else given}")
+            raise DoesNotFitError(
+                f"{party.name} has to share {wanted}, not {values if values is None else given}", "mismatch", party.name
+            )
         # The owner knows the whole mask, as in ABY2.0 (2021), so one message is enough.
         masked = [value + mask for value, mask in zip(given, masks, strict=True)]
     return [Secret(*pair) for pair in zip(publish(party, owner, masked), masks, strict=True)]
@@ -112,7 +114,9 @@ def share_each(
     given = values or {} if party.has_values_of(party.owner) else {i: RingArray.hidden(ring, shape) for i in own}
     missing = [i for i in own if i not in given]
     if missing:
-        raise DoesNotFitError(f"{party.name} has to share the entries {missing}, which it owns, too")
+        raise DoesNotFitError(
+            f"{party.name} has to share the entries {missing}, which it owns, too", "mismatch", party.name
+        )
     masked = {i: given[i] + masks[i] for i in own}
     dealers = _places(owners, party.roster.owning_coordinator)
     if party.is_dealer:
@@ -245,7 +249,8 @@ def publish_matrix(
 
 
 def _no_matrix(party: Party, layout: RowLayout) -> DoesNotFitError:
-    return DoesNotFitError(f"{party.name} has to bring a matrix of {layout.columns} columns and {layout.rows} rows")
+    text = f"{party.name} has to bring a matrix of {layout.columns} columns and {layout.rows} rows"
+    return DoesNotFitError(text, "mismatch", party.name)
 
 
 def _deal_matrix(party: Party, step: str, owner: int, layout: RowLayout, plain: Matrix | None, held: RowBlocks) -> None:
@@ -284,7 +289,7 @@ def matrices_times(party: Party, matrices: Sequence[PrivateMatrix], x: RowVector
     for matrix in matrices:
         if x.masked.ring != VECTOR or x.masked.shape[1:] != (matrix.rows,):
             wanted = f"vectors (V, {matrix.rows}) of {VECTOR}"
-            raise DoesNotFitError(f"a matrix of {matrix.rows} rows takes {wanted}, not {x.masked}")
+            raise DoesNotFitError(f"a matrix of {matrix.rows} rows takes {wanted}, not {x.masked}", "mismatch", "x")
     party.step("matrix products")
     count = x.masked.shape[0]
     others = [[part for m, part in x.parts.items() if m != matrix.owner] for matrix in matrices]

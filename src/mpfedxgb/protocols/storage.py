@@ -107,7 +107,9 @@ class SpoolShelf:
 def _refuse_other(kept: U64, values: U64) -> None:
     """Raise FrameError where two participants were sent different tiles of what all of them should have."""
     if kept is not values and not np.array_equal(kept, values):
-        raise FrameError("participants were sent different parts of a matrix; one of the others has changed it")
+        raise FrameError(
+            "participants were sent different parts of a matrix; one of the others has changed it", parameter="matrix"
+        )
 
 
 def kept(here: Collection[int], layouts: Mapping[int, RowLayout]) -> dict[int, RowLayout]:
@@ -187,10 +189,17 @@ def is_in_memory(resources: Resources, matrices: int, besides: int) -> bool:
     there, fewer = f", and max_memory is {bytes_text(limit)}", "take fewer rows, columns, categories or bins (max_bin)"
     if not matrices or besides > limit:
         kept_here = f"; {bytes_text(besides)} of it no spool can take" if matrices else ""
-        raise NoRoomError(needed, f"{there}{kept_here}; raise max_memory, lower max_depth, or {fewer}")
+        raise NoRoomError(
+            needed,
+            f"{there}{kept_here}; raise max_memory, lower max_depth, or {fewer}",
+            parameter="max_memory",
+            value=needed,
+        )
     if folder is None:
         free = f"name a folder with {bytes_text(matrices)} free in spool"
-        raise NoRoomError(needed, f"{there}; {free}, raise max_memory, or {fewer}")
+        raise NoRoomError(
+            needed, f"{there}; {free}, raise max_memory, or {fewer}", parameter="max_memory", value=needed
+        )
     check_spool(folder, matrices)
     return False
 

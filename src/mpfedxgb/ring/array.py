@@ -131,7 +131,7 @@ class RingArray:
     def add_in_place(self, other: RingArray) -> None:
         """Add elements of the same ring and shape to this array itself, which nobody else may hold."""
         if other.ring != self.ring or other.shape != self.shape:
-            raise DoesNotFitError(f"cannot add {other} to {self} in place", "mismatch", "ring")
+            raise DoesNotFitError(f"cannot add {other} to {self} in place", "mismatch", "ring in place")
         if self._data is not None:
             self.ring.add_to(self._data, other.data)
 

@@ -42,7 +42,7 @@ class Ring:
             )
         if self.bitwise and self.bits > 8:
             text = f"a bitwise ring packs at most 8 bits into an element, not {self.bits}"
-            raise DoesNotFitError(text, parameter="bits", value=self.bits)
+            raise DoesNotFitError(text, parameter="packed bits", value=self.bits)
 
     def __repr__(self) -> str:
         return f"Z_2^{self.bits}" if not self.bitwise else f"bits[{self.bits}]"

@@ -124,7 +124,7 @@ class Checkpoints:
                 f"the checkpoint {self._path} is damaged, and no round in it can be used. Put a copy of it back; "
                 "or begin again with --restart at every participant"
             )
-            raise _DamagedError(text, "damaged", self._path.name)
+            raise _DamagedError(text, "damaged", self._path.name, "rounds")
         return 0
 
     def common(self) -> int:
@@ -245,10 +245,11 @@ class Checkpoints:
         try:
             return self._margins(line)
         except _DamagedError as error:  # the others have nothing later, and here is nothing as old
-            raise _DamagedError(
+            text = (
                 f"{error}, and the participants have no later round in common; put a copy of it back, or begin again "
                 "with --restart at every participant"
-            ) from None
+            )
+            raise _DamagedError(text, error.code, error.parameter) from None
 
     def _margins(self, line: _Line) -> npt.NDArray[np.int64] | None:
         """Return the margins after a round, checked; None where there are none."""
@@ -359,7 +360,7 @@ def _whole_lines(content: bytes, path: Path, fingerprint: dict[str, Any]) -> Ite
             f"the checkpoint {path} is damaged from its beginning. Put a copy of it back; or begin again with "
             "--restart at every participant"
         )
-        raise _DamagedError(text, "damaged", path.name)
+        raise _DamagedError(text, "damaged", path.name, "beginning")
 
 
 def _check_rules(theirs: dict[str, Any], mine: dict[str, Any], path: Path) -> None:

@@ -346,7 +346,7 @@ def _write_all(files: Mapping[Path, tuple[bytes, int]], overwrite: bool) -> None
     if there and not overwrite:
         folder = next(iter(files)).parent
         text = f"{', '.join(there)} in {folder} would be overwritten; take another place"
-        raise SettingsError(text, "file", folder.name, there)
+        raise SettingsError(text, "duplicate", there[0])
     for path, (content, mode) in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -139,7 +139,7 @@ def copied(kind: Kind, sender: int, session: bytes, step: int, label: str, array
 def _check_limits(arrays: Sequence[Array]) -> None:
     if len(arrays) > MAX_ARRAYS or any(array.ndim > MAX_AXES for array in arrays):
         raise FrameError(
-            f"a frame carries at most {MAX_ARRAYS} arrays of at most {MAX_AXES} axes; split the batch", "range", "frame"
+            f"a frame carries at most {MAX_ARRAYS} arrays of at most {MAX_AXES} axes; split the batch", "range", "batch"
         )
 
 

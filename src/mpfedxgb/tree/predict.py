@@ -117,7 +117,9 @@ def secure_leaves(
     """
     agreed = agree(party, classes, scorer, rounds)
     if agreed.shared:
-        raise UserError("nobody may know the leaves of rows whose leaf weights are shared; train with strict")
+        raise UserError(
+            "nobody may know the leaves of rows whose leaf weights are shared; train with strict", "mode", "leaves"
+        )
     used = [(i, o) for i, o in enumerate(agreed.outlines) if o.owners]
     leaves = np.zeros((len(agreed.outlines), agreed.rows), np.int64)
     if not used:
@@ -312,15 +314,17 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
     rows, trees, limits, shared, takes_all = announced.T
     if len(set(rows)) > 1:
         counts = ", ".join(f"{n} {c}" for n, c in zip(party.roster.owner_names, rows, strict=True))
-        raise UserError(f"the participants bring different numbers of rows to score ({counts}); align the tables first")
+        text = f"the participants bring different numbers of rows to score ({counts}); align the tables first"
+        raise UserError(text, "mismatch", "rows")
     if any(len(set(column)) > 1 for column in (trees, shared, takes_all)):
-        raise UserError(_OTHER_TREES)
+        raise UserError(_OTHER_TREES, "mismatch", "training")
     limit = int(limits[0]) * classes or int(trees[0])
     if takes_all[0] and limit != trees[0]:  # everybody sees to that, since it is everybody's model
-        raise UserError(
+        text = (
             f"{party.roster.name(ACTIVE)} asks for the sum of {limit} of {trees[0]} trees; a model of "
             "security='sealed' tells sums over all its trees only, for the difference of two would give trees away"
         )
+        raise UserError(text, "mode", "iteration_range", limit)
     check_numbers(party, ACTIVE, [limit], ("trees in use", 1, int(trees[0])))
     numbers = None
     if scorer is not None:
@@ -330,7 +334,7 @@ def agree(party: Party, classes: int, scorer: Scorer | None, rounds: int | None)
         numbers = [_to_numbers(o, party.roster.owners) for o in outlines]
     public = party.tell_everyone(Entry.TREE_SHAPE, numbers, (limit, 2 + len(party.roster.owners)))
     if (public != public[0]).any():
-        raise UserError(_OTHER_TREES)
+        raise UserError(_OTHER_TREES, "mismatch", "training")
     _check_outlines(party, public[0], classes)
     return Agreed(int(rows[0]), [_from_numbers(row) for row in public[0]], bool(shared[0]))
 
@@ -339,7 +343,7 @@ def _check_outlines(party: Party, trees: npt.NDArray[np.int64], classes: int) ->
     """Raise FrameError unless all trees are of classes that there are, and have as many leaves as there may be."""
     kinds, leaves, owns = trees[:, 0], trees[:, 1], trees[:, 2:]
     if not ((kinds >= 0) & (kinds < classes)).all() or (leaves < 1).any() or ((owns < 0) | (owns > 1)).any():
-        raise FrameError(f"{party.roster.name(ACTIVE)} announced trees that no model has")
+        raise FrameError(f"{party.roster.name(ACTIVE)} announced trees that no model has", parameter="trees")
     check_numbers(party, ACTIVE, [sum(leaves.tolist())], ("leaves", 1, MOST_LEAVES))
 
 

@@ -343,5 +343,5 @@ def _raise(worker: str, kind: str, text: str) -> None:
             f"the worker {worker} has not enough memory; give it more, or start more workers", "room", worker
         )
     if kind == DataError.__name__:
-        raise DataError(text)
+        raise DataError(text, "failed", worker)
     raise WorkersError(f"the worker {worker} failed: {kind}{': ' + text if text else ''}", "failed", worker, kind)

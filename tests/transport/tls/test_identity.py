@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -22,6 +23,7 @@ from mpfedxgb.transport.transport import Address
 from support.by_hand import by_hand
 from support.loopback import Loopback, loopback
 from support.pki import PASSPHRASE, Authority, Pair, unchecked
+from support.refusals import ANY, refused
 
 BOTH = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
@@ -55,7 +57,7 @@ def test_a_good_identity(authority: Authority) -> None:
     shown = repr(identity) + str(identity)
     assert "BEGIN" not in shown
     assert PASSPHRASE.decode() not in shown
-    with pytest.raises(SecretError, match="not pickled"):
+    with refused(SecretError, "secret", "identity"):
         pickle.dumps(identity)
 
 
@@ -63,7 +65,7 @@ def test_a_certificate_with_more_names_is_good(authority: Authority) -> None:
     """The host's name may be there as well; the role's must."""
     pair = authority.issue("host.example.org", "bank")
     assert load(authority, pair).certificate == pair.certificate.read_bytes()
-    with pytest.raises(SettingsError, match=r"is for 'host.example.org', 'bank', not for 'telecom'"):
+    with refused(SettingsError, "mismatch", ANY, "telecom"):
         load(authority, pair, "telecom")
 
 
@@ -71,7 +73,7 @@ def test_a_certificate_of_an_authority_in_between(authority: Authority, tmp_path
     """A chain leads to the root if the certificates in between are in the role's file, and is refused if not."""
     between = authority.between(tmp_path / "between")
     pair = between.issue("bank")
-    with pytest.raises(SettingsError, match="not issued by the authority"):
+    with refused(SettingsError, "certificate", ANY, "authority"):
         load(authority, pair)
     chain = pair.certificate.read_bytes() + between.file.read_bytes()
     pair.certificate.write_bytes(chain)
@@ -99,36 +101,38 @@ def test_a_bad_certificate_is_refused_before_it_is_used(authority: Authority, wh
 
 def test_a_certificate_of_another_authority(authority: Authority, tmp_path: Path) -> None:
     """The same names, another key."""
-    with pytest.raises(SettingsError, match="was not issued by the authority"):
+    with refused(SettingsError, "certificate", ANY, "authority"):
         load(authority, Authority(tmp_path).issue("bank"))
 
 
 def test_an_expired_authority(tmp_path: Path) -> None:
     """The root's dates count too, and its file is the one that is named."""
     expired = Authority(tmp_path, days=(-3, -1))
-    with pytest.raises(SettingsError, match=rf"{expired.file} expired"):
+    with refused(SettingsError, "certificate", "ca.pem"):
         load(expired, expired.issue("bank"))
 
 
 def test_a_key_that_does_not_match(authority: Authority) -> None:
     """Two files that are each good but do not belong together."""
     one, other = authority.issue("bank"), authority.issue("bank")
-    with pytest.raises(SettingsError, match="does not belong to the certificate"):
+    with refused(SettingsError, "mismatch", ANY, "certificate"):
         load(authority, Pair(one.certificate, other.key))
 
 
 @pytest.mark.parametrize(
     ("lock", "passphrase", "words"),
     [
-        (PASSPHRASE, None, "is encrypted; give its passphrase"),
-        (PASSPHRASE, b"wrong", "cannot be opened with this passphrase"),
-        (None, b"superfluous", "is not encrypted; give no passphrase"),
+        (PASSPHRASE, None, ("missing", "passphrase")),
+        (PASSPHRASE, b"wrong", ("mismatch", "passphrase")),
+        (None, b"superfluous", ("place", "passphrase")),
     ],
 )
-def test_passphrases(authority: Authority, lock: bytes | None, passphrase: bytes | None, words: str) -> None:
+def test_passphrases(
+    authority: Authority, lock: bytes | None, passphrase: bytes | None, words: tuple[Any, ...]
+) -> None:
     """Missing, wrong and superfluous ones are told apart, and never quoted."""
     pair = authority.issue("bank", passphrase=lock)
-    with pytest.raises(SettingsError, match=words) as caught:
+    with refused(SettingsError, *words) as caught:
         load(authority, pair, passphrase=passphrase)
     assert str(pair.key) in str(caught.value)
     assert "wrong" not in str(caught.value)
@@ -159,10 +163,10 @@ def test_a_certificate_for_another_purpose(authority: Authority) -> None:
     """A certificate that is limited to servers is refused where a role dials, and the other way round."""
     server = load(authority, authority.issue("bank", usages=(ExtendedKeyUsageOID.SERVER_AUTH,)))
     server.check_usage(listens=True, dials=False)
-    with pytest.raises(SettingsError, match="extended key usage clientAuth"):
+    with refused(SettingsError, "certificate", ANY, "clientAuth"):
         server.check_usage(listens=True, dials=True)
     client = load(authority, authority.issue("bank", usages=(ExtendedKeyUsageOID.CLIENT_AUTH,)))
-    with pytest.raises(SettingsError, match="extended key usage serverAuth"):
+    with refused(SettingsError, "certificate", ANY, "serverAuth"):
         client.check_usage(listens=True, dials=True)
     anything = load(authority, authority.issue("bank", usages=(ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,)))
     for identity in (anything, load(authority, authority.issue("bank"))):
@@ -233,7 +237,7 @@ def test_a_listener_that_speaks_grpc_is_recognised(federation: Loopback) -> None
     """The dialling role says so and dials no more: no patience helps."""
     with (
         listening(federation, alpn=OLD_ALPN),
-        pytest.raises(HandshakeError, match=r"coordinator at .* speaks gRPC, as"),
+        refused(HandshakeError, "version", "coordinator"),
     ):
         federation.connect(1)
 
@@ -282,17 +286,15 @@ def listening(
 def test_a_probe_finds_what_is_wrong(federation: Loopback, tmp_path: Path) -> None:
     """Nobody there, somebody else there, a certificate not accepted on either side, and all well."""
     bank, address = federation.identity("bank"), Address("127.0.0.1", federation.ports[0])
-    with pytest.raises(PeerTimeoutError, match=f"coordinator at {address} cannot be reached: Connection refused"):
+    with refused(PeerTimeoutError, "late", "coordinator", 111):
         probe(bank, address, "coordinator", LONG)
     coordinator = federation.call(0)
     federation.wait_for_port()
     probe(bank, address, "coordinator", LONG)
-    with pytest.raises(HandshakeError, match=r"certificate of telecom at .* is not accepted: Hostname mismatch"):
+    with refused(HandshakeError, "certificate", "telecom"):
         probe(bank, address, "telecom", LONG)
     stranger = unchecked("bank", federation.authority.file, Authority(tmp_path / "other").issue("bank"))
-    with pytest.raises(
-        HandshakeError, match=r"coordinator at .* does not accept the certificate .* of bank: .*; check"
-    ):
+    with refused(HandshakeError, "certificate", "bank"):
         probe(stranger, address, "coordinator", LONG)
     federation.connect(1).close()
     coordinator.result().close()
@@ -303,7 +305,7 @@ def test_a_probe_of_something_else(federation: Loopback) -> None:
     bank = federation.identity("bank")
     with socket.create_server(("127.0.0.1", 0)) as port:
         address = Address("127.0.0.1", port.getsockname()[1])
-        with pytest.raises(PeerTimeoutError, match=r"did not answer for 0\.2 seconds"):
+        with refused(PeerTimeoutError, "late", "coordinator"):
             probe(bank, address, "coordinator", 0.2)
 
         def answer() -> None:
@@ -314,7 +316,7 @@ def test_a_probe_of_something_else(federation: Loopback) -> None:
             connection.close()
 
         answering = Call(answer)
-        with pytest.raises(PeerTimeoutError, match=r"does not speak TLS 1\.3"):
+        with refused(PeerTimeoutError, "late", "coordinator", "TLS"):
             probe(bank, address, "coordinator", LONG)
         answering.result()
 
@@ -330,7 +332,7 @@ def test_an_alert_of_anybody_is_no_refusal(federation: Loopback) -> None:
             connection.close()
 
         answering = Call(answer)
-        with pytest.raises(PeerTimeoutError, match="is it the right address and port"):
+        with refused(PeerTimeoutError, "late", "coordinator", "TLS"):
             probe(federation.identity("bank"), Address("127.0.0.1", port.getsockname()[1]), "coordinator", LONG)
         answering.result()
 

@@ -24,6 +24,7 @@ from mpfedxgb.transport.transport import Address
 from patience import patience
 from relay import FAULTS, Fault, Relay
 from support.loopback import Loopback, loopback, run_program
+from support.refusals import refused
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +127,7 @@ def test_blocks_above_the_limit(federation: Loopback) -> None:
     """The sender's limit stops the sender; the receiver's is an error of the frame, and ends the connection."""
     calls = [federation.call(0, peers=[1], max_block=3 << 20), federation.call(1, peers=[0], max_block=5 << 20)]
     coordinator, bank = (call.result() for call in calls)
-    with pytest.raises(FrameError, match=f"a block of {(3 << 20) + 1} bytes is larger than the {3 << 20} allowed"):
+    with refused(FrameError, "range", "block", 3145729):
         coordinator.send(1, bytes((3 << 20) + 1), LONG)
     bank.send(0, b"before", LONG)
     bank.send(0, bytes(3 << 20), LONG)
@@ -134,9 +135,9 @@ def test_blocks_above_the_limit(federation: Loopback) -> None:
     assert coordinator.receive(1, LONG) == b"before"
     assert coordinator.receive(1, LONG) == bytes(3 << 20)
     for _ in range(2):
-        with pytest.raises(FrameError, match=f"a block from bank is larger than the {3 << 20} bytes allowed"):
+        with refused(FrameError, "range", "bank", "block"):
             coordinator.receive(1, LONG)
-    with pytest.raises(PeerFinishedError, match="connection to coordinator was lost"):
+    with refused(PeerFinishedError, "ended", "coordinator"):
         bank.receive(0, LONG)
     coordinator.close()
     bank.close()
@@ -219,7 +220,7 @@ def test_a_killed_listener_is_noticed_and_may_come_back(two: Loopback) -> None:
         end = two.connect(1)
         assert end.receive(0, LONG) == b"here"
         coordinator.send_signal(signal.SIGKILL)
-        with pytest.raises(PeerFinishedError, match="connection to coordinator was lost"):
+        with refused(PeerFinishedError, "ended", "coordinator"):
             end.receive(0, LONG)
         end.close()
     with other_process(two, 0):

@@ -42,7 +42,9 @@ def sigmoid(margins: Floats) -> Floats:
 
 def _log_odds(scores: npt.NDArray[Any]) -> Floats:
     if not 0 < scores[0] < 1:
-        raise DataError(f"base_score={scores[0]} is not a probability between 0 and 1")
+        raise DataError(
+            f"base_score={scores[0]} is not a probability between 0 and 1", "range", "base_score", scores[0]
+        )
     p = np.clip(scores.astype(np.float32), *_CERTAIN)
     return np.asarray(-np.log(1 / p - 1), np.float64)  # in float32 as XGBoost: near 1 the difference loses digits
 
@@ -56,10 +58,10 @@ def _shares(y: Floats, origin: Origin, starts: bool) -> None:
     outside = y[(y < 0) | (y > 1)]
     if outside.size:
         held = origin.holds(float(outside[0]), "numbers outside 0 to 1")
-        raise DataError(f"{held}; reg:logistic takes shares from 0 to 1")
+        raise DataError(f"{held}; reg:logistic takes shares from 0 to 1", "range", origin.name)
     if starts and ((y == 0).all() or (y == 1).all()):
         remedy = "reg:logistic needs a mean between 0 and 1, or a base_score"
-        raise DataError(f"{origin.name} is all 0 or all 1; {remedy}")
+        raise DataError(f"{origin.name} is all 0 or all 1; {remedy}", "range", origin.name)
 
 
 def _hinge(y: Floats, margins: Floats) -> Gradients:

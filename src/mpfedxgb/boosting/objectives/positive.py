@@ -20,7 +20,7 @@ def _exp(margins: Floats) -> Floats:
 def _log(scores: npt.NDArray[Any]) -> Floats:
     means = float32(scores)
     if means[0] <= 0:
-        raise DataError(f"base_score={scores[0]} is not a positive mean")
+        raise DataError(f"base_score={scores[0]} is not a positive mean", "range", "base_score", scores[0])
     return np.log(means)
 
 
@@ -45,14 +45,19 @@ def _tweedie(power: float, y: Floats, margins: Floats) -> Gradients:
 
 def _not_negative(name: str, what: str, y: Floats, origin: Origin, starts: bool) -> None:
     if (y < 0).any():
-        raise DataError(f"{origin.holds(float(y.min()), 'numbers below 0')}; {name} takes {what}, 0 or more")
+        raise DataError(
+            f"{origin.holds(float(y.min()), 'numbers below 0')}; {name} takes {what}, 0 or more", "range", origin.name
+        )
     if starts and not y.any():
-        raise DataError(f"{origin.name} is zero everywhere; {name} needs a positive mean or a base_score")
+        raise DataError(
+            f"{origin.name} is zero everywhere; {name} needs a positive mean or a base_score", "range", origin.name
+        )
 
 
 def _above_0(y: Floats, origin: Origin, starts: bool) -> None:
     if (y <= 0).any():
-        raise DataError(f"{origin.holds(float(y.min()), 'numbers of 0 or less')}; reg:gamma takes numbers above 0")
+        text = f"{origin.holds(float(y.min()), 'numbers of 0 or less')}; reg:gamma takes numbers above 0"
+        raise DataError(text, "range", origin.name)
 
 
 GAMMA = Objective(

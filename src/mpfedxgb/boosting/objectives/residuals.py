@@ -57,7 +57,7 @@ def _squared_logs(y: Floats, margins: Floats) -> Gradients:
 def _above_minus_1(y: Floats, origin: Origin, starts: bool) -> None:
     if (y <= -1).any():
         held = origin.holds(float(y.min()), "numbers of -1 or less")
-        raise DataError(f"{held}; reg:squaredlogerror takes numbers above -1")
+        raise DataError(f"{held}; reg:squaredlogerror takes numbers above -1", "range", origin.name)
 
 
 def _average_residual(residuals: Floats, weight: Floats | None) -> Floats:

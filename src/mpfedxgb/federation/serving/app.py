@@ -162,14 +162,16 @@ class Service:
 
     async def openapi(self, request: Request) -> Response:
         """Describe all of this."""
-        return answer(description(self._name, version_of("mpfedxgb")))
+        metadata = bodies.metadata(self._settings, self._name, self._model)
+        return answer(description(metadata, version_of("mpfedxgb"), self._settings.serve.max_batch))
 
     async def infer(self, request: Request) -> Response:
         """Score rows, as the Open Inference Protocol asks for it."""
         content = await self._content(request)
-        columns, chosen = await run_in_threadpool(bodies.read_inference, content, self._settings.serve.max_batch)
+        most = self._settings.serve.max_batch
+        columns, chosen = await run_in_threadpool(bodies.read_inference, content, self._name, most)
         known = bodies.result_names(self._model)
-        for name in chosen or ():
+        for name in chosen:
             if name not in known:
                 text = f"there is no output {name[:40]!r}; {suggestion(name, known, 'the outputs are')}"
                 raise DataError(text, "unknown", "outputs", name)

@@ -27,9 +27,10 @@ Columns = dict[str, list[Any]]
 
 ID, ERROR, PREDICTION, PROBABILITY = "id", "error", "prediction", "probability"
 
-_KINDS: dict[str, tuple[type, ...]] = {"BYTES": (str,), "BOOL": (bool,)}
-_KINDS |= {f"{sign}INT{bits}": (int,) for sign in ("", "U") for bits in (8, 16, 32, 64)}
-_KINDS |= {f"FP{bits}": (int, float) for bits in (16, 32, 64)}
+DATATYPES: dict[str, tuple[type, ...]] = {"BYTES": (str,), "BOOL": (bool,)}
+DATATYPES |= {f"{sign}INT{bits}": (int,) for sign in ("", "U") for bits in (8, 16, 32, 64)}
+DATATYPES |= {f"FP{bits}": (int, float) for bits in (16, 32, 64)}
+"""Kinds of tensors, by the Open Inference Protocol, and what values of each are in JSON."""
 
 
 def read_json(body: bytes) -> Json:
@@ -38,9 +39,11 @@ def read_json(body: bytes) -> Json:
         content = json.loads(body.decode(), parse_constant=_no_constant, object_pairs_hook=_no_name_twice)
     except (ValueError, RecursionError) as error:
         text = f"at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "as RFC 8259 has it"
-        raise DataError(f"the body is not JSON {text}; NaN and names that occur twice are none") from None
+        raise DataError(
+            f"the body is not JSON {text}; NaN and names that occur twice are none", "damaged", "body"
+        ) from None
     if not isinstance(content, dict):
-        raise DataError("the body is not a JSON object")
+        raise DataError("the body is not a JSON object", "type", "body")
     return content
 
 
@@ -58,43 +61,62 @@ def _no_name_twice(pairs: list[tuple[str, Any]]) -> Json:
 def _only(content: Mapping[str, Any], known: Sequence[str], where: str) -> None:
     for name in content:
         if name not in known:
-            raise DataError(f"{where} has {name[:40]!r}; {suggestion(name, known, 'it may have')}")
+            raise DataError(
+                f"{where} has {name[:40]!r}; {suggestion(name, known, 'it may have')}", "unknown", where, name
+            )
 
 
-def read_inference(content: Json, most: int) -> tuple[Columns, list[str] | None]:
-    """Return the columns of a request of the Open Inference Protocol, and the outputs that it names."""
-    _only(content, ("id", "parameters", "inputs", "outputs"), "the request")
+def read_inference(content: Json, model: str, most: int) -> tuple[Columns, list[str]]:
+    """Return the columns of a request of the Open Inference Protocol, and the outputs that it names.
+
+    KServe's client names the model in the body too.
+    """
+    _only(content, ("id", "model_name", "parameters", "inputs", "outputs"), "the request")
     if not isinstance(content.get("id", ""), str):
-        raise DataError("the request's id is not a text")
-    inputs, outputs = content.get("inputs"), content.get("outputs")
+        raise DataError("the request's id is not a text", "type", "id")
+    if content.get("model_name", model) != model:
+        raise DataError(f"model_name is not {model!r}, the model that answers here", "mismatch", "model_name")
+    _check_parameters(content, "the request")
+    inputs, outputs = content.get("inputs"), content.get("outputs", [])
     if not isinstance(inputs, list) or not inputs or not all(isinstance(one, dict) for one in inputs):
-        raise DataError("inputs is not a list of tensors; give one for the id and one for each column")
+        raise DataError(
+            "inputs is not a list of tensors; give one for the id and one for each column", "type", "inputs"
+        )
     columns: Columns = {}
     for tensor in inputs:
         _only(tensor, ("name", "shape", "datatype", "parameters", "data"), "a tensor")
         name = tensor.get("name")
         if not isinstance(name, str) or name in columns:
-            raise DataError("each tensor has a name of its own")
+            raise DataError("each tensor has a name of its own", "duplicate", "inputs")
+        _check_parameters(tensor, f"tensor {name!r}")
         columns[name] = _tensor(tensor, name)
-    if outputs is not None and not (
-        isinstance(outputs, list) and all(isinstance(o, dict) and isinstance(o.get("name"), str) for o in outputs)
+    if not isinstance(outputs, list) or not all(
+        isinstance(one, dict) and isinstance(one.get("name"), str) for one in outputs
     ):
-        raise DataError("outputs is not a list of objects with names")
-    return _equally_long(columns, most), None if outputs is None else [one["name"] for one in outputs]
+        raise DataError("outputs is not a list of objects with names", "type", "outputs")
+    return _equally_long(columns, most), [one["name"] for one in outputs]
+
+
+def _check_parameters(content: Json, where: str) -> None:
+    if not isinstance(content.get("parameters", {}), dict):
+        raise DataError(f"{where}: parameters is not an object; none is needed", "type", "parameters")
 
 
 def _tensor(tensor: Json, name: str) -> list[Any]:
     data, shape, kind = tensor.get("data"), tensor.get("shape"), tensor.get("datatype")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise DataError(f"tensor {name!r}: datatype is one of {', '.join(_KINDS)}")
+    if not isinstance(kind, str) or kind not in DATATYPES:
+        raise DataError(f"tensor {name!r}: datatype is one of {', '.join(DATATYPES)}", "choice", name)
     if not isinstance(data, list):
-        raise DataError(f"tensor {name!r}: data is not a list")
+        raise DataError(f"tensor {name!r}: data is not a list", "type", name)
     if all(isinstance(row, list) and len(row) == 1 for row in data):
         data = [row[0] for row in data]
     if shape not in ([len(data)], [len(data), 1]):
-        raise DataError(f"tensor {name!r}: shape is not [{len(data)}], as its data has it; give a column per tensor")
-    if not all(value is None or type(value) in _KINDS[kind] for value in data):
-        raise DataError(f"tensor {name!r}: data has values that are no {kind}; null is a missing value")
+        text = f"tensor {name!r}: shape is not [{len(data)}], as its data has it; give a column per tensor"
+        raise DataError(text, "mismatch", name)
+    if not all(value is None or type(value) in DATATYPES[kind] for value in data):
+        raise DataError(
+            f"tensor {name!r}: data has values that are no {kind}; null is a missing value", "type", name, kind
+        )
     return data
 
 
@@ -104,44 +126,49 @@ def read_invocation(content: Json, most: int) -> Columns:
     _only(content, (*kinds, "params"), "the request")
     given = [kind for kind in kinds if kind in content]
     if len(given) != 1:
-        raise DataError(f"give one of {', '.join(kinds)}")
+        raise DataError(f"give one of {', '.join(kinds)}", "missing", "body")
     value = content[given[0]]
     if given[0] == "dataframe_split":
         return _equally_long(_split(value), most)
     if given[0] == "inputs" and isinstance(value, dict):
         if not all(isinstance(column, list) for column in value.values()):
-            raise DataError("inputs is not an object of lists, one for each column")
+            raise DataError("inputs is not an object of lists, one for each column", "type", "inputs")
         return _equally_long(value, most)
     return _equally_long(_records(value, given[0]), most)
 
 
 def _split(value: Any) -> Columns:
     if not isinstance(value, dict):
-        raise DataError("dataframe_split is not an object with columns and data")
+        raise DataError("dataframe_split is not an object with columns and data", "type", "dataframe_split")
     _only(value, ("columns", "data", "index"), "dataframe_split")
     names, data = value.get("columns"), value.get("data")
+    if not isinstance(value.get("index", []), list):
+        raise DataError("dataframe_split: index is not a list; none is needed", "type", "index")
     if not isinstance(names, list) or not all(isinstance(n, str) for n in names) or len({*names}) != len(names):
-        raise DataError("dataframe_split: columns is not a list of different names")
+        raise DataError("dataframe_split: columns is not a list of different names", "type", "columns")
     if not isinstance(data, list) or not all(isinstance(row, list) and len(row) == len(names) for row in data):
-        raise DataError("dataframe_split: data is not a list of rows, each with a value for each column")
+        raise DataError(
+            "dataframe_split: data is not a list of rows, each with a value for each column", "type", "data"
+        )
     return {name: [row[i] for row in data] for i, name in enumerate(names)}
 
 
 def _records(value: Any, where: str) -> Columns:
     if not isinstance(value, list) or not value or not all(isinstance(row, dict) for row in value):
-        raise DataError(f"{where} is not a list of objects, one for each row")
+        raise DataError(f"{where} is not a list of objects, one for each row", "type", where)
     names = list(value[0])
     if any(row.keys() != value[0].keys() for row in value):
-        raise DataError(f"{where}: rows have different columns; give null for a missing value")
+        raise DataError(f"{where}: rows have different columns; give null for a missing value", "mismatch", where)
     return {name: [row[name] for row in value] for name in names}
 
 
 def _equally_long(columns: Columns, most: int) -> Columns:
     rows = {len(values) for values in columns.values()}
     if len(rows) != 1 or rows == {0}:
-        raise DataError("columns are not equally long, or there are no rows")
+        raise DataError("columns are not equally long, or there are no rows", "mismatch", "columns")
     if rows.pop() > most:
-        raise DataError(f"there are more rows than [serve] max_batch = {most}; ask for them in several requests")
+        text = f"there are more rows than [serve] max_batch = {most}; ask for them in several requests"
+        raise DataError(text, "range", "serve.max_batch", most)
     return columns
 
 
@@ -156,9 +183,9 @@ def read_rows(settings: RoleSettings, model: PartialModel, columns: Columns) -> 
         if some:
             text = ", ".join(repr(name[:40]) for name in sorted(some)[:8])
             own = f"the id {identifier!r}, {'[label] base_margin ' if start else ''}and the model's columns"
-            raise DataError(f"the request {what} columns: {text}; give {own}")
+            raise DataError(f"the request {what} columns: {text}; give {own}", "mismatch", "columns")
     if not all(type(value) in (str, int) for value in columns[identifier]):
-        raise DataError(f"column {identifier!r} has ids that are neither text nor whole numbers")
+        raise DataError(f"column {identifier!r} has ids that are neither text nor whole numbers", "type", identifier)
     found: dict[str, Any] = {identifier: pd.Series(columns[identifier], dtype=object)}
     for feature in (*model.features, *start):
         found[feature.name] = _column(feature, columns[feature.name])
@@ -172,14 +199,17 @@ def _of_base_margin(settings: RoleSettings) -> tuple[Feature, ...]:
 def _column(feature: Feature, values: list[Any]) -> pd.Series[Any]:
     if feature.categories is not None:
         if not all(value is None or isinstance(value, (str, int, float)) for value in values):
-            raise DataError(f"column {feature.name!r} has values that are no categories; null is a missing value")
+            text = f"column {feature.name!r} has values that are no categories; null is a missing value"
+            raise DataError(text, "type", feature.name)
         return pd.Series(values, dtype=object)
     if not all(value is None or isinstance(value, (int, float)) for value in values):
-        raise DataError(f"column {feature.name!r} has values that are no numbers; null is a missing value")
+        raise DataError(
+            f"column {feature.name!r} has values that are no numbers; null is a missing value", "type", feature.name
+        )
     try:
         return pd.Series([math.nan if value is None else float(value) for value in values], dtype=np.float64)
     except OverflowError:
-        raise DataError(f"column {feature.name!r} has numbers that are too large") from None
+        raise DataError(f"column {feature.name!r} has numbers that are too large", "range", feature.name) from None
 
 
 def result_names(model: PartialModel) -> list[str]:

@@ -176,7 +176,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         ) from None
     except IsADirectoryError:
         raise SettingsError(
-            f"{path} is a folder; give the settings file (.toml) inside it", "file", path.name
+            f"{path} is a folder; give the settings file (.toml) inside it", "type", path.name
         ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error

@@ -84,17 +84,19 @@ def plan(params: TrainParams, rows: int) -> scales.ScalePlan:
 def leaf_rules(params: TrainParams, public: scales.ScalePlan, rows: int, participants: int) -> LeafRules:
     """Return the numbers of the descent to the leaf weights, in the paper's way."""
     if 2 * public.lam_cap < participants:
-        raise DoesNotFitError(
+        text = (
             f"reg_lambda={params.reg_lambda:g} is too small to hide anything among {participants} participants in "
             "security='paper'; raise it"
         )
+        raise DoesNotFitError(text, parameter="reg_lambda", value=params.reg_lambda)
     rules = _leaf_rules(params, rows, public.g_cap, public.h_cap, public.lam_cap)
     largest = min(rules.largest_weight, (rules.largest_sum << rules.f_h) // rules.lam + 1) << SPARE_BITS >> rules.shift
     if Fraction(params.learning_rate) * largest >= 1 << scales.SUM_BITS:
-        raise DoesNotFitError(
+        text = (
             f"with {rows} rows, reg_lambda={params.reg_lambda:g} and learning_rate={params.learning_rate:g} a leaf "
             "weight may be beyond 2^30 in security='paper'; raise reg_lambda or lower the learning rate"
         )
+        raise DoesNotFitError(text, parameter="reg_lambda", value=params.reg_lambda)
     return rules
 
 
@@ -123,10 +125,11 @@ def choose_scale(active: Active, t: int, inside: Gradients, every: Gradients) ->
     if t == 0:
         return scales.choose_scale(active.params, active.plan, *every, active.sizes.rows, spare=1)
     if np.abs(inside[0]).max() > np.ldexp(float(active.plan.g_cap), -active.scale.f_g):
-        raise UserError(
+        text = (
             "a residual has more than doubled since the first round, for which security='paper' has no room; lower "
             "learning_rate, or use security='strict'"
         )
+        raise UserError(text, "range", "residual")
     return active.scale
 
 

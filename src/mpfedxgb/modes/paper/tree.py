@@ -134,9 +134,8 @@ def sign_of_fraction(party: Party, G: Secret, H: Secret) -> Ints:
 def _check_signs(party: Party, sender: int, sign: Ints) -> None:
     """Raise FrameError unless signs are 1, 0 or -1."""
     if not np.isin(sign, (-1, 0, 1)).all():
-        raise FrameError(
-            f"malformed {Entry.COMPARISON} from {party.roster.name(sender)}: got other numbers than -1, 0 and 1"
-        )
+        text = f"malformed {Entry.COMPARISON} from {party.roster.name(sender)}: got other numbers than -1, 0 and 1"
+        raise FrameError(text, parameter=Entry.COMPARISON.value)
 
 
 def MUL(party: Party, *pairs: tuple[Secret, Secret]) -> list[Secret]:
@@ -383,9 +382,8 @@ def _step_size(party: Party, a: Secret, rules: LeafRules, label: str) -> npt.NDA
     if party.is_active:
         whole = [int(v) for v in restored.decode()]
         if min(whole, default=1) < 1:
-            raise FrameError(
-                f"malformed {Entry.STEP_SIZE}: got a sum below 1; some role sent a wrong share or correction"
-            )
+            text = f"malformed {Entry.STEP_SIZE}: got a sum below 1; some role sent a wrong share or correction"
+            raise FrameError(text, parameter=Entry.STEP_SIZE.value)
         step = np.array([(1 << rules.step_bits) // v for v in whole], np.int64)
     steps = party.broadcast(Entry.STEP_SIZE, step)
     check_numbers(party, ACTIVE, steps.tolist(), *[("as step size", 1, 1 << rules.step_bits)] * len(steps))

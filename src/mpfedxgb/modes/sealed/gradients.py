@@ -109,7 +109,8 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
     is_logistic = form.is_logistic
     rate = Fraction(float(np.float32(params.learning_rate)))
     if rate == 0:
-        raise DoesNotFitError(f"learning_rate={params.learning_rate!r} is zero as a float32; raise it")
+        text = f"learning_rate={params.learning_rate!r} is zero as a float32; raise it"
+        raise DoesNotFitError(text, parameter="learning_rate", value=params.learning_rate)
     f_h = h_places(plan)
     weight_places = _PRODUCT_BITS - (PLACES if is_logistic else _MOST_G_BITS)
     finer = plan.g_cap.bit_length() - 1 - PLACES if is_logistic and params.weighted else 0
@@ -118,11 +119,12 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
     start = _MOST_LOG_ODDS << PLACES if is_logistic else 0  # XGBoost starts from none beyond 14, base_margin may
     most = params.n_estimators * largest + start + 2 * plan.g_cap  # a margin less a label, and how far from a bound
     if most.bit_length() > _MARGIN_BITS:
-        raise DoesNotFitError(
+        text = (
             f"with {rows} rows, reg_lambda={params.reg_lambda:g} and learning_rate={params.learning_rate:g}, "
             f"{params.n_estimators} leaf weights may add up to more than 64 bits hold in security='sealed'; raise "
             "reg_lambda, lower learning_rate, or use security='strict'"
         )
+        raise DoesNotFitError(text, parameter="leaf weights", value=params.n_estimators)
     shift = f_h - (rate.denominator.bit_length() - 1)
     division = Division(
         factor=rate.numerator << max(0, shift),
@@ -132,10 +134,11 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
         largest_weight=largest,
     )
     if division.ring.bits > 64 * plan.limbs:  # lambda~ has no more bits
-        raise DoesNotFitError(
+        text = (
             f"learning_rate={params.learning_rate:g} makes divisions of {division.ring.bits} bits with {rows} rows, "
             f"and security='sealed' has {64 * plan.limbs}; raise it, or use security='strict'"
         )
+        raise DoesNotFitError(text, parameter="learning_rate", value=params.learning_rate)
     return SealedRules(
         is_logistic=is_logistic,
         weighted=params.weighted,
@@ -210,9 +213,10 @@ def encode_labels(
     if not rules.is_logistic:
         places = scales.finest(float(np.abs(y - start[:rows]).max()), plan.g_cap // _SHARE_OF_LABELS)
     elif np.abs(start).max() > _MOST_LOG_ODDS:
-        raise UserError(
+        text = (
             f"base_margin holds log-odds beyond {_MOST_LOG_ODDS}, and security='sealed' has no room for them; clip them"
         )
+        raise UserError(text, "range", "base_margin")
     weights, more = None, 0
     if weight is not None:
         at_most = scales.finest(params.reg_lambda, plan.lam_cap) - h_places(plan) + rules.rounding
@@ -221,10 +225,11 @@ def encode_labels(
         weights, more = encode_fixed(weight, f_w, largest), f_w - rules.rounding
     scale = scales.scale(params, plan, rows, places + more, h_places(plan) + more)
     if weight is not None and scale.lam < rules.least_lambda:
-        raise UserError(
+        text = (
             f"a sample weight is more than {MOST_TIMES_LAMBDA} times reg_lambda={params.reg_lambda:g}, and "
             "security='sealed' has no room for it; divide the weights by a constant, or raise reg_lambda"
         )
+        raise UserError(text, "range", "sample_weight")
     if rules.is_logistic:
         return SealedLabels(places, encode_fixed(start, places), y.astype(np.int64) << PLACES, weights, scale)
     residuals = encode_fixed(y - start[:rows], places, plan.g_cap)

@@ -205,7 +205,7 @@ def dial(
             )
             raise HandshakeError(text, "certificate", identity.name) from None
         if isinstance(error, OSError):
-            raise _as_ours(error, where) from None
+            raise _as_ours(error, peer, where) from None
         raise
 
 
@@ -222,18 +222,22 @@ _NOT_ACCEPTED = {
 """What TLS says to a caller with a certificate that is not accepted."""
 
 
-def _as_ours(error: OSError, where: str) -> Exception:
+def _as_ours(error: OSError, peer: str, where: str) -> Exception:
     """Return what went wrong with a call, in words that say what to do about it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return HandshakeError(
-            f"the certificate of {where} is not accepted: {error.verify_message}; {WHAT_TO_CHECK}", "certificate", where
+            f"the certificate of {where} is not accepted: {error.verify_message}; {WHAT_TO_CHECK}", "certificate", peer
         )
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError, HungUp)):
-        return PeerTimeoutError(f"{where} hung up; it may be between two sessions, or have no room", parameter=where)
+        return PeerTimeoutError(
+            f"{where} hung up; it may be between two sessions, or have no room", parameter=peer, value="hung up"
+        )
     if isinstance(error, ssl.SSLError):
-        return PeerTimeoutError(f"{where} does not speak TLS 1.3; is it the right address and port?", parameter=where)
+        return PeerTimeoutError(
+            f"{where} does not speak TLS 1.3; is it the right address and port?", parameter=peer, value="TLS"
+        )
     words = "tried" if is_exhaustion(error) else "reached"
-    return PeerTimeoutError(f"{where} cannot be {words}: {error.strerror or error}", parameter=where)
+    return PeerTimeoutError(f"{where} cannot be {words}: {error.strerror or error}", parameter=peer, value=error.errno)
 
 
 class _LateError(Exception):

@@ -84,7 +84,7 @@ class Identity:
         leaf = chain[0]
         if _public_bytes(private.public_key()) != _public_bytes(leaf.public_key()):
             text = f"the key {key} does not belong to the certificate {certificate}; give a matching pair"
-            raise SettingsError(text, "mismatch", Path(key).name)
+            raise SettingsError(text, "mismatch", Path(key).name, "certificate")
         names = dns_names(leaf)
         if name not in names:
             text = (
@@ -133,7 +133,7 @@ class Identity:
                     f"the certificate {self.certificate_file} may not be used by a role that {does}; "
                     f"ask for one with the extended key usage {usage}"
                 )
-                raise SettingsError(text, "certificate", self.certificate_file.name)
+                raise SettingsError(text, "certificate", self.certificate_file.name, usage)
 
     def renewed(self) -> Identity:
         """Return the identity that the files hold now, if it is another one and can be used; otherwise this one."""
@@ -264,7 +264,7 @@ def _path_to_root(
         f"the certificate {certificate} was not issued by the authority in {ca}; give the authority's certificate that "
         "all roles trust, and add the certificates in between, if there are any, to the role's own"
     )
-    raise SettingsError(text, "certificate", certificate.name)
+    raise SettingsError(text, "certificate", certificate.name, "authority")
 
 
 def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
@@ -282,13 +282,13 @@ def _check_dates(certificate: x509.Certificate, path: Path, may_have_ended: bool
             f"the certificate in {path} is valid only from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on, "
             f"and it is {now:%Y-%m-%d %H:%M} UTC; wait, or set the clock right"
         )
-        raise SettingsError(text, "certificate", path.name)
+        raise SettingsError(text, "certificate", path.name, "early")
     if now > certificate.not_valid_after_utc and not may_have_ended:
         text = (
             f"the certificate in {path} expired at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and it is "
             f"{now:%Y-%m-%d %H:%M} UTC; get a new one, or set the clock right"
         )
-        raise SettingsError(text, "certificate", path.name)
+        raise SettingsError(text, "certificate", path.name, "expired")
 
 
 def _usages(certificate: x509.Certificate) -> frozenset[str] | None:

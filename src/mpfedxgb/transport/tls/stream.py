@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 
 from mpfedxgb.errors import FederationError, FrameError, PeerFinishedError, PeerTimeoutError, in_one_go
 from mpfedxgb.transport.tls.pieces import ASK, FINISHED, LAST, ROOM, Buffer, Pieces, ask_before
@@ -215,7 +216,7 @@ class PeerStream:
 
     def _over(self) -> FederationError:
         assert self._end is not None
-        return type(self._end)(*self._end.args)  # a new one each time: an error raised twice grows its traceback
+        return copy(self._end)  # a new one each time: an error raised twice grows its traceback
 
     # The socket, under the lock
 

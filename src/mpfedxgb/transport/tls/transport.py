@@ -149,10 +149,10 @@ class TlsTransport:
         for peer in rendezvous.called:
             if peer not in settings.addresses:
                 text = f"there is no address for {rendezvous.names[peer]}; give its host:port"
-                raise SettingsError(text, "missing", rendezvous.names[peer])
+                raise SettingsError(text, "missing", rendezvous.names[peer], "address")
         if rendezvous.callers and listen is None:
             text = f"{identity.name} has to listen, but has nothing to listen on; give its host:port"
-            raise SettingsError(text, "missing", identity.name)
+            raise SettingsError(text, "missing", identity.name, "listen")
         with self._closing:  # who closes meanwhile closes all of it
             if rendezvous.callers:
                 assert listen is not None
