@@ -150,7 +150,7 @@ class ForgedRows(LocalRows):
         super().__init__()
         self.asked, self.weight = asked, weight
 
-    def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source) -> None:
+    def own(self, owner: int, layout: RowLayout, matrix: Matrix, mask: Source | None) -> None:
         """Take in another matrix than that of the candidates; it is never looked at again."""
         values = matrix.tile(slice(0, layout.columns), slice(0, layout.rows)).astype(np.int64)
         for k, (i, j) in enumerate(self.asked.pairs):

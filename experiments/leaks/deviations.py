@@ -24,6 +24,7 @@ from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.ring import RingArray
 from mpfedxgb.ring.kernels import U8
 from mpfedxgb.training import secure_train
+from mpfedxgb.transport.frame import Kind
 
 SUMS, FRACTIONS = "gain/gains", "gain/gains #3 fractions"
 """How the labels of two openings end: of left sums G_L, H_L, (nodes, 2, columns), and of A, B, (2, nodes, columns)."""
@@ -73,11 +74,11 @@ def edit_openings(party: Party, edit: Edit) -> None:
     """
     send, receive = party.send, party.receive
 
-    def edited_send(peers: Sequence[int] | range, arrays: Sequence[RingArray]) -> None:
-        send(peers, edit(party.label, list(arrays)))
+    def edited_send(peers: Sequence[int] | range, arrays: Sequence[RingArray], kind: Kind = Kind.DATA) -> None:
+        send(peers, edit(party.label, list(arrays)), kind)
 
-    def edited_receive(peer: int, specs: Sequence[Any]) -> list[RingArray]:
-        arrays = receive(peer, specs)
+    def edited_receive(peer: int, specs: Sequence[Any], kind: Kind = Kind.DATA) -> list[RingArray]:
+        arrays = receive(peer, specs, kind)
         return edit(party.label, arrays) if peer == party.others[0] else arrays
 
     if party.is_active:
