@@ -305,7 +305,7 @@ class FederatedModel(FittedModel):
         matched = [match_tables(f"eval_set[{i}]", e.tables, tables) for i, e in enumerate(evaluation)]
         resources = Resources.read(plain(self.n_jobs), plain(self.max_memory), self.spool)
         roster, settings = self._roster(tables), self._settings(params)
-        check_coordinator(params.facts, roster)
+        check_coordinator(params.facts, roster.coordinating_owner)
         with watch(self.verbosity or 0, new_rounds, shows_forecast=start is None) as bar:
             whom = [bar.round_done, *callbacks, *([lines] if lines else [])]
             labels = replace(labels, callbacks=Callbacks.read(whom))

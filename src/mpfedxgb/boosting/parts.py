@@ -55,7 +55,7 @@ def part_so_far(
         training=training,
         participant=owner,
         participants=roster.owner_names,
-        coordinator=roster.coordinator if roster.coordinator_owns else None,
+        coordinator=roster.coordinating_owner,
         params=params,
         features=tuple(Feature(c.name, c.categories) for c in candidates.bins.table.columns),
         trees=tuple(trees),

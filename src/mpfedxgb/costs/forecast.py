@@ -352,7 +352,7 @@ def forecast(
     if len(sizes.columns) != owners_count:
         text = f"there are candidate columns of {len(sizes.columns)} participants in a roster of {owners_count}"
         raise UserError(text, "mismatch", "columns", len(sizes.columns))
-    check_coordinator(params.facts, roster)
+    check_coordinator(params.facts, roster.coordinating_owner)
     sizes = replace(sizes, coordinator_owns=roster.coordinator_owns)
     settings = SessionSettings(parameters=params.to_json()) if settings is None else settings
     known = None if owners is None else tuple(tuple(np.asarray(level).tolist()) for level in owners)

@@ -14,7 +14,6 @@ from mpfedxgb.errors import SettingsError
 
 if TYPE_CHECKING:
     from mpfedxgb.boosting.objective import Objective, ScalePolicy
-    from mpfedxgb.party.roster import Roster
 
 
 def _in_the_clear(objective: Objective, weighted: bool) -> ScalePolicy | None:
@@ -124,14 +123,14 @@ def check_for_real_tables(security: str, what: str) -> None:
         raise SettingsError(text, "mode", "security", security)
 
 
-def check_coordinator(facts: Facts, roster: Roster) -> None:
-    """Raise SettingsError where a coordinator brings columns and the mode has no place for that."""
-    if roster.coordinator_owns and facts.no_owning_coordinator:
+def check_coordinator(facts: Facts, owner: str | None) -> None:
+    """Raise SettingsError where a coordinator, the `owner` if there is one, brings columns that a mode has no place for."""
+    if owner is not None and facts.no_owning_coordinator:
         text = (
-            f"coordinator={roster.coordinator!r} brings columns, which does not go with security={facts.name!r}: "
+            f"coordinator={owner!r} brings columns, which does not go with security={facts.name!r}: "
             f"{facts.no_owning_coordinator}; use security='strict', or a coordinator without columns"
         )
-        raise SettingsError(text, "mode", "coordinator", roster.coordinator)
+        raise SettingsError(text, "mode", "coordinator", owner)
 
 
 def check_runs_a_protocol(facts: Facts, what: str = "a federation") -> None:

@@ -85,6 +85,11 @@ class Roster:
         return (*self.participants, self.coordinator) if self.coordinator_owns else self.participants
 
     @property
+    def coordinating_owner(self) -> str | None:
+        """The coordinator's name if it brings columns; None otherwise."""
+        return self.coordinator if self.coordinator_owns else None
+
+    @property
     def owning_coordinator(self) -> int:
         """The coordinator's number as an owner; -1, which nothing has, if it brings no columns: 0 is nobody's."""
         return self.size + 1 if self.coordinator_owns else -1
