@@ -124,7 +124,7 @@ def check_for_real_tables(security: str, what: str) -> None:
 
 
 def check_coordinator(facts: Facts, owner: str | None) -> None:
-    """Raise SettingsError where a coordinator, the `owner` if there is one, brings columns that a mode has no place for."""
+    """Raise SettingsError where a coordinator, the `owner`, brings columns for which a mode has no place."""
     if owner is not None and facts.no_owning_coordinator:
         text = (
             f"coordinator={owner!r} brings columns, which does not go with security={facts.name!r}: "
