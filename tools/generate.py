@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mpfedxgb.modes.facts import FOR_REAL_TABLES
 from mpfedxgb.party.entries import Entry, Run
-from mpfedxgb.schema.settings import ALL, TABLES, Table
+from mpfedxgb.schema.settings import ALL, PARTICIPANTS, TABLES, Table
 from mpfedxgb.schema.training import BY_NAME, PARAMETERS, REFUSED, REQUIRED, SHARED, Kind, Parameter
 
 ROOT = Path(__file__).parents[1]
@@ -211,7 +211,9 @@ def _who(kinds: frozenset[str]) -> str:
     words = {"auxiliary": "auxiliaries"}
     if kinds == ALL:
         return "all"
-    return "participants" if len(kinds) == 2 else words.get(*kinds, *kinds)
+    if kinds == PARTICIPANTS:
+        return "participants"
+    return ", ".join(words.get(kind, kind) for kind in sorted(kinds, reverse=True))
 
 
 def _values(kind: Kind, quote: str) -> str:

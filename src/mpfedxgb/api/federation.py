@@ -72,8 +72,11 @@ class Federation:
         evaluation: Any = None,
         restart: bool = False,
         callback: Any = None,
+        session: str | None = None,
     ) -> Trained:
         """Take part in a training; goes on where an earlier attempt of the same session stopped.
+
+        Auxiliaries call this too, or `accept`, which takes part in what the active participant proposes by it.
 
         Parameters
         ----------
@@ -90,6 +93,8 @@ class Federation:
         callback : callable, object in XGBoost's form, or None
             At the active participant, called with a RoundReport after each round; or by its methods, as in the
             estimators.
+        session : str or None
+            A name for it, instead of the one in [session].
 
         Returns
         -------
@@ -97,8 +102,28 @@ class Federation:
             This participant's part of the model, also written to [role] model.
         """
         settings = self.settings if label is None else self.settings.with_label(label)
+        settings = settings if session is None else settings.for_session(session)
         rows, others = self._both(settings, table, evaluation)
         return role.train(settings, rows, others, restart, callback=callback, client=self.client)
+
+    def accept(self, table: Any = None, evaluation: Any = None, once: bool = False) -> None:
+        """Take part in the trainings that the active participant proposes, within [accept]; at an auxiliary one.
+
+        Parameters
+        ----------
+        table, evaluation : DataFrame or None
+            As in `train`; files are read again when they have changed.
+        once : bool
+            End after one training, instead of staying until stopped.
+        """
+        tables = None
+        if table is not None or evaluation is not None:
+            given = self._both(self.settings, table, evaluation)
+
+            def tables() -> tuple[Rows, Rows | None]:
+                return given
+
+        role.accept_trainings(self.settings, tables, once, client=self.client)
 
     def coordinate(self, once: bool = True) -> None:
         """Be the coordinator for one session, or for all that come."""

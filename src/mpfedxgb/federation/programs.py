@@ -21,6 +21,7 @@ from mpfedxgb.config import Resources
 from mpfedxgb.data.ids import SALT_BYTES, Ids, count_common
 from mpfedxgb.errors import FrameError, HandshakeError, RefusedError, UserError
 from mpfedxgb.federation.alignment import Terms, Tools, agree_on_terms, find_all_common, let_all_keep
+from mpfedxgb.federation.proposals import SESSIONS
 from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.federation.session import ignore_stops
 from mpfedxgb.intersection.group import pass_keys_on
@@ -36,8 +37,8 @@ from mpfedxgb.training.train import secure_train
 from mpfedxgb.workers.cluster import Cluster
 from mpfedxgb.workers.rows import WorkerRows
 
-TRAINING, SCORING, ALIGNING = 1, 2, 3
-KINDS = {TRAINING: "training", SCORING: "scoring", ALIGNING: "aligning"}
+KINDS = dict(enumerate(SESSIONS, 1))
+TRAINING, SCORING, ALIGNING = KINDS
 
 OpenCluster = Callable[[], AbstractContextManager[Cluster | None]]
 
@@ -91,13 +92,20 @@ def run_aligning(party: Party, terms: Terms, lists: Mapping[str, Ids], tools: To
 
 
 def run_coordinator(
-    party: Party, params: TrainParams, limits: Resources | None = None, workers: OpenCluster = nullcontext
+    party: Party,
+    params: TrainParams,
+    limits: Resources | None = None,
+    workers: OpenCluster = nullcontext,
+    proposed: str = "",
 ) -> str:
     """Deal for whatever session the active participant begins; return its kind. In an alignment it passes keys on.
 
-    `workers` connects with its own.
+    `workers` connects with its own. Where something was `proposed`, it is of no other kind.
     """
     kind = _agree_on_kind(party, 0)
+    if proposed not in ("", KINDS[kind]):
+        text = f"{party.roster.name(ACTIVE)} began a session for {KINDS[kind]} and had proposed one for {proposed}"
+        raise HandshakeError(text, "mismatch", "session", KINDS[kind])
     if kind == ALIGNING:
         agree_on_terms(party, None)
         pass_keys_on(party)
