@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -256,7 +257,9 @@ def _python(value: object) -> str:
 
 
 def _toml(value: object) -> str:
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+    if isinstance(value, (bool, tuple)):
+        return json.dumps(value)
+    return str(value)
 
 
 SECTIONS = "src/mpfedxgb/federation/settings/sections.py"

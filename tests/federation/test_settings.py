@@ -533,6 +533,10 @@ KINDS = {
         **dict.fromkeys(("colsample_bytree", "colsample_bylevel", "colsample_bynode", "leaf_epsilon"), "number"),
         **dict.fromkeys(("huber_slope", "tweedie_variance_power", "quantile_alpha"), "number"),
     },
+    "accept": {
+        "security": "texts",
+        **dict.fromkeys(("max_depth", "max_trees", "max_bin", "min_rows", "max_rows", "trainings_per_day"), "integer"),
+    },
     "data": {
         **dict.fromkeys(("train", "evaluate", "predict", "predictions"), "path"),
         "id": "text",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from mpfedxgb.federation import role
 from mpfedxgb.federation.overview import overview
 from mpfedxgb.federation.role import ScoringSession, Trained
 from mpfedxgb.federation.rows import Rows, arrange_rows, read_rows, with_kinds_of
+from mpfedxgb.federation.search import Search
 from mpfedxgb.federation.settings import RoleSettings
 
 
@@ -124,6 +125,36 @@ class Federation:
                 return given
 
         role.accept_trainings(self.settings, tables, once, client=self.client)
+
+    def search(
+        self, space: Mapping[str, Sequence[Any]], table: Any = None, evaluation: Any = None, factor: int = 3
+    ) -> pd.DataFrame:
+        """Search for parameters by successive halving, at the active participant; the others call `accept`.
+
+        Before the first training everybody is asked whether all of them are within its limits.
+
+        Parameters
+        ----------
+        space : dict
+            Values to choose from, by parameter: {"max_depth": [3, 4, 6], "learning_rate": [0.1, 0.3]}.
+        table, evaluation : DataFrame or None
+            As in `train`; the last metric on the evaluation rows decides.
+        factor : int
+            Of so many candidates one goes on, for so many times the boosting rounds.
+
+        Returns
+        -------
+        DataFrame
+            A row for each training: session, boosting rounds, parameters, metric. The last is that of the whole model,
+            which is written to [role] model.
+        """
+        rows, others = self._both(self.settings, table, evaluation)
+        plan = Search(self.settings, space, factor)
+        plan.ask(rows)
+        found = plan.run(rows, others, client=self.client)
+        return pd.DataFrame(
+            [{"session": one.session, "rounds": one.rounds, **one.chosen, one.metric: one.value} for one in found]
+        )
 
     def coordinate(self, once: bool = True) -> None:
         """Be the coordinator for one session, or for all that come."""

@@ -96,9 +96,8 @@ def check_limits(settings: RoleSettings, trainings: Sequence[TrainParams], rows:
 
 
 def _check_inquiry(settings: RoleSettings, proposal: Proposal, rows: int) -> None:
-    trainings = proposal.trainings()
-    check_limits(settings, trainings, rows)
-    _quota(settings).check(settings.role.name, len(trainings))
+    check_limits(settings, proposal.params(), rows)
+    _quota(settings).check(settings.role.name, proposal.trainings)
 
 
 def _quota(settings: RoleSettings) -> TrainingsPerDay:
@@ -166,7 +165,7 @@ def coordinators_work(settings: RoleSettings, workers: OpenCluster) -> Prepare[s
         if settings.has_training:
             mine, acceptance = settings.for_session(proposal.session), None
         else:
-            mine = settings.for_session(proposal.session, proposal.trainings()[0])
+            mine = settings.for_session(proposal.session, proposal.params()[0])
             acceptance = _accept(settings, mine, proposal.rows) if proposal.kind == KINDS[TRAINING] else None
         private = (mine.training, mine.limits, workers, proposal.kind)
         agreed = {} if acceptance is None else _agreed(settings)
@@ -183,7 +182,7 @@ def servers_work(settings: RoleSettings, service: Service) -> Prepare[None]:
         work = own(proposal)
         if work is None or settings.has_training or proposal.kind != KINDS[SCORING]:
             return work
-        return replace(work, settings=settings.for_session(proposal.session, proposal.trainings()[0]))
+        return replace(work, settings=settings.for_session(proposal.session, proposal.params()[0]))
 
     return prepare
 
@@ -206,12 +205,9 @@ def accepters_work(settings: RoleSettings, tables: Tables, cluster: Cluster | No
         if proposal.kind == INQUIRY:
             _check_inquiry(settings, proposal, len(rows.ids))
             return None
-        mine = settings.for_session(proposal.session, proposal.trainings()[0])
+        mine = settings.for_session(proposal.session, proposal.params()[0])
         acceptance = _accept(settings, mine, len(rows.ids))
-        if proposal.is_trial:
-            assert mine.role.model is not None, "participants keep models"
-            model = mine.role.state / proposal.session / mine.role.model.name
-            mine = replace(mine, role=replace(mine.role, model=model))
+        mine = mine.for_trial() if proposal.is_trial else mine
         part = brought(mine, rows, evaluation, cluster=cluster)
         folder = SessionFolder(mine, part.fingerprint)
         _log.info("%s accepts the training %s; its model goes to %s", who, proposal.session, mine.role.model)

@@ -28,8 +28,9 @@ from mpfedxgb.intersection.group import pass_keys_on
 from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import COMMITMENT_BYTES, MOST_ROWS, check_numbers
+from mpfedxgb.party.ledger import Ledger
 from mpfedxgb.party.party import Party
-from mpfedxgb.party.roster import ACTIVE
+from mpfedxgb.party.roster import ACTIVE, Roster
 from mpfedxgb.protocols.row_blocks import RowBlocks
 from mpfedxgb.protocols.storage import LocalRows, Storage
 from mpfedxgb.ring.prg import os_entropy
@@ -73,6 +74,17 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
     close_training(party, mine.progress, result.model)
     ignore_stops()
     return result
+
+
+def reveals_of_session(roster: Roster) -> Ledger:
+    """Return what a session for a training reveals beside the training itself."""
+    found, everyone = Ledger(), (roster.coordinator, "participants")
+    found.record(Entry.ID_DIGEST, roster.name(ACTIVE), 2 * len(roster.auxiliaries))
+    for receiver in everyone:
+        found.record(Entry.KIND_OF_SESSION, receiver, 1)
+        found.record(Entry.LABEL_COMMITMENT, receiver, COMMITMENT_BYTES // 8)
+        found.record(Entry.KEPT_AT_THE_END, receiver, 2 * roster.size)
+    return found
 
 
 def run_scoring(party: Party, service: Service) -> None:

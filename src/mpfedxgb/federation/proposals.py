@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -45,8 +45,8 @@ T = TypeVar("T")
 class Proposal:
     """What the active participant proposes.
 
-    `parameters` are those of the session, or of each training that is inquired about; `rows` those of its own table.
-    The model of a `trial` takes nobody's model's place.
+    `parameters` are those of the session, or all that a search may train with, `trainings` times in all; `rows` are
+    those of its own table. The model of a trial is kept in its session's folder, and takes no other's place.
     """
 
     kind: str
@@ -54,8 +54,9 @@ class Proposal:
     parameters: tuple[dict[str, Any], ...] = field(repr=False)
     rows: int = 0
     is_trial: bool = False
+    trainings: int = 1
 
-    def trainings(self) -> list[TrainParams]:
+    def params(self) -> list[TrainParams]:
         """Return the parameters, checked; raises HandshakeError for those that this version does not have."""
         try:
             return [TrainParams.from_dict(one) for one in self.parameters]
@@ -130,11 +131,12 @@ def _hear(comm: Communicator) -> Proposal:
         sound = found.kind in (*SESSIONS, INQUIRY) and type(found.is_trial) is bool
         sound = sound and isinstance(found.session, str) and len(found.session) <= 200
         sound = sound and type(found.rows) is int and 0 <= found.rows <= MOST_ROWS
+        sound = sound and type(found.trainings) is int and 1 <= found.trainings <= MOST_TRAININGS
         if not sound or not 1 <= len(parameters) <= (MOST_TRAININGS if found.kind == INQUIRY else 1):
             raise ValueError
     except (ValueError, TypeError, RecursionError):
         raise HandshakeError(f"{name} sent a proposal that cannot be read", "damaged", "proposal", name) from None
-    return Proposal(found.kind, found.session, parameters, found.rows, found.is_trial)
+    return replace(found, parameters=parameters)
 
 
 def _agree(comm: Communicator) -> None:

@@ -148,6 +148,7 @@ def train(
     observer: Observer | None = None,
     callback: Any = None,
     client: Any = None,
+    is_trial: bool = False,
 ) -> Trained:
     """Take part in a training, go on where an earlier attempt stopped, and write this participant's model.
 
@@ -167,9 +168,14 @@ def train(
         At the active participant, told of every round.
     client : distributed.Client or None
         The Dask cluster that the rows live on; if None, that of [workers], if there is one.
+    is_trial : bool
+        Keep the model in the session's folder, instead of [role] model, at all participants.
     """
+    if is_trial:
+        settings = settings.for_trial()
+        (state_folder(settings) / settings.session.name).mkdir(mode=0o700, exist_ok=True)
     with locked_state(settings), own_workers(settings, client) as cluster:
-        return _train(settings, rows, evaluation, restart, observer, callback, cluster)
+        return _train(settings, rows, evaluation, restart, observer, callback, cluster, is_trial)
 
 
 def _train(

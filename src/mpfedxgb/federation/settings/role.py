@@ -228,6 +228,12 @@ class RoleSettings:
         raise_all(section.faults)
         return replace(self, session=session, training=self.training if training is None else training)
 
+    def for_trial(self) -> RoleSettings:
+        """Return the same settings with the model in the session's folder, where it takes no other's place."""
+        assert self.role.model is not None, "participants keep models"
+        model = self.role.state / self.session.name / self.role.model.name
+        return replace(self, role=replace(self.role, model=model))
+
     def over_mpi(self) -> RoleSettings:
         """Return the same settings for a role that is a rank of an MPI program."""
         return replace(self, network=replace(self.network, transport="mpi"))
