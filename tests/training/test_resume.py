@@ -53,6 +53,7 @@ KINDS = (
     "evaluation rows",
     "early stopping",
     "own starts",
+    "dart",
     "paper binary",
     "paper squared error",
     "paper early stopping",
