@@ -64,8 +64,8 @@ def secure_train(
     that number of boosting rounds.
     """
     check_runs_a_protocol(params.facts, "a protocol")
-    check_coordinator(params.facts, party.roster.coordinating_owner)
     params.check_rules()
+    check_coordinator(params.facts, party.roster.coordinating_owner)
     if continues:
         params.check_continued()
     setup = set_up(party, params, data, held)  # 2, 4
