@@ -223,17 +223,17 @@ def _of_settings(path: Path, asked: Asked) -> tuple[Forecast, str]:
     if rows is None:
         raise SettingsError(f"{path} names no training table; give --rows and --columns", "missing", "rows")
     if asked.columns or asked.candidates:
-        counts = _candidates(asked, roster.size, params.max_bin)
+        counts = _candidates(asked, len(roster.owners), params.max_bin)
     elif own is None:
         raise SettingsError(f"{path} names no training table; give --columns or --candidates", "missing", "columns")
     else:
-        counts = (own,) * roster.size
+        counts = (own,) * len(roster.owners)
         typer.echo(
             f"{own} candidate columns here, and as many assumed at each other participant (or --columns)", err=True
         )
     if own is not None:
-        counts = tuple(own if m == mine.number else count for m, count in enumerate(counts, 1))
-    sizes = TableSizes(rows, later, counts)
+        counts = tuple(own if m == mine.owner else count for m, count in enumerate(counts, 1))
+    sizes = TableSizes(rows, later, counts, roster.coordinator_owns)
     predicted = forecast(params, sizes, roster, mine.session_settings(), keeps_rounds=True, beside_strict=True)
     predicted = timed(predicted, together=False)
     try:
