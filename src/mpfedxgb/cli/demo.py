@@ -55,8 +55,9 @@ def demo(
 
     It takes some seconds, reads no file and opens nothing. A bank, a telecom, a retail chain and a hospital hold
     different columns about the same people; the bank has the label, and a coordinator without columns deals random
-    masks. With --three there are a bank, a telecom and a retail chain, which deals them beside its columns. The end says where each one's report is, a page to
-    look at in a browser. Without the xgboost package the comparison is left out.
+    masks. With --three there are a bank, a telecom and a retail chain, which deals them beside its columns. The
+    end says where each one's report is, a page to look at in a browser. Without the xgboost package the comparison is
+    left out.
 
     \b
     mpfedxgb demo                        all roles as threads of this process

@@ -185,7 +185,9 @@ def plan(
         if not label:
             raise SettingsError("--table needs --label, the name of the label's column", "missing", "label")
         X, y = read_labelled(table, label, drop, categorical, CsvFormat(missing=tuple(listed(missing))))
-        predicted, verdict = _of_table(X, y, participants, objective, {**chosen, "coordinator": coordinator, "link": link, "topology": topology})
+        predicted, verdict = _of_table(
+            X, y, participants, objective, {**chosen, "coordinator": coordinator, "link": link, "topology": topology}
+        )
     else:
         predicted, verdict = _of_sizes(params, participants, coordinator, asked, link, topology)
     if as_json:
