@@ -29,7 +29,7 @@ from patience import patience
 from support.commands import Shell
 from support.refusals import refused
 from support.role_files import least
-from support.role_processes import Place, place
+from support.role_processes import place
 from support.switchboard import Organisations
 from support.toy_tables import QUICK, labels, people
 from support.views import Recorder
