@@ -13,7 +13,7 @@ import pytest
 
 from mpfedxgb import Federation, FedXGBClassifier, join
 from mpfedxgb.cli.exit_codes import ExitCode
-from mpfedxgb.errors import PeerFailedError, RefusedError, SettingsError
+from mpfedxgb.errors import Code, PeerFailedError, RefusedError, SettingsError
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.doctor import Severity, examine
 from mpfedxgb.federation.overview import overview
@@ -242,7 +242,7 @@ def test_settings_say_who_coordinates() -> None:
         ({"training": {"security": "none"}}, "mode", "training.security"),
     ],
 )
-def test_what_does_not_go_with_it(changes: dict[str, dict[str, Any]], code: str, parameter: str) -> None:
+def test_what_does_not_go_with_it(changes: dict[str, dict[str, Any]], code: Code, parameter: str) -> None:
     """The active participant, one of two, addresses to dial, a label, the paper's way: each with its reason."""
     content = content_of("retail")
     for table, keys in changes.items():

@@ -74,8 +74,8 @@ class Organisations:
         coordinator: str | None = None,
     ) -> None:
         network = {"deadline": patience(20.0), "connect_timeout": patience(20.0), **(network or {})}
-        more = {"topology": topology, "coordinator": coordinator}
-        self.trial = Trial(folder, tables, label, "person", training, network, to_score, **more)
+        names = label, "person"
+        self.trial = Trial(folder, tables, *names, training, network, to_score, topology, coordinator=coordinator)
         self.board = Switchboard(len(self.trial.roster.roles))
         self._started: list[Call] = []
         patch.setattr(session, "open_transport", self.board.open)
