@@ -115,10 +115,10 @@ def state_of_model(party: Party, setup: Setup) -> State:
     model = None if setup.mine is None else setup.mine.start
     with party.phase("setup"):
         announced = party.tell_everyone(Entry.CONTINUED, None if model is None else [rounds_of(model)])
-        check_announced(party, Entry.CONTINUED, announced, ("rounds of the model", 1, MOST_TREES))
+        check_announced(party, Entry.CONTINUED, announced, ("boosting rounds of the model", 1, MOST_TREES))
         if len(set(announced[:, 0].tolist())) > 1:
             listed = ", ".join(f"{n} {c}" for n, c in zip(party.roster.owner_names, announced[:, 0], strict=True))
-            text = f"the parts of the model to continue have different numbers of rounds ({listed})"
+            text = f"the parts of the model to continue have different numbers of boosting rounds ({listed})"
             raise UserError(text, "mismatch", "xgb_model")
         scorer = None
         if setup.mine is not None and model is not None:
