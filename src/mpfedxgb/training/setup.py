@@ -23,7 +23,7 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import MOST_COLUMNS, MOST_ROWS, MOST_TREES, check_announced, check_numbers
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.row_blocks import RowBlocks
-from mpfedxgb.protocols.share import publish_matrix
+from mpfedxgb.protocols.share import publish_matrices
 from mpfedxgb.protocols.storage import LocalRows
 from mpfedxgb.ring.ring import wide
 from mpfedxgb.training import memory
@@ -77,10 +77,8 @@ def _publish(party: Party, params: TrainParams, mine: TrainData | None, held: Ro
     held.expect(party.role, memory.layouts_of(sizes), memory.bytes_besides(params, sizes))
     party.barrier(ROOM)
     keep = memory.keeps_masks(sizes)
-    matrices = tuple(
-        publish_matrix(party, m, sizes.columns[m - 1], sizes.rows, candidates if party.owner == m else None, keep, held)
-        for m in sizes.owners
-    )
+    columns = {m: sizes.columns[m - 1] for m in sizes.owners}
+    matrices = publish_matrices(party, columns, sizes.rows, candidates, keep, held)
     give_back(sum(layout.octets for layout in memory.layouts_of(sizes).values()))
     evaluation = () if mine is None else tuple(mine.evaluation)
     return SplitData(sizes, matrices, candidates, evaluation, held.threads)
