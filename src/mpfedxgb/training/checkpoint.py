@@ -124,8 +124,8 @@ class Checkpoints:
                 return line.rounds
         if lines:
             text = (
-                f"the checkpoint {self._path} is damaged, and no round in it can be used. Put a copy of it back; "
-                "or begin again with --restart at every participant"
+                f"the checkpoint {self._path} is damaged, and no boosting round in it can be used. Put a copy of it "
+                "back; or begin again with --restart at every participant"
             )
             raise _DamagedError(text, "damaged", self._path.name, "rounds")
         return 0
@@ -181,7 +181,7 @@ class Checkpoints:
         arrays = {} if state.evaluation is None else _arrays(state.evaluation, last.trees)
         line = chained(last.digest, _encode(state, last.trees, arrays))
         paths = {name: self._path_of(name, state.rounds) for name in arrays}
-        what = f"cannot write the checkpoint of round {state.rounds} in {self.folder}"
+        what = f"cannot write the checkpoint of boosting round {state.rounds} in {self.folder}"
         try:
             for name, array in arrays.items():
                 with as_checkpoint_error(what):
@@ -228,7 +228,7 @@ class Checkpoints:
             content = self._path.read_bytes()
         lines = list(_whole_lines(content, self._path, self.fingerprint))
         if warn and lines[-1].rounds and lines[-1].length < len(content):
-            _log.warning("the checkpoint %s is torn or damaged after round %d", self._path, lines[-1].rounds)
+            _log.warning("the checkpoint %s is torn or damaged after boosting round %d", self._path, lines[-1].rounds)
         return lines
 
     def _line_of(self, lines: Sequence[_Line], rounds: int) -> _Line:
@@ -236,7 +236,7 @@ class Checkpoints:
             return _first_line(self.fingerprint)
         if rounds >= len(lines):
             text = (
-                f"{rounds} rounds are asked for and {self._path} holds {max(0, len(lines) - 1)}; begin again "
+                f"{rounds} boosting rounds are asked for and {self._path} holds {max(0, len(lines) - 1)}; begin again "
                 "with --restart at every participant"
             )
             raise CheckpointError(text, "missing", self._path.name, rounds)
@@ -261,8 +261,8 @@ class Checkpoints:
             return self._margins(lines[-1]), self._leaves(lines)
         except _DamagedError as error:  # the others have nothing later, and here is nothing as old
             text = (
-                f"{error}, and the participants have no later round in common; put a copy of it back, or begin again "
-                "with --restart at every participant"
+                f"{error}, and the participants have no later boosting round in common; put a copy of it back, or "
+                "begin again with --restart at every participant"
             )
             raise _DamagedError(text, error.code, error.parameter) from None
 

@@ -42,8 +42,8 @@ def read_common(folder: Path, fingerprint: dict[str, Any]) -> CommonRound:
         raise CheckpointError(f"cannot read {path}: {error.strerror}", "file", path.name) from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         text = (
-            f"{path} is damaged, so that nobody knows which round all participants had; put a copy of it back, or "
-            "begin again with --restart at every participant"
+            f"{path} is damaged, so that nobody knows which boosting round all participants had; put a copy of it "
+            "back, or begin again with --restart at every participant"
         )
         raise CheckpointError(text, "damaged", path.name) from None
     return kept if content["belongs_to"] == fingerprint else CommonRound()
