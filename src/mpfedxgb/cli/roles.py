@@ -152,9 +152,9 @@ def coordinator(
     """Be the coordinator: deal random numbers for one session after the other, until stopped. Sees no data."""
     mine = read_settings(settings, json_logs, log_level)
     if not mine.is_coordinator:
-        raise SettingsError(
-            f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train", "place", settings.name
-        )
+        does = ", which deals as it takes part" if mine.roster.coordinating_owner == mine.role.name else ""
+        text = f"{settings} is for {mine.role.name}{does}; run: mpfedxgb participant {settings} --train"
+        raise SettingsError(text, "place", settings.name)
     with log_failure_and_exit(), _live_view(mine, dashboard), _monitored(mine, http) as monitor:
         role.coordinate(mine, once, observer=monitor)
 

@@ -139,6 +139,7 @@ RECORD = "run.json"
 _FEW = 20
 """Up to this many different numbers a label is taken for classes."""
 
+COORDINATES = "The auxiliary of three or more that is the coordinator too: P3; a role without columns if not given."
 _DROP = "Columns to leave out: a,b."
 _DELIMITER = "What parts the values of a CSV file, or tab; found out if not given."
 _ENCODING = "Encoding of a CSV file, such as cp1252; UTF-8 if not given."
@@ -154,6 +155,7 @@ def simulate(
         str,
         typer.Option(help="A number, fractions of the columns such as 0.1,0.2,0.3,0.4, or a;b,c;d by column names."),
     ] = "2",
+    coordinator: Annotated[str | None, typer.Option(help=COORDINATES)] = None,
     objective: Annotated[str, typer.Option(help=f"{', '.join(NAMED[:-1])} or {NAMED[-1]}; chosen by the label.")] = "",
     evaluate: Annotated[
         Path | None, typer.Option(help="CSV or Parquet file with the same columns, to watch progress and score on.")
@@ -261,6 +263,7 @@ def simulate(
     kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
     model = kind(
         participants=dealt,
+        coordinator=coordinator,
         objective=objective,
         # generated: arguments
         n_estimators=trees,
