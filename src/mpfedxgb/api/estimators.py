@@ -55,7 +55,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     reg_alpha : float, default 0.0
         L1 penalty on leaf weights.
     max_delta_step : float or None
-        Most that a leaf may weigh before learning_rate; 0 for no bound. None: 0.7 with count:poisson, otherwise 0.
+        Most that a leaf may weigh before learning_rate; 0 for no bound. None: 0.
     gamma : float, default 0.0
         Least gain of a split, on XGBoost's scale.
     min_child_weight : float, default 1.0

@@ -125,7 +125,8 @@ def test_costs_of_the_weights(count: int, alpha: int, largest: int | None, topol
     opened = long_division(count, division.ring, bits, division.divisor_bits + 1, 3, topology).opened_bytes()
     more = 4 * bool(alpha) + 4 * (largest is not None)
     assert [cost.rounds for cost in found.costs[1:]] == [1 + len(opened) + more] * 3
-    assert "1 for the lift and those of `rounded_quotient`." in (secure_leaf_weights.__doc__ or "")
+    said = "1 for the lift and those of `rounded_quotient`; 4 more with an L1 penalty, and 4 with a bound."
+    assert said in (secure_leaf_weights.__doc__ or "")
     assert set(found.reveals) == {()}
 
 
