@@ -311,7 +311,8 @@ def simulate(
     if model.best_iteration_ is not None:
         trained = len(next(iter(next(iter(model.evals_result_.values())).values())))
         typer.echo(
-            f"\nbest round: {model.best_iteration_ + 1} of {trained}; the model predicts with the trees up to it"
+            f"\nbest boosting round: {model.best_iteration_ + 1} of {trained}; "
+            "the model predicts with the trees up to it"
         )
     text = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
     typer.echo(f"\nscore: {text} on {judged.where}")

@@ -110,6 +110,7 @@ from mpfedxgb.protocols.share import (
     KEPT_BYTES,
     PrivateMatrix,
     matrices_times,
+    publish_matrices,
     publish_matrix,
     share,
     share_each,
@@ -129,10 +130,10 @@ __all__ = [
     "lifting", "long_division", "look_up", "looking_up", "make_tags", "mask_rows", "masked_by", "masking",
     "masking_rows", "matrices_times", "matrix_bytes", "multiply", "multiplying", "multiplying_by_bits", "negative",
     "negative_by_bits", "open_bit", "open_groups", "open_masked", "open_pending", "open_shares", "open_tags",
-    "opening_bit", "plan", "public_secret", "public_shares", "publish_matrix", "quotient", "reciprocal", "reduced",
-    "reveal", "round_off", "rounded_quotient", "rows_in_turns", "select", "share", "share_bit", "share_each",
-    "share_key", "share_together", "shares_of_bit_products", "shift", "split_rows", "splitting_rows", "stack",
-    "sum_of_products", "sums_of_bit_products", "sums_of_products", "tiles_times", "to_shares", "truncate",
+    "opening_bit", "plan", "public_secret", "public_shares", "publish_matrices", "publish_matrix", "quotient",
+    "reciprocal", "reduced", "reveal", "round_off", "rounded_quotient", "rows_in_turns", "select", "share", "share_bit",
+    "share_each", "share_key", "share_together", "shares_of_bit_products", "shift", "split_rows", "splitting_rows",
+    "stack", "sum_of_products", "sums_of_bit_products", "sums_of_products", "tiles_times", "to_shares", "truncate",
     "winning_tags",
 ]
 # fmt: on

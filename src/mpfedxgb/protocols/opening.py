@@ -259,8 +259,12 @@ def _added_up(
 ) -> list[RingArray]:
     """Return the sums of a participant's parts and the others', each reduced to the width of its mask."""
     sums = list(parts)
-    for theirs in others:
-        sums = [total + part for total, part in zip(sums, theirs, strict=True)]
+    for number, theirs in enumerate(others):
+        if not number:
+            sums = [total + part for total, part in zip(sums, theirs, strict=True)]
+            continue
+        for total, part in zip(sums, theirs, strict=True):
+            total.add_in_place(part)
     return [total if clip is None else clip(total) for total, clip in zip(sums, clips, strict=True)]
 
 

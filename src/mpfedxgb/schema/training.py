@@ -225,9 +225,9 @@ PARAMETERS = (
         option="trees", aliases=("num_boost_round", "num_round", "num_rounds", "n_trees")),
     _of_all("num_parallel_tree", integer(1, 10_000), 1, "trees of a boosting round, for each class",
         more="All are fit to the same gradients, each with samples of its own, and share the learning rate: a random "
-        "forest in every round.",
-        modes=(InMode("paper", integer(1, 1), "set it to 1: the paper's algorithm grows one tree a round"),
-               InMode("sealed", integer(1, 1), "set it to 1: gradients are computed on secrets for one tree a round"))),
+        "forest in every boosting round.",
+        modes=(InMode("paper", integer(1, 1), "set it to 1: the paper's algorithm grows one tree at a time"),
+               InMode("sealed", integer(1, 1), "set it to 1: gradients on secrets are for one tree at a time"))),
     _of_all("max_depth", integer(1, 16), 3, "levels of splits of a tree", xgboost_default=6),
     _of_all("max_bin", integer(2, 65_535), 32, "most bins of a column; each costs bytes and comparisons",
         aliases=("n_bins", "max_bins"), xgboost_default=256),
