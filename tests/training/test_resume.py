@@ -54,6 +54,7 @@ KINDS = (
     "early stopping",
     "own starts",
     "dart",
+    "clipped weights",
     "paper binary",
     "paper squared error",
     "paper early stopping",
@@ -63,6 +64,7 @@ KINDS = (
     "sealed row samples",
     "sealed own starts",
     "sealed early stopping",
+    "sealed clipped weights",
 )
 
 

@@ -59,8 +59,11 @@ def set_up(party: Party, params: TrainParams, mine: TrainData | None, held: RowB
         first_layer_mask=params.first_layer_mask,
         tosses_coins=mode.tosses_coins,
         sums_in_leaves=params.facts.shares_leaf_weights,
-        bits=scales.bits_needed(rows, plan.g_cap, plan.h_cap, plan.lam_cap, plan.gam_cap),
+        bits=plan.bits(rows),
         weight_bits=scales.weight_bits(plan, rows),
+        alpha_bits=scales.alpha_bits(plan, rows) if params.reg_alpha else 0,
+        clip_bits=scales.clip_bits(params, plan, rows) if params.largest_step else 0,
+        places=plan.places,
     )
     active = None
     if mine is not None and mine.labels is not None:
