@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from mpfedxgb.modes.facts import FOR_REAL_TABLES
 from mpfedxgb.party.entries import Entry, Run
-from mpfedxgb.schema.settings import ALL, PARTICIPANTS, TABLES, Table
+from mpfedxgb.schema.settings import ALL, TABLES, Table
 from mpfedxgb.schema.training import BY_NAME, PARAMETERS, REFUSED, REQUIRED, SHARED, Kind, Parameter
 
 ROOT = Path(__file__).parents[1]
@@ -209,12 +209,13 @@ def _of_estimators() -> list[Parameter]:
 
 
 def _who(kinds: frozenset[str]) -> str:
-    words = {"auxiliary": "auxiliaries"}
     if kinds == ALL:
         return "all"
-    if kinds == PARTICIPANTS:
-        return "participants"
-    return ", ".join(words.get(kind, kind) for kind in sorted(kinds, reverse=True))
+    apart = kinds - {"coordinating"}
+    names = {"auxiliary": "auxiliaries"}
+    words = ", ".join(names.get(kind, kind) for kind in sorted(apart, reverse=True))
+    words = "participants" if apart == {"active", "auxiliary"} else words
+    return f"{words} that do not coordinate" if kinds == apart and "auxiliary" in kinds else words
 
 
 def _values(kind: Kind, quote: str) -> str:

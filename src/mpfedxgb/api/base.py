@@ -15,12 +15,12 @@ from mpfedxgb.api.federated_table import FederatedTable, margins_of
 from mpfedxgb.api.fitted import FittedModel, all_or_nothing
 from mpfedxgb.api.settings import (
     check_start,
-    explaining_names,
     known_names,
     plain,
     read_callbacks,
     read_metrics,
     read_patience,
+    reject_unknown_kwargs,
     sample_key,
     tell_other_defaults,
     train_params,
@@ -77,7 +77,7 @@ class FitInput(NamedTuple):
 class FederatedModel(FittedModel):
     """What classifier and regressor have in common."""
 
-    @explaining_names
+    @reject_unknown_kwargs
     def __init__(
         self,
         *,
@@ -100,6 +100,12 @@ class FederatedModel(FittedModel):
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
         colsample_bynode: float = 1.0,
+        booster: str = "gbtree",
+        rate_drop: float = 0.0,
+        skip_drop: float = 0.0,
+        one_drop: bool = False,
+        sample_type: str = "uniform",
+        normalize_type: str = "tree",
         huber_slope: float = 1.0,
         tweedie_variance_power: float = 1.5,
         quantile_alpha: float = 0.5,
@@ -144,6 +150,12 @@ class FederatedModel(FittedModel):
         self.colsample_bytree = colsample_bytree
         self.colsample_bylevel = colsample_bylevel
         self.colsample_bynode = colsample_bynode
+        self.booster = booster
+        self.rate_drop = rate_drop
+        self.skip_drop = skip_drop
+        self.one_drop = one_drop
+        self.sample_type = sample_type
+        self.normalize_type = normalize_type
         self.huber_slope = huber_slope
         self.tweedie_variance_power = tweedie_variance_power
         self.quantile_alpha = quantile_alpha
@@ -188,7 +200,7 @@ class FederatedModel(FittedModel):
         tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
 
-    @explaining_names
+    @reject_unknown_kwargs
     def fit(
         self,
         X: Any,

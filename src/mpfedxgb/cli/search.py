@@ -12,7 +12,7 @@ from mpfedxgb.cli.roles import (
     JsonLogs,
     LogLevel,
     Settings,
-    last_line_in_the_log,
+    log_failure_and_exit,
     read_settings,
     read_tables,
     say_result,
@@ -49,7 +49,7 @@ def search(
     mpfedxgb search bank.toml --try max_depth=3,4,6 --try learning_rate=0.1,0.3,0.5
     """
     mine = read_settings(settings, json_logs, log_level)
-    with last_line_in_the_log():
+    with log_failure_and_exit():
         plan = Search(mine, parse_space(tried), factor)
         rows, evaluation = read_tables(mine)
         rungs = ", then ".join(

@@ -27,7 +27,6 @@ from mpfedxgb.federation.accepting import Tables, accepters_work, coordinators_w
 from mpfedxgb.federation.alignment import (
     LoggedSteps,
     Terms,
-    Tools,
     alignment_path,
     keep_alignment,
     rows_in_common,
@@ -123,10 +122,10 @@ def _align(
         raise SettingsError(text, "place", "data.align")
     lists = {what: one.ids for what, one in tables.items()}
     terms = Terms(settings.id_rule, settings.align.min_rows, tuple(tables))
-    tools = Tools(Edwards25519(n_jobs or settings.align.n_jobs), settings.align.max_rows)
+    group = Edwards25519(n_jobs or settings.align.n_jobs)
     with stopping_on_signals():
         watching = LoggedSteps(settings.role.name) if observer is None else observer  # lines would tear a bar
-        prepare = own_work(settings, run_aligning, (terms, lists, tools))
+        prepare = own_work(settings, run_aligning, (terms, lists, group, settings.align.max_rows))
         outcome: Outcome[dict[str, Marks]] = run_session(
             settings, prepare, proposed(settings, ALIGNING), observer=watching
         )
@@ -203,7 +202,9 @@ def _train(
     except MissingPeerError as error:  # not where a session has begun: then somebody may still need this role
         if not mine.files.finished.is_noted(model_path(settings)):
             raise
-        _log.warning("%s; the others may have ended: all have kept the last round, and the model is there", error)
+        _log.warning(
+            "%s; the others may have ended: all have kept the last boosting round, and the model is there", error
+        )
         kept = mine.files.checkpoints.load(mine.files.checkpoints.newest()).evaluation
         seconds = time.perf_counter() - started
         return Trained(load_model(settings), {} if kept is None else kept.metrics, Meter(), Ledger(), seconds)
