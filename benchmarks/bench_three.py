@@ -17,6 +17,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def measure(
     found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     for turn in range(repeat + 1):
         for kind, model in models.items():
-            spent = _spent(lambda model=model: model.fit(X, y))
+            spent = _spent(partial(model.fit, X, y))
             if turn or repeat == 0:  # kernels are compiled and memory is fetched in the first
                 found[kind].append(spent)
     wall, processor = ({kind: min(one[i] for one in found[kind]) for kind in KINDS} for i in (0, 1))

@@ -74,7 +74,7 @@ def reset(trial: Trial) -> None:
 
 
 def in_memory(trial: Trial, limits: Resources | None = None) -> list[str]:
-    """Return the models of a training by threads, from the same settings and files, within limits of those who compute."""
+    """Return the models of a training by threads, from the same files, within limits of those who compute."""
     kernels.warm_up()
     all_settings = [RoleSettings.from_toml(trial.settings(role)) for role in trial.roster.roles]
     hub = MemoryHub(trial.roster.links(all_settings[0].session_settings().topology), 1 << 28)
