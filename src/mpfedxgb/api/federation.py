@@ -103,7 +103,8 @@ class Federation:
     def coordinate(self, once: bool = True) -> None:
         """Be the coordinator for one session, or for all that come."""
         if not self.settings.is_coordinator:
-            text = f"{self.settings.role.name} is a participant; call train, scoring or serve"
+            text = f"{self.settings.role.name} is a participant, and deals in these if it is the coordinator too"
+            text += "; call align, train, scoring or serve"
             raise SettingsError(text, "place", self.settings.role.name, "coordinate")
         role.coordinate(self.settings, once, self.client)
 

@@ -38,8 +38,8 @@ def overview(settings: RoleSettings, features: Sequence[Feature] = ()) -> Report
     attempts = _of_training(history, settings.session.name)
     return ReportData(
         role=settings.role.name,
-        number=settings.number,
-        participants=settings.roster.participants,
+        number=settings.owner,
+        participants=settings.roster.owner_names,
         coordinator=settings.roster.coordinator,
         federation=settings.federation.name,
         parameters=params.to_dict(),

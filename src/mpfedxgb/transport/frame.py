@@ -63,7 +63,7 @@ class Kind(enum.IntEnum):
     PART = 6
     """A part of a message that is longer than a frame may be: the length of the whole, and its next bytes."""
     OWN = 7
-    """What a coordinator that brings columns sends of its own, masked or public: nothing that it deals."""
+    """What a coordinator that brings columns sends of its own, and gets where nobody deals: never dealt or shared."""
 
 
 _KINDS = {int(kind): kind for kind in Kind}
