@@ -525,7 +525,7 @@ KINDS = {
     "training": {
         **dict.fromkeys(("objective", "security", "binning", "xgboost_rules"), "choice"),
         **dict.fromkeys(("num_class", "n_estimators", "num_parallel_tree", "max_depth", "max_bin"), "integer"),
-        **dict.fromkeys(("weighted", "first_layer_mask", "may_stop_early"), "flag"),
+        **dict.fromkeys(("weighted", "constrained", "first_layer_mask", "may_stop_early"), "flag"),
         **dict.fromkeys(
             ("learning_rate", "reg_lambda", "reg_alpha", "max_delta_step", "gamma", "min_child_weight", "subsample"),
             "number",

@@ -15,9 +15,9 @@ import pytest
 from support.small_trainings import Training, training_of
 
 DIGESTS = {
-    "strict, log-loss, early stopping": "ed092a449cea02fdb37eee96419580ced894e4b317cc304b55230ca5e45426f8",
-    "strict, softmax": "9b145fb153b4bc04ffc0efe40718ed0fedf766c2b52afc41e6217faa93165c47",
-    "paper, squared error": "b0e64229fd940f80c249acd219731cd3da8bb29803cb7444cc62404722f12b6a",
+    "strict, log-loss, early stopping": "3218cfd53b1654d65d9f749f235c106d4dda46df3ae3882150971e5bca6e23f4",
+    "strict, softmax": "9722f4c9a3d553ec632baba872f9dac20b45595f29c2d37f7585b99677223fba",
+    "paper, squared error": "1a689354288f1f24b998574f1a024c7df85b10dcde0a5893e6916e8f5c056399",
 }
 
 

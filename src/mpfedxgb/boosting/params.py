@@ -110,7 +110,7 @@ class TrainParams:
         return FACTS[self.security]
 
     def as_protected(self) -> TrainParams:
-        """Return the parameters that give the same model under secret sharing, also where that mode refuses some yet."""
+        """Return the parameters that give the same model under secret sharing, even if that refuses some of them."""
         protected = copy(self)
         object.__setattr__(protected, "security", self.facts.same_model_as)
         return protected

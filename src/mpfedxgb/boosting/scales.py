@@ -370,7 +370,7 @@ def _held_scale(
 def largest_weight(g: npt.NDArray[np.float64], h: npt.NDArray[np.float64], reg_lambda: float) -> float:
     """Return the most that |G| / (H + lambda) can be for any rows of a tree, from g and h of (trees, rows) or (rows,).
 
-    Whoever adds to such a fraction has a larger |g| / h than it: so they are the first rows by that, of either sign.
+    A row adds to such a fraction if its |g| / h is larger: so the rows are the first ones by that, of either sign.
     """
     most = 0.0
     for of_g, of_h in zip(np.atleast_2d(g), np.atleast_2d(h), strict=True):

@@ -190,7 +190,7 @@ def hold_candidates(
             sign = 1.0
             if directions[c]:
                 a, b = float(threshold(GL, alpha)) * DR, float(threshold(GR, alpha)) * DL
-                if 0.0 < abs(a) + abs(b) and abs(a - b) <= (abs(a) + abs(b)) * NEARLY:
+                if abs(a) + abs(b) > 0.0 and abs(a - b) <= (abs(a) + abs(b)) * NEARLY:
                     sign = -1.0
                 elif directions[c] * (a - b) < 0.0:
                     scores[n, c] = -np.inf
