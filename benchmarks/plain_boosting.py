@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from mpfedxgb import reference
@@ -18,7 +19,7 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.join import JoinedSplit, JoinedTree
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
-from mpfedxgb.boosting.sampling import coins_of, column_sample, node_sample, row_sample
+from mpfedxgb.boosting.sampling import coins_of, column_sample, drop_draws, node_sample, row_sample
 from mpfedxgb.data.binning import Candidates, bin_table
 from mpfedxgb.data.directions import Directions, directions_of, directions_of_tables
 from mpfedxgb.data.table import Table
@@ -74,8 +75,13 @@ class PlainBoosting:
             start = np.repeat(loss.base_margin(y, weight, base_score, params.num_class)[:, None], rows, axis=1)
         margins = encode_fixed(start, WEIGHT_BITS)
         trees: list[JoinedTree] = []
+        alone: list[npt.NDArray[np.int64]] = []  # what every tree adds to its rows, before its scale
+        self.tree_scales: list[float] = []
         scale = scales.Scale(0, 0, 0, 0, 0)
         for t in range(rounds):
+            if params.drops_trees:
+                margins = encode_fixed(start, WEIGHT_BITS)
+                left_out = self._drop(margins, alone, key, t)
             g, h = loss.gradients(y, np.ldexp(margins.astype(np.float64), -WEIGHT_BITS), weight)
             every, parallel = (g, h), params.num_parallel_tree
             g, h = np.repeat(g, parallel, axis=0), np.repeat(h, parallel, axis=0)
@@ -92,8 +98,29 @@ class PlainBoosting:
             for k in range(params.trees_per_round):
                 root = self.growing(key, t, k)(self.bits, g_int[k], h_int[k], self._rules(scale))
                 leader = None if followed is None else followed[len(trees)]
-                trees.append(self._kept(root, scale, margins[k // parallel], leader))
+                alone.append(np.zeros(rows, np.int64))
+                sums = alone[-1] if params.drops_trees else margins[k // parallel]
+                trees.append(self._kept(root, scale, sums, leader))
+            if params.drops_trees:
+                self.tree_scales = self._dart.rescaled(self.tree_scales, left_out, params.trees_per_round)
         return trees
+
+    @property
+    def _dart(self) -> reference.RefDart:
+        p = self.params
+        kinds = p.sample_type == "weighted", p.normalize_type == "forest"
+        return reference.RefDart(p.rate_drop, p.skip_drop, p.one_drop, *kinds, p.learning_rate)
+
+    def _drop(self, margins: Any, alone: Sequence[Any], key: str, t: int) -> list[int]:
+        """Add to the margins what trees add that a round does not leave out, and return which it leaves out."""
+        scales = self.tree_scales
+        left_out = self._dart.left_out(scales, drop_draws(self._party(1), len(scales), key, t).tolist())
+        for i, scale in enumerate(scales):
+            if i not in left_out:
+                weights, of_row = np.unique(alone[i], return_inverse=True)
+                scaled = np.array([reference.scaled_weight(w, scale) for w in weights.tolist()], np.int64)
+                margins[self.params.output_of(i)] += scaled[of_row]
+        return left_out
 
     def _rules(self, scale: scales.Scale) -> reference.Rules:
         first = slice(0, len(self.candidates[0])) if self.params.first_layer_mask else None
@@ -210,7 +237,9 @@ def plain_trees(
     plain = PlainBoosting(list(read.values()), params, directions=directions)
     key = "" if model.random_state is None else f"random_state {model.random_state}"
     custom = model.objective if callable(model.objective) else None
-    return plain.train(labels, weights, model.base_score, key, custom, followed, start)
+    trees = plain.train(labels, weights, model.base_score, key, custom, followed, start)
+    assert tuple(plain.tree_scales) == (model.partial_models_[0].tree_scales or ()), "trees have other scales"
+    return trees
 
 
 def as_numbers(

@@ -376,6 +376,45 @@ def sealed_weight(leaf: RefLeaf, sealed: RefSealed, lam: int, alpha: int = 0) ->
     return w if sealed.largest is None else max(-sealed.largest, min(sealed.largest, w))
 
 
+@dataclass(frozen=True, slots=True)
+class RefDart:
+    """How trees of earlier rounds are left out, and scaled for it: XGBoost's parameters of booster="dart"."""
+
+    rate_drop: float
+    skip_drop: float
+    one_drop: bool
+    is_weighted: bool
+    is_forest: bool
+    learning_rate: float
+
+    def left_out(self, scales: Sequence[float], drawn: Sequence[float]) -> list[int]:
+        """Return which trees a round leaves out, by numbers in [0, 1): one to skip, one a tree, one for `one_drop`."""
+        skip, *of_trees, last = drawn
+        if skip < self.skip_drop or not scales:
+            return []
+        shares = [scale * len(scales) / sum(scales) if self.is_weighted else 1.0 for scale in scales]
+        chosen = [i for i, u in enumerate(of_trees) if u < self.rate_drop * shares[i]]
+        if self.one_drop and not chosen:
+            total = sum(shares)
+            chosen = [next(i for i in range(len(shares)) if last * total < sum(shares[: i + 1]))]
+        return chosen
+
+    def rescaled(self, scales: Sequence[float], out: Sequence[int], new: int) -> list[float]:
+        """Return the scales after a round of `new` trees, each rounded to float32 as XGBoost's are."""
+        k, rate = len(out), float(np.float32(float(np.float32(self.learning_rate)) / new))
+        if not out:
+            return [*scales, *[1.0] * new]
+        together = 1 + rate if self.is_forest else float(np.float32(k + rate))
+        factor = float(np.float32((1 if self.is_forest else k) / together))
+        kept = [float(np.float32(scale * factor)) if i in out else scale for i, scale in enumerate(scales)]
+        return [*kept, *[float(np.float32(1 / together))] * new]
+
+
+def scaled_weight(weight: int, scale: float) -> int:
+    """Return rint(weight * scale) exactly."""
+    return round(Fraction(weight) * Fraction(scale))
+
+
 def leaves(node: RefNode) -> list[RefLeaf]:
     """Return the leaves of a tree, from left to right."""
     return [node] if isinstance(node, RefLeaf) else [*leaves(node.left), *leaves(node.right)]

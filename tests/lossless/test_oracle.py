@@ -60,6 +60,9 @@ def assert_lossless(problem: Problem, **params: Any) -> FedXGBClassifier | FedXG
     num_parallel_tree=st.sampled_from([1, 1, 1, 2, 3]),
     colsample_bylevel=st.sampled_from([1.0, 1.0, 0.6]),
     colsample_bynode=st.sampled_from([1.0, 1.0, 0.6]),
+    booster=st.sampled_from(["gbtree", "gbtree", "dart"]),
+    reg_alpha=st.sampled_from([0.0, 0.0, 0.3, 2.0]),
+    max_delta_step=st.sampled_from([0.0, 0.0, 0.05, 0.7]),
 )
 def test_joined_trees_are_the_oracles(
     seed: int, kind: str, participants: int, weighted: bool, samples: tuple[float, float], **params: Any
@@ -67,6 +70,7 @@ def test_joined_trees_are_the_oracles(
     """Random tables, objectives and options: every split and every leaf weight is the oracle's."""
     problem = small_problem(seed, kind, rows=60, participants=participants, weighted=weighted)
     subsample, colsample = samples
+    params |= {"rate_drop": 0.4, "one_drop": True} if params["booster"] == "dart" else {}
     assert_lossless(
         problem, n_estimators=2, subsample=subsample, colsample_bytree=colsample, random_state=seed, **params
     )

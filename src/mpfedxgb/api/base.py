@@ -103,6 +103,12 @@ class FederatedModel(FittedModel):
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
         colsample_bynode: float = 1.0,
+        booster: str = "gbtree",
+        rate_drop: float = 0.0,
+        skip_drop: float = 0.0,
+        one_drop: bool = False,
+        sample_type: str = "uniform",
+        normalize_type: str = "tree",
         huber_slope: float = 1.0,
         tweedie_variance_power: float = 1.5,
         quantile_alpha: float = 0.5,
@@ -148,6 +154,12 @@ class FederatedModel(FittedModel):
         self.colsample_bytree = colsample_bytree
         self.colsample_bylevel = colsample_bylevel
         self.colsample_bynode = colsample_bynode
+        self.booster = booster
+        self.rate_drop = rate_drop
+        self.skip_drop = skip_drop
+        self.one_drop = one_drop
+        self.sample_type = sample_type
+        self.normalize_type = normalize_type
         self.huber_slope = huber_slope
         self.tweedie_variance_power = tweedie_variance_power
         self.quantile_alpha = quantile_alpha

@@ -43,7 +43,7 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         Boosting rounds; each grows one tree, or one for each class.
     num_parallel_tree : int, default 1
         Trees of a boosting round, for each class. All are fit to the same gradients, each with samples of its own, and
-        share the learning rate: a random forest in every round.
+        share the learning rate: a random forest in every boosting round.
     max_depth : int, default 3
         Levels of splits of a tree.
     max_bin : int, default 32
@@ -73,6 +73,19 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
     colsample_bynode : float, default 1.0
         Share of the level's columns in each of its nodes. Every owner draws among its own, at least one, in private; a
         message round for each level.
+    booster : "gbtree" or "dart", default "gbtree"
+        "dart" leaves some of the earlier trees out of each boosting round and scales them down for it. The active
+        participant draws them in private, and alone knows the scales. Scored with all trees at once.
+    rate_drop : float, default 0.0
+        Chance of each earlier tree to be left out of a boosting round.
+    skip_drop : float, default 0.0
+        Chance of a boosting round that leaves no tree out.
+    one_drop : bool, default False
+        Leave out one tree at least, but in boosting rounds that skip_drop spares.
+    sample_type : "uniform" or "weighted", default "uniform"
+        "weighted" leaves trees out the more often the larger their scale is.
+    normalize_type : "tree" or "forest", default "tree"
+        New trees weigh as much as one of those left out, or as all of them together.
     huber_slope : float, default 1.0
         Where reg:pseudohubererror turns from a square to a line.
     tweedie_variance_power : float, default 1.5

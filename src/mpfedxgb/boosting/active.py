@@ -19,16 +19,17 @@ import pandas as pd
 
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.callbacks import Callbacks, EvaluationState, RoundReport
+from mpfedxgb.boosting.dart import Dropout
 from mpfedxgb.boosting.metrics import OwnMetric, named_metrics
 from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.objective import CustomObjective, Floats, Gradients, Objective, Origin, unchanged
 from mpfedxgb.boosting.params import TrainParams, gradients_that_count
-from mpfedxgb.boosting.sampling import Participant, row_sample
+from mpfedxgb.boosting.sampling import Participant, drop_draws, row_sample
 from mpfedxgb.errors import DataError, UserError
 from mpfedxgb.ring.ring import decode_fixed, encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS, Penalties, leaf_weight, split_gain, times_rate
 from mpfedxgb.tree.level import TableSizes
-from mpfedxgb.tree.nodes import GrownLeaf, GrownTree, Leaf
+from mpfedxgb.tree.nodes import GrownLeaf, GrownTree, Leaf, Tree
 
 LARGEST_LABEL = 2.0**29
 """Labels and starting margins keep below this, so that margins have room to grow up to 2^30."""
@@ -241,6 +242,7 @@ class Active:
         self.start = labels.starting_margins(self.base, sizes.eval_rows)
         self._tell_few_digits()
         self.margins = encode_fixed(self.start, WEIGHT_BITS)
+        self.dropout = Dropout(params) if params.drops_trees else None
         self.scale = scales.UNKNOWN
         self.metrics: dict[str, dict[str, list[float]]] = {}
         self.best_iteration: int | None = None
@@ -265,18 +267,21 @@ class Active:
 
     def evaluation(self) -> EvaluationState:
         """Return what has to be remembered to go on after this round."""
-        scale = self.scale
+        scale, dropout = self.scale, self.dropout
         return EvaluationState(
             self.margins,
             self.metrics,
             self.best_iteration,
             self.best_score,
             (scale.f_g, scale.f_h, scale.lam, scale.gam, scale.mcw),
+            *(() if dropout is None else (dropout.scales, tuple(dropout.leaves))),
         )
 
-    def resume(self, evaluation: EvaluationState) -> None:
+    def resume(self, evaluation: EvaluationState, trees: Sequence[Tree] = ()) -> None:
         """Go on from what was remembered."""
         self.margins = evaluation.margins.copy()
+        if self.dropout is not None:
+            self.dropout.resume(evaluation.tree_scales, evaluation.leaves, trees)
         self.metrics = evaluation.metrics
         self.best_iteration, self.scale = evaluation.best_iteration, scales.Scale(*evaluation.scale)
         self._best = float("nan") if evaluation.best_value is None else evaluation.best_value
@@ -298,7 +303,11 @@ class Active:
 
         At the finest scale, or at one that is chosen from the gradients inside the sample and those of all rows.
         """
-        margins = decode_fixed(self.margins[:, : self.sizes.rows], WEIGHT_BITS)
+        sums = self.margins[:, : self.sizes.rows]
+        if self.dropout is not None:
+            drawn = drop_draws(self.party, len(self.dropout.scales), self.sample_key, t)
+            sums = self.dropout.leave_out(drawn, sums)
+        margins = decode_fixed(sums, WEIGHT_BITS)
         g, h = self.loss.gradients(self.labels.y, margins, self.weight)
         every = g, h
         parallel = self.params.num_parallel_tree  # the trees of a round that a class has
@@ -356,7 +365,8 @@ class Active:
                         text = "a leaf weight is beyond 2^30; rescale the labels or raise reg_lambda"
                         raise UserError(text, "range", "leaf weight")
                     leaves[node.place] = Leaf(w, float(np.ldexp(float(H), -f_h)))
-                    self.margins[self.params.output_of(k), inside] += w
+                    if self.dropout is None:
+                        self.margins[self.params.output_of(k), inside] += w
                     sums[number] = G, H
                 elif node is not None:
                     left, right = sums[node.left], sums[node.right]
@@ -364,6 +374,8 @@ class Active:
                     is_held[number] = is_held[node.left] or is_held[node.right]
                     own_gains[number] = None if is_held[number] else split_gain(left, right, f_g, f_h, penalties)
             gains.append(own_gains)
+        if self.dropout is not None:
+            self.dropout.close_round(trees, rows, leaves, self.margins)
         self._check_margins()
         return leaves, gains
 

@@ -48,12 +48,17 @@ class Joined:
     trees: tuple[JoinedTree, ...]
     base_margin: tuple[float, ...]
     best_iteration: int | None
+    tree_scales: tuple[float, ...] | None = None
+
+    @property
+    def in_use(self) -> slice:
+        """Which trees predict: those up to the best round, if early stopping found one."""
+        return slice(None if self.best_iteration is None else (self.best_iteration + 1) * self.params.trees_per_round)
 
     @property
     def trees_in_use(self) -> tuple[JoinedTree, ...]:
-        """The trees that predict: those up to the best round, if early stopping found one."""
-        rounds = None if self.best_iteration is None else self.best_iteration + 1
-        return self.trees if rounds is None else self.trees[: rounds * self.params.trees_per_round]
+        """The trees that predict."""
+        return self.trees[self.in_use]
 
 
 def join(models: Sequence[PartialModel]) -> Joined:
@@ -79,6 +84,7 @@ def join(models: Sequence[PartialModel]) -> Joined:
         tuple(_join_tree([part.trees[i] for part in parts], first.weight_bits) for i in range(len(first.trees))),
         first.base_margin,
         first.best_iteration,
+        first.tree_scales,
     )
 
 

@@ -26,6 +26,7 @@ from mpfedxgb.modes.facts import FACTS, Facts
 from mpfedxgb.schema.training import (
     ALIASES,
     BY_NAME,
+    OF_BOOSTERS,
     OF_OBJECTIVES,
     OF_OTHERS,
     REFUSED,
@@ -62,6 +63,12 @@ class TrainParams:
     colsample_bytree: float = 1.0
     colsample_bylevel: float = 1.0
     colsample_bynode: float = 1.0
+    booster: str = "gbtree"
+    rate_drop: float = 0.0
+    skip_drop: float = 0.0
+    one_drop: bool = False
+    sample_type: str = "uniform"
+    normalize_type: str = "tree"
     huber_slope: float = 1.0
     tweedie_variance_power: float = 1.5
     quantile_alpha: float = 0.5
@@ -84,11 +91,12 @@ class TrainParams:
         if self.objective not in tuple(OBJECTIVES):  # a file may hold anything, also what has no hash
             yield objective_error(self.objective, "is not known", f"it is one of {', '.join(OBJECTIVES)}")
         yield from wrong_values({name: getattr(self, name) for name in SHARED if name != "objective"})
-        for name, objective in OF_OBJECTIVES.items():
-            value = getattr(self, name)
-            if value != SHARED[name].default and self.objective != objective:
-                text = f"{name}={value!r} does not go with objective={self.objective!r}; it is for {objective}"
-                yield SettingsError(f"{text}: leave it out", "choice", name, value)
+        for of, only_with in (("objective", OF_OBJECTIVES), ("booster", OF_BOOSTERS)):
+            for name, wanted in only_with.items():
+                value, chosen = getattr(self, name), getattr(self, of)
+                if value != SHARED[name].default and chosen != wanted:
+                    text = f"{name}={value!r} does not go with {of}={chosen!r}; it is for {wanted}"
+                    yield SettingsError(f"{text}: leave it out", "choice", name, value)
 
     def _wrong_in_mode(self) -> Iterator[SettingsError]:
         """Yield what the mode does not cover."""
@@ -123,6 +131,23 @@ class TrainParams:
                 f"follow {RULES!r}: leave it out, or train with the version of mpfedxgb that has those"
             )
             raise SettingsError(text, "version", "xgboost_rules", self.xgboost_rules)
+
+    @property
+    def drops_trees(self) -> bool:
+        """Whether a boosting round may leave earlier trees out, and trees have scales."""
+        return self.booster == "dart"
+
+    def check_continued(self) -> None:
+        """Raise SettingsError where no training goes on from a model."""
+        if self.facts.not_continued:
+            text = f"security={self.security!r} goes on from no model: {self.facts.not_continued}"
+            raise SettingsError(text, "mode", "security", self.security)
+        if self.drops_trees:
+            text = (
+                f"booster={self.booster!r} goes on from no model: to leave its trees out takes the leaf of every row "
+                "in each of them, which a new training does not know; train all boosting rounds at once"
+            )
+            raise SettingsError(text, "mode", "booster", self.booster)
 
     @property
     def loss(self) -> Objective:

@@ -64,6 +64,7 @@ def part_so_far(
         base_margin=None if active is None else tuple(active.base.tolist()),
         best_iteration=None if active is None else active.best_iteration,
         weight_bits=weight_bits,
+        tree_scales=None if active is None or active.dropout is None else active.dropout.scales,
     )
 
 

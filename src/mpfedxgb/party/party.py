@@ -26,7 +26,7 @@ from mpfedxgb.party.roster import ACTIVE, COORDINATOR, Keyring, Roster
 from mpfedxgb.ring.array import RingArray, unpack_data
 from mpfedxgb.ring.prg import Source, draw
 from mpfedxgb.ring.ring import BIT, Ring, Shape
-from mpfedxgb.transport.frame import Form, Kind, check_form
+from mpfedxgb.transport.frame import Form, Kind, check_form, give_up
 from mpfedxgb.transport.transport import MESH
 
 ALL = -1
@@ -457,7 +457,8 @@ def _add_up(whole: Sequence[RingArray], more: Sequence[RingArray]) -> None:
 
 
 def _to_wire(x: RingArray) -> Array:
-    return np.packbits(x.data, bitorder="little") if x.ring == BIT else x.data
+    """Return the array that is sent; nobody changes it any more, so that it need not be copied for a receiver here."""
+    return give_up(np.packbits(x.data, bitorder="little") if x.ring == BIT else x.data)
 
 
 def wire_bytes(specs: Sequence[Spec]) -> int:

@@ -165,8 +165,8 @@ class Parameter(Declared):
 
     `shared` ones are known to all roles, in TrainParams, [training] and the handshake; `estimator` says whether
     classifier and regressor have it, `xgboost` whether XGBoost has, `offered` whether `mpfedxgb simulate` does, as
-    `option` if not by its name, `accepts` what pages say of the type, `objective` the only one that it changes, and
-    `xgboost_default` what XGBoost has if it is something else.
+    `option` if not by its name, `accepts` what pages say of the type, `objective` or `booster` the only one that it
+    changes, and `xgboost_default` what XGBoost has if it is something else.
     """
 
     shared: bool = False
@@ -180,6 +180,7 @@ class Parameter(Declared):
     xgboost: bool = False
     accepts: str = ""
     objective: str = ""
+    booster: str = ""
     xgboost_default: Any = None
 
     def fault_in(self, value: Any, mode: str) -> Fault | None:
@@ -193,9 +194,11 @@ class Parameter(Declared):
 
 _POSITIVE = number(0.0, 1e9, above=True)
 _SHARE = number(0.0, 1.0, above=True)
+_PROBABILITY = number(0.0, 1.0)
 _AT_LEAST_0 = number(0.0, 1e30)
 _NOTHING = number(0.0, 0.0)
 _FALSE = Kind("flag", "bool", "false", (bool,), 0, 0)
+_KEEPS_TREES = "leave it out: to drop a tree, somebody has to know what it adds to a row"
 _ALL_COLUMNS = (InMode("paper", number(1.0, 1.0), "set it to 1: the paper's algorithm takes all columns"),)
 
 _of_xgboost = partial(Parameter, xgboost=True)
@@ -226,9 +229,9 @@ PARAMETERS = (
         option="trees", aliases=("num_boost_round", "num_round", "num_rounds", "n_trees")),
     _of_all("num_parallel_tree", integer(1, 10_000), 1, "trees of a boosting round, for each class",
         more="All are fit to the same gradients, each with samples of its own, and share the learning rate: a random "
-        "forest in every round.",
-        modes=(InMode("paper", integer(1, 1), "set it to 1: the paper's algorithm grows one tree a round"),
-               InMode("sealed", integer(1, 1), "set it to 1: gradients are computed on secrets for one tree a round"))),
+        "forest in every boosting round.",
+        modes=(InMode("paper", integer(1, 1), "set it to 1: the paper's algorithm grows one tree at a time"),
+               InMode("sealed", integer(1, 1), "set it to 1: gradients on secrets are for one tree at a time"))),
     _of_all("max_depth", integer(1, 16), 3, "levels of splits of a tree", xgboost_default=6),
     _of_all("max_bin", integer(2, 65_535), 32, "most bins of a column; each costs bytes and comparisons",
         aliases=("n_bins", "max_bins"), xgboost_default=256),
@@ -237,12 +240,10 @@ PARAMETERS = (
         modes=(InMode("paper", _POSITIVE, "set it above 0: it hides the step size of the leaf weights"),
                InMode("sealed", _POSITIVE, "set it above 0, since H + lambda divides without anybody seeing H"))),
     _of_all("reg_alpha", number(0.0, 1e9), 0.0, "L1 penalty on leaf weights", aliases=("alpha",),
-        modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no L1 penalty"),
-               InMode("strict", _NOTHING, "set it to 0"), InMode("sealed", _NOTHING, "set it to 0"))),
+        modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no L1 penalty"),)),
     _of_all("max_delta_step", number(0.0, 1e9), None, "most that a leaf may weigh before learning_rate; 0 for no bound",
         more="None: 0.", example=0.7,
-        modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no clipped weights"),
-               InMode("strict", _NOTHING, "set it to 0"), InMode("sealed", _NOTHING, "set it to 0"))),
+        modes=(InMode("paper", _NOTHING, "set it to 0: the paper's gains know no clipped weights"),)),
     _of_xgboost("monotone_constraints", ANYTHING, None,
         "columns with which predictions may only rise (1), or only fall (-1)",
         more="A tuple or list in the order of the columns, a text such as '(1,-1,0)', or a dict by column; of one "
@@ -267,6 +268,19 @@ PARAMETERS = (
     _of_all("colsample_bynode", _SHARE, 1.0, "share of the level's columns in each of its nodes",
         more="Every owner draws among its own, at least one, in private; a message round for each level.",
         modes=_ALL_COLUMNS),
+    _of_all("booster", choice("gbtree", "dart"), "gbtree",
+        '"dart" leaves some of the earlier trees out of each boosting round and scales them down for it',
+        more="The active participant draws them in private, and alone knows the scales. Scored with all trees at once.",
+        modes=tuple(InMode(mode, choice("gbtree"), _KEEPS_TREES) for mode in ("sealed", "paper"))),
+    _of_all("rate_drop", _PROBABILITY, 0.0, "chance of each earlier tree to be left out of a boosting round",
+        booster="dart"),
+    _of_all("skip_drop", _PROBABILITY, 0.0, "chance of a boosting round that leaves no tree out", booster="dart"),
+    _of_all("one_drop", FLAG, False, "leave out one tree at least, but in boosting rounds that skip_drop spares",
+        booster="dart"),
+    _of_all("sample_type", choice("uniform", "weighted"), "uniform",
+        '"weighted" leaves trees out the more often the larger their scale is', booster="dart"),
+    _of_all("normalize_type", choice("tree", "forest"), "tree",
+        "new trees weigh as much as one of those left out, or as all of them together", booster="dart"),
     _of_all("huber_slope", _POSITIVE, 1.0, "where reg:pseudohubererror turns from a square to a line",
         objective="reg:pseudohubererror"),
     _of_all("tweedie_variance_power", number(1.0, 1.999), 1.5,
@@ -350,6 +364,8 @@ BY_NAME = {parameter.name: parameter for parameter in PARAMETERS}
 SHARED = {parameter.name: parameter for parameter in PARAMETERS if parameter.shared}
 OF_OBJECTIVES = {parameter.name: parameter.objective for parameter in PARAMETERS if parameter.objective}
 """Parameters that change one objective, by name."""
+OF_BOOSTERS = {parameter.name: parameter.booster for parameter in PARAMETERS if parameter.booster}
+"""Parameters that change one booster, by name."""
 
 ALIASES = {alias: parameter.name for parameter in PARAMETERS for alias in parameter.aliases}
 """Other names that XGBoost and its relatives have for parameters, and ours."""
@@ -395,7 +411,6 @@ REFUSED = {
         Refused("interaction_constraints", "they would tie one participant's columns to another's"),
         Refused("max_leaves", _DEPTHWISE, "", (0,)),
         Refused("grow_policy", _DEPTHWISE, "", ("depthwise",)),
-        Refused("booster", "only gbtree; dart drops trees by weights that nobody else may see", "", ("gbtree",)),
         Refused("tree_method", "there is one method, equal-frequency bins, as 'hist' on the same bins", "", ("hist",)),
         Refused("sampling_method", "rows are drawn uniformly", "subsample is their share", ("uniform",)),
         Refused("feature_weights", "columns are drawn uniformly, by each owner among its own"),

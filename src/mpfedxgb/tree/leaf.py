@@ -58,6 +58,12 @@ def times_rate(above: int, below: int, learning_rate: float, exponent: int = 0) 
     return _rint(*_times_power(above * rate, below * unit, WEIGHT_BITS + exponent))
 
 
+def scaled_weight(weight: int, scale: float) -> int:
+    """Return the integer nearest to a leaf weight times the scale of its tree."""
+    above, below = scale.as_integer_ratio()
+    return _rint(weight * above, below)
+
+
 def split_gain(left: Sums, right: Sums, f_g: int, f_h: int, penalties: Penalties) -> float:
     """Return the loss reduction of a split, without gamma and the half of Eq. 3, as XGBoost reports it."""
     both = left[0] + right[0], left[1] + right[1]

@@ -57,6 +57,8 @@ def plain_train(
     Their coins and samples are those of a training with security="strict" and the same `insecure_seed`, if one is set.
     """
     params.check_rules()
+    if data[0].start is not None:
+        params.check_continued()
     kernels.warm_up()
     keys = keys_of_choices(roster, replace(settings, parameters=params.as_protected().to_json()))
     people = [_Participant(name, own) for name, own in zip(roster.owner_names, keys, strict=True)]
@@ -69,7 +71,7 @@ def plain_train(
 
     active.labels.callbacks.begin(part(), first, active.metrics)
     for t in range(first, params.n_estimators):
-        observer.on_progress(f"round {t + 1} of {params.n_estimators}")
+        observer.on_progress(f"boosting round {t + 1} of {params.n_estimators}")
         forest.add_round(t)
         if not active.report(t, part()) and params.may_stop_early:
             break
@@ -197,10 +199,10 @@ def _told_to_active(result: npt.NDArray[np.int64], roster: Roster) -> LocalRun[n
 
 
 def _sum_leaves(models: Sequence[PartialModel], tables: Sequence[Table], rounds: int | None) -> npt.NDArray[np.int64]:
-    params = models[0].params
+    params, trees = models[0].params, models[0].scaled_trees
     sums = np.zeros((params.outputs, tables[0].rows), np.int64)
     for number, node, rows in _leaves(models, tables, rounds):
-        leaf = models[0].trees[number][node]
+        leaf = trees[number][node]
         assert isinstance(leaf, Leaf)
         assert leaf.weight is not None
         sums[params.output_of(number), rows] += leaf.weight
