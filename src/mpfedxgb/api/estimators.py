@@ -56,6 +56,10 @@ class FedXGBClassifier(ClassifierMixin, FederatedModel):  # type: ignore[misc] #
         L1 penalty on leaf weights.
     max_delta_step : float or None
         Most that a leaf may weigh before learning_rate; 0 for no bound. None: 0.
+    monotone_constraints : tuple, list, str or dict or None
+        Columns with which predictions may only rise (1), or only fall (-1). A tuple or list in the order of the
+        columns, a text such as '(1,-1,0)', or a dict by column; of one table per participant, a dict by column, or one
+        of these for each. Only its owner knows a column's direction. Files have [data] monotone.
     gamma : float, default 0.0
         Least gain of a split, on XGBoost's scale.
     min_child_weight : float, default 1.0

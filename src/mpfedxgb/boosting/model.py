@@ -308,7 +308,7 @@ def keep_trees(
     grown: Sequence[GrownTree],
     candidates: Candidates | None,
     leaves: Sequence[Leaf] | None,
-    gains: Sequence[Sequence[float]] | None = None,
+    gains: Sequence[Sequence[float | None]] | None = None,
 ) -> list[Tree]:
     """Return grown trees as this participant keeps them (Algorithm 3, lines 37-41); nothing at the coordinator.
 

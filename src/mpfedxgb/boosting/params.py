@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from copy import copy
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ class TrainParams:
     reg_lambda: float = 1.0
     reg_alpha: float = 0.0
     max_delta_step: float | None = None
+    constrained: bool = False
     gamma: float = 0.0
     min_child_weight: float = 1.0
     subsample: float = 1.0
@@ -114,8 +116,10 @@ class TrainParams:
         return FACTS[self.security]
 
     def as_protected(self) -> TrainParams:
-        """Return the parameters that give the same model under secret sharing."""
-        return replace(self, security=self.facts.same_model_as)
+        """Return the parameters that give the same model under secret sharing, even if that refuses some of them."""
+        protected = copy(self)
+        object.__setattr__(protected, "security", self.facts.same_model_as)
+        return protected
 
     def check_rules(self) -> None:
         """Raise SettingsError unless trees are to follow the rules that trainings here follow."""
