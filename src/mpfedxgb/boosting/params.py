@@ -132,7 +132,7 @@ class TrainParams:
 
     @property
     def drops_trees(self) -> bool:
-        """Whether a boosting round may leave earlier trees out, and trees have scales; the booster's name does not say."""
+        """Whether a boosting round may leave earlier trees out, and trees have scales, whatever booster says."""
         return self.rate_drop > 0 or self.one_drop
 
     def check_continued(self) -> None:
