@@ -98,8 +98,8 @@ def test_trainings_one_after_the_other(places: Organisations) -> None:
         assert [one.content["session"] for one in attempts] == ["trial", "trial", "second"]
         assert [one.content["parameters"]["max_depth"] for one in attempts] == [2, 2, 3]
         agreed = [one.content.get("agreed") for one in attempts]
-        told = [None if one is None else (one["proposed_by"], one["accept"]["max_depth"]) for one in agreed]
-        assert told == [None if role == 1 else ("bank", 3)] * 3
+        said = [None if one is None else (one["proposed_by"], one["accept"]["max_depth"]) for one in agreed]
+        assert said == [None if role == 1 else ("bank", 3)] * 3
     telecom = roles.load_model(places.settings(2))
     assert telecom.training == second.model.training, "the last training is the model"
     assert len(join([second.model, telecom]).trees) == 2

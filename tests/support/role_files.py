@@ -33,6 +33,7 @@ _COMMON: Content = {
         "colsample_bylevel": 0.75,
         "colsample_bynode": 1.0,
         "weighted": True,
+        "constrained": False,
         "first_layer_mask": True,
         "may_stop_early": True,
         "security": "strict",

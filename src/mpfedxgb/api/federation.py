@@ -140,7 +140,7 @@ class Federation:
         table, evaluation : DataFrame or None
             As in `train`; the last metric on the evaluation rows decides.
         factor : int
-            Of so many candidates one goes on, for so many times the boosting rounds.
+            One of `factor` candidates goes on, for `factor` times the boosting rounds.
 
         Returns
         -------

@@ -85,13 +85,16 @@ def check_parameters(estimator: Any, objective: Callable[[], _T]) -> _T:
     return chosen[0]
 
 
-def train_params(estimator: Any, objective: str, num_class: int, weighted: bool) -> TrainParams:
+def train_params(
+    estimator: Any, objective: str, num_class: int, weighted: bool, constrained: bool = False
+) -> TrainParams:
     """Return an estimator's parameters as all roles will know them."""
     values = {name: _value(estimator, name) for name, known in SHARED.items() if known.estimator}
     values["objective"] = objective
     stops = estimator.early_stopping_rounds is not None or bool(estimator.callbacks)
     weighted = bool(weighted or estimator.scale_pos_weight != 1)
-    params = TrainParams(**values, num_class=num_class, weighted=weighted, may_stop_early=stops)
+    values |= {"weighted": weighted, "constrained": constrained, "may_stop_early": stops}
+    params = TrainParams(**values, num_class=num_class)
     check_scale_pos_weight(params.loss, plain(estimator.scale_pos_weight))
     return params
 

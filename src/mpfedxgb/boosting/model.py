@@ -215,7 +215,7 @@ class PartialModel:
         scaled = None if self.tree_scales is None else len(self.tree_scales)
         _require(
             scaled == (len(self.trees) if self.is_active and self.params.drops_trees else None),
-            "tree_scales are the active participant's, with booster='dart', one for each tree",
+            "tree_scales are the active participant's, where trees are left out, one for each",
         )
         _require(all(0 <= scale <= 1 for scale in self.tree_scales or ()), "tree_scales are from 0 to 1")
         rounds, rest = divmod(len(self.trees), per_round)
@@ -308,7 +308,7 @@ def keep_trees(
     grown: Sequence[GrownTree],
     candidates: Candidates | None,
     leaves: Sequence[Leaf] | None,
-    gains: Sequence[Sequence[float]] | None = None,
+    gains: Sequence[Sequence[float | None]] | None = None,
 ) -> list[Tree]:
     """Return grown trees as this participant keeps them (Algorithm 3, lines 37-41); nothing at the coordinator.
 

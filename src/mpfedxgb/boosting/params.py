@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from copy import copy
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from mpfedxgb.modes.facts import FACTS, Facts
 from mpfedxgb.schema.training import (
     ALIASES,
     BY_NAME,
-    OF_BOOSTERS,
     OF_OBJECTIVES,
     OF_OTHERS,
     REFUSED,
@@ -55,6 +55,7 @@ class TrainParams:
     reg_lambda: float = 1.0
     reg_alpha: float = 0.0
     max_delta_step: float | None = None
+    constrained: bool = False
     gamma: float = 0.0
     min_child_weight: float = 1.0
     subsample: float = 1.0
@@ -89,12 +90,11 @@ class TrainParams:
         if self.objective not in tuple(OBJECTIVES):  # a file may hold anything, also what has no hash
             yield objective_error(self.objective, "is not known", f"it is one of {', '.join(OBJECTIVES)}")
         yield from wrong_values({name: getattr(self, name) for name in SHARED if name != "objective"})
-        for of, only_with in (("objective", OF_OBJECTIVES), ("booster", OF_BOOSTERS)):
-            for name, wanted in only_with.items():
-                value, chosen = getattr(self, name), getattr(self, of)
-                if value != SHARED[name].default and chosen != wanted:
-                    text = f"{name}={value!r} does not go with {of}={chosen!r}; it is for {wanted}"
-                    yield SettingsError(f"{text}: leave it out", "choice", name, value)
+        for name, objective in OF_OBJECTIVES.items():
+            value = getattr(self, name)
+            if value != SHARED[name].default and self.objective != objective:
+                text = f"{name}={value!r} does not go with objective={self.objective!r}; it is for {objective}"
+                yield SettingsError(f"{text}: leave it out", "choice", name, value)
 
     def _wrong_in_mode(self) -> Iterator[SettingsError]:
         """Yield what the mode does not cover."""
@@ -116,8 +116,10 @@ class TrainParams:
         return FACTS[self.security]
 
     def as_protected(self) -> TrainParams:
-        """Return the parameters that give the same model under secret sharing."""
-        return replace(self, security=self.facts.same_model_as)
+        """Return the parameters that give the same model under secret sharing, even if that refuses some of them."""
+        protected = copy(self)
+        object.__setattr__(protected, "security", self.facts.same_model_as)
+        return protected
 
     def check_rules(self) -> None:
         """Raise SettingsError unless trees are to follow the rules that trainings here follow."""
@@ -130,8 +132,8 @@ class TrainParams:
 
     @property
     def drops_trees(self) -> bool:
-        """Whether a boosting round may leave earlier trees out, and trees have scales."""
-        return self.booster == "dart"
+        """Whether a boosting round may leave earlier trees out, and trees have scales, whatever booster says."""
+        return self.rate_drop > 0 or self.one_drop
 
     def check_continued(self) -> None:
         """Raise SettingsError where no training goes on from a model."""
@@ -140,10 +142,10 @@ class TrainParams:
             raise SettingsError(text, "mode", "security", self.security)
         if self.drops_trees:
             text = (
-                f"booster={self.booster!r} goes on from no model: to leave its trees out takes the leaf of every row "
-                "in each of them, which a new training does not know; train all boosting rounds at once"
+                f"a training with rate_drop={self.rate_drop!r} goes on from no model: to leave its trees out takes the "
+                "leaf of every row in each of them, which nobody knows any more; train all boosting rounds at once"
             )
-            raise SettingsError(text, "mode", "booster", self.booster)
+            raise SettingsError(text, "mode", "rate_drop", self.rate_drop)
 
     @property
     def loss(self) -> Objective:

@@ -31,7 +31,7 @@ def search(
         typer.Option("--try", metavar="NAME=A,B", help="A parameter of [training] and its values; may be repeated."),
     ],
     factor: Annotated[
-        int, typer.Option(min=2, help="Of so many candidates one goes on, for so many times the boosting rounds.")
+        int, typer.Option(min=2, help="One of FACTOR candidates goes on, for FACTOR times the boosting rounds.")
     ] = 3,
     dry_run: Annotated[
         bool,

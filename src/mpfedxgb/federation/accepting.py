@@ -55,14 +55,14 @@ def proposed(settings: RoleSettings, kind: int, rows: int = 0, is_trial: bool = 
 
 
 def refusals(settings: RoleSettings, params: TrainParams, rows: int) -> Iterator[RefusedError]:
-    """Yield why a role does not accept a training of so many rows, a limit each."""
+    """Yield why a role does not accept a training of `rows` rows, a limit each."""
     limits, who = settings.accept, settings.role.name
     if settings.has_training and params.to_json() != settings.training.to_json():
         mine, theirs = settings.training.to_dict(), params.to_dict()
-        told = ", ".join(
+        differences = ", ".join(
             f"{key} is {mine[key]!r}, proposed {theirs[key]!r}" for key in mine if mine[key] != theirs[key]
         )
-        text = f"{who} accepts the training of its own [training] only: {told}"
+        text = f"{who} accepts the training of its own [training] only: {differences}"
         yield RefusedError(text, code="mismatch", parameter="training")
     if params.security not in limits.security:
         known = ", ".join(limits.security) or "none"
@@ -86,7 +86,7 @@ def refusals(settings: RoleSettings, params: TrainParams, rows: int) -> Iterator
 
 
 def check_limits(settings: RoleSettings, trainings: Sequence[TrainParams], rows: int) -> None:
-    """Raise RefusedError, which names all limits in the way, unless trainings of so many rows are accepted."""
+    """Raise RefusedError, which names all limits in the way, unless trainings of `rows` rows are accepted."""
     found = {str(error): error for params in trainings for error in refusals(settings, params, rows)}
     if found:
         first = next(iter(found.values()))
@@ -211,7 +211,7 @@ def accepters_work(settings: RoleSettings, tables: Tables, cluster: Cluster | No
         part = brought(mine, rows, evaluation, cluster=cluster)
         folder = SessionFolder(mine, part.fingerprint)
         _log.info("%s accepts the training %s; its model goes to %s", who, proposal.session, mine.role.model)
-        private = (mine.training, part.training)
+        private = (mine.training, part.training, True)
         return Work(mine, run_training, private, folder.next_attempt(), folder.key, acceptance, _agreed(settings))
 
     return prepare

@@ -61,8 +61,8 @@ class Training:
     commitment: bytes | None = field(default=None, repr=False)
 
 
-def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResult:
-    """Train, as an owner of columns."""
+def run_training(party: Party, params: TrainParams, mine: Training, stays: bool = False) -> TrainResult:
+    """Train, as an owner of columns; a role that `stays` for other sessions can still be stopped after it."""
     _agree_on_kind(party, TRAINING)
     check_alignment(party, mine.ids)
     if params.facts.hides_rows:
@@ -72,7 +72,8 @@ def run_training(party: Party, params: TrainParams, mine: Training) -> TrainResu
         result = secure_train(party, params, mine.data, mine.progress, held)
     assert result is not None
     close_training(party, mine.progress, result.model)
-    ignore_stops()
+    if not stays:
+        ignore_stops()
     return result
 
 

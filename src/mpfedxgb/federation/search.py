@@ -185,7 +185,7 @@ class Search:
             best = sorted(of_rung, key=lambda one: one[0].value, reverse=metric.grows)
             kept = [one[1] for one in best]
             results += [one[0] for one in of_rung]
-            _log.info("%s are trained for %d boosting rounds", counted(rung.candidates, "candidate"), rung.rounds)
+            _log.info("trained for %d boosting rounds: %s", rung.rounds, counted(rung.candidates, "candidate"))
         return results
 
 
