@@ -22,6 +22,7 @@ from mpfedxgb.errors import HandshakeError, PeerFailedError, RefusedError, Setti
 from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.accepting import NOTE, Acceptance, accepters_work, coordinators_work, refusals
 from mpfedxgb.federation.lookup import NewestTables
+from mpfedxgb.federation.overview import overview
 from mpfedxgb.federation.programs import KINDS, SCORING, TRAINING, run_coordinator
 from mpfedxgb.federation.proposals import Proposal, meet
 from mpfedxgb.federation.record import read_record
@@ -332,6 +333,7 @@ def test_a_search(places: Organisations) -> None:
     for role in (1, 2):
         model = roles.load_model(places.settings(role))
         assert (model.params.max_depth, model.params.n_estimators) == (depths[3], 2)
+    assert (overview(places.settings(1)).judgement is None, overview(places.settings(2)).judgement) == (False, None)
     history = read_record(places.settings(1))
     plan = Search(places.settings(1), {"max_depth": [1, 2, 3]})
     rows, evaluation = NewestTables(places.settings(1))()

@@ -57,6 +57,7 @@ from mpfedxgb.federation.session import (
     stopping_on_signals,
 )
 from mpfedxgb.federation.settings import RoleSettings
+from mpfedxgb.federation.training_files import keep_judgement
 from mpfedxgb.intersection.group import Edwards25519
 from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.ledger import Ledger
@@ -211,9 +212,9 @@ def _train(
     assert outcome.result is not None
     seconds = time.perf_counter() - started
     _log.info("the model is in %s, what was revealed in %s", model_path(settings), record_path(settings))
-    return Trained(
-        mine.files.whole(outcome.result.model), outcome.result.metrics, outcome.meter, outcome.ledger, seconds
-    )
+    keep_judgement(settings, outcome.result.judgement)
+    model = mine.files.whole(outcome.result.model)
+    return Trained(model, outcome.result.metrics, outcome.meter, outcome.ledger, seconds)
 
 
 def accept_trainings(
