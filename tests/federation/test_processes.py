@@ -53,7 +53,7 @@ DEADLINE = 6.0
 
 ENDLESS = {"n_estimators": 100_000}
 
-NOTHING: Any = Work[Any](None, None, (), 1)  # type: ignore[arg-type] # these tests speak for a role themselves
+NOTHING: Any = Work(None, None, (), 1)  # type: ignore[arg-type] # these tests speak for a role themselves
 
 
 @pytest.fixture(scope="module")
