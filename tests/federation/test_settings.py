@@ -524,8 +524,10 @@ KINDS = {
     "session": {"name": "text"},
     "training": {
         **dict.fromkeys(("objective", "security", "binning", "xgboost_rules"), "choice"),
+        **dict.fromkeys(("booster", "sample_type", "normalize_type"), "choice"),
+        **dict.fromkeys(("rate_drop", "skip_drop"), "number"),
         **dict.fromkeys(("num_class", "n_estimators", "num_parallel_tree", "max_depth", "max_bin"), "integer"),
-        **dict.fromkeys(("weighted", "first_layer_mask", "may_stop_early"), "flag"),
+        **dict.fromkeys(("weighted", "constrained", "first_layer_mask", "may_stop_early", "one_drop"), "flag"),
         **dict.fromkeys(
             ("learning_rate", "reg_lambda", "reg_alpha", "max_delta_step", "gamma", "min_child_weight", "subsample"),
             "number",

@@ -125,7 +125,7 @@ def _train_in_processes(
             parts = trial.train()
             record = trial.record()
     console.print(
-        f"Trained in {record['seconds']:.2f} s: {record['rounds']} rounds, "
+        f"Trained in {record['seconds']:.2f} s: {record['rounds']} message rounds, "
         f"{bytes_text(record['bytes_sent'])} sent by {_OWNERS[0]}; all processes have ended."
     )
     _print_ledger(console, ((entry["name"], entry["receiver"], entry["count"]) for entry in record["ledger"]))
@@ -154,7 +154,7 @@ def _print_scores(
 
 
 def _print_costs(console: Console, run: RunRecord) -> None:
-    title = f"{run.seconds:.2f} s, {run.rounds} rounds ({run.rounds / run.trees:.0f} a tree)"
+    title = f"{run.seconds:.2f} s, {run.rounds} message rounds ({run.rounds / run.trees:.0f} a tree)"
     table = RichTable("role", "sent", "received", title=title)
     for name, counts in run.roles.items():
         table.add_row(name, bytes_text(counts.bytes_sent), bytes_text(counts.bytes_received))

@@ -116,7 +116,7 @@ Restart = Annotated[
     typer.Option(
         "--restart/--resume",
         help="Forget this role's checkpoints and begin again, which takes --restart at every participant; or go on "
-        "after the last round that all of them have.",
+        "after the last boosting round that all of them have.",
     ),
 ]
 
@@ -234,7 +234,7 @@ def train_from_files(
     done = role.train(mine, rows, evaluation, restart, Observers(view, monitor))
     total = done.meter.total()
     say_result(
-        f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} rounds, "
+        f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} message rounds, "
         f"{bytes_text(total.bytes_sent)} sent; the model is in {role.model_path(mine)}"
     )
 

@@ -187,6 +187,34 @@ def simulate(
     colsample_bytree: Annotated[float, typer.Option(help="Share of columns in a tree.")] = 1.0,
     colsample_bylevel: Annotated[float, typer.Option(help="Share of the tree's columns in each of its levels.")] = 1.0,
     colsample_bynode: Annotated[float, typer.Option(help="Share of the level's columns in each of its nodes.")] = 1.0,
+    booster: Annotated[
+        str,
+        typer.Option(
+            help="Which trees; both names mean the same, as in XGBoost 3.4. One of gbtree, dart.",
+            autocompletion=lambda: ["gbtree", "dart"],
+        ),
+    ] = "gbtree",
+    rate_drop: Annotated[
+        float, typer.Option(help="Chance of each earlier tree to be left out of a boosting round.")
+    ] = 0.0,
+    skip_drop: Annotated[float, typer.Option(help="Chance of a boosting round that leaves no tree out.")] = 0.0,
+    one_drop: Annotated[
+        bool, typer.Option(help="Leave out one tree at least, but in boosting rounds that skip_drop spares.")
+    ] = False,
+    sample_type: Annotated[
+        str,
+        typer.Option(
+            help='"weighted" leaves trees out the more often the larger their scale is. One of uniform, weighted.',
+            autocompletion=lambda: ["uniform", "weighted"],
+        ),
+    ] = "uniform",
+    normalize_type: Annotated[
+        str,
+        typer.Option(
+            help="New trees weigh as much as one of those left out, or as all of them together.",
+            autocompletion=lambda: ["tree", "forest"],
+        ),
+    ] = "tree",
     huber_slope: Annotated[float, typer.Option(help="Where reg:pseudohubererror turns from a square to a line.")] = 1.0,
     tweedie_variance_power: Annotated[
         float, typer.Option(help="Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.")
@@ -280,6 +308,12 @@ def simulate(
         colsample_bytree=colsample_bytree,
         colsample_bylevel=colsample_bylevel,
         colsample_bynode=colsample_bynode,
+        booster=booster,
+        rate_drop=rate_drop,
+        skip_drop=skip_drop,
+        one_drop=one_drop,
+        sample_type=sample_type,
+        normalize_type=normalize_type,
         huber_slope=huber_slope,
         tweedie_variance_power=tweedie_variance_power,
         quantile_alpha=quantile_alpha,
@@ -311,7 +345,8 @@ def simulate(
     if model.best_iteration_ is not None:
         trained = len(next(iter(next(iter(model.evals_result_.values())).values())))
         typer.echo(
-            f"\nbest round: {model.best_iteration_ + 1} of {trained}; the model predicts with the trees up to it"
+            f"\nbest boosting round: {model.best_iteration_ + 1} of {trained}; "
+            "the model predicts with the trees up to it"
         )
     text = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
     typer.echo(f"\nscore: {text} on {judged.where}")

@@ -105,7 +105,7 @@ def _kept(settings: RoleSettings) -> tuple[State, Sequence[str]]:
     try:
         return read_kept(settings.role.state / settings.session.name / "checkpoints"), ()
     except CheckpointError as error:
-        return State(0), (f"The rounds that were kept, and their metrics, are missing here: {error}.",)
+        return State(0), (f"The boosting rounds that were kept, and their metrics, are missing here: {error}.",)
 
 
 def _of_training(history: History, session: str) -> list[Attempt]:

@@ -205,8 +205,9 @@ def refuse_training_ids(name: str, ids: Sequence[Ids]) -> None:
     if common:
         text = (
             f"{name}: {common} of {len(evaluation)} evaluation rows are training rows, by their ids; security='sealed' "
-            "lets nobody learn anything about a training row, and evaluation tells margins round by round: take those "
-            "rows out of the evaluation table or the training table at all participants, or evaluate nothing"
+            "lets nobody learn anything about a training row, and evaluation tells margins after every boosting "
+            "round: take those rows out of the evaluation table or the training table at all participants, "
+            "or evaluate nothing"
         )
         raise UserError(text, "duplicate", "evaluation", common)
 
@@ -238,7 +239,7 @@ class ProgressHeard(NothingKept):
 
     def save(self, state: State) -> None:
         """Say in the log how far the training is; a full disk here is no reason to end it."""
-        _log.info("round %d of %d is done", state.rounds, self._rounds)
+        _log.info("boosting round %d of %d is done", state.rounds, self._rounds)
 
 
 _ROUND_KEPT, _MODEL_WRITTEN = 1, 2

@@ -208,7 +208,9 @@ def _train(
     except MissingPeerError as error:  # not where a session has begun: then somebody may still need this role
         if not files.finished.is_noted(model_path(settings)):
             raise
-        _log.warning("%s; the others may have ended: all have kept the last round, and the model is there", error)
+        _log.warning(
+            "%s; the others may have ended: all have kept the last boosting round, and the model is there", error
+        )
         kept = files.checkpoints.load(files.checkpoints.newest()).evaluation
         seconds = time.perf_counter() - started
         return Trained(load_model(settings), {} if kept is None else kept.metrics, Meter(), Ledger(), seconds)
@@ -425,7 +427,7 @@ def labels_of(
 def _log_round(report: RoundReport) -> None:
     text = "  ".join(f"{name} {v[-1]:.5f}" for names in report.metrics.values() for name, v in names.items())
     _log.info(
-        "round %d of %d: %s%d rounds of messages, %.1f MB sent so far",
+        "boosting round %d of %d: %s%d message rounds, %.1f MB sent so far",
         report.iteration + 1,
         report.iterations,
         f"{text}; " if text else "",
