@@ -12,7 +12,7 @@ import pytest
 
 from mpfedxgb.boosting.scales import UNKNOWN, plan
 from mpfedxgb.config import SessionSettings
-from mpfedxgb.modes.sealed.gradients import SealedLabels, plain_gradients, sealed_rules
+from mpfedxgb.modes.sealed.encoding import SealedLabels, plain_gradients, sealed_rules
 from mpfedxgb.party import ACTIVE, COORDINATOR
 from mpfedxgb.party.entries import Entry, Run, entries_in
 from mpfedxgb.party.roster import MakeSource

@@ -18,7 +18,7 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.objective import Floats, Objective, unchanged
 from mpfedxgb.boosting.objectives.classes import sigmoid
 from mpfedxgb.boosting.params import TrainParams, gradients_that_count
-from mpfedxgb.modes.sealed.gradients import encode_labels, plain_gradients, sealed_rules
+from mpfedxgb.modes.sealed.encoding import encode_labels, plain_gradients, sealed_rules
 from mpfedxgb.ring.ring import encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 

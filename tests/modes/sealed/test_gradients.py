@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import TOPOLOGIES, SessionSettings, Tuning
-from mpfedxgb.modes.sealed.gradients import (
-    END_HESSIAN,
-    GradientRows,
-    SealedRules,
-    plain_gradients,
-    sealed_rules,
-    secure_gradients,
-)
+from mpfedxgb.modes.sealed.encoding import SealedRules, plain_gradients, sealed_rules
+from mpfedxgb.modes.sealed.gradients import END_HESSIAN, GradientRows, secure_gradients
 from mpfedxgb.party import Counts, Party, Roster, run_locally
 from mpfedxgb.party.dry_run import DryRunParty
 from mpfedxgb.protocols import Bit, Secret, Shares, share, share_bit

@@ -13,7 +13,7 @@ from mpfedxgb import reference
 from mpfedxgb.boosting import Labels, scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import UserError
-from mpfedxgb.modes.sealed.gradients import SealedLabels, SealedRules, encode_labels, plain_gradients, sealed_rules
+from mpfedxgb.modes.sealed.encoding import SealedLabels, SealedRules, encode_labels, plain_gradients, sealed_rules
 from mpfedxgb.sigmoid import LIMIT
 from plain_sealed import encode
 from support.property_tests import examples

@@ -14,14 +14,8 @@ from mpfedxgb.boosting import Labels, scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.config import TOPOLOGIES, SessionSettings
-from mpfedxgb.modes.sealed.gradients import (
-    SealedLabels,
-    SealedRules,
-    encode_labels,
-    plain_gradients,
-    sealed_rules,
-    secure_gradients,
-)
+from mpfedxgb.modes.sealed.encoding import SealedLabels, SealedRules, encode_labels, plain_gradients, sealed_rules
+from mpfedxgb.modes.sealed.gradients import secure_gradients
 from mpfedxgb.modes.sealed.labels import Sealed, add_leaves, seal, sealed_gradients
 from mpfedxgb.party import ACTIVE, Counts, LocalRun, Party, Reveal, run_locally
 from mpfedxgb.party.entries import Entry

@@ -14,7 +14,7 @@ from mpfedxgb import reference
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.errors import DoesNotFitError
-from mpfedxgb.modes.sealed.gradients import SealedRules, plain_gradients, sealed_rules
+from mpfedxgb.modes.sealed.encoding import SealedRules, plain_gradients, sealed_rules
 from mpfedxgb.sigmoid import LIMIT, PLACES
 from support.property_tests import examples
 

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting.objective import Floats, Gradients, LinkFunction, Objective, Origin, as_text, float32
+from mpfedxgb.boosting.objective import (
+    Floats,
+    Gradients,
+    LinkFunction,
+    Objective,
+    Origin,
+    ScalePolicy,
+    SealedForm,
+    as_text,
+    float32,
+)
 from mpfedxgb.errors import DataError
 
 
@@ -60,6 +70,14 @@ def _above_0(y: Floats, origin: Origin, starts: bool) -> None:
         raise DataError(text, "range", origin.name)
 
 
+# e is below 2^10 and has up to 24 places; times weights of 26 bits, g and h keep within 60.
+_SEALED_SCALE = ScalePolicy(g_cap=1 << 22, h_cap=1 << 22, raised=12)
+
+
+def _sealed(power: float) -> SealedForm:
+    return SealedForm(False, _SEALED_SCALE, _SEALED_SCALE, power)
+
+
 GAMMA = Objective(
     name="reg:gamma",
     derivatives=_gamma,
@@ -70,6 +88,7 @@ GAMMA = Objective(
     transform=_exp,
     link=_LINK,
     check_labels=_above_0,
+    sealed=_sealed(2.0),
 )
 
 
@@ -84,19 +103,21 @@ def poisson(max_delta_step: float) -> Objective:
         transform=_exp,
         link=_LINK,
         check_labels=partial(_not_negative, "count:poisson", "counts"),
+        sealed=_sealed(1.0),
     )
 
 
 def tweedie(tweedie_variance_power: float) -> Objective:
     """Return the loss of sums of a random number of positive amounts, such as claims; many labels are 0."""
-    power = as_text(tweedie_variance_power)
+    power, p = as_text(tweedie_variance_power), float(np.float32(tweedie_variance_power))
     return Objective(
         name="reg:tweedie",
-        derivatives=partial(_tweedie, float(np.float32(tweedie_variance_power))),
+        derivatives=partial(_tweedie, p),
         default_metric=f"tweedie-nloglik@{power}",
         block="tweedie_regression_param",
         block_parameters={"tweedie_variance_power": power},
         transform=_exp,
         link=_LINK,
         check_labels=partial(_not_negative, "reg:tweedie", "amounts"),
+        sealed=_sealed(p),
     )
