@@ -98,6 +98,7 @@ KIND_OF = {
         "kinds",
         "machine",
         "parameter_page",
+        "exponential",
         "sigmoid",
     )
 }

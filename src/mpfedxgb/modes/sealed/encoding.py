@@ -50,7 +50,7 @@ _MOST_LOG_ODDS = 128
 _FARTHEST_START = 1 << (18 + PLACES)
 """Beyond what margins of positive means start from in the units of their labels, and beyond the logarithms of these."""
 
-_ROOM, _REACH = 1 << 8, 1 << 58
+_ROOM, _REACH = 1 << 8, 1 << 59
 """What rounding may add to the bound on leaf weights of Tweedie's loss, a factor; and where margins of others end."""
 
 _MARGIN_BITS = 61

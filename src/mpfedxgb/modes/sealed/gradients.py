@@ -73,10 +73,9 @@ class GradientRows:
 def secure_gradients(party: Party, rows: GradientRows, rules: SealedRules) -> Shares:
     """Return shares of g~ and h~, (2, rows).
 
-    Rounds: for every 2^17 rows 3 for squared error, 16 for log-loss, 14 for Poisson's and gamma's loss and 18 for
-    Tweedie's, and 6 more where rows have weights. Sent: some 7 bytes a row for squared error, 83 for log-loss, XX for
-    Poisson's loss, XX for gamma's and XX for Tweedie's, and 54 more where rows have weights, by each auxiliary.
-    Reveals: nothing.
+    Rounds: for every 2^17 rows 3 for squared error, 16 for log-loss, 14 for one exponential and 18 for two, and 6 more
+    where rows have weights. Sent: some 7 bytes a row for squared error, 83 for log-loss, 79 for one exponential and 174
+    for two, and 54 more where rows have weights, by each auxiliary. Reveals: nothing.
     """
     count, step = rows.margins.shape[0], party.settings.tuning.gradient_rows
     parts = [_of_chunk(party, rows[some], rules) for some in rows_in_turns(count, step, party)]
