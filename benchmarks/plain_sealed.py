@@ -74,7 +74,11 @@ def encode(params: TrainParams, labels: Labels, rounds: int | None = None, eval_
     start = _times_power(base if is_logistic else np.zeros(len(base)), places)
     y = _times_power(labels.y if is_logistic else labels.y - base[:rows], places)
     count = params.n_estimators if rounds is None else rounds
-    sealed = reference.RefSealed(is_logistic, count, params.learning_rate, start, g_cap, h_places, rounding)
+    most = None
+    if params.largest_step:
+        step = Fraction(float(np.float32(params.learning_rate))) * Fraction(params.largest_step) * Fraction(2) ** places
+        most = math.floor(step + Fraction(1, 2))
+    sealed = reference.RefSealed(is_logistic, count, params.learning_rate, start, g_cap, h_places, rounding, most)
     return Encoded(y, weights, sealed, places, scale)
 
 
@@ -103,9 +107,13 @@ def _encode_means(params: TrainParams, labels: Labels, base: Any, p: float, roun
         f_w = min(_finest(labels.weight.max(), 1 << 26), lam_bits - unit + rounding)
         weights, more = _times_power(labels.weight, f_w), f_w - rounding
     scale = scales.scale(params, plan, rows, unit + more, unit + more)
-    sealed = reference.RefSealed(
-        False, rounds, params.learning_rate, start, rounding=rounding, power=p, e_places=places
-    )
+    most, rate = None, params.learning_rate
+    if params.largest_step:
+        step = Fraction(float(np.float32(rate))) * Fraction(params.largest_step) * Fraction(2) ** PLACES
+        most = math.floor(step + Fraction(1, 2))
+        if p == 1:  # h is e^(F + step), of which e^F is computed
+            rate /= math.exp(float(np.float32(params.largest_step)))
+    sealed = reference.RefSealed(False, rounds, rate, start, rounding=rounding, largest=most, power=p, e_places=places)
     return Encoded(numbers, weights, sealed, PLACES, scale)
 
 
@@ -164,7 +172,7 @@ class SealedBoosting(PlainBoosting):
         unit = Fraction(2) ** (WEIGHT_BITS - encoded.places)
 
         def weight_of(leaf: reference.RefLeaf) -> int:
-            return reference.sealed_weight(leaf, sealed, rules.lam)
+            return reference.sealed_weight(leaf, sealed, rules.lam, rules.alpha)
 
         trees = [self.joined(root, lambda leaf: Leaf(round(weight_of(leaf) * unit)), lambda _: None) for root in roots]
         weights = [[weight_of(n) for n in level_by_level(r) if isinstance(n, reference.RefLeaf)] for r in roots]

@@ -21,6 +21,7 @@ import mpfedxgb
 from mpfedxgb import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.errors import SettingsError, UnknownParameterError
 from mpfedxgb.schema.training import BY_NAME
+from support.xgboost_versions import IS_3_4
 
 HERE = Path(__file__).parent / "scripts"
 OWN = sorted(path.stem for path in HERE.glob("*.py"))
@@ -29,7 +30,7 @@ OTHERS = Path(__file__).parents[2] / "shared" / "scripts"
 NEEDS = {
     "credit": ("reg_alpha", "scale_pos_weight"),
     "search": ("reg_alpha", "max_delta_step", "scale_pos_weight", "num_parallel_tree"),
-    "monotone": ("monotone_constraints",),
+    "monotone": ("constrained",),
     "losses": ("max_delta_step",),
     "rank": ("FedXGBRanker",),
     "train_cv": ("reg_alpha",),
@@ -37,13 +38,16 @@ NEEDS = {
     "pipeline": ("booster",),
     "s01_credit": ("reg_alpha", "scale_pos_weight"),
     "s02_search": ("reg_alpha", "max_delta_step", "scale_pos_weight", "num_parallel_tree", "colsample_bylevel"),
-    "s03_monotone": ("monotone_constraints",),
+    "s03_monotone": ("constrained",),
     "s06_rank": ("FedXGBRanker",),
     "s07_train_cv": ("reg_alpha",),
     "s09_types": ("missing",),
     "s10_pipeline": ("booster",),
 }
 """What a script needs and this version may still refuse."""
+
+OF_3_4 = ("search", "losses")
+"""Scripts that xgboost answers otherwise before 3.4: where L1 meets clipped weights, and of absolute errors."""
 
 
 def changed(source: str) -> str:
@@ -98,6 +102,8 @@ def test_scripts_give_xgboosts_results(name: str) -> None:
         return
     models = [value for value in names.values() if isinstance(value, (FedXGBClassifier, FedXGBRegressor))]
     assert {model.security for model in models} <= {"strict"}
+    if name in OF_3_4 and not IS_3_4:
+        return
     expected, found = run(source, name)["result"], names["result"]
     assert list(found) == list(expected)
     for what, value in expected.items():

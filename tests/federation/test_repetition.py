@@ -22,7 +22,8 @@ from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.observer import Observer
-from mpfedxgb.training.checkpoint import COMMON, ROUNDS, Checkpoints
+from mpfedxgb.training.checkpoint import ROUNDS, Checkpoints
+from mpfedxgb.training.common_round import COMMON
 from mpfedxgb.transport.frame import Kind
 from support.switchboard import Organisations
 from support.views import Recorder
@@ -64,7 +65,7 @@ class Stopping(Observer):
 
     def on_progress(self, what: str) -> None:
         """Stop, if it is that round."""
-        if what.startswith(f"round {self._rounds} of"):
+        if what.startswith(f"boosting round {self._rounds} of"):
             raise StoppedError("stopped by SIGTERM")
 
 
@@ -156,7 +157,7 @@ def test_a_last_round_that_a_disk_lost_is_made_again(tmp_path: Path, monkeypatch
         note.write_text(damaged)
         ended = run(places)
         assert isinstance(ended[2], CheckpointError)
-        assert "is damaged, so that nobody knows which round all participants had" in str(ended[2])
+        assert "is damaged, so that nobody knows which boosting round all participants had" in str(ended[2])
     note.write_text(told)
     assert not isinstance(run(places)[2], Exception)
 

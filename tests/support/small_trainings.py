@@ -132,10 +132,17 @@ KINDS: dict[str, Callable[[Training, Floats], Training]] = {
     "own starts": lambda t, s: _with_own_starts(_with_evaluation(t, None)),
     "no lambda": lambda t, s: replace(t, params=_as(t, reg_lambda=0.0, gamma=0.1)),
     "no checks": lambda t, s: replace(t, params=_as(t, min_child_weight=0.0)),
+    "L1 penalty": lambda t, s: replace(t, params=_as(t, reg_alpha=0.4)),
+    "clipped weights": lambda t, s: replace(
+        t, params=_as(t, objective="reg:squarederror", reg_alpha=0.1, max_delta_step=0.5), labels=Labels(s)
+    ),
     "column samples": lambda t, s: replace(t, params=_as(t, colsample_bytree=0.5)),
     "samples of levels": lambda t, s: replace(t, params=_as(t, colsample_bylevel=0.6)),
     "samples of nodes": lambda t, s: replace(
         t, params=_as(t, colsample_bytree=0.9, colsample_bylevel=0.8, colsample_bynode=0.6)
+    ),
+    "dart": lambda t, s: replace(
+        _with_evaluation(t, None), params=_as(t, booster="dart", rate_drop=0.5, one_drop=True, normalize_type="forest")
     ),
     "row samples": lambda t, s: replace(t, params=_as(t, subsample=0.6)),
     "parallel trees": lambda t, s: replace(

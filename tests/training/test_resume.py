@@ -53,6 +53,8 @@ KINDS = (
     "evaluation rows",
     "early stopping",
     "own starts",
+    "dart",
+    "clipped weights",
     "paper binary",
     "paper squared error",
     "paper early stopping",
@@ -62,6 +64,7 @@ KINDS = (
     "sealed row samples",
     "sealed own starts",
     "sealed early stopping",
+    "sealed clipped weights",
 )
 
 

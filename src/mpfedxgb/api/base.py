@@ -15,12 +15,12 @@ from mpfedxgb.api.federated_table import FederatedTable, margins_of
 from mpfedxgb.api.fitted import FittedModel, all_or_nothing
 from mpfedxgb.api.settings import (
     check_start,
-    explaining_names,
     known_names,
     plain,
     read_callbacks,
     read_metrics,
     read_patience,
+    reject_unknown_kwargs,
     sample_key,
     tell_other_defaults,
     train_params,
@@ -44,6 +44,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.config import Link, Resources
 from mpfedxgb.costs.forecast import Forecast
+from mpfedxgb.data.directions import Directions, directions_of_tables
 from mpfedxgb.data.table import Table
 from mpfedxgb.errors import DataError
 from mpfedxgb.modes.facts import check_coordinator, facts_of
@@ -72,12 +73,13 @@ class FitInput(NamedTuple):
     weight: Floats | None
     evaluation: list[Evaluation]
     base_margin: Floats | None = None
+    directions: Mapping[str, Directions] = {}
 
 
 class FederatedModel(FittedModel):
     """What classifier and regressor have in common."""
 
-    @explaining_names
+    @reject_unknown_kwargs
     def __init__(
         self,
         *,
@@ -94,12 +96,19 @@ class FederatedModel(FittedModel):
         reg_lambda: float = 1.0,
         reg_alpha: float = 0.0,
         max_delta_step: float | None = None,
+        monotone_constraints: Any = None,
         gamma: float = 0.0,
         min_child_weight: float = 1.0,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
         colsample_bynode: float = 1.0,
+        booster: str = "gbtree",
+        rate_drop: float = 0.0,
+        skip_drop: float = 0.0,
+        one_drop: bool = False,
+        sample_type: str = "uniform",
+        normalize_type: str = "tree",
         huber_slope: float = 1.0,
         tweedie_variance_power: float = 1.5,
         quantile_alpha: float = 0.5,
@@ -138,12 +147,19 @@ class FederatedModel(FittedModel):
         self.reg_lambda = reg_lambda
         self.reg_alpha = reg_alpha
         self.max_delta_step = max_delta_step
+        self.monotone_constraints = monotone_constraints
         self.gamma = gamma
         self.min_child_weight = min_child_weight
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
         self.colsample_bylevel = colsample_bylevel
         self.colsample_bynode = colsample_bynode
+        self.booster = booster
+        self.rate_drop = rate_drop
+        self.skip_drop = skip_drop
+        self.one_drop = one_drop
+        self.sample_type = sample_type
+        self.normalize_type = normalize_type
         self.huber_slope = huber_slope
         self.tweedie_variance_power = tweedie_variance_power
         self.quantile_alpha = quantile_alpha
@@ -188,7 +204,7 @@ class FederatedModel(FittedModel):
         tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
 
-    @explaining_names
+    @reject_unknown_kwargs
     def fit(
         self,
         X: Any,
@@ -250,11 +266,13 @@ class FederatedModel(FittedModel):
         rows, labels = next(iter(tables.values())).rows, order.put(y, "y")
         weight = read_row_weights(order.put(sample_weight, "sample_weight"), rows)
         known, objective, classes = self._read_labels(labels, rows, weight, start)
-        params = train_params(self, objective, classes, weight is not None)
+        columns = getattr(self, "_columns_", None)
+        directions = directions_of_tables(self.monotone_constraints, tables, columns, "monotone_constraints")
+        params = train_params(self, objective, classes, weight is not None, any(directions.values()))
         outputs = params.outputs
         own = read_margins(order.put(margins_of(X, margins[0]), "base_margin"), rows, outputs)
         evaluation = self._evaluation(eval_set, sample_weight_eval_set, margins[1], (tables, order), outputs)
-        return FitInput(tables, known, params, weight, evaluation, own)
+        return FitInput(tables, known, params, weight, evaluation, own, directions)
 
     def _read_labels(self, y: Any, rows: int, weight: Floats | None, start: Start) -> tuple[Floats, str, int]:
         """Return the labels of a training as numbers, the name of its objective, and the number of classes."""
@@ -311,7 +329,14 @@ class FederatedModel(FittedModel):
             labels = replace(labels, callbacks=Callbacks.read(whom))
             parts = [None] * len(tables) if start is None else start
             data = [
-                TrainData(table, [known[name] for known in matched], labels if i == 0 else None, key, parts[i])
+                TrainData(
+                    table,
+                    [known[name] for known in matched],
+                    labels if i == 0 else None,
+                    key,
+                    parts[i],
+                    given.directions[name],
+                )
                 for i, (name, table) in enumerate(tables.items())
             ]
             job = TrainingJob(params, roster, settings, data, resources, self.client, start is not None)

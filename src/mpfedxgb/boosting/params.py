@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from copy import copy
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -54,12 +55,19 @@ class TrainParams:
     reg_lambda: float = 1.0
     reg_alpha: float = 0.0
     max_delta_step: float | None = None
+    constrained: bool = False
     gamma: float = 0.0
     min_child_weight: float = 1.0
     subsample: float = 1.0
     colsample_bytree: float = 1.0
     colsample_bylevel: float = 1.0
     colsample_bynode: float = 1.0
+    booster: str = "gbtree"
+    rate_drop: float = 0.0
+    skip_drop: float = 0.0
+    one_drop: bool = False
+    sample_type: str = "uniform"
+    normalize_type: str = "tree"
     huber_slope: float = 1.0
     tweedie_variance_power: float = 1.5
     quantile_alpha: float = 0.5
@@ -108,8 +116,10 @@ class TrainParams:
         return FACTS[self.security]
 
     def as_protected(self) -> TrainParams:
-        """Return the parameters that give the same model under secret sharing."""
-        return replace(self, security=self.facts.same_model_as)
+        """Return the parameters that give the same model under secret sharing, even if that refuses some of them."""
+        protected = copy(self)
+        object.__setattr__(protected, "security", self.facts.same_model_as)
+        return protected
 
     def check_rules(self) -> None:
         """Raise SettingsError unless trees are to follow the rules that trainings here follow."""
@@ -119,6 +129,23 @@ class TrainParams:
                 f"follow {RULES!r}: leave it out, or train with the version of mpfedxgb that has those"
             )
             raise SettingsError(text, "version", "xgboost_rules", self.xgboost_rules)
+
+    @property
+    def drops_trees(self) -> bool:
+        """Whether a boosting round may leave earlier trees out, and trees have scales, whatever booster says."""
+        return self.rate_drop > 0 or self.one_drop
+
+    def check_continued(self) -> None:
+        """Raise SettingsError where no training goes on from a model."""
+        if self.facts.not_continued:
+            text = f"security={self.security!r} goes on from no model: {self.facts.not_continued}"
+            raise SettingsError(text, "mode", "security", self.security)
+        if self.drops_trees:
+            text = (
+                f"a training with rate_drop={self.rate_drop!r} goes on from no model: to leave its trees out takes the "
+                "leaf of every row in each of them, which nobody knows any more; train all boosting rounds at once"
+            )
+            raise SettingsError(text, "mode", "rate_drop", self.rate_drop)
 
     @property
     def loss(self) -> Objective:
@@ -136,6 +163,12 @@ class TrainParams:
         policy = self.facts.scales(self.loss, self.weighted)
         assert policy is not None, "the mode covers the objective"
         return policy
+
+    @property
+    def h_factor(self) -> float:
+        """What hessians are over what is computed in their place, where that is another number."""
+        form = self.loss.sealed
+        return form.h_factor if form is not None and self.facts.hides_rows else 1.0
 
     @property
     def outputs(self) -> int:

@@ -62,7 +62,7 @@ def align(
         raise SettingsError(
             f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}", "place", settings.name
         )
-    with last_line_in_the_log():
+    with log_failure_and_exit():
         rows, evaluation = read_tables(mine)
         before = {"train": rows, "evaluate": evaluation}
         with watch_steps(f"{mine.role.name}: comparing ids") as bar:
@@ -116,7 +116,7 @@ Restart = Annotated[
     typer.Option(
         "--restart/--resume",
         help="Forget this role's checkpoints and begin again, which takes --restart at every participant; or go on "
-        "after the last round that all of them have.",
+        "after the last boosting round that all of them have.",
     ),
 ]
 
@@ -152,10 +152,10 @@ def coordinator(
     """Be the coordinator: deal random numbers for one session after the other, until stopped. Sees no data."""
     mine = read_settings(settings, json_logs, log_level)
     if not mine.is_coordinator:
-        raise SettingsError(
-            f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train", "place", settings.name
-        )
-    with last_line_in_the_log(), _live_view(mine, dashboard), _monitored(mine, http) as monitor:
+        does = ", which deals as it takes part" if mine.roster.coordinating_owner == mine.role.name else ""
+        text = f"{settings} is for {mine.role.name}{does}; run: mpfedxgb participant {settings} --train"
+        raise SettingsError(text, "place", settings.name)
+    with log_failure_and_exit(), _live_view(mine, dashboard), _monitored(mine, http) as monitor:
         role.coordinate(mine, once, observer=monitor)
 
 
@@ -193,10 +193,10 @@ def participant(
                 "to --serve, to answer with scores over HTTP"
             )
             raise SettingsError(text, "place", "serve")
-        with last_line_in_the_log(), _live_view(mine, dashboard):
+        with log_failure_and_exit(), _live_view(mine, dashboard):
             _serve_http(mine, http)
         return
-    with last_line_in_the_log(), _live_view(mine, dashboard) as view, _monitored(mine, http) as monitor:
+    with log_failure_and_exit(), _live_view(mine, dashboard) as view, _monitored(mine, http) as monitor:
         if train:
             train_from_files(mine, restart, view, monitor)
         elif mine.is_active:
@@ -234,7 +234,7 @@ def train_from_files(
     done = role.train(mine, rows, evaluation, restart, Observers(view, monitor))
     total = done.meter.total()
     say_result(
-        f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} rounds, "
+        f"{mine.role.name}: {len(done.model.trees)} trees in {done.seconds:.2f} s, {total.rounds} message rounds, "
         f"{bytes_text(total.bytes_sent)} sent; the model is in {role.model_path(mine)}"
     )
 
@@ -252,7 +252,7 @@ def mpi_run(
     """
     mine = _of_rank(folder)
     _start_logging(mine, json_logs, log_level)
-    with last_line_in_the_log():
+    with log_failure_and_exit():
         if mine.is_coordinator:
             role.coordinate(mine, once=True)
         else:
@@ -286,7 +286,7 @@ def _monitored(mine: RoleSettings, where: str | None) -> Iterator[Monitor | None
 
 
 @contextmanager
-def last_line_in_the_log() -> Iterator[None]:
+def log_failure_and_exit() -> Iterator[None]:
     """Let the log say why this role ended, in the form that was asked for, and end with the code of the error."""
     try:
         with stopping_on_signals(to_the_end=True):

@@ -37,7 +37,7 @@ Rows = tuple[pd.DataFrame, "pd.Series[Any]"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class EvaluationSet:
     """Rows to judge a model by; `where` says in words which they are, `kept_back` that they are not trained on."""
 
     X: pd.DataFrame = field(repr=False)
@@ -46,7 +46,7 @@ class Judged:
     kept_back: bool
 
 
-def rows_to_judge(rows: Rows, holdout: float, evaluate: Rows | None, name: str) -> tuple[Rows, Judged]:
+def choose_evaluation_rows(rows: Rows, holdout: float, evaluate: Rows | None, name: str) -> tuple[Rows, EvaluationSet]:
     """Return the rows to train on and those to judge by: an evaluation table's, kept back ones, or the same again."""
     X, y = rows
     if not 0 <= holdout < 1:
@@ -58,12 +58,14 @@ def rows_to_judge(rows: Rows, holdout: float, evaluate: Rows | None, name: str) 
             text = "--evaluate names the rows to judge by, so there are none to keep back; drop --holdout"
             raise SettingsError(text, "place", "holdout")
         same = _with_columns_of(X, evaluate[0], name)
-        return rows, Judged(same, evaluate[1], f"the {len(same)} rows of {name}", kept_back=True)
+        return rows, EvaluationSet(same, evaluate[1], f"the {len(same)} rows of {name}", kept_back=True)
     kept = np.zeros(len(y), np.bool_)
     kept[np.random.default_rng(0).permutation(len(y))[: round(holdout * len(y))]] = True  # the same ones each time
     if not kept.any():
-        return rows, Judged(X, y, f"the {len(y)} rows of the training itself", kept_back=False)
-    return (X[~kept], y[~kept]), Judged(X[kept], y[kept], f"{kept.sum()} rows that were kept back", kept_back=True)
+        return rows, EvaluationSet(X, y, f"the {len(y)} rows of the training itself", kept_back=False)
+    return (X[~kept], y[~kept]), EvaluationSet(
+        X[kept], y[kept], f"{kept.sum()} rows that were kept back", kept_back=True
+    )
 
 
 def _with_columns_of(X: pd.DataFrame, evaluate: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -78,7 +80,7 @@ def _with_columns_of(X: pd.DataFrame, evaluate: pd.DataFrame, name: str) -> pd.D
     return evaluate[X.columns]
 
 
-def score(model: FedXGBClassifier | FedXGBRegressor, judged: Judged, asked: list[str]) -> dict[str, float]:
+def score(model: FedXGBClassifier | FedXGBRegressor, judged: EvaluationSet, asked: list[str]) -> dict[str, float]:
     """Return by name the metrics that were asked for, that of the model's objective, and one more."""
     params, X, y = model.partial_models_[0].params, judged.X, judged.y
     default = params.loss.default_metric
@@ -137,6 +139,7 @@ RECORD = "run.json"
 _FEW = 20
 """Up to this many different numbers a label is taken for classes."""
 
+COORDINATES = "The auxiliary of three or more that is the coordinator too: P3; a role without columns if not given."
 _DROP = "Columns to leave out: a,b."
 _DELIMITER = "What parts the values of a CSV file, or tab; found out if not given."
 _ENCODING = "Encoding of a CSV file, such as cp1252; UTF-8 if not given."
@@ -152,6 +155,7 @@ def simulate(
         str,
         typer.Option(help="A number, fractions of the columns such as 0.1,0.2,0.3,0.4, or a;b,c;d by column names."),
     ] = "2",
+    coordinator: Annotated[str | None, typer.Option(help=COORDINATES)] = None,
     objective: Annotated[str, typer.Option(help=f"{', '.join(NAMED[:-1])} or {NAMED[-1]}; chosen by the label.")] = "",
     evaluate: Annotated[
         Path | None, typer.Option(help="CSV or Parquet file with the same columns, to watch progress and score on.")
@@ -183,6 +187,34 @@ def simulate(
     colsample_bytree: Annotated[float, typer.Option(help="Share of columns in a tree.")] = 1.0,
     colsample_bylevel: Annotated[float, typer.Option(help="Share of the tree's columns in each of its levels.")] = 1.0,
     colsample_bynode: Annotated[float, typer.Option(help="Share of the level's columns in each of its nodes.")] = 1.0,
+    booster: Annotated[
+        str,
+        typer.Option(
+            help="Which trees; both names mean the same, as in XGBoost 3.4. One of gbtree, dart.",
+            autocompletion=lambda: ["gbtree", "dart"],
+        ),
+    ] = "gbtree",
+    rate_drop: Annotated[
+        float, typer.Option(help="Chance of each earlier tree to be left out of a boosting round.")
+    ] = 0.0,
+    skip_drop: Annotated[float, typer.Option(help="Chance of a boosting round that leaves no tree out.")] = 0.0,
+    one_drop: Annotated[
+        bool, typer.Option(help="Leave out one tree at least, but in boosting rounds that skip_drop spares.")
+    ] = False,
+    sample_type: Annotated[
+        str,
+        typer.Option(
+            help='"weighted" leaves trees out the more often the larger their scale is. One of uniform, weighted.',
+            autocompletion=lambda: ["uniform", "weighted"],
+        ),
+    ] = "uniform",
+    normalize_type: Annotated[
+        str,
+        typer.Option(
+            help="New trees weigh as much as one of those left out, or as all of them together.",
+            autocompletion=lambda: ["tree", "forest"],
+        ),
+    ] = "tree",
     huber_slope: Annotated[float, typer.Option(help="Where reg:pseudohubererror turns from a square to a line.")] = 1.0,
     tweedie_variance_power: Annotated[
         float, typer.Option(help="Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.")
@@ -248,7 +280,7 @@ def simulate(
     csv = CsvFormat(delimiter, encoding, decimal, tuple(listed(missing)))
     paths = [table] if evaluate is None else [table, evaluate]
     rows, *others = (read_labelled(path, label, drop, categorical, csv) for path in paths)
-    (X, y), judged = rows_to_judge(rows, holdout, others[0] if others else None, str(evaluate))
+    (X, y), judged = choose_evaluation_rows(rows, holdout, others[0] if others else None, str(evaluate))
     if early_stopping_rounds is not None and not judged.kept_back:
         text = "--early-stopping-rounds needs rows to watch; name a file (--evaluate) or --holdout 0.2"
         raise SettingsError(text, "missing", "early_stopping_rounds")
@@ -259,6 +291,7 @@ def simulate(
     kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
     model = kind(
         participants=dealt,
+        coordinator=coordinator,
         objective=objective,
         # generated: arguments
         n_estimators=trees,
@@ -275,6 +308,12 @@ def simulate(
         colsample_bytree=colsample_bytree,
         colsample_bylevel=colsample_bylevel,
         colsample_bynode=colsample_bynode,
+        booster=booster,
+        rate_drop=rate_drop,
+        skip_drop=skip_drop,
+        one_drop=one_drop,
+        sample_type=sample_type,
+        normalize_type=normalize_type,
         huber_slope=huber_slope,
         tweedie_variance_power=tweedie_variance_power,
         quantile_alpha=quantile_alpha,
@@ -306,7 +345,8 @@ def simulate(
     if model.best_iteration_ is not None:
         trained = len(next(iter(next(iter(model.evals_result_.values())).values())))
         typer.echo(
-            f"\nbest round: {model.best_iteration_ + 1} of {trained}; the model predicts with the trees up to it"
+            f"\nbest boosting round: {model.best_iteration_ + 1} of {trained}; "
+            "the model predicts with the trees up to it"
         )
     text = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
     typer.echo(f"\nscore: {text} on {judged.where}")

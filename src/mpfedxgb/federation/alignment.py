@@ -1,7 +1,8 @@
 """An alignment: participants agree on the terms, find the rows that they have in common, and keep which they are.
 
 The coordinator hears which kind of session it is. In a star of three or more participants it then passes the public
-keys of the auxiliaries' pads on; it hears no number of rows and no point that depends on an id.
+keys of the auxiliaries' pads on; it hears no number of rows and no point that depends on an id. One that brings columns
+is an auxiliary as any other here.
 
 What stays at a participant is a file with a mark for every row, in the order of the ids, and a salted digest of all
 ids, by which a table that has changed since is noticed; no id. Other columns may change, and so may the rows' order.
@@ -13,7 +14,7 @@ import base64
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ def _used(column: Column) -> Column:
 
 
 def _fingerprint(settings: RoleSettings) -> dict[str, Any]:
-    return {"participants": list(settings.roster.participants), "[align]": asdict(settings.align.rule)}
+    return {"participants": list(settings.roster.owner_names), "[align]": asdict(settings.align.rule)}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -157,17 +158,6 @@ class Terms:
         return {**asdict(self.rule), "min_rows": self.min_rows, "tables": list(self.tables)}
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What a participant computes with, and with how long a list it compares its own.
-
-    `max_rows` is its own business: twice its own list if None.
-    """
-
-    group: Group = field(repr=False)
-    max_rows: int | None = None
-
-
 class LoggedSteps(Observer):
     """Has the log say how far a comparison of ids is, at every tenth."""
 
@@ -185,20 +175,20 @@ class LoggedSteps(Observer):
 def agree_on_terms(party: Party, terms: Terms | None) -> None:
     """Stop everyone where the participants read ids differently, naming what differs; no id is touched before.
 
-    1. The active participant sends its terms. 2. Each auxiliary compares, and sends its own. 3. P_1 compares. The
-    coordinator, which has no terms, hears nothing.
+    1. The active participant sends its terms. 2. Each auxiliary compares, and sends its own. 3. P_1 compares. A
+    coordinator without columns has no terms and hears nothing.
 
     Rounds: 1. Sent: the terms, which are settings, by each auxiliary. Reveals: nothing else.
     """
     party.step("terms")
     if terms is None:
-        assert party.is_coordinator
+        assert not party.owner
         return
     party.count(rounds=1, hops=2)
     mine = np.frombuffer(json.dumps(terms.to_dict(), sort_keys=True).encode(), np.uint8)
     if party.is_active:
-        party.send_bytes(party.others, [mine])
-        for m in party.others:
+        party.send_bytes(party.roster.other_owners, [mine])
+        for m in party.roster.other_owners:
             _compare(party, m, party.receive_bytes(m), terms)
         return
     _compare(party, ACTIVE, party.receive_bytes(ACTIVE), terms)
@@ -226,13 +216,15 @@ def _compare(party: Party, peer: int, arrays: tuple[Array, ...], terms: Terms) -
             raise HandshakeError(text, "mismatch", key)
 
 
-def find_all_common(party: Party, lists: Mapping[str, Ids], terms: Terms, tools: Tools) -> dict[str, Marks]:
+def find_all_common(
+    party: Party, lists: Mapping[str, Ids], terms: Terms, group: Group, max_rows: int | None
+) -> dict[str, Marks]:
     """Return which ids of each table all participants have (see `intersect`)."""
-    pads = agree_on_pads(party, tools.group, len(lists))
+    pads = agree_on_pads(party, group, len(lists))
     found = {}
     for (what, ids), agreed in zip(lists.items(), pads, strict=True):
-        name, most = NAMES[what], 2 * len(ids) if tools.max_rows is None else tools.max_rows
-        marks = found[what] = intersect(party, name, ids.keys, tools.group, agreed, terms.min_rows, most)
+        name, most = NAMES[what], 2 * len(ids) if max_rows is None else max_rows
+        marks = found[what] = intersect(party, name, ids.keys, group, agreed, terms.min_rows, most)
         party.observer.on_milestone({})
         _log.info("%s: %d of %d %s rows are in common", party.name, marks.sum(), len(ids), name)
     return found
@@ -246,7 +238,7 @@ def let_all_keep(party: Party) -> None:
     party.step("aligned")
     party.count(rounds=1, hops=1)
     if party.is_active:
-        party.send_bytes(party.others, [np.ones(1, np.int64)])
+        party.send_bytes(party.roster.other_owners, [np.ones(1, np.int64)])
         return
     active = party.roster.name(ACTIVE)
     (flag,) = party.receive_bytes(ACTIVE, (np.int64, (1,)), name="end of the alignment")

@@ -28,7 +28,6 @@ from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
 from mpfedxgb.federation.alignment import (
     LoggedSteps,
     Terms,
-    Tools,
     alignment_path,
     keep_alignment,
     rows_in_common,
@@ -126,11 +125,11 @@ def _align(
         raise SettingsError(text, "place", "data.align")
     lists = {what: one.ids for what, one in tables.items()}
     terms = Terms(settings.id_rule, settings.align.min_rows, tuple(tables))
-    tools = Tools(Edwards25519(n_jobs or settings.align.n_jobs), settings.align.max_rows)
+    group = Edwards25519(n_jobs or settings.align.n_jobs)
     with stopping_on_signals():
         watching = LoggedSteps(settings.role.name) if observer is None else observer  # lines would tear a bar
         outcome: Outcome[dict[str, Marks]] = run_session(
-            settings, run_aligning, (terms, lists, tools), observer=watching
+            settings, run_aligning, (terms, lists, group, settings.align.max_rows), observer=watching
         )
         assert outcome.result is not None
         keep_alignment(settings, lists, outcome.result)
@@ -209,7 +208,9 @@ def _train(
     except MissingPeerError as error:  # not where a session has begun: then somebody may still need this role
         if not files.finished.is_noted(model_path(settings)):
             raise
-        _log.warning("%s; the others may have ended: all have kept the last round, and the model is there", error)
+        _log.warning(
+            "%s; the others may have ended: all have kept the last boosting round, and the model is there", error
+        )
         kept = files.checkpoints.load(files.checkpoints.newest()).evaluation
         seconds = time.perf_counter() - started
         return Trained(load_model(settings), {} if kept is None else kept.metrics, Meter(), Ledger(), seconds)
@@ -426,7 +427,7 @@ def labels_of(
 def _log_round(report: RoundReport) -> None:
     text = "  ".join(f"{name} {v[-1]:.5f}" for names in report.metrics.values() for name, v in names.items())
     _log.info(
-        "round %d of %d: %s%d rounds of messages, %.1f MB sent so far",
+        "boosting round %d of %d: %s%d message rounds, %.1f MB sent so far",
         report.iteration + 1,
         report.iterations,
         f"{text}; " if text else "",
@@ -437,10 +438,12 @@ def _log_round(report: RoundReport) -> None:
 
 def training_fingerprint(settings: RoleSettings, tables: Sequence[Table], labels: Labels | None) -> dict[str, Any]:
     """Return what makes a training another one at this role: if any of it changes, so do checkpoints and choices."""
+    coordinator = settings.roster.coordinating_owner
     return {
         "session": settings.session_name,
         "role": settings.role.name,
-        "participants": list(settings.roster.participants),
+        "participants": list(settings.roster.owner_names),
+        **({} if coordinator is None else {"coordinator": coordinator}),
         "parameters": settings.training.to_dict(),
         "data": data_digest(tables, [] if labels is None else numbers_of(labels)),
     }

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.active import Active
-from mpfedxgb.boosting.callbacks import EvaluationState
+from mpfedxgb.boosting.callbacks import EvaluationState, State
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainData
 from mpfedxgb.modes.facts import Facts
 from mpfedxgb.party.party import Party
 from mpfedxgb.protocols.rows import RowVectors
-from mpfedxgb.protocols.secret import Secret
+from mpfedxgb.protocols.secret import Secret, public_secret
+from mpfedxgb.ring.array import RingArray
+from mpfedxgb.ring.ring import Ring
 from mpfedxgb.tree.grow import FindSplits, Grown, best_splits
 from mpfedxgb.tree.leaf import WEIGHT_BITS
 from mpfedxgb.tree.level import Constants, SplitData, TableSizes, TreeRules
@@ -44,6 +48,17 @@ RoundGradients = tuple[Secret, RowVectors, Constants]
 scales."""
 
 
+def encoded(constants: Mapping[str, tuple[Ring, int]]) -> list[RingArray]:
+    """Return the constants of `scales.constants_of` as ring elements."""
+    return [RingArray.encode(ring, np.array(value, object)) for ring, value in constants.values()]
+
+
+def public_constants(party: Party, constants: Mapping[str, tuple[Ring, int]]) -> Constants:
+    """Return constants that all roles know. Local."""
+    known = {name: public_secret(party, ring, np.array(v, object)) for name, (ring, v) in constants.items()}
+    return Constants(**known)
+
+
 class Working(NamedTuple):
     """Bytes that a mode takes at a role beside row vectors.
 
@@ -59,9 +74,9 @@ def _kept_by_active(party: Party, setup: Setup) -> EvaluationState | None:
     return None if setup.active is None else setup.active.evaluation()
 
 
-def _resumed_by_active(party: Party, setup: Setup, evaluation: EvaluationState | None) -> None:
-    if setup.active is not None and evaluation is not None:
-        setup.active.resume(evaluation)
+def _resumed_by_active(party: Party, setup: Setup, state: State) -> None:
+    if setup.active is not None and state.evaluation is not None:
+        setup.active.resume(state.evaluation, state.trees)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -85,6 +100,6 @@ class Mode:
     update: Callable[[Party, Setup, Grown, int], list[Tree]]
     leaf_scale_bits: Callable[[Setup], int] = lambda setup: WEIGHT_BITS
     kept: Callable[[Party, Setup], EvaluationState | None] = _kept_by_active
-    resumed: Callable[[Party, Setup, EvaluationState | None], None] = _resumed_by_active
+    resumed: Callable[[Party, Setup, State], None] = _resumed_by_active
     trees_to_score: Callable[[Party, Setup, list[Tree], int], list[Tree]] = lambda party, setup, trees, rounds: trees
     working: Callable[[int, TrainParams, TableSizes], Working] = lambda role, params, sizes: Working()

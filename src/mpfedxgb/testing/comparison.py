@@ -7,7 +7,7 @@ is named here.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -39,6 +39,7 @@ LEAF = 1e-5
 
 LIGHT_ROOT = "before XGBoost 3.4 a root lighter than min_child_weight weighs 0"
 NO_HESSIAN = "before XGBoost 3.4 a split with a side of no hessian may be the best, and leaves its node a leaf"
+SHARED_RATE = "before XGBoost 3.4 trees left out are scaled by the learning rate over the trees of a round"
 
 Edges = Mapping[str, npt.NDArray[np.float32]]
 Rows = npt.NDArray[np.bool_]
@@ -48,6 +49,16 @@ def has_older_rules(version: str) -> bool:
     """Return whether a version of `xgboost` is from before the rules that trainings here follow."""
     ours, theirs = (tuple(int(part) for part in text.split(".")[:2]) for text in (RULES, version))
     return theirs < ours
+
+
+def leaves_all_out(params: TrainParams) -> bool:
+    """Return whether every boosting round leaves all trees out, hence fits where rows start: nothing is drawn."""
+    return params.drops_trees and (params.rate_drop, params.skip_drop, params.sample_type) == (1, 0, "uniform")
+
+
+def leaves_out_at_random(params: TrainParams) -> bool:
+    """Return whether it is drawn at random which trees boosting rounds leave out."""
+    return params.drops_trees and params.skip_drop < 1 and not leaves_all_out(params)
 
 
 def ends_a_node(
@@ -133,24 +144,30 @@ class Comparison:
 
     def run(self, theirs: dict[str, Any], margins_before: Callable[[int], tuple[Floats, bool]]) -> None:
         """Compare all trees, or those up to the end of the first round with a tie."""
-        trees = theirs["learner"]["gradient_booster"]["model"]["trees"]
+        booster = theirs["learner"]["gradient_booster"]
+        model = booster.get("gbtree", booster)["model"]  # before 3.4 dart's is within
+        trees = model["trees"]
         if len(trees) != len(self.joined.trees):
             self.difference = f"{len(self.joined.trees)} trees against {len(trees)}"
             return
         start = self._start(theirs["learner"]["learner_model_param"]["base_score"])
         if self.difference:
             return
-        per_round = self.joined.params.trees_per_round
+        per_round, begins_anew = self.joined.params.trees_per_round, leaves_all_out(self.joined.params)
         for number, (tree, other) in enumerate(zip(self.joined.trees, trees, strict=True)):
             if number % per_round == 0:
                 if not self.ties:
-                    self._begin_round(number, *(margins_before(number // per_round) if number else (start, False)))
+                    self._begin_round(
+                        number, *(margins_before(number // per_round) if number and not begins_anew else (start, False))
+                    )
                 if self.ties:
                     return
             self._node(number, tree, 0, other, 0, np.ones(len(self.y), bool))
             if self.difference:
                 return
             self.compared += 1
+        if self.joined.tree_scales is not None:
+            self._compare_scales(self.joined.tree_scales, model.get("weight_drop") or booster["weight_drop"])
 
     def _start(self, base_score: str) -> Floats:
         """Compare where training starts; xgboost adds up in float32, so each row may cost it a rounding."""
@@ -164,6 +181,15 @@ class Comparison:
         if self.has_own_start:
             return float32(self.start)
         return np.repeat(theirs.astype(np.float64)[:, None], len(self.y), axis=1)
+
+    def _compare_scales(self, ours: Sequence[float], written: Sequence[float]) -> None:
+        theirs = [float(np.float32(scale)) for scale in written]
+        if list(ours) == theirs:
+            return
+        if self.older_rules and self.joined.params.trees_per_round > 1:
+            self.ties.append(f"scales of trees: {SHARED_RATE}")
+        else:
+            self.difference = self.difference or f"trees are scaled by {list(ours)}, xgboost's by {theirs}"
 
     def _begin_round(self, number: int, margins: Floats, is_exact: bool) -> None:
         """Compute what each model makes of g and h, at its own margins; add this round's trees to ours."""
@@ -179,7 +205,8 @@ class Comparison:
         self._theirs_now = float32_gradients(params, self.loss, self.y, self.weight, margins, error)
         if not self._theirs_now.fit_float32:
             self.ties.append(f"tree {number}: g or h is beyond float32, so xgboost cannot go on")
-        for k, tree in enumerate(self.joined.trees[number : number + per_round]):
+        added = () if leaves_all_out(params) else self.joined.trees[number : number + per_round]
+        for k, tree in enumerate(added):
             self._add(tree, 0, params.output_of(k), np.ones(len(self.y), bool))
 
     def _add(self, tree: JoinedTree, i: int, class_: int, rows: Rows) -> None:

@@ -133,12 +133,15 @@ def integer_gradients_of_sealed(
     g, h = plain_gradients(rules, margins.astype(np.int64), labels.y, labels.weights)
     w = np.ones(rows) if weight is None else weight
     off_g = w * (trees * 2.0 ** -(WEIGHT_BITS + 1) if labels.places > WEIGHT_BITS else 0.0)
+    factor = params.h_factor
+    reg_lambda, gamma = _lambda_and_gamma(scale)
     return RoundedGradients(
         np.ldexp(g.astype(np.float64), -scale.f_g)[None],
-        np.ldexp(h.astype(np.float64), -scale.f_h)[None],
+        np.ldexp(factor * h, -scale.f_h)[None],
         off_g[None],
         np.zeros((1, rows)),
-        *_lambda_and_gamma(scale),
+        factor * reg_lambda,
+        gamma / factor,
         lost_h=np.zeros(1),
         leaf_step=2.0 ** -min(WEIGHT_BITS, labels.places),
     )

@@ -8,7 +8,8 @@ File: a line of magic, a line that says whose it is, then one line per round, ap
 chained by digest (`atomic`), so that a torn or damaged line ends what can be used, and no line passes for another. The
 margins, which change as a whole, are in files of their own, the last few rounds': little-endian int64, held to a digest
 in the line of their round. So a round costs the same however many there were before. Of a sealed training they are a
-participant's additive shares of margins that nobody knows.
+participant's additive shares of margins that nobody knows. With dart the active participant also keeps the leaf in
+which each row is in the round's trees, in a file for every round: little-endian uint16.
 
 Shares fit those that the others have of the same attempt only. So a line with shares has a mark of the attempts that
 made it and all before it, which participants compare before they go on.
@@ -32,8 +33,6 @@ and c_i the common round that it keeps. Then c_i <= k_j for all i and j, always:
 Going on at r = min k >= max c is therefore possible after any number of kills. Only a disk that loses what it had
 confirmed can break this. The loss of one line in the middle of a training is borne if the others know no more than that
 all had the round before; otherwise it is refused, and nothing is cut off at anybody.
-
-Its file is JSON with a SHA-256 over its content.
 """
 
 from __future__ import annotations
@@ -41,28 +40,32 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.atomic import HEX, append_to_file, chain_start, chained, cut_file, trying, whole_lines, write_file
+from mpfedxgb.atomic import HEX, append_to_file, chain_start, chained, cut_file, whole_lines, write_file
 from mpfedxgb.boosting.callbacks import EvaluationState, State
 from mpfedxgb.boosting.model import PartialModel, tree_from_json, tree_to_json
 from mpfedxgb.boosting.params import UNNAMED
-from mpfedxgb.errors import CheckpointError
+from mpfedxgb.errors import CheckpointError, as_checkpoint_error
+from mpfedxgb.training.common_round import COMMON, CommonRound, read_common, write_common
 
 MAGIC = b"mpfedxgb checkpoints 2\n"
 KEPT = 3
 """Rounds whose margins stay on disk: roles are at most one round apart, and the newest file may be damaged."""
 
 ROUNDS = "rounds.checkpoint"
-_MARGINS, _SUFFIX = "margins-", ".checkpoint"
+_MARGINS, _LEAVES, _SUFFIX = "margins-", "leaves-", ".checkpoint"
+_TYPES = {_MARGINS: "<i8", _LEAVES: "<u2"}
+_Leaves = npt.NDArray[np.uint16]
+_Kept = tuple[list[int], str]
+"""Shape and SHA-256 of an array in a file of its own."""
 _log = logging.getLogger("mpfedxgb.checkpoint")
 
 
@@ -79,7 +82,8 @@ class _Line:
     trees: int = 0
     """How many there are, those of earlier rounds included."""
     added: State = field(default_factory=lambda: State(0), repr=False)
-    margins: tuple[list[int], str] | None = None
+    margins: _Kept | None = None
+    leaves: _Kept | None = None
 
 
 class Checkpoints:
@@ -99,11 +103,9 @@ class Checkpoints:
         self._last: _Line | None = None
         self._labels = ""
 
-        def make() -> None:
+        with as_checkpoint_error(f"cannot make the folder {folder}"):
             for path in (folder.parent, folder):  # the mode is for the last folder of a path only
                 path.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-        trying(make, f"cannot make the folder {folder}")
 
     def newest(self) -> int:
         """Return the newest usable rounds; a torn or damaged end is passed over with a warning.
@@ -115,14 +117,15 @@ class Checkpoints:
         for line in lines[:0:-1]:
             try:
                 self._margins(line)
+                self._leaves(lines[: line.rounds + 1])
             except _DamagedError as error:
                 _log.warning("%s", error)
             else:
                 return line.rounds
         if lines:
             text = (
-                f"the checkpoint {self._path} is damaged, and no round in it can be used. Put a copy of it back; "
-                "or begin again with --restart at every participant"
+                f"the checkpoint {self._path} is damaged, and no boosting round in it can be used. Put a copy of it "
+                "back; or begin again with --restart at every participant"
             )
             raise _DamagedError(text, "damaged", self._path.name, "rounds")
         return 0
@@ -136,7 +139,8 @@ class Checkpoints:
         """Note, to the disk, that all participants have kept a round; what is known already is not forgotten."""
         labels = self._labels or read_common(self.folder, self.fingerprint).labels
         common = CommonRound(max(rounds, self.common()), labels)
-        trying(partial(write_common, self.folder, self.fingerprint, common), f"cannot write {self.folder / COMMON}")
+        with as_checkpoint_error(f"cannot write {self.folder / COMMON}"):
+            write_common(self.folder, self.fingerprint, common)
 
     def finish(self, model: PartialModel) -> None:
         """Note that all participants have kept the last round; where the model goes is for others to say."""
@@ -159,7 +163,8 @@ class Checkpoints:
         if rounds:
             added = [line.added for line in lines[1 : rounds + 1]]
             trees = tuple(tree for one in added for tree in one.trees)
-            state = replace(last.added, trees=trees, evaluation=_joined(added, self._margins_to_go_on(last)))
+            evaluation = _joined(added, *self._arrays_to_resume(lines[: rounds + 1]))
+            state = replace(last.added, trees=trees, evaluation=evaluation)
         self.all_have(rounds)
         self._cut(last)
         return state
@@ -173,24 +178,28 @@ class Checkpoints:
             self._cut(self._line_of(self._read(), state.rounds - 1))
         last = self._last
         assert last is not None
-        margins = None if state.evaluation is None else state.evaluation.margins.astype("<i8").tobytes()
-        line = chained(last.digest, _encode(state, last.trees, margins))
-        path = self._margins_path(state.rounds)
-        what = f"cannot write the checkpoint of round {state.rounds} in {self.folder}"
+        arrays = {} if state.evaluation is None else _arrays(state.evaluation, last.trees)
+        line = chained(last.digest, _encode(state, last.trees, arrays))
+        paths = {name: self._path_of(name, state.rounds) for name in arrays}
+        what = f"cannot write the checkpoint of boosting round {state.rounds} in {self.folder}"
         try:
-            if margins is not None:
-                trying(partial(write_file, path, margins), what)
+            for name, array in arrays.items():
+                with as_checkpoint_error(what):
+                    write_file(paths[name], array.tobytes())
             if last.rounds:
-                trying(partial(append_to_file, self._path, line, last.length), what)
+                with as_checkpoint_error(what):
+                    append_to_file(self._path, line, last.length)
             else:
                 first = MAGIC + chained(_START, _header(self.fingerprint)) + line
-                trying(partial(write_file, self._path, first), what)
+                with as_checkpoint_error(what):
+                    write_file(self._path, first)
         except CheckpointError:  # not after a signal, which may come when the round is written already
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+            for path in paths.values():
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
             raise
         self._last = _Line(line[:HEX], last.length + len(line), state.rounds, len(state.trees))
-        for number, old in self._margins_files():
+        for number, old in self._files(_MARGINS):
             if number <= state.rounds - KEPT:
                 with suppress(OSError):
                     old.unlink()
@@ -198,9 +207,11 @@ class Checkpoints:
     def clear(self) -> None:
         """Forget everything, to begin again; files of older formats too."""
         self._last = None
-        paths = (self._path, self.folder / COMMON, *(path for _, path in self._margins_files()), *self._older_files())
+        arrays = (path for name in (_MARGINS, _LEAVES) for _, path in self._files(name))
+        paths = (self._path, self.folder / COMMON, *arrays, *self._older_files())
         for path in paths:
-            trying(partial(path.unlink, missing_ok=True), f"cannot remove {path}")
+            with as_checkpoint_error(f"cannot remove {path}"):
+                path.unlink(missing_ok=True)
 
     def _read(self, warn: bool = False) -> list[_Line]:
         """Return the lines up to the first that is torn or damaged; none if there is no file."""
@@ -213,10 +224,11 @@ class Checkpoints:
             raise CheckpointError(text, "version", older[0].name)
         if not self._path.is_file():
             return []
-        content = trying(self._path.read_bytes, f"cannot read the checkpoint {self._path}")
+        with as_checkpoint_error(f"cannot read the checkpoint {self._path}"):
+            content = self._path.read_bytes()
         lines = list(_whole_lines(content, self._path, self.fingerprint))
         if warn and lines[-1].rounds and lines[-1].length < len(content):
-            _log.warning("the checkpoint %s is torn or damaged after round %d", self._path, lines[-1].rounds)
+            _log.warning("the checkpoint %s is torn or damaged after boosting round %d", self._path, lines[-1].rounds)
         return lines
 
     def _line_of(self, lines: Sequence[_Line], rounds: int) -> _Line:
@@ -224,7 +236,7 @@ class Checkpoints:
             return _first_line(self.fingerprint)
         if rounds >= len(lines):
             text = (
-                f"{rounds} rounds are asked for and {self._path} holds {max(0, len(lines) - 1)}; begin again "
+                f"{rounds} boosting rounds are asked for and {self._path} holds {max(0, len(lines) - 1)}; begin again "
                 "with --restart at every participant"
             )
             raise CheckpointError(text, "missing", self._path.name, rounds)
@@ -233,29 +245,38 @@ class Checkpoints:
     def _cut(self, last: _Line) -> None:
         """Forget the rounds after a line."""
         if not last.rounds:
-            trying(partial(self._path.unlink, missing_ok=True), f"cannot remove {self._path}")
+            with as_checkpoint_error(f"cannot remove {self._path}"):
+                self._path.unlink(missing_ok=True)
         else:
-            trying(partial(cut_file, self._path, last.length), f"cannot shorten {self._path}")
-        for number, path in self._margins_files():
+            with as_checkpoint_error(f"cannot shorten {self._path}"):
+                cut_file(self._path, last.length)
+        for number, path in (*self._files(_MARGINS), *self._files(_LEAVES)):
             if number > last.rounds:
-                trying(partial(path.unlink, missing_ok=True), f"cannot remove {path}")
+                with as_checkpoint_error(f"cannot remove {path}"):
+                    path.unlink(missing_ok=True)
         self._last = last
 
-    def _margins_to_go_on(self, line: _Line) -> npt.NDArray[np.int64] | None:
+    def _arrays_to_resume(self, lines: Sequence[_Line]) -> tuple[npt.NDArray[np.int64] | None, list[_Leaves]]:
         try:
-            return self._margins(line)
+            return self._margins(lines[-1]), self._leaves(lines)
         except _DamagedError as error:  # the others have nothing later, and here is nothing as old
             text = (
-                f"{error}, and the participants have no later round in common; put a copy of it back, or begin again "
-                "with --restart at every participant"
+                f"{error}, and the participants have no later boosting round in common; put a copy of it back, or "
+                "begin again with --restart at every participant"
             )
             raise _DamagedError(text, error.code, error.parameter) from None
 
     def _margins(self, line: _Line) -> npt.NDArray[np.int64] | None:
         """Return the margins after a round, checked; None where there are none."""
-        if line.margins is None:
-            return None
-        path, (shape, expected) = self._margins_path(line.rounds), line.margins
+        return None if line.margins is None else self._array(_MARGINS, line.rounds, line.margins).astype(np.int64)
+
+    def _leaves(self, lines: Sequence[_Line]) -> list[_Leaves]:
+        """Return the leaves in which rows are, tree by tree, checked; none where none are kept."""
+        kept = [self._array(_LEAVES, line.rounds, line.leaves) for line in lines if line.leaves is not None]
+        return [own.astype(np.uint16) for of_round in kept for own in of_round]
+
+    def _array(self, name: str, rounds: int, kept: _Kept) -> npt.NDArray[Any]:
+        path, (shape, expected) = self._path_of(name, rounds), kept
         try:
             content = path.read_bytes()
         except FileNotFoundError:
@@ -265,15 +286,15 @@ class Checkpoints:
         if hashlib.sha256(content).hexdigest() != expected:
             raise _DamagedError(f"the checkpoint {path} is damaged", "damaged", path.name)
         try:
-            return np.frombuffer(content, "<i8").astype(np.int64).reshape(shape)
+            return np.frombuffer(content, _TYPES[name]).reshape(shape)
         except ValueError:
             raise _DamagedError(f"the checkpoint {path} is damaged", "damaged", path.name) from None
 
-    def _margins_path(self, rounds: int) -> Path:
-        return self.folder / f"{_MARGINS}{rounds:06}{_SUFFIX}"
+    def _path_of(self, name: str, rounds: int) -> Path:
+        return self.folder / f"{name}{rounds:06}{_SUFFIX}"
 
-    def _margins_files(self) -> list[tuple[int, Path]]:
-        found = [(path.stem.removeprefix(_MARGINS), path) for path in self.folder.glob(f"{_MARGINS}*{_SUFFIX}")]
+    def _files(self, name: str) -> list[tuple[int, Path]]:
+        found = [(path.stem.removeprefix(name), path) for path in self.folder.glob(f"{name}*{_SUFFIX}")]
         return [(int(number), path) for number, path in found if number.isdecimal()]
 
     def _older_files(self) -> list[Path]:
@@ -289,7 +310,8 @@ def read_kept(folder: Path) -> State:
     path = folder / ROUNDS
     if not path.is_file():
         return State(0)
-    content = trying(path.read_bytes, f"cannot read the checkpoint {path}")
+    with as_checkpoint_error(f"cannot read the checkpoint {path}"):
+        content = path.read_bytes()
     added = [line.added for line in _whole_lines(content, path, {})][1:]
     if not added:
         return State(0)
@@ -313,7 +335,15 @@ def _first_line(fingerprint: dict[str, Any]) -> _Line:
     return _Line(line[:HEX], len(MAGIC) + len(line))
 
 
-def _encode(state: State, earlier: int, margins: bytes | None) -> bytes:
+def _arrays(evaluation: EvaluationState, earlier: int) -> dict[str, npt.NDArray[Any]]:
+    """Return what goes to files of its own, of the leaves those of trees after the first `earlier`."""
+    arrays = {_MARGINS: evaluation.margins}
+    if evaluation.leaves:
+        arrays[_LEAVES] = np.stack(evaluation.leaves[earlier:])
+    return {name: array.astype(_TYPES[name]) for name, array in arrays.items()}
+
+
+def _encode(state: State, earlier: int, arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
     """Return the body of a round's line; the first `earlier` trees are in lines before it."""
     evaluation = state.evaluation
     content: dict[str, Any] = {
@@ -324,11 +354,14 @@ def _encode(state: State, earlier: int, margins: bytes | None) -> bytes:
     }
     if state.mark:
         content["mark"] = state.mark
-    if evaluation is not None and margins is not None:
-        content["margins"] = [list(evaluation.margins.shape), hashlib.sha256(margins).hexdigest()]
+    for name, array in arrays.items():
+        content[name.rstrip("-")] = [list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()]
+    if evaluation is not None:
         content["metrics"] = {on: {n: v[-1] for n, v in m.items()} for on, m in evaluation.metrics.items()}
         content["best"] = [evaluation.best_iteration, evaluation.best_value]
         content["scale"] = list(evaluation.scale)
+        if evaluation.leaves:
+            content["tree_scales"] = list(evaluation.tree_scales)
     return json.dumps(content).encode()
 
 
@@ -381,23 +414,28 @@ def _decode(plain: dict[str, Any], before: _Line, digest: bytes, length: int) ->
     trees = tuple(tree_from_json(tree) for tree in plain["trees"])
     if plain["rounds"] != before.rounds + 1:
         raise ValueError("the line of another round")
-    margins = evaluation = None
-    if "margins" in plain:
-        shape, expected = plain["margins"]
-        margins = [int(n) for n in shape], str(expected)
+    evaluation, kept = None, {name: _kept(*plain[name]) for name in ("margins", "leaves") if name in plain}
+    if "margins" in kept:
         metrics = {on: {name: [float(v)] for name, v in m.items()} for on, m in plain["metrics"].items()}
         best, value = plain["best"]
-        evaluation = EvaluationState(np.empty(0, np.int64), metrics, best, value, _scale(*plain["scale"]))
+        scales = tuple(float(scale) for scale in plain.get("tree_scales", ()))
+        evaluation = EvaluationState(np.empty(0, np.int64), metrics, best, value, _scale(*plain["scale"]), scales)
     mark, common = str(plain.get("mark", "")), int(plain.get("common", 0))
     added = State(before.rounds + 1, bool(plain["finished"]), trees, evaluation, mark, common)
-    return _Line(digest, length, added.rounds, before.trees + len(trees), added, margins)
+    return _Line(digest, length, added.rounds, before.trees + len(trees), added, **kept)
+
+
+def _kept(shape: Sequence[int], expected: str) -> _Kept:
+    return [int(n) for n in shape], str(expected)
 
 
 def _scale(f_g: int, f_h: int, lam: int, gam: int, mcw: int) -> tuple[int, int, int, int, int]:
     return f_g, f_h, lam, gam, mcw
 
 
-def _joined(added: Sequence[State], margins: npt.NDArray[np.int64] | None) -> EvaluationState | None:
+def _joined(
+    added: Sequence[State], margins: npt.NDArray[np.int64] | None, leaves: Sequence[_Leaves] = ()
+) -> EvaluationState | None:
     """Return what the active participant remembers after some rounds, from what each has added."""
     last = added[-1].evaluation
     if last is None or margins is None:
@@ -407,49 +445,4 @@ def _joined(added: Sequence[State], margins: npt.NDArray[np.int64] | None) -> Ev
         for on, values in (one.evaluation or last).metrics.items():
             for name, value in values.items():
                 metrics.setdefault(on, {}).setdefault(name, []).extend(value)
-    return replace(last, margins=margins, metrics=metrics)
-
-
-COMMON = "common-round.json"
-
-
-@dataclass(frozen=True, slots=True)
-class CommonRound:
-    """The rounds that all participants had, and P_1's commitment to the labels they are made with, empty if unknown."""
-
-    rounds: int = 0
-    labels: str = ""
-
-
-def read_common(folder: Path, fingerprint: dict[str, Any]) -> CommonRound:
-    """Return what a folder of checkpoints keeps; that of another training, by this role's own account, does not count.
-
-    If rounds of that one are there, `Checkpoints` refuses them.
-    """
-    path = folder / COMMON
-    try:
-        content = json.loads(path.read_bytes())
-        kept = CommonRound(content["rounds"], content["labels"])
-        if content != _content(content["belongs_to"], kept) or type(kept.rounds) is not int:
-            raise ValueError("another digest")
-    except FileNotFoundError:
-        return CommonRound()
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}", "file", path.name) from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        text = (
-            f"{path} is damaged, so that nobody knows which round all participants had; put a copy of it back, or "
-            "begin again with --restart at every participant"
-        )
-        raise CheckpointError(text, "damaged", path.name) from None
-    return kept if content["belongs_to"] == fingerprint else CommonRound()
-
-
-def write_common(folder: Path, fingerprint: dict[str, Any], kept: CommonRound) -> None:
-    """Write it down, whole or not at all, to the disk; raises OSError."""
-    write_file(folder / COMMON, json.dumps(_content(fingerprint, kept)) + "\n")
-
-
-def _content(fingerprint: dict[str, Any], kept: CommonRound) -> dict[str, Any]:
-    content = {"belongs_to": fingerprint, "rounds": kept.rounds, "labels": kept.labels}
-    return {**content, "sha256": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
+    return replace(last, margins=margins, metrics=metrics, leaves=tuple(leaves))

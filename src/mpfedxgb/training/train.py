@@ -17,7 +17,7 @@ from mpfedxgb.boosting.model import PartialModel
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.parts import TrainData, TrainResult, part_so_far, trained
 from mpfedxgb.boosting.sampling import coins_of
-from mpfedxgb.errors import CheckpointError, RefusedError, SettingsError
+from mpfedxgb.errors import CheckpointError, RefusedError
 from mpfedxgb.modes.facts import check_coordinator, check_runs_a_protocol
 from mpfedxgb.modes.mode import Setup
 from mpfedxgb.party.entries import Entry
@@ -64,11 +64,10 @@ def secure_train(
     that number of boosting rounds.
     """
     check_runs_a_protocol(params.facts, "a protocol")
-    check_coordinator(params.facts, party.roster.coordinating_owner)
     params.check_rules()
-    if continues and params.facts.not_continued:
-        text = f"security={params.security!r} goes on from no model: {params.facts.not_continued}"
-        raise SettingsError(text, "mode", "security", params.security)
+    check_coordinator(params.facts, party.roster.coordinating_owner)
+    if continues:
+        params.check_continued()
     setup = set_up(party, params, data, held)  # 2, 4
     state = state_of_model(party, setup) if continues else _first_state(party, setup, progress)
     trees, mark, done = list(state.trees), state.mark, state.rounds  # 3
@@ -79,7 +78,7 @@ def secure_train(
     party.observer.on_round(done, last)
     with party.phase("train"):
         for t in rounds:  # 5
-            party.observer.on_progress(f"round {t + 1} of {params.n_estimators}")
+            party.observer.on_progress(f"boosting round {t + 1} of {params.n_estimators}")
             grown = secure_fit(party, setup, t)  # 6
             trees += setup.mode.update(party, setup, grown, t)  # 7-11
             mark, done = _mark_after(party, params, mark), t + 1
@@ -106,7 +105,7 @@ def _first_state(party: Party, setup: Setup, progress: Progress | None) -> State
     if setup.params.facts.shares_leaf_weights and state.rounds:
         _check_mark(party, state.mark)
     if state.rounds:
-        setup.mode.resumed(party, setup, state.evaluation)
+        setup.mode.resumed(party, setup, state)
     return state
 
 
@@ -120,7 +119,7 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     """
     mine = [progress.newest(), progress.common()] if party.owner else None
     announced = party.tell_everyone(Entry.ROUNDS_DONE, mine, (2,))
-    bounds = ("rounds that are done", 0, most), ("rounds that all had", 0, most)
+    bounds = ("boosting rounds that are done", 0, most), ("boosting rounds that all had", 0, most)
     check_announced(party, Entry.ROUNDS_DONE, announced, *bounds)
     newest, common = announced.T.tolist()
     rounds = min(newest)
@@ -130,7 +129,7 @@ def _last_common_state(party: Party, progress: Progress, most: int) -> State:
     finished = int(party.broadcast(Entry.NUMBER_OF_TREES, [state.finished])[0])
     check_flag(party, Entry.NUMBER_OF_TREES, finished)
     if rounds:
-        party.observer.on_progress(f"going on after round {rounds}")
+        party.observer.on_progress(f"going on after boosting round {rounds}")
     return replace(state, finished=bool(finished))
 
 
@@ -171,9 +170,9 @@ def _check_mark(party: Party, mark: str) -> None:
     others = [name for name, number in zip(party.roster.owner_names, announced, strict=True) if number != announced[0]]
     if others:
         text = (
-            f"{', '.join(others)} and {party.roster.name(ACTIVE)} have kept rounds of different attempts, and shares "
-            "of one do not fit those of another; put the newest checkpoints back, or begin again with --restart at "
-            "every participant"
+            f"{', '.join(others)} and {party.roster.name(ACTIVE)} have kept boosting rounds of different attempts, and "
+            "shares of one do not fit those of another; put the newest checkpoints back, or begin again with "
+            "--restart at every participant"
         )
         raise CheckpointError(text, "mismatch", "checkpoints", others)
 

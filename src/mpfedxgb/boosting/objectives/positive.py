@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -74,8 +75,12 @@ def _above_0(y: Floats, origin: Origin, starts: bool) -> None:
 _SEALED_SCALE = ScalePolicy(g_cap=1 << 22, h_cap=1 << 22, raised=12)
 
 
-def _sealed(power: float) -> SealedForm:
-    return SealedForm(False, _SEALED_SCALE, _SEALED_SCALE, power)
+_MOST_STEP = 100.0
+"""Of a larger one sealed trainings need not know more than that they refuse it."""
+
+
+def _sealed(power: float, step: float = 0.0) -> SealedForm | None:
+    return SealedForm(False, _SEALED_SCALE, _SEALED_SCALE, power, math.exp(min(step, _MOST_STEP)))
 
 
 GAMMA = Objective(
@@ -94,16 +99,17 @@ GAMMA = Objective(
 
 def poisson(max_delta_step: float) -> Objective:
     """Return the loss of counts; its hessian is that of a mean which the largest step has raised."""
+    step = float(np.float32(max_delta_step))
     return Objective(
         name="count:poisson",
-        derivatives=partial(_poisson, float(np.float32(max_delta_step))),
+        derivatives=partial(_poisson, step),
         default_metric="poisson-nloglik",
         block="poisson_regression_param",
         block_parameters={"max_delta_step": as_text(max_delta_step)},
         transform=_exp,
         link=_LINK,
         check_labels=partial(_not_negative, "count:poisson", "counts"),
-        sealed=_sealed(1.0),
+        sealed=_sealed(1.0, step),
     )
 
 

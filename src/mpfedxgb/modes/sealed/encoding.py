@@ -53,6 +53,9 @@ _FARTHEST_START = 1 << (18 + PLACES)
 _ROOM, _REACH = 1 << 8, 1 << 59
 """What rounding may add to the bound on leaf weights of Tweedie's loss, a factor; and where margins of others end."""
 
+_MOST_FACTOR = 1 << 14
+"""The largest factor between hessians and what is computed in their place."""
+
 _MARGIN_BITS = 61
 """Bits of a margin at most, and its sign: sums of two keep within the ring."""
 
@@ -89,10 +92,17 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
     form = params.loss.sealed
     assert form is not None
     is_logistic, rates = form.is_logistic, None if form.power is None else form.rates
-    rate = Fraction(float(np.float32(params.learning_rate)))
+    rate = rate_of(params)
     if rate == 0:
         text = f"learning_rate={params.learning_rate!r} is zero as a float32; raise it"
         raise DoesNotFitError(text, parameter="learning_rate", value=params.learning_rate)
+    if params.h_factor > _MOST_FACTOR:
+        text = (
+            f"max_delta_step={params.largest_step:g} is above {math.log(_MOST_FACTOR):.1f}, beyond which "
+            "e^max_delta_step, a factor of count:poisson's hessians, leaves lambda no digits in security='sealed'; "
+            "lower it, or set it to 0"
+        )
+        raise DoesNotFitError(text, parameter="max_delta_step", value=params.largest_step)
     f_h = h_places(plan)
     g_bits = PLACES if is_logistic else _MOST_G_BITS if rates is None else _MEAN_BITS
     weight_places, has_bits = _PRODUCT_BITS - g_bits, plan.g_cap.bit_length() - 1
@@ -121,6 +131,7 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
         largest_sum=rows * plan.g_cap,
         largest_divisor=rows * plan.h_cap + plan.lam_cap,
         largest_weight=largest,
+        alpha_bits=scales.alpha_bits(plan, rows),
     )
     if division.ring.bits > 64 * plan.limbs:  # lambda~ has no more bits
         text = (
@@ -142,6 +153,11 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
         e_places=PLACES if params.weighted else has_bits - TOP_BITS,
         no_label=no_label,
     )
+
+
+def rate_of(params: TrainParams) -> Fraction:
+    """Return what G / (H + lambda) is multiplied by, a float32 as XGBoost's learning rate."""
+    return Fraction(float(np.float32(params.learning_rate / params.h_factor)))
 
 
 def h_places(plan: ScalePlan) -> int:
@@ -182,6 +198,7 @@ class SealedLabels:
     """Labels as integers in the units of margins, row weights as integers, the starts, and the scales of the training.
 
     Margins, as they are kept and added up, are in units of 2^-places; `start` (all rows,) are those before any tree.
+    `largest` is what max_delta_step holds leaf weights to.
     """
 
     places: int = field(repr=False)
@@ -189,6 +206,7 @@ class SealedLabels:
     y: Ints = field(repr=False)
     weights: Ints | None = field(repr=False)
     scale: scales.Scale = field(repr=False)
+    largest: int = field(default=0, repr=False)
 
     def first_gradients(self, rules: SealedRules, inside: npt.NDArray[np.uint8] | None) -> Ints:
         """Return g~ and h~ of the first round, (2, rows), for rows inside the sample."""
@@ -236,14 +254,16 @@ def encode_labels(
             "security='sealed' has no room for it; divide the weights by a constant, or raise reg_lambda"
         )
         raise UserError(text, "range", "sample_weight")
-    if rules.is_logistic:
-        return SealedLabels(places, encode_fixed(start, places), encode_fixed(y, places), weights, scale)
+    step = Fraction(float(np.float32(params.learning_rate))) * Fraction(params.largest_step) * Fraction(2) ** places
+    largest = min(math.floor(step + Fraction(1, 2)), rules.division.largest_weight)
     if rules.rates is not None:
         first, labels = _means_in_units(rules, rules.rates, y, start, unit)
         _check_means(params, rules, rules.rates, labels, weights, scale.lam)
-        return SealedLabels(places, first, labels, weights, scale)
-    residuals = encode_fixed(y - start[:rows], places, plan.g_cap)
-    return SealedLabels(places, np.zeros(len(start), np.int64), residuals, weights, scale)
+    elif rules.is_logistic:
+        first, labels = encode_fixed(start, places), encode_fixed(y, places)
+    else:
+        first, labels = np.zeros(len(start), np.int64), encode_fixed(y - start[:rows], places, plan.g_cap)
+    return SealedLabels(places, first, labels, weights, scale, largest)
 
 
 def _unit_of_means(params: TrainParams, plan: ScalePlan, rules: SealedRules, y: Floats, start: Floats) -> int:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting.callbacks import EvaluationState
+from mpfedxgb.boosting.callbacks import EvaluationState, State
 from mpfedxgb.boosting.metrics import NO_METRIC
 from mpfedxgb.boosting.model import keep_trees
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.boosting.scales import UNKNOWN, ScalePlan, constants_of, public_scale
-from mpfedxgb.modes.mode import RoundGradients, Setup
+from mpfedxgb.modes.mode import RoundGradients, Setup, encoded, public_constants
 from mpfedxgb.modes.sealed.encoding import SealedLabels, SealedRules, encode_labels, sealed_rules
 from mpfedxgb.modes.sealed.gradients import GradientRows, secure_gradients
 from mpfedxgb.modes.sealed.tree import secure_leaf_weights, sum_of_leaves
@@ -32,7 +32,7 @@ from mpfedxgb.protocols.bits import Bit, share_bit
 from mpfedxgb.protocols.opening import open_masked
 from mpfedxgb.protocols.reveal import reveal
 from mpfedxgb.protocols.rows import RowVectors, mask_rows, masked_by
-from mpfedxgb.protocols.secret import Secret, Shares, public_secret, to_shares
+from mpfedxgb.protocols.secret import Secret, Shares, to_shares
 from mpfedxgb.protocols.share import share, share_together
 from mpfedxgb.ring.array import RingArray
 from mpfedxgb.ring.ring import BIT, VECTOR, Ring
@@ -49,6 +49,7 @@ class Sealed:
     """The secrets of a training.
 
     `margins` of all rows, training and evaluation; None before the first round, in which they are where P_1 starts.
+    `largest` bounds leaf weights, if something does.
     `private` is the active participant's.
     """
 
@@ -56,6 +57,7 @@ class Sealed:
     constants: Constants
     labels: Secret
     weights: Secret | None
+    largest: Secret | None
     sizes: TableSizes
     private: SealedLabels | None = field(repr=False)
     margins: Secret | None = None
@@ -70,12 +72,12 @@ class Sealed:
         start = np.zeros(rows, np.int64) if self.private is None else self.private.start
         return Shares(RingArray.encode(VECTOR, start))
 
-    def kept(self, party: Party) -> npt.NDArray[np.int64] | None:
+    def margin_shares_to_save(self, party: Party) -> npt.NDArray[np.int64] | None:
         """Return this participant's shares of the margins, (1, rows), to be kept; None at the coordinator."""
         shares = self.margin_shares(party)
         return None if shares.part.is_hidden else shares.part.decode().reshape(1, -1)
 
-    def take_up(self, party: Party, kept: npt.NDArray[np.int64] | None) -> None:
+    def resume_from_shares(self, party: Party, kept: npt.NDArray[np.int64] | None) -> None:
         """Go on from shares that were kept, under fresh masks.
 
         Rounds: 1. Sent: one element per row by each auxiliary. Reveals: nothing.
@@ -104,22 +106,25 @@ def seal(
     """
     rows = (VECTOR, (sizes.rows,))
     specs: list[Spec] = [rows, rows] if rules.weighted else [rows]
+    specs += [(VECTOR, ())] if params.largest_step else []
     known = public_scale(params, plan, sizes.rows)
-    secret = [] if known is not None else constants_of(ring, UNKNOWN)
-    specs += [(r, ()) for r, _ in secret]
+    secret = {} if known is not None else constants_of(params, ring, UNKNOWN)
+    specs += [(r, ()) for r, _ in secret.values()]
     values = None
     if private is not None:
         of_rows = [private.y] if private.weights is None else [private.y, private.weights]
+        of_rows += [np.array(private.largest)] if params.largest_step else []
         values = [RingArray.encode(VECTOR, numbers) for numbers in of_rows]
         if secret:
-            values += [RingArray.encode(r, np.array(v, object)) for r, v in constants_of(ring, private.scale)]
+            values += encoded(constants_of(params, ring, private.scale))
     shared = share_together(party, ACTIVE, specs, values)
     labels, weights = shared[0], shared[1] if rules.weighted else None
+    largest = shared[1 + rules.weighted] if params.largest_step else None
     if known is not None:
-        constants = [public_secret(party, r, np.array(v, object)) for r, v in constants_of(ring, known)]
+        constants = public_constants(party, constants_of(params, ring, known))
     else:
-        constants = shared[-3:]
-    return Sealed(rules, Constants(*constants), labels, weights, sizes, private)
+        constants = Constants(**dict(zip(secret, shared[-len(secret) :], strict=True)))
+    return Sealed(rules, constants, labels, weights, largest, sizes, private)
 
 
 def sealed_gradients(
@@ -207,7 +212,7 @@ def gradients_of_round(party: Party, setup: Setup, t: int) -> RoundGradients:
 def update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
     """Return the kept trees of round t, with shares of leaf weights; nobody learns anything of a training row."""
     sealed = _of(setup)
-    weights = secure_leaf_weights(party, grown, sealed.constants, sealed.rules.division)
+    weights = secure_leaf_weights(party, grown, sealed.constants, sealed.rules.division, sealed.largest)
     shares, leaves = to_shares(party, weights).part, None
     if not shares.is_hidden:
         leaves = [Leaf(None, share=int(share)) for share in shares.decode()]
@@ -230,15 +235,16 @@ def leaf_scale_bits(setup: Setup) -> int:
 def kept(party: Party, setup: Setup) -> EvaluationState | None:
     """Return everybody's part of margins that nobody knows, and the rest at the active participant."""
     evaluation = None if setup.active is None else setup.active.evaluation()
-    shares = _of(setup).kept(party)
+    shares = _of(setup).margin_shares_to_save(party)
     if shares is None:
         return evaluation
     return EvaluationState(shares) if evaluation is None else replace(evaluation, margins=shares)
 
 
-def resumed(party: Party, setup: Setup, evaluation: EvaluationState | None) -> None:
+def resumed(party: Party, setup: Setup, state: State) -> None:
     """Go on from shares of margins, which are none of the active participant's business."""
-    _of(setup).take_up(party, None if evaluation is None else evaluation.margins)
+    evaluation = state.evaluation
+    _of(setup).resume_from_shares(party, None if evaluation is None else evaluation.margins)
     if setup.active is not None and evaluation is not None:
         setup.active.resume(replace(evaluation, margins=setup.active.margins))
 
