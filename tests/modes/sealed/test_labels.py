@@ -101,7 +101,7 @@ def of_means(
     drawn = {"none": None, "light": 1e-9 * rng.random(rows) + 1e-12, "usual": rng.choice([0.0, 0.5, 1.0, 7.0], rows)}
     weight = drawn[weights]
     if weight is not None:
-        weight[0] = weight.max()
+        weight[0] = weight.max() or 1.0
     known: dict[str, Any] = {"objective": named} | MEANS[named] | options
     return TrainParams(**known, security="sealed", weighted=weight is not None), y, weight
 
