@@ -345,7 +345,7 @@ def train_sealed(
         tree = growing(t)(bits, np.concatenate([g, nothing]), np.concatenate([h, nothing]), rules)
         F = F.copy()
         for leaf in leaves(tree):
-            F[list(leaf.rows)] += sealed_weight(leaf, sealed, rules.lam, rules.alpha)
+            F[list(leaf.rows)] += sealed_weight(leaf, sealed, rules.lam, rules.alpha, rules.places)
         trees.append(tree)
         margins.append(F)
     return trees, margins
@@ -369,10 +369,11 @@ def sealed_gradients(
     return np.array(g, np.int64) * counts, np.array(h, np.int64) * counts
 
 
-def sealed_weight(leaf: RefLeaf, sealed: RefSealed, lam: int, alpha: int = 0) -> int:
-    """Return w = -round(rate T / (H + lambda)) in the units of margins, the rate as float32, within its bound."""
+def sealed_weight(leaf: RefLeaf, sealed: RefSealed, lam: int, alpha: int = 0, places: int = 0) -> int:
+    """Return w = -round(rate T / (H + lambda)) in the units of margins, the rate as float32, within its bounds."""
     rate = Fraction(float(np.float32(sealed.learning_rate)))
-    w = -_round(rate * _threshold(leaf.G, alpha) * (1 << sealed.h_places) / (leaf.H + lam))
+    rules = Rules(0, lam, 0, 0, no_split_first=True, alpha=alpha, places=places)
+    w = -_round(-rate * weight(leaf.G, leaf.H, rules, leaf.bounds) * (1 << sealed.h_places))
     return w if sealed.largest is None else max(-sealed.largest, min(sealed.largest, w))
 
 

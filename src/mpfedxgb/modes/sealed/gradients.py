@@ -117,6 +117,8 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
     finer = plan.g_cap.bit_length() - 1 - PLACES if is_logistic and params.weighted else 0
     least = _LEAST_LAMBDA << finer if params.weighted else plan.lam_cap  # without weights it is public, the cap itself
     largest = _largest_weight(plan, rows, rate, f_h, is_logistic, params.weighted, least)
+    if params.constrained:  # a bound is the middle of weights in steps of bounds, up to one above them
+        largest += int(rate * (1 << f_h + plan.coarse)) >> plan.places
     start = _MOST_LOG_ODDS << PLACES if is_logistic else 0  # XGBoost starts from none beyond 14, base_margin may
     most = params.n_estimators * largest + start + 2 * plan.g_cap  # a margin less a label, and how far from a bound
     if most.bit_length() > _MARGIN_BITS:
@@ -126,14 +128,15 @@ def sealed_rules(params: TrainParams, plan: ScalePlan, rows: int) -> SealedRules
             "reg_lambda, lower learning_rate, or use security='strict'"
         )
         raise DoesNotFitError(text, parameter="leaf weights", value=params.n_estimators)
-    shift = f_h - (rate.denominator.bit_length() - 1)
+    places = plan.places if params.constrained else 0  # of the sums that are divided
+    shift = f_h - places - (rate.denominator.bit_length() - 1)
+    largest_divisor = rows * plan.h_cap + plan.lam_cap
     division = Division(
         factor=rate.numerator << max(0, shift),
         shift=max(0, -shift),
-        largest_sum=rows * plan.g_cap,
-        largest_divisor=rows * plan.h_cap + plan.lam_cap,
+        largest_sum=max(rows * plan.g_cap << places, largest_divisor * plan.weight_cap),
+        largest_divisor=largest_divisor,
         largest_weight=largest,
-        alpha_bits=scales.alpha_bits(plan, rows),
     )
     if division.ring.bits > 64 * plan.limbs:  # lambda~ has no more bits
         text = (
