@@ -26,7 +26,8 @@ from mpfedxgb.tree.level import Constants, TreeRules
 class Division:
     """The public numbers of w = -round(G factor / ((H + lambda~) 2^shift)), halves going up before the sign.
 
-    |G| is at most `largest_sum`, H + lambda~ at most `largest_divisor`, and |w| at most `largest_weight`.
+    |G| is at most `largest_sum`, H + lambda~ at most `largest_divisor`, and |w| at most `largest_weight`. Where columns
+    have directions, G has `places` more, and `largest_sum` counts them.
     """
 
     factor: int
@@ -34,11 +35,17 @@ class Division:
     largest_sum: int
     largest_divisor: int
     largest_weight: int
+    places: int = 0
+
+    @property
+    def divisor_shift(self) -> int:
+        """What H + lambda~ is shifted by before it divides."""
+        return self.shift + self.places
 
     @property
     def divisor_bits(self) -> int:
-        """Bits of (H + lambda~) 2^shift."""
-        return (self.largest_divisor << self.shift).bit_length()
+        """Bits of (H + lambda~) 2^divisor_shift."""
+        return (self.largest_divisor << self.divisor_shift).bit_length()
 
     @property
     def ring(self) -> Ring:
@@ -75,7 +82,8 @@ def secure_leaf_weights(
             if constants.alpha is not None:
                 T = thresholded(party, grown.totals[:, 0], T, constants.alpha, rules.alpha_bits)
         bits, most = division.divisor_bits, division.largest_weight
-        weights = -reduced(rounded_quotient(party, T * division.factor, D * (1 << division.shift), most, bits), VECTOR)
+        numerator, divisor = T * division.factor, D * (1 << division.divisor_shift)
+        weights = -reduced(rounded_quotient(party, numerator, divisor, most, bits), VECTOR)
         return weights if largest is None else _clipped(party, weights, largest, (2 * most).bit_length() + 1)
 
 
