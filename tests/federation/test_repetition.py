@@ -19,7 +19,6 @@ from mpfedxgb.boosting.sampling import label_commitment, label_salt
 from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.errors import CheckpointError, PeerFailedError, RefusedError, StoppedError
 from mpfedxgb.federation import own_training
-from mpfedxgb.federation import role as roles
 from mpfedxgb.federation.record import read_record
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.observer import Observer
