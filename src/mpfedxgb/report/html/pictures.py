@@ -146,8 +146,9 @@ def shares(judgement: Mapping[str, Any]) -> list[Shares]:
             bars.append((x, y, round(Shares.bottom - y, 1), kind + 1))
     tenth = next((up for share, up in judgement["gains"] if share >= 0.1 - 1e-9), 1.0)
     return [
-        Shares("ROC", "share of negatives above a score", "share of positives above a score", f"AUC {short(judgement['auc'])}", 1.0,
-               [("", path(judgement["roc"]))], has_diagonal=True),
+        Shares("ROC", "share of negatives above a score", "share of positives above a score",
+               f"AUC {short(judgement['auc'])}", 1.0, [("", path(judgement["roc"]))],
+               has_diagonal=True),
         Shares("Gains", "share of rows, best scores first", "share of positives among them",
                f"the first tenth has {short(tenth)} of the positives, a lift of {short(10 * tenth)}", 1.0,
                [("", path(judgement["gains"]))], has_diagonal=True),
