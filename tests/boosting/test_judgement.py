@@ -31,13 +31,15 @@ def test_beside_scikit_learn(rows: int, digits: int, weighted: bool) -> None:
     found = judge(y, p, weight)
     assert found is not None
     assert found["auc"] == pytest.approx(roc_auc_score(y, p, sample_weight=weight), abs=1e-12)
-    fpr, tpr, scores = roc_curve(y, p, sample_weight=weight, drop_intermediate=False)
-    assert found["ks"][0] == pytest.approx(np.max(tpr - fpr), abs=1e-12)
+    falsely, rightly, scores = roc_curve(y, p, sample_weight=weight, drop_intermediate=False)
+    assert found["ks"][0] == pytest.approx(np.max(rightly - falsely), abs=1e-12)
     if found["ks"][0] > 0:
         at = np.flatnonzero(scores == found["ks"][1])
-        assert (tpr - fpr)[at] == pytest.approx(np.max(tpr - fpr), abs=1e-12)
+        assert (rightly - falsely)[at] == pytest.approx(np.max(rightly - falsely), abs=1e-12)
     curve = np.array(found["roc"])
-    assert np.interp(curve[:, 0], fpr, tpr) == pytest.approx(np.interp(curve[:, 0], curve[:, 0], curve[:, 1]), abs=0.05)
+    assert np.interp(curve[:, 0], falsely, rightly) == pytest.approx(
+        np.interp(curve[:, 0], curve[:, 0], curve[:, 1]), abs=0.05
+    )
     for points in (curve, np.array(found["gains"])):
         assert points[0].tolist() == [0.0, 0.0]
         assert points[-1] == pytest.approx([1.0, 1.0])
