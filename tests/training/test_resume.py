@@ -65,6 +65,7 @@ KINDS = (
     "sealed own starts",
     "sealed early stopping",
     "sealed clipped weights",
+    "sealed gamma",
 )
 
 
