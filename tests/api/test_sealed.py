@@ -280,7 +280,7 @@ class TestAfterwards:
 
     def test_positives_that_weigh_more_and_rows_that_start_elsewhere(self) -> None:
         """scale_pos_weight is P_1's, as row weights are; base margins are where its rows start. As xgboost has them."""
-        known = {"scale_pos_weight": 3.0}
+        known: dict[str, Any] = {"scale_pos_weight": 3.0}
         sealed, strict = (FedXGBClassifier(**own, **known).fit(halves(X), Y) for own in (SEALED, QUICK))
         assert compare_with_xgboost(sealed, X, Y).same_trees
         np.testing.assert_allclose(sealed._margins(halves(LATER)), strict._margins(halves(LATER)), rtol=1e-5)
@@ -331,7 +331,7 @@ class TestAfterwards:
         assert strict.strict is None
         assert (told.strict.rounds, told.strict.dealer_bytes) == (strict.rounds, strict.dealer_bytes)
         assert told.rounds > strict.rounds
-        assert f'with security="sealed"; "strict" takes {strict.rounds} rounds' in str(told)
+        assert f'with security="sealed"; "strict" takes {strict.rounds} message rounds' in str(told)
         assert told.to_dict()["strict"]["rounds"] == strict.rounds
         assert told.strict.seconds is not None
         assert Entry.EVALUATION_MARGINS in {reveal.name for reveal in told.ledger}
