@@ -49,6 +49,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "no checks": ("no checks", {}),
     "L1 penalty": ("L1 penalty", {"max_delta_step": 0.3}),
     "clipped weights": ("clipped weights", {}),
+    "directions": ("directions", {}),
+    "directions, squared error": ("directions, squared error", {"reg_alpha": 0.1}),
     "column samples": ("column samples", {}),
     "row samples": ("row samples", {}),
     "row samples, squared error": ("squared error", {"subsample": 0.6}),
@@ -59,6 +61,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "nothing to split": ("nothing to split", {}),
     "nothing to gain": ("nothing to gain", {}),
     RESUMED: ("evaluation rows", {"n_estimators": 3}),
+    "counts": ("counts", {"max_delta_step": 0.7}),
+    "gamma": ("gamma", {"weighted": True}),
+    "amounts": ("counts", {"objective": "reg:tweedie", "subsample": 0.6}),
+    "shares": ("binary", {"objective": "reg:logistic"}),
 }
 """Every objective and option of a sealed training: the strict training that it is like, and what else it has."""
 

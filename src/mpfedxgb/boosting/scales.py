@@ -150,12 +150,26 @@ def alpha_bits(public: ScalePlan, rows: int) -> int:
     return (rows * public.g_cap + public.alpha_cap(rows)).bit_length() + 1
 
 
-def clip_bits(params: TrainParams, public: ScalePlan, rows: int) -> int:
-    """Return the width of what tells whether a weight is clipped: T and a bound's multiple of H + lambda."""
-    known = public_scale(params, public, rows)
-    most = public.delta_cap(rows) if known is None or known.delta is None else known.delta
-    largest = (rows * public.g_cap + public.alpha_cap(rows)) << public.places
-    return (largest + (rows * public.h_cap + public.lam_cap) * most).bit_length() + 1
+def tree_widths(params: TrainParams, public: ScalePlan, rows: int) -> dict[str, int]:
+    """Return the widths of TreeRules, by their names there."""
+    D, G = rows * public.h_cap + public.lam_cap, rows * public.g_cap
+    widths = {"bits": public.bits(rows), "weight_bits": weight_bits(public, rows), "places": public.places}
+    if params.reg_alpha:
+        widths["alpha_bits"] = alpha_bits(public, rows)
+    if params.largest_step or params.constrained:
+        known = public_scale(params, public, rows)
+        most = public.delta_cap(rows) if known is None or known.delta is None else known.delta
+        most = public.weight_cap or most
+        widths["clip_bits"] = (((G + public.alpha_cap(rows)) << public.places) + D * most).bit_length() + 1
+    if params.constrained:  # |T_L| + |T_R| is at most G, and either denominator at most D
+        widths |= {
+            "coarse": public.coarse,
+            "bound_bits": public.weight_cap.bit_length() + 1,
+            "largest_step": public.weight_cap >> public.coarse,
+            "divisor_bits": D.bit_length(),
+            "order_bits": (G * D).bit_length() + 1,
+        }
+    return widths
 
 
 Wider = Callable[[int, int, int, int], int]
@@ -173,12 +187,13 @@ def plan(params: TrainParams, rows: int, wider: Wider = lambda *_: 0) -> ScalePl
         return _plan(params, _Room(rows, wider))
     for digits in range(MOST_PLACES, LEAST_PLACES - 1, -1):
         try:
-            found = _plan(params, _Room(rows, wider, digits, params.constrained))
+            room = _Room(rows, wider, digits, params.constrained, params.scale_policy.weight_bits)
+            found = _plan(params, room)
         except DoesNotFitError:
             continue
         if not params.constrained:
             return replace(found, places=digits)
-        places, coarse, largest = units_of_bounds(found.g_cap, found.h_cap, digits)
+        places, coarse, largest = room.units(found.g_cap, found.h_cap)
         return replace(found, places=places, coarse=coarse, weight_cap=largest)
     name = "constrained" if params.constrained else "max_delta_step"
     value, without = (True, "no constraints") if params.constrained else (params.largest_step, "max_delta_step=0")
@@ -197,12 +212,17 @@ class _Room:
     wider: Wider
     digits: int = 0
     is_constrained: bool = False
+    weight_bits: int = 0
+
+    def units(self, g_cap: int, h_cap: int) -> BoundUnits:
+        """Return the units of bounds in a constrained training."""
+        return units_of_bounds(g_cap, h_cap >> self.weight_bits, self.digits)
 
     def holds(self, g_cap: int, h_cap: int, lam: int, gam: int, limbs: int) -> bool:
         """Return whether a ring of that number of limbs holds what these caps lead to."""
         rows = self.rows
         if self.is_constrained:
-            bits = bits_of_constrained(rows, g_cap, h_cap, lam, gam, units_of_bounds(g_cap, h_cap, self.digits))
+            bits = bits_of_constrained(rows, g_cap, h_cap, lam, gam, self.units(g_cap, h_cap))
         else:
             bits = bits_needed(rows, g_cap, h_cap, lam, gam) + 2 * self.digits
         return max(bits, self.wider(rows, g_cap, h_cap, lam)) <= 64 * limbs and rows * g_cap < 1 << SUM_BITS
@@ -283,21 +303,26 @@ def gain_cap(rows: int, g_cap: int) -> int:
     return rows**2 * g_cap**2 + 1
 
 
+def _unit_of_h(params: TrainParams, f_h: int) -> Fraction:
+    """Return how many units of h~ are a hessian of 1."""
+    return Fraction(2) ** f_h / Fraction(params.h_factor)
+
+
 def _lambda(params: TrainParams, f_h: int) -> int:
     """Return lambda~, which vanishes with lambda only."""
-    lam = round(Fraction(params.reg_lambda) * Fraction(2) ** f_h)
+    lam = round(Fraction(params.reg_lambda) * _unit_of_h(params, f_h))
     return max(1, lam) if params.reg_lambda > 0 else lam
 
 
 def _gamma(params: TrainParams, f_g: int, f_h: int, cap: int) -> int:
     """Return gamma~, up to a cap that no gain reaches."""
-    exact = Fraction(max(params.gamma, SMALLEST_GAMMA)) * Fraction(2) ** (2 * f_g - f_h)
+    exact = Fraction(max(params.gamma, SMALLEST_GAMMA)) * Fraction(2) ** (2 * f_g) / _unit_of_h(params, f_h)
     return min(max(1, round(exact)), cap)
 
 
 def scale(params: TrainParams, public: ScalePlan, rows: int, f_g: int, f_h: int) -> Scale:
     """Return the constants at given scales."""
-    mcw = min(math.ceil(Fraction(params.min_child_weight) * Fraction(2) ** f_h), rows * public.h_cap + 1)
+    mcw = min(math.ceil(Fraction(params.min_child_weight) * _unit_of_h(params, f_h)), rows * public.h_cap + 1)
     mcw = least_hessian(params, mcw)
     alpha = min(round(Fraction(params.reg_alpha) * Fraction(2) ** f_g), public.alpha_cap(rows))
     delta = _delta(params, public, rows, f_g, f_h)
@@ -308,7 +333,7 @@ def _delta(params: TrainParams, public: ScalePlan, rows: int, f_g: int, f_h: int
     """Return the bound on all weights, in the units of bounds."""
     if not params.largest_step:
         return public.weight_cap or None
-    exact = Fraction(params.largest_step) * Fraction(2) ** (f_g - f_h + public.places)
+    exact = Fraction(params.largest_step) * Fraction(2) ** (f_g + public.places) / _unit_of_h(params, f_h)
     if not public.weight_cap:
         return min(max(1, round(exact)), public.delta_cap(rows))
     steps = round(exact / (1 << public.coarse))
@@ -339,7 +364,7 @@ def constants_of(params: TrainParams, ring: Ring, scale: Scale) -> dict[str, tup
     constants = {"lam": (ring, scale.lam), "gam": (ring, scale.gam), "mcw": (VECTOR, scale.mcw)}
     if params.reg_alpha:
         constants["alpha"] = ring, scale.alpha
-    if params.largest_step:
+    if params.largest_step or params.constrained:
         constants["delta"] = ring, scale.delta or 0
     return constants
 

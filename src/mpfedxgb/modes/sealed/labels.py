@@ -21,14 +21,8 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.boosting.sampling import row_sample
 from mpfedxgb.boosting.scales import UNKNOWN, ScalePlan, constants_of, public_scale
 from mpfedxgb.modes.mode import RoundGradients, Setup, encoded, public_constants
-from mpfedxgb.modes.sealed.gradients import (
-    GradientRows,
-    SealedLabels,
-    SealedRules,
-    encode_labels,
-    sealed_rules,
-    secure_gradients,
-)
+from mpfedxgb.modes.sealed.encoding import SealedLabels, SealedRules, encode_labels, sealed_rules
+from mpfedxgb.modes.sealed.gradients import GradientRows, secure_gradients
 from mpfedxgb.modes.sealed.tree import secure_leaf_weights, sum_of_leaves
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import check_numbers
@@ -218,7 +212,8 @@ def gradients_of_round(party: Party, setup: Setup, t: int) -> RoundGradients:
 def update(party: Party, setup: Setup, grown: Grown, t: int) -> list[Tree]:
     """Return the kept trees of round t, with shares of leaf weights; nobody learns anything of a training row."""
     sealed = _of(setup)
-    weights = secure_leaf_weights(party, grown, sealed.constants, sealed.rules.division, sealed.largest)
+    division = sealed.rules.division
+    weights = secure_leaf_weights(party, grown, sealed.constants, division, setup.rules, sealed.largest)
     shares, leaves = to_shares(party, weights).part, None
     if not shares.is_hidden:
         leaves = [Leaf(None, share=int(share)) for share in shares.decode()]
