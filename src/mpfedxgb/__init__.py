@@ -7,6 +7,7 @@ from mpfedxgb.errors import MpfedxgbError
 
 if TYPE_CHECKING:
     from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
+    from mpfedxgb.api.ranker import FedXGBRanker
     from mpfedxgb.api.federated_table import FederatedTable
     from mpfedxgb.api.federation import Federation
     from mpfedxgb.api.functions import cv, train
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FedXGBClassifier",
+    "FedXGBRanker",
     "FedXGBRegressor",
     "FederatedTable",
     "Federation",
@@ -34,6 +36,7 @@ __version__ = "0.2.0.dev0"
 
 _HOMES = {
     "FedXGBClassifier": "mpfedxgb.api.estimators",
+    "FedXGBRanker": "mpfedxgb.api.ranker",
     "FedXGBRegressor": "mpfedxgb.api.estimators",
     "FederatedTable": "mpfedxgb.api.federated_table",
     "Federation": "mpfedxgb.api.federation",

@@ -173,5 +173,7 @@ def check_start(params: TrainParams, labels: Labels) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return NumPy's numbers and truth values as Python's; everything else as it is."""
+    """Return NumPy's numbers, truth values and arrays as Python's; everything else as it is."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
     return value.item() if isinstance(value, (np.integer, np.floating, np.bool_)) else value

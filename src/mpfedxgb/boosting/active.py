@@ -21,9 +21,9 @@ from mpfedxgb.boosting import scales
 from mpfedxgb.boosting.callbacks import Callbacks, EvaluationState, RoundReport
 from mpfedxgb.boosting.metrics import OwnMetric, named_metrics
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objective import CustomObjective, Floats, Gradients, Objective, Origin, unchanged
+from mpfedxgb.boosting.objective import CustomObjective, Floats, Gradients, Objective, Origin, Prediction, unchanged
 from mpfedxgb.boosting.params import TrainParams, gradients_that_count
-from mpfedxgb.boosting.sampling import Participant, row_sample
+from mpfedxgb.boosting.sampling import Participant, pair_words, row_sample
 from mpfedxgb.errors import DataError, UserError
 from mpfedxgb.ring.ring import decode_fixed, encode_fixed
 from mpfedxgb.tree.leaf import WEIGHT_BITS, Penalties, leaf_weight, split_gain
@@ -125,6 +125,26 @@ def read_weights(weights: npt.NDArray[Any], origin: Origin) -> Floats:
     return array
 
 
+def read_groups(groups: npt.NDArray[Any], origin: Origin) -> npt.NDArray[np.int64]:
+    """Return the number of the group of each row, (rows,), from its names: numbers or words without gaps."""
+    if pd.isna(groups).any():
+        raise DataError(f"{origin.name} has gaps; say of each row which group it is in", "missing", origin.name)
+    try:
+        return np.unique(groups, return_inverse=True)[1].reshape(-1)
+    except TypeError:
+        text = f"{origin.name} mixes words and numbers; name all groups in one way"
+        raise DataError(text, "mismatch", origin.name) from None
+
+
+def weights_of_groups(weights: Floats, groups: npt.NDArray[np.int64], origin: Origin) -> Floats:
+    """Return weights (rows,) so that groups weigh 1 on average, as XGBoost has them; all rows of one weigh the same."""
+    _, first = np.unique(groups, return_index=True)
+    if (weights != weights[first][groups]).any():
+        text = f"{origin.name} differs within a group; groups are weighed as a whole: give each group's rows one weight"
+        raise DataError(text, "mismatch", origin.name)
+    return np.asarray(weights * (len(first) / weights[first].sum()))
+
+
 def read_base_margin(margins: npt.NDArray[Any], classes: int, origin: Origin) -> Floats:
     """Return the margins (classes, rows) that rows start from: finite, one per row, or one per row and class.
 
@@ -173,7 +193,8 @@ class Labels:
     """What only the active participant has: labels, weights, and how it judges progress.
 
     `base_margin`, (classes, rows), is where rows start in place of base_score, and `eval_base_margin` where those of
-    each evaluation set do; None for all at base_score.
+    each evaluation set do; None for all at base_score. `beside` is what some losses take beside labels, (rows,): the
+    number of each row's group, or upper bounds; `eval_beside` that of each evaluation set.
     """
 
     y: Floats
@@ -189,6 +210,8 @@ class Labels:
     scale_pos_weight: float = 1.0
     base_margin: Floats | None = None
     eval_base_margin: Sequence[Floats | None] = ()
+    beside: npt.NDArray[Any] | None = None
+    eval_beside: Sequence[npt.NDArray[Any] | None] = ()
 
     def __repr__(self) -> str:
         return f"Labels(rows={len(self.y)})"
@@ -235,7 +258,7 @@ class Active:
     ) -> None:
         self.party, self.params, self.plan, self.labels, self.sizes = party, params, plan, labels, sizes
         self.sample_key = sample_key
-        self.loss = params.loss.with_function(labels.custom)
+        self.loss = params.loss.with_function(labels.custom).with_beside(labels.beside)
         self.weight = labels.row_weights
         self.base = labels.start(self.loss, params.num_class)
         self.start = labels.starting_margins(self.base, sizes.eval_rows)
@@ -247,12 +270,16 @@ class Active:
         self._best = float("nan")
         self._gh: npt.NDArray[np.int64] = np.empty((params.trees_per_round, 2, 0), np.int64)
         self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric], params.of_objectives)
+        for metric in self.judges.values():
+            for y in labels.eval_y if metric.check_labels else ():
+                metric.check_labels(y)
 
     def _tell_few_digits(self) -> None:
         """Say so where margins are in the units of labels that are small beside the steps of leaf weights."""
         if self.params.facts.hides_rows:  # there the steps are as fine as the labels ask for
             return
-        in_units_of_labels = self.loss.transform is unchanged and not self.loss.is_custom
+        in_units_of_labels = self.loss.transform is unchanged and Prediction.NUMBER in self.loss.predicts
+        in_units_of_labels = in_units_of_labels and not self.loss.is_custom
         if not in_units_of_labels:
             return
         if 0 < np.abs(self.labels.y - self.start[:, : self.sizes.rows]).max() < _SMALLEST_SPREAD:
@@ -299,7 +326,10 @@ class Active:
         At the finest scale, or at one that is chosen from the gradients inside the sample and those of all rows.
         """
         margins = decode_fixed(self.margins[:, : self.sizes.rows], WEIGHT_BITS)
-        g, h = self.loss.gradients(self.labels.y, margins, self.weight)
+        loss = self.loss
+        if loss.draws:
+            loss = loss.with_draws(pair_words(self.party, loss.draws, self.sizes.rows, self.sample_key, t))
+        g, h = loss.gradients(self.labels.y, margins, self.weight)
         every = g, h
         parallel = self.params.num_parallel_tree  # the trees of a round that a class has
         g, h = np.repeat(g, parallel, axis=0), np.repeat(h, parallel, axis=0)
@@ -398,8 +428,9 @@ class Active:
             margins = decode_fixed(self.margins[:, rows], WEIGHT_BITS)
             predictions = self.loss.transform(margins)
             weight = self.labels.eval_weight[i] if self.labels.eval_weight else None
+            beside = self.labels.eval_beside[i] if self.labels.eval_beside else None
             for name, metric in self.judges.items():
-                value = metric(y, predictions, weight)
+                value = metric(y, predictions, weight, beside)
                 self.metrics.setdefault(self._eval_name(i), {}).setdefault(name, []).append(value)
             first += len(y)
         # As XGBoost does, the last metric of the last evaluation set decides.

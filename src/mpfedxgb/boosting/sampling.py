@@ -116,6 +116,11 @@ def row_sample(party: Participant, fraction: float, rows: int, key: str, t: int,
     return (words < np.uint64(int(fraction * 2.0**63) * 2)).astype(np.float64)
 
 
+def pair_words(party: Participant, draws: int, rows: int, key: str, t: int) -> npt.NDArray[np.uint64]:
+    """Return the random words of a round, (draws, rows), by which rows of a group are paired."""
+    return _words(party, f"{t}/pairs", draws * rows, key).reshape(draws, rows)
+
+
 def column_sample(party: Participant, params: TrainParams, candidates: Candidates, key: str, t: int) -> Bits:
     """Return which candidates take part in each tree of a round, (trees, candidates).
 

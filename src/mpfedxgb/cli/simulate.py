@@ -188,6 +188,33 @@ def simulate(
         float, typer.Option(help="Power of the mean by which reg:tweedie's variance grows; 2 is gamma's.")
     ] = 1.5,
     quantile_alpha: Annotated[float, typer.Option(help="Which quantile reg:quantileerror predicts.")] = 0.5,
+    lambdarank_pair_method: Annotated[
+        str,
+        typer.Option(
+            help="Which rows of a group are held against each other when ranking. One of topk, mean.",
+            autocompletion=lambda: ["topk", "mean"],
+        ),
+    ] = "topk",
+    lambdarank_num_pair_per_sample: Annotated[
+        int | None, typer.Option(help="How many of the first rows, or how many random ones for each row.")
+    ] = None,
+    lambdarank_normalization: Annotated[
+        bool, typer.Option(help="Whether a group's gradients are scaled by what they add up to.")
+    ] = True,
+    lambdarank_score_normalization: Annotated[
+        bool, typer.Option(help="Whether a pair counts less the farther apart its scores are.")
+    ] = True,
+    ndcg_exp_gain: Annotated[
+        bool, typer.Option(help="Whether a grade gains 2^grade - 1 in rank:ndcg, or the grade itself.")
+    ] = True,
+    aft_loss_distribution: Annotated[
+        str,
+        typer.Option(
+            help="How logarithms of times are spread in survival:aft. One of normal, logistic, extreme.",
+            autocompletion=lambda: ["normal", "logistic", "extreme"],
+        ),
+    ] = "normal",
+    aft_loss_distribution_scale: Annotated[float, typer.Option(help="How far they are spread.")] = 1.0,
     scale_pos_weight: Annotated[
         float, typer.Option(help="Multiplies the weights of rows of the second class, or with a label of 1.")
     ] = 1.0,
@@ -278,6 +305,13 @@ def simulate(
         huber_slope=huber_slope,
         tweedie_variance_power=tweedie_variance_power,
         quantile_alpha=quantile_alpha,
+        lambdarank_pair_method=lambdarank_pair_method,
+        lambdarank_num_pair_per_sample=lambdarank_num_pair_per_sample,
+        lambdarank_normalization=lambdarank_normalization,
+        lambdarank_score_normalization=lambdarank_score_normalization,
+        ndcg_exp_gain=ndcg_exp_gain,
+        aft_loss_distribution=aft_loss_distribution,
+        aft_loss_distribution_scale=aft_loss_distribution_scale,
         scale_pos_weight=scale_pos_weight,
         early_stopping_rounds=early_stopping_rounds,
         first_layer_mask=first_layer_mask,
