@@ -40,6 +40,7 @@ FURTHER_TESTS = {
     "protocols/storage.py": ["protocols/test_row_blocks.py", "protocols/test_private_matrix.py"],
     "boosting/callbacks.py": ["training/test_checkpoint.py", "training/test_resume.py"],
     "boosting/parts.py": ["training/test_train.py"],
+    "training/samples.py": ["boosting/test_sampling.py", "lossless/test_oracle.py"],
     "modes/facts.py": ["api/test_unprotected.py", "federation/test_settings.py", "training/test_update.py"],
     "modes/mode.py": ["training/test_update.py", "training/test_resume.py"],
     "modes/choose.py": ["training/test_update.py"],

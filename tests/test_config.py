@@ -85,9 +85,9 @@ def test_everyone_is_more_patient_than_the_active_participant() -> None:
     """So that the one who is waited for directly is the one who gets named."""
     for deadline in (0.1, 600.0):
         settings = SessionSettings(deadline=deadline)
-        assert settings.longer_deadline == pytest.approx(1.5 * deadline)
-        assert settings.longer_deadline > settings.deadline
-        assert settings.silence > settings.longer_deadline
+        assert settings.auxiliary_deadline == pytest.approx(1.5 * deadline)
+        assert settings.auxiliary_deadline > settings.deadline
+        assert settings.silence > settings.auxiliary_deadline
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ STILL = [
         scorings.same_leaves_by_equal_predictions,
     ),
     Leak("leaves of scored rows, by edited shares", "P_1", "leaves right", SQUARED, scorings.leaves_by_edited_shares),
-    Leak("rows that share a leaf of one's own path", "P_3", "rows known", LOGISTIC, measures.rows_of_own_leaves),
+    Leak("rows that share a leaf of its own path", "P_3", "rows known", LOGISTIC, measures.rows_of_own_leaves),
 ]
 """What sealed tells too; the second for a P_1 that does not follow the program."""
 

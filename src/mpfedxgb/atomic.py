@@ -29,16 +29,12 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, TypeVar
-
-from mpfedxgb.errors import CheckpointError
-
-T = TypeVar("T")
+from typing import BinaryIO
 
 PRIVATE = 0o600
 """For everything that is nobody else's business: models, predictions, checkpoints, keys, records of a run."""
@@ -426,12 +422,3 @@ def _head(body: bytes) -> tuple[int, bytes] | None:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return (number, digest) if type(number) is int and _DIGEST.fullmatch(digest) else None
-
-
-def trying(action: Callable[[], T], what: str) -> T:
-    """Return what an action returns; an OSError becomes a CheckpointError that begins with `what`."""
-    try:
-        return action()
-    except OSError as error:
-        text = f"{what}: {error.strerror or type(error).__name__}; what was there before is unchanged"
-        raise CheckpointError(text, "file", value=error.errno) from None

@@ -231,7 +231,7 @@ class SessionSettings:
         return 1.25 * self.deadline
 
     @property
-    def longer_deadline(self) -> float:
+    def auxiliary_deadline(self) -> float:
         """Seconds that the others wait."""
         return 1.5 * self.deadline
 

@@ -284,7 +284,8 @@ def as_checkpoint_error(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CheckpointError(f"{what}: {error.strerror}", "file", value=error.errno) from None
+        text = f"{what}: {error.strerror or type(error).__name__}; what was there before is unchanged"
+        raise CheckpointError(text, "file", value=error.errno) from None
 
 
 def is_full_disk(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.config import SessionSettings, Tuning
 from mpfedxgb.data.spool import Spool
 from mpfedxgb.errors import NoRoomError
-from mpfedxgb.protocols.storage import SpoolShelf
+from mpfedxgb.protocols.storage import SpoolTileStore
 
 ROWS, FEATURES = 600, 6
 ABOUT: dict[str, Any] = {"n_estimators": 2, "max_depth": 3, "participants": 3, "insecure_seed": 5}
@@ -58,13 +58,13 @@ def test_a_spool_changes_nothing_and_is_gone_afterwards(
     wanted = models(table)
     monkeypatch.setattr("mpfedxgb.training.memory._WORKING", 0)
     made = []
-    plain = SpoolShelf.__init__
+    plain = SpoolTileStore.__init__
 
-    def noted(shelf: SpoolShelf, spool: Spool, *args: Any) -> None:
+    def noted(store: SpoolTileStore, spool: Spool, *args: Any) -> None:
         made.append((spool, len(list(tmp_path.iterdir()))))
-        plain(shelf, spool, *args)
+        plain(store, spool, *args)
 
-    monkeypatch.setattr(SpoolShelf, "__init__", noted)
+    monkeypatch.setattr(SpoolTileStore, "__init__", noted)
 
     assert models(table, max_memory="3 MB", spool=tmp_path, n_jobs=n_jobs) == wanted
     ((spool, there),) = made

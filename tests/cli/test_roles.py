@@ -228,9 +228,9 @@ def test_a_stop_after_the_work_is_done(
 def test_a_stop_while_the_process_ends() -> None:
     """Comes too late to change the exit code."""
     program = (
-        "import atexit, signal; from mpfedxgb.cli.roles import last_line_in_the_log\n"
+        "import atexit, signal; from mpfedxgb.cli.roles import log_failure_and_exit\n"
         "atexit.register(signal.raise_signal, signal.SIGTERM)\n"
-        "with last_line_in_the_log(): pass"
+        "with log_failure_and_exit(): pass"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=120, check=False).returncode == 0  # noqa: S603
 

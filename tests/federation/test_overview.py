@@ -20,7 +20,7 @@ from mpfedxgb.report.html import page_html
 from mpfedxgb.training.checkpoint import ROUNDS
 from support.commands import Shell
 from support.pages import parse
-from support.refusals import refused
+from support.refusals import ANY, refused
 from support.switchboard import Organisations
 
 
@@ -161,7 +161,7 @@ def test_folders_that_say_nothing(tmp_path: Path, places: Organisations) -> None
         find_settings(tmp_path)
     for role in (1, 2):
         shutil.copy(places.trial.settings(role), tmp_path)
-    with pytest.raises(SettingsError, match="2 settings files belong to it"):
+    with refused(SettingsError, "missing", ANY):
         find_settings(tmp_path)
     with refused(SettingsError, "missing", "federation0"):
         find_settings(places.trial.folder)

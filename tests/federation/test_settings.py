@@ -19,7 +19,7 @@ from mpfedxgb.federation.settings.role import RoleSettings
 from mpfedxgb.federation.settings.toml import LARGEST_FILE
 from mpfedxgb.schema.settings import TABLES
 from mpfedxgb.transport.transport import Address, parse_address
-from support.refusals import refused
+from support.refusals import ANY, refused
 from support.role_files import ROLES, Content, Raw, full, least, to_toml, write
 
 
@@ -406,7 +406,7 @@ class TestMessages:
 
     def test_unknown_tables(self) -> None:
         """They are refused with what was probably meant."""
-        with pytest.raises(SettingsError, match=r"there is no table \[trainings\]; did you mean training?"):
+        with refused(SettingsError, "unknown", "trainings"):
             RoleSettings.from_dict(full("bank") | {"trainings": {}})
 
     def test_weights_promised(self) -> None:
@@ -675,7 +675,7 @@ class TestMalformed:
         """Nothing there, a folder, or a name that no file can have."""
         with refused(SettingsError, "missing", "gone.toml"):
             RoleSettings.from_toml(tmp_path / "gone.toml")
-        with pytest.raises(SettingsError, match="is a folder"):
+        with refused(SettingsError, "type", ANY):
             RoleSettings.from_toml(tmp_path)
         for name in ("a\0b", "x" * 5000):
             with pytest.raises(SettingsError, match="cannot read the settings file"):

@@ -175,7 +175,7 @@ def test_step_sizes_bound_the_rows_of_leaves(leaks: Any, measures: Any, objectiv
 
 def test_own_paths_need_the_first_layer_mask(leaks: Any) -> None:
     """An auxiliary knows the rows below splits that are all its own, in all modes; with the mask there are none."""
-    bare, masked = result(leaks, "rows that share a leaf of one's own path"), leaks.masked_first_layer(1)
+    bare, masked = result(leaks, "rows that share a leaf of its own path"), leaks.masked_first_layer(1)
 
     assert bare.paper == bare.strict == bare.sealed > 0.2
     assert masked.paper == masked.strict == masked.sealed == 0.0

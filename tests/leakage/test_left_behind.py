@@ -135,14 +135,14 @@ def test_roles_leave_no_masked_value_mask_or_id_behind(
 
 def margins_beside_shares(places: Organisations, patch: pytest.MonkeyPatch) -> None:
     """Write the masked margins of a sealed training into a file beside the shares."""
-    keep = Sealed.kept
+    keep = Sealed.margin_shares_to_save
 
     def kept(sealed: Sealed, party: Party) -> Any:
         if sealed.margins is not None and not sealed.margins.masked.is_hidden:
             np.save(places.state(party.role) / "margins.npy", sealed.margins.masked.data)
         return keep(sealed, party)
 
-    patch.setattr(Sealed, "kept", kept)
+    patch.setattr(Sealed, "margin_shares_to_save", kept)
 
 
 def ids_in_the_record(places: Organisations, patch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def numbers_in_a_log(what: str) -> Callable[[Organisations, pytest.MonkeyPatch],
     """Return a leak that logs the masked margins of a sealed training, or an auxiliary's share of their masks."""
 
     def leak(places: Organisations, patch: pytest.MonkeyPatch) -> None:
-        keep = Sealed.kept
+        keep = Sealed.margin_shares_to_save
 
         def kept(sealed: Sealed, party: Party) -> Any:
             if party.role == 2 and sealed.margins is not None and not sealed.margins.masked.is_hidden:
@@ -170,7 +170,7 @@ def numbers_in_a_log(what: str) -> Callable[[Organisations, pytest.MonkeyPatch],
                 logging.getLogger("mpfedxgb.session").debug("the margins of this round: %s", number)
             return keep(sealed, party)
 
-        patch.setattr(Sealed, "kept", kept)
+        patch.setattr(Sealed, "margin_shares_to_save", kept)
 
     return leak
 

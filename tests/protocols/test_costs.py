@@ -581,7 +581,7 @@ CASES = {
         open_tags,
         [],
         opened_tags,
-        ("1, and an announcement to the coordinator", 1),
+        ("1, and an announcement to the coordinator, two where winners are its own", 1),
         (
             "one element per winner by each auxiliary",
             tags,

@@ -190,7 +190,7 @@ def test_participants_of_one_process_hold_every_tile_once(owner: int) -> None:
     run_patiently(program, 4)
 
     tiles = RowLayout(5, 40).tiles(0)
-    (kept,) = storage.shelf.tiles(owner, tiles)
+    (kept,) = storage.store.tiles(owner, tiles)
     assert len(given) == 3
     assert not kept.flags.writeable
     for tile in given:

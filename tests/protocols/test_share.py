@@ -85,7 +85,7 @@ def test_only_the_owners_values_count() -> None:
 )
 def test_an_owner_has_to_bring_what_was_agreed(values: RingArray | None) -> None:
     """Missing values, another shape or another ring end the run with a named error."""
-    with pytest.raises(DoesNotFitError, match=r"P2 has to share Z_2\^64\[3\]"):
+    with refused(DoesNotFitError, "mismatch", "P2"):
         run_patiently(lambda party: share(party, 2, VECTOR, (3,), values), 3)
 
 

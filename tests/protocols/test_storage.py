@@ -12,7 +12,7 @@ from mpfedxgb.errors import DoesNotFitError, FrameError, NoRoomError, PeerFailed
 from mpfedxgb.party import Party
 from mpfedxgb.party.local import run_roles
 from mpfedxgb.protocols import BitMatrix, LocalRows, RowLayout, Storage, publish_matrix
-from mpfedxgb.protocols.storage import MemoryShelf, Shelf, SpoolShelf, is_in_memory, matrix_bytes
+from mpfedxgb.protocols.storage import MemoryTileStore, SpoolTileStore, TileStore, is_in_memory, matrix_bytes
 from support.names import unlisted
 from support.refusals import refused
 
@@ -28,22 +28,22 @@ def test_a_process_keeps_one_of_each_matrix_that_is_not_only_its_own(here: list[
     assert matrix_bytes(here, LAYOUTS) == octets
 
 
-def decided(resources: Resources, here: range | None = None, role: int = 2) -> Shelf:
+def decided(resources: Resources, here: range | None = None, role: int = 2) -> TileStore:
     """Return where E goes."""
     storage = Storage(resources, here)
     storage.expect(role, LAYOUTS, BESIDES)
-    return storage.shelf
+    return storage.store
 
 
 def test_the_spool_is_for_what_does_not_fit(tmp_path: Path) -> None:
     """No limit, or one that is not met, means memory; below it the spool, and only the matrices go there."""
-    assert isinstance(decided(Resources()), MemoryShelf)
-    assert isinstance(decided(Resources(spool=tmp_path)), MemoryShelf)
-    assert isinstance(decided(Resources(max_memory=25_000, spool=tmp_path)), MemoryShelf)
+    assert isinstance(decided(Resources()), MemoryTileStore)
+    assert isinstance(decided(Resources(spool=tmp_path)), MemoryTileStore)
+    assert isinstance(decided(Resources(max_memory=25_000, spool=tmp_path)), MemoryTileStore)
     assert list(tmp_path.iterdir()) == []
     with Storage(Resources(max_memory=24_999, spool=tmp_path)) as storage:
         storage.expect(2, LAYOUTS, BESIDES)
-        assert isinstance(storage.shelf, SpoolShelf)
+        assert isinstance(storage.store, SpoolTileStore)
         ((file,),) = (tuple(folder.iterdir()) for folder in tmp_path.iterdir())
         assert file.stat().st_size == 24_000
     assert list(tmp_path.iterdir()) == []
@@ -51,10 +51,10 @@ def test_the_spool_is_for_what_does_not_fit(tmp_path: Path) -> None:
 
 def test_the_roles_of_one_process_share_its_limit(tmp_path: Path) -> None:
     """Four roles take 4,000 bytes besides."""
-    assert isinstance(decided(Resources(max_memory=28_000, spool=tmp_path), range(4)), MemoryShelf)
-    shelf = decided(Resources(max_memory=27_999, spool=tmp_path), range(4))
-    assert isinstance(shelf, SpoolShelf)
-    shelf.close()
+    assert isinstance(decided(Resources(max_memory=28_000, spool=tmp_path), range(4)), MemoryTileStore)
+    store = decided(Resources(max_memory=27_999, spool=tmp_path), range(4))
+    assert isinstance(store, SpoolTileStore)
+    store.close()
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_what_two_participants_are_sent_has_to_be_the_same(limit: int | None, tm
         storage.expect(2, {1: layout}, dict.fromkeys(range(4), 0))
         (tile,) = layout.tiles(0)
         for _ in range(2):
-            storage.shelf.put(1, tile, np.array([[1, 2, 3]], np.uint64))
+            storage.store.put(1, tile, np.array([[1, 2, 3]], np.uint64))
         with refused(FrameError, "damaged", "matrix"):
-            storage.shelf.put(1, tile, np.array([[1, 2, 4]], np.uint64))
+            storage.store.put(1, tile, np.array([[1, 2, 4]], np.uint64))
 
 
 def test_no_room_is_a_user_error_of_its_own() -> None:

@@ -21,7 +21,7 @@ from mpfedxgb.config import SessionSettings
 from mpfedxgb.data import Table
 from mpfedxgb.data.ids import IdRule, Ids, sort_by_id
 from mpfedxgb.errors import FederationError
-from mpfedxgb.federation.alignment import Terms, Tools
+from mpfedxgb.federation.alignment import Terms
 from mpfedxgb.federation.lookup import TableLookup
 from mpfedxgb.federation.programs import Training, run_aligning, run_coordinator, run_scoring, run_training
 from mpfedxgb.federation.scoring import Service
@@ -137,7 +137,7 @@ class Session:
             return run_training(party, self._params, _brings(party.role, self._params))
         if "aligning" in self.name:
             terms = Terms(IdRule(), 2, ("train",))
-            return run_aligning(party, terms, {"train": ids}, Tools(Edwards25519(1), None))
+            return run_aligning(party, terms, {"train": ids}, Edwards25519(1), None)
         service = Service(self._models[party.role], TableLookup(ids.keys, table))
         if not party.is_active:
             run_scoring(party, service)

@@ -32,7 +32,7 @@ from mpfedxgb.cli.exit_codes import ExitCode, exit_code
 from mpfedxgb.config import TOPOLOGIES, SessionSettings, Tuning
 from mpfedxgb.data.ids import IdRule, Ids
 from mpfedxgb.federation import role as roles
-from mpfedxgb.federation.alignment import Terms, Tools, alignment_path
+from mpfedxgb.federation.alignment import Terms, alignment_path
 from mpfedxgb.federation.programs import run_aligning, run_coordinator
 from mpfedxgb.federation.rows import read_rows
 from mpfedxgb.federation.settings import RoleSettings
@@ -146,7 +146,7 @@ def align(topology: str) -> Recorded:
     def program(party: Party, lists: dict[str, Ids]) -> Any:
         if party.is_coordinator:
             return run_coordinator(party, params)
-        return run_aligning(party, Terms(IdRule(), 5, tuple(LISTS)), lists, Tools(Edwards25519(1)))
+        return run_aligning(party, Terms(IdRule(), 5, tuple(LISTS)), lists, Edwards25519(1), None)
 
     private = [({what: ids_of(people[m]) for what, people in LISTS.items()},) for m in range(PARTICIPANTS)]
     settings = replace(settings_of(topology), tuning=Tuning(aligned_ids=16))

@@ -201,7 +201,7 @@ def test_an_oversized_frame_is_an_error(blob: bytes) -> None:
         (raw(version=0), "format version 0, this side speaks 1"),
         (raw(version=2), "format version 2, this side speaks 1"),
         (raw(kind=0), "no frame of kind 0"),
-        (raw(kind=7), "no frame of kind 7"),
+        (raw(kind=8), "no frame of kind 8"),
         (raw(label=b"abc")[:-1], "inside its label"),
         (raw(label=b"\xff\xfe"), "label is not text"),
         (raw(label=b"\xed\xa0\x80"), "label is not text"),

@@ -11,6 +11,7 @@ from mpfedxgb.party.entries import Entry
 from mpfedxgb.tree import Leaf
 from mpfedxgb.tree.nodes import Outline, Scorer
 from mpfedxgb.tree.predict import Agreed, agree
+from support.refusals import refused
 from support.whole_trees import WholeTree, random_tables, random_tree, shared_views
 
 
@@ -63,7 +64,7 @@ def test_different_numbers_of_rows_are_refused() -> None:
 
     tree = random_tree(rng, [1, 2], 2)
 
-    with pytest.raises(UserError, match=r"different numbers of rows to score \(P1 5, P2 6\); align the tables first"):
+    with refused(UserError, "mismatch", "rows"):
         agreement([Scorer([tree.view(m)], table) for m, table in enumerate(tables, 1)])
 
 
@@ -76,7 +77,7 @@ def test_different_models_are_refused(kind: str) -> None:
     yours = [*mine, *mine] if kind == "number of trees" else [random_tree(rng, [], 2)]
     scorers = [Scorer([t.view(m) for t in trees], tables[m - 1]) for m, trees in ((1, mine), (2, yours))]
 
-    with pytest.raises(UserError, match="do not have the same trees; do they come from the same training"):
+    with refused(UserError, "mismatch", "training"):
         agreement(scorers)
 
 
@@ -86,5 +87,5 @@ def test_weights_and_shares_do_not_mix() -> None:
     trees, tables = [random_tree(rng, [1, 2], 2)], random_tables(rng, 2, 5)
     views = shared_views(rng, trees, 2)
 
-    with pytest.raises(UserError, match="do they come from the same training"):
+    with refused(UserError, "mismatch", "training"):
         agreement([Scorer(views[0], tables[0], holds_shares=True), Scorer(views[1], tables[1])])

@@ -301,7 +301,7 @@ def test_a_client_that_has_closed(client: Client) -> None:
         lambda: cluster.make(Call(worker, tasks.version, [])),
         lambda: cluster.call([Call(worker, tasks.version, [])]),
     ):
-        with pytest.raises(WorkersError, match=r"scheduler at tcp://.* is gone; start the cluster again"):
+        with refused(WorkersError, "ended", ANY):
             asked()
 
 
@@ -322,7 +322,7 @@ def test_a_scheduler_that_dies_ends_the_run() -> None:
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Cluster, "call", dying)
-            with pytest.raises(WorkersError, match=r"scheduler at .* is gone"):
+            with refused(WorkersError, "ended", ANY):
                 fitted(client, rows=300)
     finally:
         client.close(timeout=10)

@@ -17,12 +17,12 @@ from mpfedxgb.api.fitted import FittedModel, all_or_nothing
 from mpfedxgb.api.row_order import RowOrder
 from mpfedxgb.api.settings import (
     check_start,
-    explaining_names,
     known_names,
     plain,
     read_callbacks,
     read_metrics,
     read_patience,
+    reject_unknown_kwargs,
     sample_key,
     tell_other_defaults,
     train_params,
@@ -91,7 +91,7 @@ class Groups(NamedTuple):
 class FederatedModel(FittedModel):
     """What classifier and regressor have in common."""
 
-    @explaining_names
+    @reject_unknown_kwargs
     def __init__(
         self,
         *,
@@ -216,7 +216,7 @@ class FederatedModel(FittedModel):
         tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
 
-    @explaining_names
+    @reject_unknown_kwargs
     def fit(
         self,
         X: Any,

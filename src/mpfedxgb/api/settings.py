@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def explaining_names(method: _Method) -> _Method:
+def reject_unknown_kwargs(method: _Method) -> _Method:
     """Make a constructor or `fit` take what changes nothing, and answer all other unknown keyword arguments at once."""
     known = [name for name in signature(method).parameters if name != "self"]
 

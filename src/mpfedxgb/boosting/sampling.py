@@ -21,11 +21,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.atomic import trying, write_file
+from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.objective import Floats
 from mpfedxgb.boosting.params import TrainParams
 from mpfedxgb.data.binning import Candidates
-from mpfedxgb.errors import CheckpointError
+from mpfedxgb.errors import CheckpointError, as_checkpoint_error
 from mpfedxgb.party.meter import Meter
 from mpfedxgb.party.roster import Keyring
 from mpfedxgb.ring.prg import Stream, digest
@@ -42,15 +42,12 @@ def private_key(folder: Path, make: Callable[[int], bytes], count: int = 32) -> 
     """Return the key of a role's own choices in a session: the one that the folder holds, or a new one."""
     path = folder / _KEY
 
-    def read() -> bytes:
-        if path.is_file():
-            return path.read_bytes()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with suppress(FileExistsError):  # of two who make one, the first decides
-            write_file(path, make(count).hex(), overwrite=False)
-        return path.read_bytes()
-
-    kept = trying(read, f"cannot keep the private key {path}")
+    with as_checkpoint_error(f"cannot keep the private key {path}"):
+        if not path.is_file():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with suppress(FileExistsError):  # of two who make one, the first decides
+                write_file(path, make(count).hex(), overwrite=False)
+        kept = path.read_bytes()
     try:
         key = bytes.fromhex(kept.decode())
     except ValueError:
@@ -85,7 +82,8 @@ def label_commitment(salt: bytes, numbers: Sequence[npt.NDArray[Any] | None]) ->
 
 def forget_private_key(folder: Path) -> None:
     """Let the next training have a key of its own."""
-    trying(lambda: (folder / _KEY).unlink(missing_ok=True), f"cannot remove the private key in {folder}")
+    with as_checkpoint_error(f"cannot remove the private key in {folder}"):
+        (folder / _KEY).unlink(missing_ok=True)
 
 
 class Participant(Protocol):

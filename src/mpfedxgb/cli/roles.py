@@ -62,7 +62,7 @@ def align(
         raise SettingsError(
             f"{settings} is for the coordinator; run: mpfedxgb coordinator {settings}", "place", settings.name
         )
-    with last_line_in_the_log():
+    with log_failure_and_exit():
         rows, evaluation = read_tables(mine)
         before = {"train": rows, "evaluate": evaluation}
         with watch_steps(f"{mine.role.name}: comparing ids") as bar:
@@ -155,7 +155,7 @@ def coordinator(
         raise SettingsError(
             f"{settings} is for {mine.role.name}; run: mpfedxgb participant {settings} --train", "place", settings.name
         )
-    with last_line_in_the_log(), _live_view(mine, dashboard), _monitored(mine, http) as monitor:
+    with log_failure_and_exit(), _live_view(mine, dashboard), _monitored(mine, http) as monitor:
         role.coordinate(mine, once, observer=monitor)
 
 
@@ -193,10 +193,10 @@ def participant(
                 "to --serve, to answer with scores over HTTP"
             )
             raise SettingsError(text, "place", "serve")
-        with last_line_in_the_log(), _live_view(mine, dashboard):
+        with log_failure_and_exit(), _live_view(mine, dashboard):
             _serve_http(mine, http)
         return
-    with last_line_in_the_log(), _live_view(mine, dashboard) as view, _monitored(mine, http) as monitor:
+    with log_failure_and_exit(), _live_view(mine, dashboard) as view, _monitored(mine, http) as monitor:
         if train:
             train_from_files(mine, restart, view, monitor)
         elif mine.is_active:
@@ -252,7 +252,7 @@ def mpi_run(
     """
     mine = _of_rank(folder)
     _start_logging(mine, json_logs, log_level)
-    with last_line_in_the_log():
+    with log_failure_and_exit():
         if mine.is_coordinator:
             role.coordinate(mine, once=True)
         else:
@@ -286,7 +286,7 @@ def _monitored(mine: RoleSettings, where: str | None) -> Iterator[Monitor | None
 
 
 @contextmanager
-def last_line_in_the_log() -> Iterator[None]:
+def log_failure_and_exit() -> Iterator[None]:
     """Let the log say why this role ended, in the form that was asked for, and end with the code of the error."""
     try:
         with stopping_on_signals(to_the_end=True):

@@ -37,7 +37,7 @@ Rows = tuple[pd.DataFrame, "pd.Series[Any]"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class EvaluationSet:
     """Rows to judge a model by; `where` says in words which they are, `kept_back` that they are not trained on."""
 
     X: pd.DataFrame = field(repr=False)
@@ -46,7 +46,7 @@ class Judged:
     kept_back: bool
 
 
-def rows_to_judge(rows: Rows, holdout: float, evaluate: Rows | None, name: str) -> tuple[Rows, Judged]:
+def choose_evaluation_rows(rows: Rows, holdout: float, evaluate: Rows | None, name: str) -> tuple[Rows, EvaluationSet]:
     """Return the rows to train on and those to judge by: an evaluation table's, kept back ones, or the same again."""
     X, y = rows
     if not 0 <= holdout < 1:
@@ -58,12 +58,14 @@ def rows_to_judge(rows: Rows, holdout: float, evaluate: Rows | None, name: str) 
             text = "--evaluate names the rows to judge by, so there are none to keep back; drop --holdout"
             raise SettingsError(text, "place", "holdout")
         same = _with_columns_of(X, evaluate[0], name)
-        return rows, Judged(same, evaluate[1], f"the {len(same)} rows of {name}", kept_back=True)
+        return rows, EvaluationSet(same, evaluate[1], f"the {len(same)} rows of {name}", kept_back=True)
     kept = np.zeros(len(y), np.bool_)
     kept[np.random.default_rng(0).permutation(len(y))[: round(holdout * len(y))]] = True  # the same ones each time
     if not kept.any():
-        return rows, Judged(X, y, f"the {len(y)} rows of the training itself", kept_back=False)
-    return (X[~kept], y[~kept]), Judged(X[kept], y[kept], f"{kept.sum()} rows that were kept back", kept_back=True)
+        return rows, EvaluationSet(X, y, f"the {len(y)} rows of the training itself", kept_back=False)
+    return (X[~kept], y[~kept]), EvaluationSet(
+        X[kept], y[kept], f"{kept.sum()} rows that were kept back", kept_back=True
+    )
 
 
 def _with_columns_of(X: pd.DataFrame, evaluate: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -78,7 +80,7 @@ def _with_columns_of(X: pd.DataFrame, evaluate: pd.DataFrame, name: str) -> pd.D
     return evaluate[X.columns]
 
 
-def score(model: FedXGBClassifier | FedXGBRegressor, judged: Judged, asked: list[str]) -> dict[str, float]:
+def score(model: FedXGBClassifier | FedXGBRegressor, judged: EvaluationSet, asked: list[str]) -> dict[str, float]:
     """Return by name the metrics that were asked for, that of the model's objective, and one more."""
     params, X, y = model.partial_models_[0].params, judged.X, judged.y
     default = params.loss.default_metric
@@ -275,7 +277,7 @@ def simulate(
     csv = CsvFormat(delimiter, encoding, decimal, tuple(listed(missing)))
     paths = [table] if evaluate is None else [table, evaluate]
     rows, *others = (read_labelled(path, label, drop, categorical, csv) for path in paths)
-    (X, y), judged = rows_to_judge(rows, holdout, others[0] if others else None, str(evaluate))
+    (X, y), judged = choose_evaluation_rows(rows, holdout, others[0] if others else None, str(evaluate))
     if early_stopping_rounds is not None and not judged.kept_back:
         text = "--early-stopping-rounds needs rows to watch; name a file (--evaluate) or --holdout 0.2"
         raise SettingsError(text, "missing", "early_stopping_rounds")

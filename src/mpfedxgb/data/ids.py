@@ -47,7 +47,7 @@ class IdRule:
     spaces: str = "trim"
     unicode: str = "NFC"
 
-    def spell(self, text: str) -> str:
+    def normalise(self, text: str) -> str:
         """Return a text in the spelling that is compared."""
         text = unicodedata.normalize(self.unicode, text)  # type: ignore[arg-type] # one of these
         if self.case == "ignore":
@@ -156,7 +156,7 @@ def sort_by_id(frame: pd.DataFrame, column: str, owner: str, rule: IdRule | None
     written = frame[column].tolist()
     texts = [_text(value, owner, column) for value in written]
     if rule is not None:
-        texts = [rule.spell(text) for text in texts]
+        texts = [rule.normalise(text) for text in texts]
     missing = sum(not text for text in texts)
     if missing:
         text = (

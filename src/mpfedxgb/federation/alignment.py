@@ -13,7 +13,7 @@ import base64
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -157,17 +157,6 @@ class Terms:
         return {**asdict(self.rule), "min_rows": self.min_rows, "tables": list(self.tables)}
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What a participant computes with, and with how long a list it compares its own.
-
-    `max_rows` is its own business: twice its own list if None.
-    """
-
-    group: Group = field(repr=False)
-    max_rows: int | None = None
-
-
 class LoggedSteps(Observer):
     """Has the log say how far a comparison of ids is, at every tenth."""
 
@@ -226,13 +215,15 @@ def _compare(party: Party, peer: int, arrays: tuple[Array, ...], terms: Terms) -
             raise HandshakeError(text, "mismatch", key)
 
 
-def find_all_common(party: Party, lists: Mapping[str, Ids], terms: Terms, tools: Tools) -> dict[str, Marks]:
+def find_all_common(
+    party: Party, lists: Mapping[str, Ids], terms: Terms, group: Group, max_rows: int | None
+) -> dict[str, Marks]:
     """Return which ids of each table all participants have (see `intersect`)."""
-    pads = agree_on_pads(party, tools.group, len(lists))
+    pads = agree_on_pads(party, group, len(lists))
     found = {}
     for (what, ids), agreed in zip(lists.items(), pads, strict=True):
-        name, most = NAMES[what], 2 * len(ids) if tools.max_rows is None else tools.max_rows
-        marks = found[what] = intersect(party, name, ids.keys, tools.group, agreed, terms.min_rows, most)
+        name, most = NAMES[what], 2 * len(ids) if max_rows is None else max_rows
+        marks = found[what] = intersect(party, name, ids.keys, group, agreed, terms.min_rows, most)
         party.observer.on_milestone({})
         _log.info("%s: %d of %d %s rows are in common", party.name, marks.sum(), len(ids), name)
     return found

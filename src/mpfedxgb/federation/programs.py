@@ -20,10 +20,10 @@ from mpfedxgb.boosting.parts import TrainData, TrainResult
 from mpfedxgb.config import Resources
 from mpfedxgb.data.ids import SALT_BYTES, Ids, count_common
 from mpfedxgb.errors import FrameError, HandshakeError, RefusedError, UserError
-from mpfedxgb.federation.alignment import Terms, Tools, agree_on_terms, find_all_common, let_all_keep
+from mpfedxgb.federation.alignment import Terms, agree_on_terms, find_all_common, let_all_keep
 from mpfedxgb.federation.scoring import Service, score_batches
 from mpfedxgb.federation.session import ignore_stops
-from mpfedxgb.intersection.group import pass_keys_on
+from mpfedxgb.intersection.group import Group, pass_keys_on
 from mpfedxgb.intersection.intersect import Marks
 from mpfedxgb.party.entries import Entry
 from mpfedxgb.party.handshake import COMMITMENT_BYTES, MOST_ROWS, check_numbers
@@ -80,11 +80,13 @@ def run_scoring(party: Party, service: Service) -> None:
     score_batches(party, service)
 
 
-def run_aligning(party: Party, terms: Terms, lists: Mapping[str, Ids], tools: Tools) -> dict[str, Marks]:
+def run_aligning(
+    party: Party, terms: Terms, lists: Mapping[str, Ids], group: Group, max_rows: int | None
+) -> dict[str, Marks]:
     """Find the rows that all participants have, as a participant; return which of each list they are."""
     _agree_on_kind(party, ALIGNING)
     agree_on_terms(party, terms)
-    found = find_all_common(party, lists, terms, tools)
+    found = find_all_common(party, lists, terms, group, max_rows)
     check_alignment(party, [lists[what].take(marks) for what, marks in found.items()])
     let_all_keep(party)
     return found

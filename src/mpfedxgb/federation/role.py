@@ -28,7 +28,6 @@ from mpfedxgb.errors import FederationError, MissingPeerError, SettingsError
 from mpfedxgb.federation.alignment import (
     LoggedSteps,
     Terms,
-    Tools,
     alignment_path,
     keep_alignment,
     rows_in_common,
@@ -126,11 +125,11 @@ def _align(
         raise SettingsError(text, "place", "data.align")
     lists = {what: one.ids for what, one in tables.items()}
     terms = Terms(settings.id_rule, settings.align.min_rows, tuple(tables))
-    tools = Tools(Edwards25519(n_jobs or settings.align.n_jobs), settings.align.max_rows)
+    group = Edwards25519(n_jobs or settings.align.n_jobs)
     with stopping_on_signals():
         watching = LoggedSteps(settings.role.name) if observer is None else observer  # lines would tear a bar
         outcome: Outcome[dict[str, Marks]] = run_session(
-            settings, run_aligning, (terms, lists, tools), observer=watching
+            settings, run_aligning, (terms, lists, group, settings.align.max_rows), observer=watching
         )
         assert outcome.result is not None
         keep_alignment(settings, lists, outcome.result)

@@ -92,7 +92,7 @@ class Communicator:
         self._session = _hello(settings)
         self._begun = False
         self._awaited: dict[int, str] = {}  # by peer, for whom it says that it waits in its turn
-        self._usual_wait = settings.active_deadline if role == ACTIVE else settings.longer_deadline
+        self._usual_wait = settings.active_deadline if role == ACTIVE else settings.auxiliary_deadline
         self._wait = max(self._usual_wait, first_wait)  # some role may still be on its way
         self._wait_for_dealer = self._wait
         self._first_wait, self._began = first_wait, time.monotonic()

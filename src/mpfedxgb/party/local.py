@@ -151,7 +151,7 @@ def run_roles(
     for thread in threads:
         thread.start()
     try:
-        _wait_for_all(threads, outcomes, changed, settings.longer_deadline)
+        _wait_for_all(threads, outcomes, changed, settings.auxiliary_deadline)
     finally:
         for role in roster.roles:  # an interrupted main thread lets nobody wait in vain
             hub.close(role)

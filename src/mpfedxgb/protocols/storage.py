@@ -37,7 +37,7 @@ from mpfedxgb.units import bytes_text
 _log = logging.getLogger("mpfedxgb.spool")
 
 
-class Shelf(Protocol):
+class TileStore(Protocol):
     """Where tiles of E are until the end of a training."""
 
     def put(self, owner: int, tile: Tile, values: U64) -> None:
@@ -53,27 +53,27 @@ class Shelf(Protocol):
         ...
 
 
-class MemoryShelf:
+class MemoryTileStore:
     """Tiles in memory, as they came in their frames."""
 
     def __init__(self) -> None:
         self._tiles: dict[tuple[int, int], U64] = {}
 
     def put(self, owner: int, tile: Tile, values: U64) -> None:
-        """Keep a tile (see Shelf); of two who come at once, one is the first."""
+        """Keep a tile (see TileStore); of two who come at once, one is the first."""
         _refuse_other(self._tiles.setdefault((owner, tile.start), values), values)
 
     def tiles(self, owner: int, tiles: Sequence[Tile]) -> Iterator[U64]:
-        """Yield tiles (see Shelf)."""
+        """Yield tiles (see TileStore)."""
         for tile in tiles:
             yield self._tiles[owner, tile.start]
 
     def close(self) -> None:
-        """Let go of everything (see Shelf)."""
+        """Let go of everything (see TileStore)."""
         self._tiles.clear()
 
 
-class SpoolShelf:
+class SpoolTileStore:
     """Tiles in a file, one matrix after the other, each as it is laid out: read in order, once for each level."""
 
     def __init__(self, spool: Spool, layouts: Mapping[int, RowLayout]) -> None:
@@ -85,7 +85,7 @@ class SpoolShelf:
         self._changing = threading.Lock()
 
     def put(self, owner: int, tile: Tile, values: U64) -> None:
-        """Keep a tile (see Shelf)."""
+        """Keep a tile (see TileStore)."""
         start = self._starts[owner] + tile.start
         with self._changing:
             if start not in self._written:
@@ -95,12 +95,12 @@ class SpoolShelf:
         _refuse_other(self._spool.read(start, tile.shape), values)
 
     def tiles(self, owner: int, tiles: Sequence[Tile]) -> Iterator[U64]:
-        """Yield tiles (see Shelf)."""
+        """Yield tiles (see TileStore)."""
         for tile in tiles:
             yield self._spool.read(self._starts[owner] + tile.start, tile.shape)
 
     def close(self) -> None:
-        """Delete the file (see Shelf)."""
+        """Delete the file (see TileStore)."""
         self._spool.close()
 
 
@@ -134,7 +134,7 @@ class Storage:
     def __init__(self, resources: Resources | None = None, here: Collection[int] | None = None) -> None:
         self.resources = Resources() if resources is None else resources
         self._here = here
-        self._shelf: Shelf | None = None if self.resources.max_memory else MemoryShelf()
+        self._store: TileStore | None = None if self.resources.max_memory else MemoryTileStore()
         self._deciding = threading.Lock()
         self._expected = 0
 
@@ -148,32 +148,32 @@ class Storage:
         self.close()
 
     @property
-    def shelf(self) -> Shelf:
+    def store(self) -> TileStore:
         """Where E is."""
-        assert self._shelf is not None, "what is kept has been declared before"
-        return self._shelf
+        assert self._store is not None, "what is kept has been declared before"
+        return self._store
 
     def expect(self, role: int, layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> None:
         """Decide where E will be (see RowBlocks)."""
         with self._deciding:
             if not self._expected:
-                self._shelf = self._decide([role] if self._here is None else self._here, layouts, besides)
+                self._store = self._decide([role] if self._here is None else self._here, layouts, besides)
 
-    def _decide(self, here: Collection[int], layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> Shelf:
+    def _decide(self, here: Collection[int], layouts: Mapping[int, RowLayout], besides: Mapping[int, int]) -> TileStore:
         matrices, rest = matrix_bytes(here, layouts), sum(besides[role] for role in here)
         self._expected = matrices + rest
         if is_in_memory(self.resources, matrices, rest):
-            return MemoryShelf()
+            return MemoryTileStore()
         assert self.resources.spool is not None
         spool = Spool(self.resources.spool, matrices)
         _log.info("the masked matrices of %s are kept in the spool", bytes_text(matrices))
-        return SpoolShelf(spool, kept(here, layouts))
+        return SpoolTileStore(spool, kept(here, layouts))
 
     def close(self) -> None:
         """Let go of E; a spool is deleted."""
         with self._deciding:
-            if self._shelf is not None:
-                self._shelf.close()
+            if self._store is not None:
+                self._store.close()
         give_back(self._expected)
 
 
@@ -272,7 +272,7 @@ class LocalRows:
         """Take in a tile of E (see RowBlocks)."""
         held = self._held[owner]
         assert isinstance(held, _Received), "room is made before"
-        self._storage.shelf.put(held.key, tile, values)
+        self._storage.store.put(held.key, tile, values)
 
     def expand(self, owner: int, layout: RowLayout, mask: Source, keep: bool) -> None:
         """Take in the stream of A (see RowBlocks)."""
@@ -297,7 +297,7 @@ class LocalRows:
     def _tiles(self, held: _Received | _Expanded, block: int, tiles: Sequence[Tile]) -> Iterator[U64]:
         """Return E or A in the tiles of a block."""
         if isinstance(held, _Received):
-            return self._storage.shelf.tiles(held.key, tiles)
+            return self._storage.store.tiles(held.key, tiles)
         if held.kept is None:
             return expanded(held.mask, tiles)
         if block not in held.kept:

@@ -44,18 +44,17 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.atomic import HEX, append_to_file, chain_start, chained, cut_file, trying, whole_lines, write_file
+from mpfedxgb.atomic import HEX, append_to_file, chain_start, chained, cut_file, whole_lines, write_file
 from mpfedxgb.boosting.callbacks import EvaluationState, State
 from mpfedxgb.boosting.model import PartialModel, tree_from_json, tree_to_json
 from mpfedxgb.boosting.params import UNNAMED
-from mpfedxgb.errors import CheckpointError
+from mpfedxgb.errors import CheckpointError, as_checkpoint_error
 
 MAGIC = b"mpfedxgb checkpoints 2\n"
 KEPT = 3
@@ -99,11 +98,9 @@ class Checkpoints:
         self._last: _Line | None = None
         self._labels = ""
 
-        def make() -> None:
+        with as_checkpoint_error(f"cannot make the folder {folder}"):
             for path in (folder.parent, folder):  # the mode is for the last folder of a path only
                 path.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-        trying(make, f"cannot make the folder {folder}")
 
     def newest(self) -> int:
         """Return the newest usable rounds; a torn or damaged end is passed over with a warning.
@@ -136,7 +133,8 @@ class Checkpoints:
         """Note, to the disk, that all participants have kept a round; what is known already is not forgotten."""
         labels = self._labels or read_common(self.folder, self.fingerprint).labels
         common = CommonRound(max(rounds, self.common()), labels)
-        trying(partial(write_common, self.folder, self.fingerprint, common), f"cannot write {self.folder / COMMON}")
+        with as_checkpoint_error(f"cannot write {self.folder / COMMON}"):
+            write_common(self.folder, self.fingerprint, common)
 
     def finish(self, model: PartialModel) -> None:
         """Note that all participants have kept the last round; where the model goes is for others to say."""
@@ -159,7 +157,7 @@ class Checkpoints:
         if rounds:
             added = [line.added for line in lines[1 : rounds + 1]]
             trees = tuple(tree for one in added for tree in one.trees)
-            state = replace(last.added, trees=trees, evaluation=_joined(added, self._margins_to_go_on(last)))
+            state = replace(last.added, trees=trees, evaluation=_joined(added, self._margins_to_resume(last)))
         self.all_have(rounds)
         self._cut(last)
         return state
@@ -179,12 +177,15 @@ class Checkpoints:
         what = f"cannot write the checkpoint of round {state.rounds} in {self.folder}"
         try:
             if margins is not None:
-                trying(partial(write_file, path, margins), what)
+                with as_checkpoint_error(what):
+                    write_file(path, margins)
             if last.rounds:
-                trying(partial(append_to_file, self._path, line, last.length), what)
+                with as_checkpoint_error(what):
+                    append_to_file(self._path, line, last.length)
             else:
                 first = MAGIC + chained(_START, _header(self.fingerprint)) + line
-                trying(partial(write_file, self._path, first), what)
+                with as_checkpoint_error(what):
+                    write_file(self._path, first)
         except CheckpointError:  # not after a signal, which may come when the round is written already
             with suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -200,7 +201,8 @@ class Checkpoints:
         self._last = None
         paths = (self._path, self.folder / COMMON, *(path for _, path in self._margins_files()), *self._older_files())
         for path in paths:
-            trying(partial(path.unlink, missing_ok=True), f"cannot remove {path}")
+            with as_checkpoint_error(f"cannot remove {path}"):
+                path.unlink(missing_ok=True)
 
     def _read(self, warn: bool = False) -> list[_Line]:
         """Return the lines up to the first that is torn or damaged; none if there is no file."""
@@ -213,7 +215,8 @@ class Checkpoints:
             raise CheckpointError(text, "version", older[0].name)
         if not self._path.is_file():
             return []
-        content = trying(self._path.read_bytes, f"cannot read the checkpoint {self._path}")
+        with as_checkpoint_error(f"cannot read the checkpoint {self._path}"):
+            content = self._path.read_bytes()
         lines = list(_whole_lines(content, self._path, self.fingerprint))
         if warn and lines[-1].rounds and lines[-1].length < len(content):
             _log.warning("the checkpoint %s is torn or damaged after round %d", self._path, lines[-1].rounds)
@@ -233,15 +236,18 @@ class Checkpoints:
     def _cut(self, last: _Line) -> None:
         """Forget the rounds after a line."""
         if not last.rounds:
-            trying(partial(self._path.unlink, missing_ok=True), f"cannot remove {self._path}")
+            with as_checkpoint_error(f"cannot remove {self._path}"):
+                self._path.unlink(missing_ok=True)
         else:
-            trying(partial(cut_file, self._path, last.length), f"cannot shorten {self._path}")
+            with as_checkpoint_error(f"cannot shorten {self._path}"):
+                cut_file(self._path, last.length)
         for number, path in self._margins_files():
             if number > last.rounds:
-                trying(partial(path.unlink, missing_ok=True), f"cannot remove {path}")
+                with as_checkpoint_error(f"cannot remove {path}"):
+                    path.unlink(missing_ok=True)
         self._last = last
 
-    def _margins_to_go_on(self, line: _Line) -> npt.NDArray[np.int64] | None:
+    def _margins_to_resume(self, line: _Line) -> npt.NDArray[np.int64] | None:
         try:
             return self._margins(line)
         except _DamagedError as error:  # the others have nothing later, and here is nothing as old
@@ -289,7 +295,8 @@ def read_kept(folder: Path) -> State:
     path = folder / ROUNDS
     if not path.is_file():
         return State(0)
-    content = trying(path.read_bytes, f"cannot read the checkpoint {path}")
+    with as_checkpoint_error(f"cannot read the checkpoint {path}"):
+        content = path.read_bytes()
     added = [line.added for line in _whole_lines(content, path, {})][1:]
     if not added:
         return State(0)

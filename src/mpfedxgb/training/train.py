@@ -64,8 +64,8 @@ def secure_train(
     that number of boosting rounds.
     """
     check_runs_a_protocol(params.facts, "a protocol")
-    check_coordinator(params.facts, party.roster.coordinating_owner)
     params.check_rules()
+    check_coordinator(params.facts, party.roster.coordinating_owner)
     if continues and params.facts.not_continued:
         text = f"security={params.security!r} goes on from no model: {params.facts.not_continued}"
         raise SettingsError(text, "mode", "security", params.security)

@@ -134,7 +134,7 @@ class WorkerRows:
 
         def build(run: int) -> Any:
             first, count = self._runs[run]
-            tiles = [v for b in range(first, first + count) for v in self._storage.shelf.tiles(stored, layout.tiles(b))]
+            tiles = [v for b in range(first, first + count) for v in self._storage.store.tiles(stored, layout.tiles(b))]
             return self._keep(self._worker_of[run], tiles)
 
         self._held[owner] = _Held(layout, build, stored=stored)
@@ -142,7 +142,7 @@ class WorkerRows:
     def put(self, owner: int, tile: Tile, values: U64) -> None:
         """Keep a tile of E, and hand it on with the last one of its run (see RowBlocks)."""
         held = self._held[owner]
-        self._storage.shelf.put(held.stored, tile, values)
+        self._storage.store.put(held.stored, tile, values)
         run = tile.block // self._runs[0][1]
         last = held.layout.tiles(sum(self._runs[run]) - 1)[-1]
         if tile.start == last.start:

@@ -79,9 +79,9 @@ def program(party: Party, objective: str, weighted: bool, subsample: float, eval
     with party.phase("leaves"):
         told = add_leaves(party, sealed, grown, weights)
     ledger = tuple(party.ledger)
-    kept = sealed.kept(party)
+    kept = sealed.margin_shares_to_save(party)
     with party.phase("take up"):
-        sealed.take_up(party, kept)
+        sealed.resume_from_shares(party, kept)
     with party.phase("second"):
         second, _ = sealed_gradients(party, sealed, subsample, KEY, 1)
     assert tuple(party.ledger) == ledger, "nothing is revealed but what evaluation rows add up to"

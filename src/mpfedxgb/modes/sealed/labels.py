@@ -76,12 +76,12 @@ class Sealed:
         start = np.zeros(rows, np.int64) if self.private is None else self.private.start
         return Shares(RingArray.encode(VECTOR, start))
 
-    def kept(self, party: Party) -> npt.NDArray[np.int64] | None:
+    def margin_shares_to_save(self, party: Party) -> npt.NDArray[np.int64] | None:
         """Return this participant's shares of the margins, (1, rows), to be kept; None at the coordinator."""
         shares = self.margin_shares(party)
         return None if shares.part.is_hidden else shares.part.decode().reshape(1, -1)
 
-    def take_up(self, party: Party, kept: npt.NDArray[np.int64] | None) -> None:
+    def resume_from_shares(self, party: Party, kept: npt.NDArray[np.int64] | None) -> None:
         """Go on from shares that were kept, under fresh masks.
 
         Rounds: 1. Sent: one element per row by each auxiliary. Reveals: nothing.
@@ -236,7 +236,7 @@ def leaf_scale_bits(setup: Setup) -> int:
 def kept(party: Party, setup: Setup) -> EvaluationState | None:
     """Return everybody's part of margins that nobody knows, and the rest at the active participant."""
     evaluation = None if setup.active is None else setup.active.evaluation()
-    shares = _of(setup).kept(party)
+    shares = _of(setup).margin_shares_to_save(party)
     if shares is None:
         return evaluation
     return EvaluationState(shares) if evaluation is None else replace(evaluation, margins=shares)
@@ -244,7 +244,7 @@ def kept(party: Party, setup: Setup) -> EvaluationState | None:
 
 def resumed(party: Party, setup: Setup, evaluation: EvaluationState | None) -> None:
     """Go on from shares of margins, which are none of the active participant's business."""
-    _of(setup).take_up(party, None if evaluation is None else evaluation.margins)
+    _of(setup).resume_from_shares(party, None if evaluation is None else evaluation.margins)
     if setup.active is not None and evaluation is not None:
         setup.active.resume(replace(evaluation, margins=setup.active.margins))
 
