@@ -7,11 +7,11 @@ from mpfedxgb.errors import MpfedxgbError
 
 if TYPE_CHECKING:
     from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
-    from mpfedxgb.api.ranker import FedXGBRanker
     from mpfedxgb.api.federated_table import FederatedTable
     from mpfedxgb.api.federation import Federation
     from mpfedxgb.api.functions import cv, train
     from mpfedxgb.api.plotting import plot_importance, plot_metrics, plot_tree
+    from mpfedxgb.api.ranker import FedXGBRanker
     from mpfedxgb.boosting.join import join
     from mpfedxgb.boosting.model import PartialModel
 

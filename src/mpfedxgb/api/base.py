@@ -88,6 +88,9 @@ class Groups(NamedTuple):
     eval_qid: Any = None
 
 
+_NO_GROUPS = Groups()
+
+
 class FederatedModel(FittedModel):
     """What classifier and regressor have in common."""
 
@@ -264,7 +267,7 @@ class FederatedModel(FittedModel):
         xgb_model: Any,
         verbose: Any,
         margins: tuple[Any, Any],
-        groups: Groups = Groups(),
+        groups: Groups = _NO_GROUPS,
     ) -> Self:
         with all_or_nothing(self):
             start = read_start(xgb_model)
@@ -281,7 +284,7 @@ class FederatedModel(FittedModel):
         sample_weight_eval_set: Any,
         start: Start = None,
         margins: tuple[Any, Any] = (None, None),
-        groups: Groups = Groups(),
+        groups: Groups = _NO_GROUPS,
     ) -> FitInput:
         """Return what `fit` takes, checked."""
         if isinstance(X, FederatedTable):
@@ -385,9 +388,7 @@ class FederatedModel(FittedModel):
         self.evals_result_ = results[0].metrics
         self.best_iteration_, self.best_score_ = results[0].best_iteration, results[0].best_score
 
-    def _evaluation(
-        self, eval_set: Any, others: Mapping[str, Any], training: Rows, classes: int
-    ) -> list[Evaluation]:
+    def _evaluation(self, eval_set: Any, others: Mapping[str, Any], training: Rows, classes: int) -> list[Evaluation]:
         """Return checked evaluation sets of the participants of a training on these rows.
 
         `others` are lists of what else is given of each set, or None, by the names of arguments.

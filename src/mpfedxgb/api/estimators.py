@@ -297,7 +297,9 @@ class FedXGBRegressor(RegressorMixin, FederatedModel):  # type: ignore[misc] # s
         loss = self._loss()
         if Prediction.NUMBER not in loss.predicts or not isinstance(self.quantile_alpha, (int, float)):
             text = f"score is the share of the labels' variance, which {loss.name} does not predict so"
-            raise UserError(f"{text}; give fit an eval_set and look at evals_result_", "mismatch", "objective", loss.name)
+            raise UserError(
+                f"{text}; give fit an eval_set and look at evals_result_", "mismatch", "objective", loss.name
+            )
         return float(super().score(X, *self._as_predicted(X, y, sample_weight)))
 
     def _loaded(self, active: PartialModel) -> None:

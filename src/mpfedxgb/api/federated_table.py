@@ -130,7 +130,9 @@ def _both_bounds(label: Any, bounds: Mapping[str, Any]) -> Any:
         raise DataError(text, "mismatch", name)
     lower, upper = (np.asarray(bound) for bound in bounds.values())
     if lower.shape != upper.shape:
-        text = f"label_lower_bound has shape {lower.shape}, label_upper_bound {upper.shape}; give two bounds of each row"
+        text = (
+            f"label_lower_bound has shape {lower.shape}, label_upper_bound {upper.shape}; give two bounds of each row"
+        )
         raise DataError(text, "mismatch", "label_upper_bound", upper.shape)
     return np.stack([lower, upper], axis=1)
 

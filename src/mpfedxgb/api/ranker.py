@@ -12,7 +12,7 @@ from mpfedxgb.api.base import Groups
 from mpfedxgb.api.estimators import FedXGBRegressor
 from mpfedxgb.api.federated_table import FederatedTable, check_sorted
 from mpfedxgb.api.row_order import RowOrder
-from mpfedxgb.api.settings import explaining_names, read_metrics
+from mpfedxgb.api.settings import read_metrics, reject_unknown_kwargs
 from mpfedxgb.api.tables import row_order
 from mpfedxgb.boosting.active import read_groups, weights_of_groups
 from mpfedxgb.boosting.metrics import named_metrics
@@ -28,7 +28,7 @@ class FedXGBRanker(FedXGBRegressor):
     "rank:map", and labels are grades, or 0 and 1 for "rank:map". The active participant alone knows the groups.
     """
 
-    @explaining_names
+    @reject_unknown_kwargs
     def fit(  # type: ignore[override] # XGBRanker's arguments, which a regressor has not
         self,
         X: Any,

@@ -271,7 +271,7 @@ class Active:
         self._gh: npt.NDArray[np.int64] = np.empty((params.trees_per_round, 2, 0), np.int64)
         self.judges = named_metrics(labels.eval_metrics or [self.loss.default_metric], params.of_objectives)
         for metric in self.judges.values():
-            for y in labels.eval_y if metric.check_labels else ():
+            for y in labels.eval_y:
                 metric.check_labels(y)
 
     def _tell_few_digits(self) -> None:

@@ -37,6 +37,10 @@ NO_METRIC = (
 """What a sealed training without evaluation rows has to say."""
 
 
+def _any_labels(y: Floats) -> None:
+    """Take all labels as they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A function of labels (rows,), predictions (trees, rows) and weights (rows,), and what it judges.
@@ -56,9 +60,11 @@ class Metric:
     needs_at: bool = False
     beside: str = ""
     of_ranks: bool = False
-    check_labels: Callable[[Floats], None] | None = None
+    check_labels: Callable[[Floats], None] = _any_labels
 
-    def __call__(self, y: Floats, p: Floats, weight: Floats | None = None, beside: npt.NDArray[Any] | None = None) -> float:
+    def __call__(
+        self, y: Floats, p: Floats, weight: Floats | None = None, beside: npt.NDArray[Any] | None = None
+    ) -> float:
         """Return the value of the metric; without weights all rows count alike."""
         if weight is None and self.judges is not None:
             weight = np.ones(len(y))
@@ -236,9 +242,7 @@ _PROBABILITIES = frozenset({Prediction.PROBABILITIES})
 _RANK = frozenset({Prediction.RANK, Prediction.NUMBER, Prediction.PROBABILITY})
 _TIME = frozenset({Prediction.TIME})
 _HAZARD = frozenset({Prediction.HAZARD})
-_of_ranks = partial(
-    Metric, judges=_RANK, grows=True, at=integer(1, 4_294_967_294), beside="qid", of_ranks=True
-)
+_of_ranks = partial(Metric, judges=_RANK, grows=True, at=integer(1, 4_294_967_294), beside="qid", of_ranks=True)
 
 METRICS: dict[str, Metric] = {
     "logloss": Metric(logloss, _PROBABILITY),
@@ -286,8 +290,8 @@ def metric_of(name: str, values: Mapping[str, Any]) -> Metric:
     if metric.of_ranks:
         top = None if number_at is None else int(number_at)
         check = partial(check_grades, base, ndcg_exp_gain=values["ndcg_exp_gain"])
-        function = partial(metric.function, top=top, or_zero=known != name)
-        return replace(metric, function=function, check_labels=check)
+        ranks = partial(metric.function, top=top, or_zero=known != name)
+        return replace(metric, function=ranks, check_labels=check)
     if number_at is None:
         return metric
     function = metric.function

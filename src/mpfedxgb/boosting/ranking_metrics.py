@@ -45,9 +45,7 @@ def ndcg(
     return _mean(values, weights)
 
 
-def mean_average_precision(
-    codes: Codes, y: Floats, p: Floats, weight: Floats, top: int | None, or_zero: bool
-) -> float:
+def mean_average_precision(codes: Codes, y: Floats, p: Floats, weight: Floats, top: int | None, or_zero: bool) -> float:
     """Return the mean of average precisions; a group without relevant rows has 1, or with `or_zero` 0."""
     values, weights = [], []
     for labels, own in _by_group(codes, y, p, weight):

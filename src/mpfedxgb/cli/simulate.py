@@ -8,7 +8,6 @@ Columns that a command line names: those to leave out, and the label.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,31 +18,20 @@ from rich.console import Console
 
 from mpfedxgb.api.estimators import FedXGBClassifier, FedXGBRegressor
 from mpfedxgb.api.models import load_models, load_parts, predict_margins, refuse_other_parts
+from mpfedxgb.api.ranker import FedXGBRanker
 from mpfedxgb.api.tables import cut_as_trained
 from mpfedxgb.atomic import write_file
 from mpfedxgb.boosting.metrics import METRICS, named_metrics
 from mpfedxgb.boosting.model import PartialModel
-from mpfedxgb.boosting.objective import Floats
-from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, for_classes
+from mpfedxgb.boosting.objective import Floats, Prediction
+from mpfedxgb.boosting.objectives import FOR_NUMBERS, NAMED, RANKINGS, for_classes
+from mpfedxgb.cli.labels import EvaluationSet, Rows, check_beside, fit, with_column
 from mpfedxgb.config import SessionSettings
 from mpfedxgb.data.csv_format import CsvFormat
 from mpfedxgb.data.files import read_table, write_table
 from mpfedxgb.errors import DataError, SettingsError
 from mpfedxgb.modes.facts import facts_of
 from mpfedxgb.report.trees import model_text
-
-Rows = tuple[pd.DataFrame, "pd.Series[Any]"]
-"""Columns without the label, and the label."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EvaluationSet:
-    """Rows to judge a model by; `where` says in words which they are, `kept_back` that they are not trained on."""
-
-    X: pd.DataFrame = field(repr=False)
-    y: pd.Series[Any] = field(repr=False)
-    where: str
-    kept_back: bool
 
 
 def choose_evaluation_rows(rows: Rows, holdout: float, evaluate: Rows | None, name: str) -> tuple[Rows, EvaluationSet]:
@@ -81,12 +69,14 @@ def _with_columns_of(X: pd.DataFrame, evaluate: pd.DataFrame, name: str) -> pd.D
 
 
 def score(model: FedXGBClassifier | FedXGBRegressor, judged: EvaluationSet, asked: list[str]) -> dict[str, float]:
-    """Return by name the metrics that were asked for, that of the model's objective, and one more."""
+    """Return by name the metrics that were asked for, that of the model's objective, and if there is one, one more."""
     params, X, y = model.partial_models_[0].params, judged.X, judged.y
-    default = params.loss.default_metric
+    default, beside = params.loss.default_metric, None
     if isinstance(model, FedXGBRegressor):
-        more = "mae" if default == "rmse" else "rmse"
-        labels, predicted = y.to_numpy(np.float64), model.predict(X)[None]
+        more = "mae" if default == "rmse" else "rmse" if Prediction.NUMBER in params.loss.predicts else default
+        labels, predicted = y.to_numpy(np.float64), np.atleast_2d(model.predict(X).T)
+        if params.loss.beside:
+            labels, beside = labels.T
     else:
         if not np.isin(y, model.classes_).all():
             raise DataError(
@@ -96,7 +86,7 @@ def score(model: FedXGBClassifier | FedXGBRegressor, judged: EvaluationSet, aske
         more = "auc" if len(predicted) == 2 else "merror"
         predicted = predicted[1:] if len(predicted) == 2 else predicted
     metrics = named_metrics(list(dict.fromkeys([*asked, default, more])), params.of_objectives)
-    return {name: metric(labels, predicted, np.ones(len(y))) for name, metric in metrics.items()}
+    return {name: metric(labels, predicted, np.ones(len(y)), beside) for name, metric in metrics.items()}
 
 
 def listed(names: str) -> list[str]:
@@ -155,6 +145,8 @@ def simulate(
         typer.Option(help="A number, fractions of the columns such as 0.1,0.2,0.3,0.4, or a;b,c;d by column names."),
     ] = "2",
     objective: Annotated[str, typer.Option(help=f"{', '.join(NAMED[:-1])} or {NAMED[-1]}; chosen by the label.")] = "",
+    qid: Annotated[str, typer.Option(help="Column of groups, within which rows are ranked.")] = "",
+    upper: Annotated[str, typer.Option(help="Column of upper bounds of times; the label has the lower ones.")] = "",
     evaluate: Annotated[
         Path | None, typer.Option(help="CSV or Parquet file with the same columns, to watch progress and score on.")
     ] = None,
@@ -277,6 +269,8 @@ def simulate(
     csv = CsvFormat(delimiter, encoding, decimal, tuple(listed(missing)))
     paths = [table] if evaluate is None else [table, evaluate]
     rows, *others = (read_labelled(path, label, drop, categorical, csv) for path in paths)
+    for option, column in (("qid", qid), ("upper", upper)):
+        rows, *others = (with_column(each, column, option) if column else each for each in (rows, *others))
     (X, y), judged = choose_evaluation_rows(rows, holdout, others[0] if others else None, str(evaluate))
     if early_stopping_rounds is not None and not judged.kept_back:
         text = "--early-stopping-rounds needs rows to watch; name a file (--evaluate) or --holdout 0.2"
@@ -286,6 +280,8 @@ def simulate(
     if not facts_of(security).runs_a_protocol:
         typer.echo(f"mpfedxgb: {facts_of(security).warning}", err=True)
     kind = FedXGBRegressor if objective in FOR_NUMBERS else FedXGBClassifier
+    kind = FedXGBRanker if objective in RANKINGS else kind
+    check_beside(objective, {"qid": qid, "upper": upper})
     model = kind(
         participants=dealt,
         objective=objective,
@@ -327,7 +323,7 @@ def simulate(
         verbosity=0 if as_json else 1,
     )
     watches = judged.kept_back and bool(others or metrics or early_stopping_rounds is not None)
-    model.fit(X, y, eval_set=[(judged.X, judged.y)] if watches else None)
+    fit(model, (X, y), judged if watches else None)
     scores = score(model, judged, metrics)
     known = {"rows": len(judged.y), "kept_back": judged.kept_back}
     (out / RECORD).unlink(missing_ok=True)

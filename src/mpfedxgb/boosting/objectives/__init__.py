@@ -91,9 +91,7 @@ OBJECTIVES: dict[str, Objective] = {
 """What "objective" may be, the default for two classes, for more, and for numbers before others; custom stands for a
 callable that the active participant keeps to itself."""
 
-FOR_NUMBERS = tuple(
-    name for name, o in OBJECTIVES.items() if not (o.has_classes or o.is_custom or name in RANKINGS)
-)
+FOR_NUMBERS = tuple(name for name, o in OBJECTIVES.items() if not (o.has_classes or o.is_custom or name in RANKINGS))
 """What a regressor may use, the default first."""
 
 NAMED = tuple(name for name, o in OBJECTIVES.items() if not o.is_custom)

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from mpfedxgb.boosting.objective import Floats, Gradients, Objective, Origin, Prediction, as_text
+from mpfedxgb.boosting.objective import Floats, Gradients, Objective, Origin, Prediction
 from mpfedxgb.boosting.objectives.classes import sigmoid
 from mpfedxgb.errors import DataError
 
@@ -106,7 +106,7 @@ def _map_changes(pairs: Pairs, labels: Floats, high: Ints, low: Ints) -> Floats:
     rises = labels[first] < labels[last]
     up = m / place[last] - (n + 1) / place[first] - between
     down = n / place[first] - m / place[last] + between
-    return np.abs(np.where(rises, up, down)) / hits[-1]
+    return np.asarray(np.abs(np.where(rises, up, down)) / hits[-1])
 
 
 def _no_changes(pairs: Pairs, labels: Floats, high: Ints, low: Ints) -> Floats:

@@ -1,7 +1,7 @@
 """Losses of survival times: accelerated failure time with censored labels, and Cox's proportional hazards.
 
-AFT: ln T = margin + sigma Z, where Z is normal, logistic, or of the least extreme value. A label has two bounds: equal if
-the time is known, infinite above if only its least is, 0 below if only its most is.
+AFT: ln T = margin + sigma Z, where Z is normal, logistic, or of the least extreme value. A label has two bounds: equal
+if the time is known, infinite above if only its least is, 0 below if only its most is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from mpfedxgb.boosting.objective import (
     Floats,
     Gradients,
-    LinkFunction,
     Objective,
     Origin,
     Prediction,
@@ -84,15 +83,20 @@ class Interval:
 def interval(name: str, sigma: float, lower: Floats, upper: Floats, margins: Floats) -> Interval:
     """Return rows with these bounds at these margins."""
     lower, upper = float32(lower), float32(upper)
-    is_known, has_low, has_high = lower == upper, lower > 0, np.isfinite(upper)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = [(np.log(np.where(has, bound, 1.0)) - margins) / sigma for has, bound in ((has_low, lower), (has_high, upper))]
-    ends = []
-    for has, place, beyond in ((has_low, z[0], 0.0), (has_high, z[1], 1.0)):
-        at = density(name, place)
-        ends.append(Density(*(np.where(has, part, 0.0) for part in (at.pdf, at.slope, at.bend)), np.where(has, at.cdf, beyond)))
-    is_above = ((z[0] > 0) & has_low) | ((z[1] > 0) & has_high)
-    return Interval(ends[0], ends[1], is_known, has_low, has_high, is_above)
+    has_low, has_high = lower > 0, np.isfinite(upper)
+    places = [
+        (np.log(np.where(has, bound, 1.0)) - margins) / sigma for has, bound in ((has_low, lower), (has_high, upper))
+    ]
+    is_above = ((places[0] > 0) & has_low) | ((places[1] > 0) & has_high)
+    low, high = _end(name, places[0], has_low, 0.0), _end(name, places[1], has_high, 1.0)
+    return Interval(low, high, lower == upper, has_low, has_high, is_above)
+
+
+def _end(name: str, z: Floats, exists: npt.NDArray[np.bool_], beyond: float) -> Density:
+    """Return what the distribution has at a bound, where there is one."""
+    at = density(name, z)
+    pdf, slope, bend = (np.where(exists, part, 0.0) for part in (at.pdf, at.slope, at.bend))
+    return Density(pdf, slope, bend, np.where(exists, at.cdf, beyond))
 
 
 def _aft(name: str, sigma: float, upper: Floats, y: Floats, margins: Floats) -> Gradients:
